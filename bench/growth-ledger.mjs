@@ -2,12 +2,15 @@
 // says more than the time that passed.
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
+import { randomFrom, seedFrom } from '../scripts/seed.mjs';
 import { ScriptRegistry, keyspace } from './built.mjs';
 import { infoNumber } from './cpu.mjs';
 import { OWN_USE } from './growth-use.mjs';
 import { median } from './report.mjs';
 import { provision, startService } from './service.mjs';
 import { ACTION_FACTS } from './workload.mjs';
+
+const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of the ledger'));
 
 const {
   budgetIndexKey,
@@ -213,7 +216,7 @@ export class GrowthLedger {
    * @returns {Hold}
    */
   nextHold({ members }) {
-    const member = members[Math.floor(Math.random() * members.length)];
+    const member = members[Math.floor(random() * members.length)];
     if (member === undefined) {
       throw new Error('a population needs a tenant');
     }
@@ -246,7 +249,7 @@ export class GrowthLedger {
         amount,
         overagePolicy: '',
         // Deadlines differ, so an entry goes anywhere into the index of deadlines and not only to its end.
-        ttlMs: Math.round(HOUR_MS * (2 + 20 * Math.random())),
+        ttlMs: Math.round(HOUR_MS * (2 + 20 * random())),
         graceMs: 5000,
         dryRun: 0,
         idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
@@ -343,7 +346,7 @@ function subjectOf(tenant, scopes) {
 
 /** @param {Hold[]} live */
 function takeRandom(live) {
-  const index = Math.floor(Math.random() * live.length);
+  const index = Math.floor(random() * live.length);
   const [hold, last] = [live[index], live.pop()];
   if (hold === undefined || last === undefined) {
     throw new Error('there is no live reservation left');

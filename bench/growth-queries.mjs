@@ -1,8 +1,11 @@
 // What queries cost a Redis with many reservations of one tenant: Redis' processor time of requests over HTTP.
+import { randomFrom, seedFrom } from '../scripts/seed.mjs';
 import { parseJson } from '../scripts/install.mjs';
 import { keyspace } from './built.mjs';
 import { mainThreadSeconds } from './growth-ledger.mjs';
 import { adminHeaders } from './service.mjs';
+
+const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of queries'));
 
 /** @typedef {import('./growth-ledger.mjs').GrowthLedger} GrowthLedger */
 
@@ -60,7 +63,7 @@ export async function queryCosts(population, apiKey, count) {
           get(ledger, '/v1/reservations?limit=50&sort_by=reserved', tenantHeaders),
         );
   const history = await costOf(ledger, count, () => {
-    const hold = live[Math.floor(Math.random() * live.length)];
+    const hold = live[Math.floor(random() * live.length)];
     return get(ledger, `/ops/reservations/${hold === undefined ? '' : ledger.idOf(hold)}`, adminHeaders);
   });
   const verify = await costOf(ledger, 1, () => verifyAll(ledger, tenant));

@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from '@jest/globals';
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { eventually } from '../support/eventually.js';
 import { eventsFor, expectExactlyOnce, storedFor } from '../support/exactly-once.js';
 import { HoldfastClient, type Holdfast } from '../support/holdfast.js';
-import { JournaledLoad, outcomeOf, randomFrom, type Entry } from '../support/journaled-load.js';
+import { JournaledLoad, outcomeOf, type Entry } from '../support/journaled-load.js';
 import { faultsOf } from '../support/ledger-state.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { placeOf, slotOf, startCluster, startSentinel, withServer } from '../support/redis-topologies.js';
@@ -13,7 +14,7 @@ import { startSweeper } from '../expiry/instances.js';
 import { allowLoopback, subscribe, SYSTEM } from '../webhooks/dispatching.js';
 
 const CLIENTS = 8;
-const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 2 ** 31);
+const seed = seedFrom('CRASH_SEED', 'failover');
 const cleanUps: (() => Promise<void> | void)[] = [];
 
 afterEach(async () => {
@@ -88,7 +89,7 @@ function toldTo(receiver: WebhookReceiver): Set<string> {
 test.each(Object.keys(TOPOLOGIES))(
   'with %s, a master that is killed under load takes at most what it had not replicated, and all goes on with the replica: requests, sweep, events, webhooks',
   async (name) => {
-    process.stdout.write(`failover with ${name}: CRASH_SEED=${seed}\n`);
+    process.stdout.write(`  ${name}\n`);
     const site = await (TOPOLOGIES[name] as () => Promise<Site>)();
     const { holdfast, receiver, stored } = await startAll(site);
     const load = await JournaledLoad.make(holdfast, randomFrom(seed));

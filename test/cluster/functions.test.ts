@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce } from '../support/exactly-once.js';
 import { Holdfast } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import {
   addMaster,
@@ -30,7 +31,7 @@ beforeEach(async () => {
   setup = await startCluster();
   holdfast = await Holdfast.start({ REDIS_URL: clusterUrl(setup) });
   stored = new StoredHolds(clusterUrl(setup));
-  load = await JournaledLoad.make(holdfast, randomFrom(Date.now()));
+  load = await JournaledLoad.make(holdfast, randomFrom(seedFrom('CRASH_SEED', 'functions')));
 }, 60_000);
 
 afterEach(async () => {

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, expect, test } from '@jest/globals';
+import { randomFrom } from '../../scripts/seed.mjs';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce } from '../support/exactly-once.js';
@@ -12,7 +13,7 @@ import {
   WEBHOOK_SECRET_ENCRYPTION_KEY,
   type Json,
 } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { stateOf } from '../expiry/instances.js';

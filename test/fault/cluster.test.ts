@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { Cluster } from 'ioredis';
 
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { StoreUnavailable, toStoreError } from '../../src/redis/errors.js';
 import { partitionCode, reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
@@ -16,6 +17,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
+const random = randomFrom(seedFrom('CLUSTER_SEED', 'writes into a cluster'));
 const TAGS = Array.from({ length: 64 }, (_, partition) => tagOf(partitionCode(partition)));
 
 async function startBoth(): Promise<RunningService & { setup: ClusterSetup }> {
@@ -25,7 +27,7 @@ async function startBoth(): Promise<RunningService & { setup: ClusterSetup }> {
 
 /** A write into a random partition. */
 function write({ service }: RunningService): () => Promise<unknown> {
-  return () => service.client.set(`${TAGS[Math.floor(Math.random() * TAGS.length)]}${randomUUID()}`, 'v');
+  return () => service.client.set(`${TAGS[Math.floor(random() * TAGS.length)]}${randomUUID()}`, 'v');
 }
 
 /** A script that is in the registry, in each partition, asked for a hold that nobody made. */

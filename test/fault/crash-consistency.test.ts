@@ -3,13 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, test } from '@jest/globals';
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { eventLogKey } from '../../src/redis/keyspace.js';
 import { parseInfo } from '../../src/redis/memory-guard.js';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce, expectStored, storedFor } from '../support/exactly-once.js';
 import { ADMIN_API_KEY, HoldfastClient } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 /**
@@ -17,7 +18,7 @@ import { StoredHolds } from '../support/stored-holds.js';
  * CRASH_SEED repeats the choices of a run, and CRASH_DIR is where the data is kept.
  */
 const rounds = Number(process.env['CRASH_ROUNDS'] ?? 3);
-const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 2 ** 31);
+const seed = seedFrom('CRASH_SEED', 'crash consistency');
 const CLIENTS = 16;
 const VICTIMS = ['holdfast', 'redis', 'both'] as const;
 type Victim = (typeof VICTIMS)[number];
@@ -129,7 +130,7 @@ async function playRound(site: Site, victim: Victim, random: () => number): Prom
 test.each(['always', 'everysec'])(
   'a kill of Holdfast, of its Redis, or of both, at any moment, loses nothing that was answered and does nothing twice (appendfsync %s)',
   async (fsync) => {
-    process.stdout.write(`crash consistency: CRASH_SEED=${seed}, ${rounds} rounds, appendfsync ${fsync}\n`);
+    process.stdout.write(`  ${rounds} rounds, appendfsync ${fsync}\n`);
     const random = randomFrom(seed);
     const site = await open(fsync);
     const loads: JournaledLoad[] = [];

@@ -2,10 +2,11 @@ import { cpSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce, storedFor } from '../support/exactly-once.js';
 import { HoldfastClient } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { faultsOf } from '../support/ledger-state.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -16,7 +17,7 @@ import { startSweeper } from '../expiry/instances.js';
  * end can be cut off. CRASH_CUTS sets how many, CRASH_SEED repeats those of a run.
  */
 const cuts = Number(process.env['CRASH_CUTS'] ?? 4);
-const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 2 ** 31);
+const seed = seedFrom('CRASH_SEED', 'cut log');
 const EVERYSEC = ['--appendfsync', 'everysec'];
 
 const cleanUps: (() => Promise<void> | void)[] = [];
@@ -52,7 +53,7 @@ async function recorded(
 }
 
 test('wherever the end of the log is cut off, what is left is a sound ledger, and the same requests complete it, each once', async () => {
-  process.stdout.write(`cut log: CRASH_SEED=${seed}, ${cuts} cuts\n`);
+  process.stdout.write(`  ${cuts} cuts\n`);
   const random = randomFrom(seed);
   const { load, redis, setUpBytes } = await recorded(random);
   const wholeBytes = statSync(logOf(redis.dir)).size;

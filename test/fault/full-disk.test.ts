@@ -3,11 +3,12 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, readdirSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { randomFrom } from '../../scripts/seed.mjs';
 import { parseInfo } from '../../src/redis/memory-guard.js';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce, expectStored } from '../support/exactly-once.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expectUnavailable } from '../support/unavailable.js';

@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { randomFrom } from '../../scripts/seed.mjs';
 import { BlackholeProxy, type Darkness } from '../support/blackhole-proxy.js';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce } from '../support/exactly-once.js';
 import type { Holdfast } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expectUnavailable } from '../support/unavailable.js';

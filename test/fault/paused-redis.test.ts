@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { randomFrom } from '../../scripts/seed.mjs';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce } from '../support/exactly-once.js';
 import { expectStatus, type Holdfast, type TestTenant } from '../support/holdfast.js';
-import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { JournaledLoad } from '../support/journaled-load.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { BOUND_MS } from '../support/time-bound.js';

@@ -1,6 +1,6 @@
-import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { eventIdOf } from '../../src/events/event.js';
 import {
   deliveryKey,
@@ -22,6 +22,8 @@ import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { allowLoopback, subscribe, tenantWithBudget } from '../webhooks/dispatching.js';
 
+const random = randomFrom(seedFrom('WEBHOOKS_SEED', 'webhooks under kills'));
+const below = (limit: number): number => Math.floor(random() * limit);
 const TENANTS = 8;
 /** Every one of these is random, so a delivery can fail at each of its attempts; what is left to chance is never the result. */
 const REFUSED_PERCENT = 8;
@@ -63,7 +65,7 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   cleanUps.push(() => maker.stop());
   subscribers = [];
   receiver.react = (response, { path }) => {
-    const chance = randomInt(100);
+    const chance = below(100);
     const refusedPercent = subscribers.some(({ tenant, givesUp }) => givesUp && path === `/${tenant}`)
       ? REFUSED_FOR_GOOD_PERCENT
       : REFUSED_PERCENT;
@@ -260,7 +262,7 @@ describe('no event is lost and none is made up', () => {
       const seen = receiver.received.length;
       const service = start();
       await eventually('it delivers', () => receiver.received.length > seen, 30_000);
-      await delay(randomInt(20, 400));
+      await delay(20 + below(380));
       await end(service);
     }
     total += await makeDue(500);
@@ -277,7 +279,7 @@ describe('no event is lost and none is made up', () => {
       total += await makeDue(500);
       const seen = receiver.received.length;
       await eventually('they deliver', () => receiver.received.length > seen, 30_000);
-      await delay(randomInt(20, 600));
+      await delay(20 + below(580));
       await end(first);
       [first, second] = [second, start()];
     }
@@ -292,13 +294,13 @@ describe('no event is lost and none is made up', () => {
     let total = await makeDue(400);
     await eventually('it delivers', () => receiver.received.length > 0, 30_000);
     redis.pause();
-    await delay(randomInt(500, 2500));
+    await delay(500 + below(2000));
     redis.resume();
     total += await makeDue(400);
     for (let round = 0; round < 2; round += 1) {
       const seen = receiver.received.length;
       await eventually('it delivers again', () => receiver.received.length > seen, 30_000);
-      await delay(randomInt(20, 200));
+      await delay(20 + below(180));
       await redis.kill();
       await redis.restart();
       await eventually(

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { AddressInfo } from 'node:net';
 import { Writable } from 'node:stream';
 import fc from 'fast-check';
+import { seedFrom } from '../../scripts/seed.mjs';
 import { PERMISSIONS } from '../../src/auth/permissions.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
@@ -25,7 +26,7 @@ import type { SpecDocument } from '../support/spec/index.js';
  * printed; to send the same again: FUZZ_SEED=<seed> npm run jest -- test/property/fuzz.test.ts. FUZZ_PATH=<path> sends only
  * what the world of a failure sent, FUZZ_WORLDS sets how many worlds there are, and FUZZ_LENGTH the requests in each.
  */
-const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31);
+const seed = seedFrom('FUZZ_SEED', 'fuzzed requests');
 const worlds = Number(process.env['FUZZ_WORLDS'] ?? 30);
 const length = Number(process.env['FUZZ_LENGTH'] ?? 60);
 const path = process.env['FUZZ_PATH'];
@@ -154,9 +155,7 @@ function fail(request: FuzzRequest, why: string): never {
 }
 
 test('no request brings about a 5xx, an answer without the error form, a changed ledger on a refusal, or an unexpected error', async () => {
-  process.stdout.write(
-    `fuzz test of every operation: FUZZ_SEED=${seed}, ${worlds} worlds of ${length} requests\n`,
-  );
+  process.stdout.write(`  ${worlds} worlds of ${length} requests\n`);
   for (const operation of operations) {
     tallies.set(nameOf(operation), { done: 0, refused: 0 });
   }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { seedFrom } from '../../scripts/seed.mjs';
 import { shows } from '../compatibility/shows.js';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
@@ -13,7 +14,7 @@ import { Play } from './play.js';
  * that a failure names, PROPERTY_WORLDS sets how many there are, PROPERTY_LENGTH the operations in each, and
  * PROPERTY_SHRINK=1 looks for the smallest world that fails, which takes long.
  */
-const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31);
+const seed = seedFrom('PROPERTY_SEED', 'property test of the ledger');
 const worlds = Number(process.env['PROPERTY_WORLDS'] ?? 60);
 const length = Number(process.env['PROPERTY_LENGTH'] ?? 80);
 const path = process.env['PROPERTY_PATH'];
@@ -35,9 +36,7 @@ test(
   'whatever the clients do, every script answers as the model does and every invariant holds after each step',
   async () => {
     shows('balance adds up', 'debt only with overdraft');
-    process.stdout.write(
-      `property test of the ledger: PROPERTY_SEED=${seed}, ${worlds} worlds of ${length} operations\n`,
-    );
+    process.stdout.write(`  ${worlds} worlds of ${length} operations\n`);
     const replies = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(worldOf(length), async (world) => {

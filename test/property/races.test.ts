@@ -1,9 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
+import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { shows } from '../compatibility/shows.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
 
+/** Who starts in which order. */
+const random = randomFrom(seedFrom('RACES_SEED', 'races'));
 const CONNECTIONS = 10;
 const newLedger = useLedger();
 const connections = useConnections(CONNECTIONS);
@@ -20,7 +23,7 @@ async function rivals(): Promise<[LedgerClient, LedgerClient, LedgerClient, ...L
 
 function atRandom<Item>(items: readonly Item[]): Item[] {
   return items
-    .map((item) => ({ item, order: Math.random() }))
+    .map((item) => ({ item, order: random() }))
     .sort((a, b) => a.order - b.order)
     .map(({ item }) => item);
 }

@@ -29,17 +29,6 @@ const LONG_MS = 3_600_000;
 /** Before a client goes on that got no answer. */
 const PAUSE_MS = 100;
 
-/** The same numbers for the same seed. */
-export function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /**
  * Clients of one tenant that write down each request before they send it, and what was answered. So after a crash it is known
  * what was acknowledged and what may or may not have been done. A request that was not answered ends its reservation's
