@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { arrivalsKey, budgetKey, waiterQueueKey, waitersKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
@@ -218,6 +219,21 @@ describe('a reserve that waits', () => {
     expectStatus(await answer, 200);
   });
 
+  test('is woken by a new period of its budget', async () => {
+    const [tenant, held] = await saturated();
+    expectStatus(await on.holdfast.commit(tenant, held, 100), 200);
+    const [start, end] = [-3_600_000, 500].map((ms) => new Date(Date.now() + ms).toISOString());
+    const path = `/ops/budgets/period?scope=${rootOf(tenant)}&unit=TOKENS`;
+    expectStatus(await on.holdfast.admin('PATCH', path, { period_start: start, period_end: end }), 200);
+    const answer = reserve(tenant, 100);
+    await untilWaiting(tenant, 1);
+    await eventually('the idle budget rolls over', async () => {
+      await other.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
+      return (await other.metric('holdfast_budget_rollovers_total')) > 0;
+    });
+    expectStatus(await answer, 200);
+  });
+
   test('is woken by the repayment of debt', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
@@ -301,7 +317,9 @@ describe('no reserve waits', () => {
     });
     const observed = await on.holdfast.createTenant({ observe_mode: 'OBSERVE' });
     await on.holdfast.createBudget(observed, '', 1);
-    expect(expectStatus(await reserve(observed, 2, { extended: true }), 200)).toMatchObject({ decision: 'DENY' });
+    expect(expectStatus(await reserve(observed, 2, { extended: true }), 200)).toMatchObject({
+      decision: 'DENY',
+    });
     const none = await on.holdfast.createTenant();
     expectRefusal(await reserve(none, 1), 404, 'NOT_FOUND');
   });
