@@ -199,6 +199,10 @@ export const GOVERNANCE_RULES = {
     rule: "The tenant's default and maximum lease, extensions and overage policy are honoured",
     place: 'Tenant',
   },
+  'budget period': {
+    rule: '`period_start`, `period_end` and `rollover_policy` take effect: at the end of its period, a budget starts the next one',
+    place: 'BudgetCreateRequest',
+  },
   'ledger tenant': { rule: 'Every ledger names its `tenant_id`', place: 'BudgetLedger' },
   'operator names owner': {
     rule: 'With the admin key `tenant_id` is required in `createBudget` and `createPolicy`; with an API key it is 400',

@@ -7,6 +7,7 @@ import {
   rolledKey,
   tenantIndexKey,
 } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { clockAt } from '../support/fixed-clock.js';
 import { createBudget, fund, setFrozen, setPeriod } from '../support/governance-client.js';
 import { type LedgerClient } from '../support/ledger-client.js';
@@ -57,6 +58,7 @@ const spend = async (ledger: LedgerClient, amount: number): Promise<void> => {
 
 describe('at the end of its period a budget', () => {
   test('rolls over in the millisecond of the boundary and not before, once, with one event and one audit row', async () => {
+    shows('budget period');
     const ledger = await inPeriod();
     await spend(ledger, 30);
     expect((await clockAt(ledger, ENDS - 1).reserve({ amount: 80 }))[0]).toBe('BUDGET_EXCEEDED');
@@ -179,6 +181,9 @@ describe('at the end of its period a budget', () => {
     expect((await after.reserve({ amount: 1 }))[0]).toBe('BUDGET_FROZEN');
     expect(await rolloversOf(ledger)).toHaveLength(1);
     await ledger.redis.hset(ledger.budgetKeyOf(), 'status', 'CLOSED');
+    const later = clockAt(ledger, ENDS + DAY_MS);
+    const read = await later.scripts.run('get_budget', [ledger.budgetKeyOf()], [ledger.scope()]);
+    expect(read.lastIndexOf('period_start')).toBe(read.indexOf('period_start'));
     expect((await rollOver(clockAt(ledger, ENDS + DAY_MS))).slice(1)).toEqual(['1', '', '0', '0']);
     expect(await periodOf(ledger)).toEqual([String(ENDS), String(ENDS + DAY_MS)]);
   });

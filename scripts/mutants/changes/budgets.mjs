@@ -126,6 +126,41 @@ export const BUDGETS = {
       },
     ],
   },
+  'lib/period.lua': {
+    tests: ['periods'],
+    mutations: [
+      {
+        what: 'a period ends a millisecond late',
+        find: "  return now >= ends and status ~= 'CLOSED'",
+        put: "  return now > ends and status ~= 'CLOSED'",
+      },
+      {
+        what: 'a closed budget rolls over',
+        find: "  return now >= ends and status ~= 'CLOSED'",
+        put: '  return now >= ends',
+      },
+      {
+        what: 'what is reserved is not carried over',
+        find: '  local unused = i64_sub(budget.allocated, budget.spent)',
+        put: '  local unused = budget.remaining',
+      },
+      {
+        what: 'what is carried over has no cap',
+        find: "  if budget.policy == 'CAP_AT_ALLOCATED' then",
+        put: '  if false then',
+      },
+      {
+        what: 'debt is forgiven',
+        find: '  remaining = remaining and i64_sub(remaining, budget.debt)\n',
+        put: '',
+      },
+      {
+        what: 'the last rollover covers one boundary',
+        find: 'local all, starts, ends, count = #states + 1 == MOST_ROLLOVERS',
+        put: 'local all, starts, ends, count = false',
+      },
+    ],
+  },
   'lib/budget.lua': {
     tests: ['budget-balance', 'commit', 'release', 'direct-debit'],
     mutations: [
