@@ -211,11 +211,11 @@ describe('budgets with a recurrence', () => {
     ];
     const each = 100;
     const tenants: TestTenant[] = [];
-    const pipeline = on.stored.redis.pipeline();
     const end = Date.now() + 1500;
     for (const zone of zones) {
       const tenant = await on.holdfast.createTenant();
       tenants.push(tenant);
+      const pipeline = on.stored.redis.pipeline();
       const calendar = rule('day', zone);
       for (let number = 0; number < each; number += 1) {
         const scope = `tenant:${tenant.id}/app:a${number}`;
@@ -245,8 +245,8 @@ describe('budgets with a recurrence', () => {
         pipeline.zadd(`${tagOfTenant(tenant)}budgets:${tenant.id}`, 0, `${scope} TOKENS`);
         pipeline.zadd(periodIndexKey(tagOfTenant(tenant)), end, `${scope} TOKENS`);
       }
+      await pipeline.exec();
     }
-    await pipeline.exec();
     let committed = 0;
     const load = async (instance: Holdfast, seed: number): Promise<void> => {
       for (let number = 0; Date.now() < end + 300; number += 1) {
