@@ -240,7 +240,7 @@ describe('budgets with a recurrence', () => {
           period_allocated: 100,
           rollover_policy: 'CARRY_FORWARD',
           recurrence: recurrenceText(calendar),
-          boundaries: boundariesAfter(calendar, end, 3).join(','),
+          boundaries: boundariesAfter(calendar, end + 60_000, 3).join(','),
         });
         pipeline.zadd(`${tagOfTenant(tenant)}budgets:${tenant.id}`, 0, `${scope} TOKENS`);
         pipeline.zadd(periodIndexKey(tagOfTenant(tenant)), end, `${scope} TOKENS`);
