@@ -23,6 +23,11 @@ local function members_after_name(index, last, limit)
   return redis.call('ZRANGEBYLEX', index, last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, limit)
 end
 
+-- The same from the end of such an index towards its start.
+local function members_before_name(index, last, limit)
+  return redis.call('ZREVRANGEBYLEX', index, last == '' and '+' or '(' .. last, '-', 'LIMIT', 0, limit)
+end
+
 -- A record may have a megabyte of free text, and a list reads every record. So lists leave these texts out, and
 -- lua/governance/read_texts.lua reads them for the records that are returned. The rest of a record is a few kilobytes, and a run ends
 -- early after RUN_BYTES.

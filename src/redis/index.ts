@@ -82,7 +82,7 @@ export {
   webhookSecurityKey,
 } from './keyspace.js';
 export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
-export { ListingModule, type RecordPlace, Records } from './records.js';
+export { ListingModule, type RecordPlace, Records, type ScopeWalk } from './records.js';
 export { RedisMetrics } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';

@@ -1,7 +1,7 @@
 import { Injectable, Module } from '@nestjs/common';
 import type { Fields } from '../wire/index.js';
 import { toStoreError } from './errors.js';
-import { partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
+import { budgetIndexKey, partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
 import { RedisService } from './redis.service.js';
 import type { ScriptReply } from './script-call.js';
 
@@ -17,6 +17,12 @@ export type Visit = (fields: Fields, nowMs: number) => void;
 export interface RecordPlace {
   readonly tenantId: string;
   readonly id: string;
+}
+
+export interface ScopeWalk {
+  readonly direction: 'asc' | 'desc';
+  readonly after: string;
+  readonly limit: number;
 }
 
 /** Where a run through a list ended; both are empty at the start and at the end. */
@@ -77,6 +83,32 @@ export class Records {
         visit,
       );
     await (tenantId === undefined ? this.eachPartition(list) : list(this.tagOfTenant(tenantId)));
+  }
+
+  /**
+   * Visits a tenant's budgets in the order of their scopes, and the units of a scope in theirs, until `visit` returns false.
+   * @param after starts after this text; empty for the first budget
+   * @param limit budgets to read at first. More are read only if `visit` has accepted all of them.
+   * @throws StoreUnavailable
+   */
+  async budgetsByScope(
+    tenantId: string,
+    { direction, after, limit }: ScopeWalk,
+    visit: (fields: Fields) => boolean,
+  ): Promise<void> {
+    const budgetIndex = budgetIndexKey(this.tagOfTenant(tenantId), tenantId);
+    let run = { direction, after, limit };
+    for (;;) {
+      const { nextMember, records } = await this.redis.queries.call(
+        'list_budgets_by_scope',
+        { budgetIndex },
+        run,
+      );
+      if (!records.every(({ record }) => visit(record)) || nextMember === undefined) {
+        return;
+      }
+      run = { direction, after: nextMember, limit: RECORDS_A_RUN };
+    }
   }
 
   /**

@@ -422,6 +422,13 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
+  /** lua/governance/list_budgets_by_scope.lua: a tenant's budgets in the order of their scopes, without free-text fields, in bounded pages. */
+  list_budgets_by_scope: {
+    keys: ['budget_index'],
+    args: ['direction', 'after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next_member? records(text_count record{})*',
+  },
   /** lua/governance/list_policies.lua: the policies of one tenant, without free-text fields, in bounded pages. */
   list_policies: {
     keys: ['tenant_index'],
@@ -1475,6 +1482,11 @@ export interface ScriptReplies {
   readonly list_budgets: {
     readonly nowMs: number;
     readonly nextTenant?: string;
+    readonly nextMember?: string;
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
+  };
+  readonly list_budgets_by_scope: {
+    readonly nowMs: number;
     readonly nextMember?: string;
     readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };

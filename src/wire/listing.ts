@@ -206,6 +206,11 @@ export class RecordSelection<Row> {
     this.selection.offer(row);
   }
 
+  /** Once the page is full, where the first row of the next one stands. Rows after it are not needed any more. */
+  lastKept(): Position | undefined {
+    return this.selection.lastKept();
+  }
+
   page(): Page<Row> {
     const rows = this.selection.rows();
     const next = this.selection.next();

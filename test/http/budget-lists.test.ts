@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { budgetIndexKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
+import { commandCounts } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('lists of budgets', () => {
@@ -27,7 +29,11 @@ describe('lists of budgets', () => {
     return { tenant, scopes: below.map((path) => rootOf(tenant) + path) };
   }
 
-  async function walk(key: string | undefined, query: string): Promise<string[]> {
+  async function walk(
+    key: string | undefined,
+    query: string,
+    nameOf = (ledger: Json): string => ledger.scope,
+  ): Promise<string[]> {
     const seen: string[] = [];
     for (let cursor = ''; ;) {
       const path = `/v1/admin/budgets?${query}${cursor}`;
@@ -37,7 +43,7 @@ describe('lists of budgets', () => {
           : await on.holdfast.call('GET', path, { key }),
         200,
       );
-      seen.push(...page.ledgers.map((ledger: Json) => ledger.scope));
+      seen.push(...page.ledgers.map(nameOf));
       expect(page.has_more).toBe('next_cursor' in page);
       if (page.has_more === false) {
         return seen;
@@ -104,6 +110,106 @@ describe('lists of budgets', () => {
     const seen = await walk(tenant.key, 'limit=2000');
     expect(seen).toHaveLength(230);
     expect(new Set(seen).size).toBe(230);
+  });
+
+  test('a list by scope has its scopes in order and the units of each ascending, in pages of every size', async () => {
+    const tenant = await on.holdfast.createTenant();
+    const units = ['CREDITS', 'RISK_POINTS', 'TOKENS', 'USD_MICROCENTS'];
+    const below = [
+      '',
+      '/app:a',
+      '/app:a-b',
+      '/app:a.b',
+      '/app:a/agent:z',
+      '/app:a0',
+      '/app:a_b',
+      '/workspace:a',
+    ];
+    for (const path of below) {
+      for (const unit of path.length % 2 === 0 ? units : units.slice(2)) {
+        await on.holdfast.createBudget(tenant, path, 8, { unit });
+      }
+    }
+    const named = ({ scope, unit }: Json): string => `${scope} ${unit}`;
+    const inOrder = (direction: string): string[] =>
+      below
+        .map((path) => rootOf(tenant) + path)
+        .sort((one, other) => (one < other === (direction === 'asc') ? -1 : 1))
+        .flatMap((scope) =>
+          ((scope.length - rootOf(tenant).length) % 2 === 0 ? units : units.slice(2)).map(
+            (unit) => `${scope} ${unit}`,
+          ),
+        );
+    for (const direction of ['asc', 'desc']) {
+      const order = `tenant_id=${tenant.id}&sort_by=scope&sort_dir=${direction}`;
+      const expected = inOrder(direction);
+      for (const limit of [1, 2, 3, 4, 5, 7, 100]) {
+        for (const key of [tenant.key, undefined]) {
+          expect([limit, await walk(key, `${order}&limit=${limit}`, named)]).toEqual([limit, expected]);
+        }
+      }
+      for (const [filter, matches] of [
+        ['unit=TOKENS', (name) => name.endsWith('TOKENS')],
+        [`scope_prefix=${rootOf(tenant)}/APP:a`, (name) => name.includes('/app:a')],
+        [`scope_prefix=${rootOf(tenant)}/app:a/`, (name) => name.includes('/app:a/')],
+        ['scope_prefix=z', () => false],
+        ['scope_prefix=a', () => false],
+        ['search=A_B&unit=CREDITS', (name) => name.endsWith('/app:a_b CREDITS')],
+      ] as [string, (name: string) => boolean][]) {
+        expect([filter, await walk(tenant.key, `${order}&limit=2&${filter}`, named)]).toEqual([
+          filter,
+          expected.filter(matches),
+        ]);
+      }
+    }
+  });
+
+  test("a page of a tenant's list by scope reads no budgets but its own, however many there are", async () => {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 1);
+    const tag = on.stored.tagOf(tenant.id);
+    const template = await on.stored.redis.hgetall(on.stored.budgetKey(tenant.id));
+    const names = Array.from({ length: 3000 }, (_, index) => `/app:n${String(index).padStart(4, '0')}`);
+    const pipeline = on.stored.redis.pipeline();
+    for (const name of names) {
+      pipeline.hset(on.stored.budgetKey(tenant.id, name), template);
+      pipeline.zadd(budgetIndexKey(tag, tenant.id), 0, `${rootOf(tenant)}${name} TOKENS`);
+    }
+    await pipeline.exec();
+    const readRecords = async (query: string): Promise<[Json, number]> => {
+      // Lists alone run HSTRLEN, once for each of the two texts of a budget that they leave out.
+      const lengthsRead = async (): Promise<number> => (await commandCounts(on.stored.redis))['hstrlen'] ?? 0;
+      const before = await lengthsRead();
+      const page = expectStatus(
+        await on.holdfast.admin('GET', `/v1/admin/budgets?tenant_id=${tenant.id}&sort_by=scope&${query}`),
+        200,
+      );
+      return [page, ((await lengthsRead()) - before) / 2];
+    };
+    // Whether there is another page, and the four units that the scopes at both ends may have.
+    const most = 20 + 1 + 2 * 4;
+    for (const [query, first, second] of [
+      ['sort_dir=asc&limit=20', '', '/app:n0019'],
+      ['sort_dir=desc&limit=20', '/app:n2999', '/app:n2979'],
+      [`sort_dir=asc&limit=20&scope_prefix=${rootOf(tenant)}/app:n15`, '/app:n1500', '/app:n1520'],
+      [`sort_dir=desc&limit=20&scope_prefix=${rootOf(tenant)}/app:n15`, '/app:n1599', '/app:n1579'],
+    ] as const) {
+      const [page, read] = await readRecords(query);
+      const [next, readNext] = await readRecords(`${query}&cursor=${page.next_cursor}`);
+      expect([page.ledgers[0].scope, next.ledgers[0].scope]).toEqual([
+        rootOf(tenant) + first,
+        rootOf(tenant) + second,
+      ]);
+      expect([query, page.ledgers.length, next.ledgers.length, read, readNext]).toEqual([
+        query,
+        20,
+        20,
+        most,
+        most,
+      ]);
+    }
+    const [{ ledgers }, read] = await readRecords('sort_dir=desc&limit=20&search=n0000');
+    expect([ledgers.length, read]).toEqual([1, 3001]);
   });
 
   test.each([

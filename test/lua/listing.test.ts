@@ -158,6 +158,55 @@ describe.each(LISTS)('$script', (listed) => {
   });
 });
 
+describe('list_budgets_by_scope', () => {
+  const [listed] = LISTS as [Listed];
+  const read = async (
+    ledger: LedgerClient,
+    direction: string,
+    after: string,
+    limit: number,
+  ): Promise<Run['records'] & { readonly next: string }> => {
+    const [, next = '', ...records] = await ledger.scripts.run(
+      'list_budgets_by_scope',
+      [budgetIndexKey(ledger.tag, ledger.tenant)],
+      [direction, after, limit],
+    );
+    return Object.assign(recordsIn(records), { next });
+  };
+  const namesIn = (records: Run['records']): (string | undefined)[] =>
+    records.map((record) => record.get('own_name'));
+
+  test('walks the index in both directions from any text, and reads no more records than asked for', async () => {
+    const ledger = await newLedger();
+    const members = await furnish(ledger, listed, NAMES, {});
+    let pages: Run['records'][] = [];
+    const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
+      pages = [
+        await read(ledger, 'asc', '', 3),
+        await read(ledger, 'asc', 'tenant:t/app:n02 U', 3),
+        await read(ledger, 'desc', '', 3),
+        await read(ledger, 'desc', 'tenant:t/app:n01!', 3),
+      ];
+    });
+    expect(pages.map(namesIn)).toEqual([
+      members.slice(0, 3),
+      members.slice(3, 6),
+      members.slice(-3).reverse(),
+      members.slice(0, 2).reverse(),
+    ]);
+    expect(commands.filter(([name]) => name === 'HGETALL')).toHaveLength(11);
+  });
+
+  test('says where the next run starts, after 256 KiB at the latest', async () => {
+    const ledger = await newLedger();
+    const members = await furnish(ledger, listed, NAMES, { other: 'x'.repeat(100_000), metadata: MEGABYTE });
+    const first = await read(ledger, 'desc', '', 100);
+    expect([first.length, first.next]).toEqual([3, members[9]]);
+    const second = await read(ledger, 'asc', members[9] as string, 100);
+    expect([namesIn(second), second.next]).toEqual([members.slice(10), '']);
+  });
+});
+
 describe('the free texts of the rows that are shown', () => {
   const kinds: [Kind, Listed][] = [
     ['api_key', LISTS[1] as Listed],

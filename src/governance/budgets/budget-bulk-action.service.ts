@@ -3,9 +3,9 @@ import { BulkActions, type BulkRun, type Changed, type RowFailure } from '../../
 import { oneLine, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService, type ScriptReply, tenantKey } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin } from '../../wire/index.js';
+import { budgetMatcher, requireUtilizationRange } from './budget-filter.js';
 import type { BudgetBulkActionDto } from './budget.dto.js';
 import { budgetOf, requireUnit } from './budget.js';
-import { budgetMatcher, requireUtilizationRange } from './budgets.service.js';
 
 /** One budget that the filter matched. */
 interface MatchedBudget {

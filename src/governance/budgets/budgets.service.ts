@@ -15,7 +15,7 @@ import {
 } from '../../redis/index.js';
 import {
   fieldOf,
-  matchesSearch,
+  type Fields,
   type Origin,
   type Page,
   RecordSelection,
@@ -31,6 +31,7 @@ import {
   type BudgetStatusTransitionDto,
   type BudgetUpdateDto,
 } from './budget.dto.js';
+import { budgetMatcher, requireUtilizationRange, scopePrefixOf } from './budget-filter.js';
 import { periodArguments, periodRefusal } from './budget-period.js';
 import {
   type BudgetLedger,
@@ -40,8 +41,8 @@ import {
   requireTenantId,
   requireUnit,
   sortValueOf,
-  utilizationOf,
 } from './budget.js';
+import { offerByScope } from './scope-order.js';
 
 @Injectable()
 export class BudgetsService {
@@ -131,12 +132,24 @@ export class BudgetsService {
       idOf: (budget) => `${budget.scope} ${budget.unit}`,
     });
     const { matches } = budgetMatcher(query);
-    await this.records.eachOwned('list_budgets', tenantId, (fields) => {
+    const offer = (fields: Fields): void => {
       const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
       if (scopeAllowed(scopeFilter, budget.scope) && matches(budget)) {
         selection.offer(budget);
       }
-    });
+    };
+    if (order.sortBy === 'scope' && tenantId !== undefined && tenantId !== '') {
+      const prefix = scopePrefixOf(query);
+      await offerByScope(
+        this.records,
+        tenantId,
+        { direction: order.direction, prefix, limit },
+        selection,
+        offer,
+      );
+    } else {
+      await this.records.eachOwned('list_budgets', tenantId, offer);
+    }
     return selection.page();
   }
 
@@ -180,65 +193,6 @@ function storedFields({
     ...(rolloverPolicy === undefined ? [] : ['rollover_policy', rolloverPolicy]),
     ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
   ];
-}
-
-/** The filters that lists and bulk actions have in common. */
-type BudgetFilter = Omit<BudgetListQueryDto, 'cursor' | 'limit' | 'sort_by' | 'sort_dir'>;
-
-/** @throws Refusal INVALID_REQUEST */
-export function requireUtilizationRange({
-  utilization_min: min = 0,
-  utilization_max: max = 1,
-}: BudgetFilter): void {
-  if (min > max) {
-    throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', {
-      field: 'utilization_min',
-    });
-  }
-}
-
-/** What is known of a budget even if its figures cannot be read. */
-export interface BudgetFace {
-  readonly tenant_id: string;
-  readonly scope: string;
-  readonly unit: string;
-  readonly status: string;
-}
-
-export interface BudgetMatcher {
-  /** Whether a budget matches the whole filter. An absent part matches everything. */
-  readonly matches: (budget: BudgetLedger) => boolean;
-  /** Whether it matches all parts of the filter that do not depend on its figures. */
-  readonly mayMatch: (budget: BudgetFace) => boolean;
-}
-
-export function budgetMatcher(query: BudgetFilter): BudgetMatcher {
-  const {
-    unit,
-    status,
-    over_limit: overLimit,
-    has_debt: hasDebt,
-    utilization_min: min = 0,
-    utilization_max: max,
-    search,
-  } = query;
-  const prefix = query.scope_prefix?.toLowerCase() ?? '';
-  const mayMatch = (budget: BudgetFace): boolean =>
-    budget.scope.startsWith(prefix) &&
-    (unit === undefined || budget.unit === unit) &&
-    (status === undefined || budget.status === status) &&
-    matchesSearch(search, budget.tenant_id, budget.scope);
-  const matches = (budget: BudgetLedger): boolean => {
-    const utilization = utilizationOf(budget);
-    return (
-      mayMatch(budget) &&
-      (overLimit === undefined || budget.is_over_limit === overLimit) &&
-      (hasDebt === undefined || budget.debt.amount > 0n === hasDebt) &&
-      utilization >= min &&
-      (max === undefined || utilization <= max)
-    );
-  };
-  return { matches, mayMatch };
 }
 
 /** Updates, freezes and unfreezes budgets. */

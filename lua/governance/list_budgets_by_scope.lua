@@ -1,0 +1,32 @@
+#!lua flags=no-writes
+-- list_budgets_by_scope: a tenant's budgets in the order of their scopes, without free-text fields, in bounded pages.
+--
+-- KEYS[1]   budget_index     sorted set of the tenant's budgets
+-- ARGV[1]   direction        asc or desc, for scopes and for the units of a scope alike
+-- ARGV[2]   after            the run starts after this text, which need not be a member of the index; empty for the first run
+-- ARGV[3]   limit            records per run, at least 1
+-- RETURNS   now_ms next_member? records(text_count record{})*
+-- BOUND     limit records or 256 KiB of them, without free-text fields
+-- EMITS     nothing
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  listing: members_after_name, members_before_name, RUN_BYTES
+-- @include  listed_budget: append_budget
+--
+-- The next run starts after next_member, which is empty at the end. The index sorts as scopes do, because no character of a scope
+-- sorts before the space between scope and unit.
+local budget_index = KEYS[1]
+local direction, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local tag, now = tag_of_key(budget_index), now_ms()
+local walk = direction == 'desc' and members_before_name or members_after_name
+
+local reply, bytes = { ms_text(now), '' }, 0
+for number, member in ipairs(walk(budget_index, after, limit)) do
+  bytes = bytes + append_budget(reply, tag, member, now)
+  if number == limit or bytes >= RUN_BYTES then
+    reply[2] = member
+    break
+  end
+end
+return reply
