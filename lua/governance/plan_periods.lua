@@ -14,6 +14,7 @@
 -- @include  new_period: boundaries_after, set_boundaries
 --
 -- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is closed or damaged.
+-- The boundaries of another rule, and the time at which they are planned again, are left as they are.
 local budget_record = KEYS[1]
 local scope, unit, recurrence, first_instant = ARGV[1], ARGV[2], ARGV[3], 4
 
@@ -24,7 +25,9 @@ local following = ends and boundaries_after(ARGV, first_instant, ends) or {}
 redis.call('ZCARD', period_index_key(tag))
 
 -- Nothing is refused below this line.
-if record[1] ~= recurrence or record[3] == 'CLOSED' or #following == 0 then
+if record[1] and record[1] ~= recurrence and record[3] ~= 'CLOSED' then
+  return { 'SKIP' }
+elseif record[1] ~= recurrence or record[3] == 'CLOSED' or #following == 0 then
   redis.call('ZREM', period_plans_key(tag), scope .. ' ' .. unit)
   return { 'SKIP' }
 end

@@ -283,6 +283,34 @@ describe('a period', () => {
   });
 });
 
+describe('a plan of boundaries', () => {
+  test.each([
+    ['got another rule', true],
+    ['lost its rule', false],
+  ])(
+    'computed before the budget %s changes no boundary, and a new rule is planned later',
+    async (_, hasRule) => {
+      const ledger = await inPeriod();
+      if (hasRule) {
+        await ledger.redis.hset(ledger.budgetKeyOf(), {
+          recurrence: 'new',
+          boundaries: String(ENDS + DAY_MS),
+        });
+      }
+      await ledger.redis.zadd(periodPlansKey(ledger.tag), ENDS, `${ledger.scope()} TOKENS`);
+      const reply = await ledger.scripts.run(
+        'plan_periods',
+        [ledger.budgetKeyOf()],
+        [ledger.scope(), 'TOKENS', 'old', ENDS + 1, ENDS + 2],
+      );
+      expect(reply).toEqual(['SKIP']);
+      const stored = await ledger.redis.hget(ledger.budgetKeyOf(), 'boundaries');
+      expect(stored).toBe(hasRule ? String(ENDS + DAY_MS) : null);
+      expect(await ledger.redis.zcard(periodPlansKey(ledger.tag))).toBe(hasRule ? 1 : 0);
+    },
+  );
+});
+
 describe('a damaged period', () => {
   test.each([
     ['period_end', 'soon'],
