@@ -76,6 +76,9 @@ test(
           'RESERVATION_FINALIZED',
           'FOUND',
           'CLEANED',
+          'ROLLED',
+          'FUNDED',
+          ...['reserve', 'commit', 'debit', 'group', 'fund', 'idle'].map((kind) => `rollover in ${kind}`),
         ]),
       );
     }

@@ -1,6 +1,20 @@
 import { UNITS } from '../../src/ledger/amount.js';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 
+export const ROLLOVER_POLICIES = ['NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'] as const;
+
+export interface ModelPeriod {
+  readonly starts: number;
+  readonly ends: number;
+  readonly policy: (typeof ROLLOVER_POLICIES)[number];
+  /** The allocation of each new period. */
+  readonly allocation: bigint;
+  /** The ends of the periods to come, of a budget with a recurrence. */
+  readonly plan: readonly number[] | undefined;
+  /** From when on the job asks for a new plan. */
+  readonly planAt?: number | undefined;
+}
+
 export interface ModelBudget {
   readonly scope: string;
   readonly unit: string;
@@ -11,6 +25,9 @@ export interface ModelBudget {
   marked: boolean;
   status: string;
   policy?: string;
+  period?: ModelPeriod;
+  /** Whether the job for idle budgets will find the period's end. */
+  isIndexed?: boolean;
 }
 
 export type ExpiryPolicy = 'AUTO_RELEASE' | 'MANUAL_CLEANUP' | 'GRACE_ONLY';

@@ -1,4 +1,5 @@
 import { deriveScopes } from '../../src/ledger/scopes.js';
+import { BudgetModel } from './model-budgets.js';
 import { chargeDebit, chargeHold } from './model-charge.js';
 import {
   awaitingOf,
@@ -29,38 +30,8 @@ type Remember = (reply: (now: number) => string[], at: number) => string[];
  * Every operation returns the reply that its script owes, appends to `events` what must be told, and sets `touched` when
  * anything else than the event log may change.
  */
-export class LedgerModel {
-  readonly tenants = new Map<string, ModelTenant>();
-  readonly budgets: ModelBudget[] = [];
-  readonly holds = new Map<string, ModelHold>();
-  events: string[] = [];
-  touched = false;
+export class LedgerModel extends BudgetModel {
   private readonly outcomes = new Map<string, { payload: string; replay: (now: number) => string[] }>();
-
-  reservedOf(budget: ModelBudget): bigint {
-    const live = [...this.holds.values()].filter(
-      (hold) => hold.state === 'ACTIVE' && hold.budgets.includes(budget),
-    );
-    return live.reduce((sum, hold) => sum + hold.amount, 0n);
-  }
-
-  remainingOf(budget: ModelBudget): bigint {
-    return budget.allocated - budget.spent - this.reservedOf(budget) - budget.debt;
-  }
-
-  figures(budget: ModelBudget): string {
-    const over = budget.marked ? '1' : '0';
-    const { spent, allocated, debt, overdraftLimit } = budget;
-    return [
-      this.remainingOf(budget),
-      this.reservedOf(budget),
-      spent,
-      allocated,
-      debt,
-      overdraftLimit,
-      over,
-    ].join();
-  }
 
   reserve(request: ReserveRequest, now: number): string[] {
     const { tenant: owner, subject, unit, amount, dryRun } = request;
@@ -78,7 +49,7 @@ export class LedgerModel {
       if (tenant?.status === 'CLOSED') {
         return deny('TENANT_CLOSED', ['TENANT_CLOSED']);
       }
-      const budgets = budgetsAt(this.budgets, scopes, unit);
+      const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
       if (budgets.length === 0) {
         const mismatch = otherUnits(this.budgets, scopes);
         return mismatch ?? deny('BUDGET_NOT_FOUND', ['NOT_FOUND']);
@@ -112,7 +83,7 @@ export class LedgerModel {
       if (unit !== hold.unit) {
         return ['UNIT_MISMATCH', hold.unit, hold.leaf];
       }
-      const stopped = hold.budgets.find(({ status }) => status !== 'ACTIVE');
+      const stopped = this.current(hold.budgets, now).find(({ status }) => status !== 'ACTIVE');
       if (stopped !== undefined) {
         return [`BUDGET_${stopped.status}`, stopped.scope];
       }
@@ -134,7 +105,7 @@ export class LedgerModel {
       if (tenant !== undefined && tenant.status !== 'ACTIVE') {
         return [`TENANT_${tenant.status}`];
       }
-      const budgets = budgetsAt(this.budgets, scopes, unit);
+      const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
       const stopped = budgets.find(({ status }) => status !== 'ACTIVE');
       if (budgets.length === 0 || stopped !== undefined) {
         return stopped
@@ -166,6 +137,7 @@ export class LedgerModel {
       if (Array.isArray(hold)) {
         return hold;
       }
+      this.current(hold.budgets, now);
       hold.state = 'RELEASED';
       const reply = ['RELEASED', String(hold.amount), hold.unit, ...this.balances(hold.budgets)];
       return remember(() => reply, 1);
@@ -192,20 +164,11 @@ export class LedgerModel {
     });
   }
 
-  /** How much of each budget is in use: `unit scope` and the protocol's utilization, where something is allocated. */
-  used(): Map<string, number> {
-    const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
-    return new Map(
-      allocated.map((budget) => [
-        `${budget.scope} ${budget.unit}`,
-        (Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt)) /
-          Number(budget.allocated),
-      ]),
-    );
-  }
-
   /** Outcomes in threes. */
   expirePage(ids: readonly string[], now: number): string[] {
+    const due = dueOf(this.holds, now).filter(({ id }) => ids.includes(id));
+    due.sort((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id));
+    this.currentOf(due, now);
     return ['JUDGED', String(now), ...ids.flatMap((id) => [...this.expire(id, now), '', ''].slice(0, 3))];
   }
 
@@ -214,13 +177,14 @@ export class LedgerModel {
     { tenant, limit, dryRun }: { tenant: string; limit: number; dryRun: boolean },
     now: number,
   ): string[] {
-    const waiting = awaitingOf(this.holds, now).filter((hold) => tenant === '' || hold.tenant === tenant);
-    const outcomes = waiting
-      .slice(0, limit)
-      .map((hold) => [
-        hold.id,
-        ...(dryRun ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))] : this.expireHold(hold)),
-      ]);
+    const waiting = awaitingOf(this.holds, now)
+      .filter((hold) => tenant === '' || hold.tenant === tenant)
+      .slice(0, limit);
+    this.currentOf(dryRun ? [] : waiting, now);
+    const outcomes = waiting.map((hold) => [
+      hold.id,
+      ...(dryRun ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))] : this.expireHold(hold, now)),
+    ]);
     return ['CLEANED', String(now), ...outcomes.flat()];
   }
 
@@ -238,7 +202,7 @@ export class LedgerModel {
     if (hold.expiryPolicy === 'MANUAL_CLEANUP') {
       return ['SKIP', 'awaiting_cleanup', String(deadlineOf(hold))];
     }
-    return [...this.expireHold(hold), String(now)];
+    return [...this.expireHold(hold, now), String(now)];
   }
 
   get(id: string, tenant: string, now: number): string[] {
@@ -330,11 +294,19 @@ export class LedgerModel {
   }
 
   private reclaimed(now: number): string[] | undefined {
-    const outcomes = dueOf(this.holds, now).flatMap((hold) => this.expireHold(hold));
+    const due = dueOf(this.holds, now);
+    this.currentOf(due, now);
+    const outcomes = due.flatMap((hold) => this.expireHold(hold, now));
     return outcomes.length === 0 ? undefined : ['RECLAIMED', String(now), ...outcomes];
   }
 
-  private expireHold(hold: ModelHold): string[] {
+  /** A run rolls over the budgets of all holds that it expires before it expires the first. */
+  private currentOf(holds: readonly ModelHold[], now: number): void {
+    holds.forEach((hold) => this.current(hold.budgets, now));
+  }
+
+  private expireHold(hold: ModelHold, now: number): string[] {
+    this.current(hold.budgets, now);
     this.touched = true;
     hold.state = 'EXPIRED';
     this.events.push(`reservation.expired ${hold.tenant} ${hold.leaf} ${hold.id}`);
@@ -346,7 +318,7 @@ export class LedgerModel {
       return ['RESERVATION_EXPIRED'];
     }
     if (hold.state === 'ACTIVE' && now > deadlineOf(hold) && hold.expiryPolicy !== 'MANUAL_CLEANUP') {
-      return ['RESERVATION_EXPIRED', 'now', ...this.expireHold(hold).slice(1), String(now)];
+      return ['RESERVATION_EXPIRED', 'now', ...this.expireHold(hold, now).slice(1), String(now)];
     }
     return undefined;
   }

@@ -2,9 +2,11 @@ import fc from 'fast-check';
 import { INT64_MAX, OVERAGE_POLICIES, type Unit } from '../../src/ledger/amount.js';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import type { ExpiryPolicy } from './model-records.js';
+import { periodOperation, type PeriodOperation, periodPlan, type PeriodPlan } from './period-operations.js';
 
 /** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
 export type Operation =
+  | PeriodOperation
   | {
       kind: 'reserve';
       client: number;
@@ -63,6 +65,7 @@ export interface BudgetPlan {
   readonly allocated: bigint;
   readonly overdraftLimit: bigint;
   readonly policy: string | undefined;
+  readonly period: PeriodPlan | undefined;
 }
 
 export interface TenantPlan {
@@ -228,6 +231,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
       ),
     }),
   },
+  { weight: 31, arbitrary: periodOperation(client, hold, amount) },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -269,6 +273,7 @@ const budgetPlans: fc.Arbitrary<BudgetPlan[]> = fc
               allocated: funds,
               overdraftLimit: fc.constantFrom(0n, 0n, 40n, INT64_MAX),
               policy: fc.nat(5).chain((die) => (die === 0 ? policy : fc.constant(undefined))),
+              period: fc.option(periodPlan, { nil: undefined, freq: 2 }),
             }),
             { nil: undefined, freq: 4 },
           ),

@@ -12,12 +12,21 @@ import type {
   SettleRequest,
 } from './model-records.js';
 import type { GroupableOperation, Operation, World } from './operations.js';
-import { changedKeys, crossingsBetween, instantOf, told } from './readings.js';
+import { isRollover } from './model-periods.js';
+import {
+  comparedPeriods,
+  comparedReads,
+  firstPeriod,
+  passed,
+  periodCall,
+  storePeriod,
+} from './play-periods.js';
+import { changedKeys, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
 
 /** One call of a script, with what the model says to the same request. */
-interface Call {
+export interface Call {
   readonly send: (client: LedgerClient) => Promise<string[]>;
   readonly judge: (model: LedgerModel, now: number) => string[];
 }
@@ -83,10 +92,11 @@ export class Play {
         );
       }
     }
-    for (const { tenant, subject, unit, allocated, overdraftLimit, policy } of this.world.budgets) {
+    const now = await this.first.serverTime();
+    for (const { tenant, subject, unit, allocated, overdraftLimit, policy, period } of this.world.budgets) {
       const scope = this.first.scope(subject, this.tenants[tenant]);
       const rule = policy === undefined ? {} : { policy };
-      this.model.budgets.push({
+      const budget: ModelBudget = {
         scope,
         unit,
         allocated,
@@ -96,8 +106,11 @@ export class Play {
         marked: false,
         status: 'ACTIVE',
         ...rule,
-      });
+        ...(period && { period: firstPeriod(period, allocated, now), isIndexed: true }),
+      };
+      this.model.budgets.push(budget);
       await this.first.makeBudget({ scope, unit, allocated, overdraftLimit, ...rule });
+      await storePeriod(this.first, budget);
     }
   }
 
@@ -108,21 +121,22 @@ export class Play {
     const before = await client.serverTime();
     const replies = await Promise.all(calls.map((call) => call.send(client)));
     const after = await client.serverTime();
-    this.model.events = [];
-    this.model.touched = false;
+    this.model.begin();
     const faults: string[] = [];
     const crossings: string[] = [];
     for (const [index, call] of calls.entries()) {
       const reply = replies[index] as string[];
       const now = instantOf(reply) ?? before;
-      const usedBefore = this.model.used();
       const expected = call.judge(this.model, now);
-      crossings.push(...crossingsBetween(usedBefore, this.model.used()));
-      this.replies.set(reply[0] as string, (this.replies.get(reply[0] as string) ?? 0) + 1);
+      crossings.push(...this.model.crossings());
+      this.tally(reply[0] as string);
       if (now < before || now > after) {
         faults.push(`decided at ${now}, which is not within ${before} to ${after}`);
       }
       faults.push(...this.differences('reply', reply, expected));
+    }
+    if (this.model.events.some(isRollover)) {
+      this.tally(`rollover in ${operation.kind}`);
     }
     const state = await readLedger(client);
     faults.push(
@@ -141,6 +155,7 @@ export class Play {
       ),
       ...faultsOf(state),
       ...this.stateFaults(state),
+      ...(await comparedReads(client, this.model, this.tenants)).flatMap((pair) => this.differences(...pair)),
     );
     if (!this.model.touched) {
       const changed = changedKeys(bytes, await snapshot(client)).filter(
@@ -154,6 +169,10 @@ export class Play {
       );
       throw new Error(`step ${this.step}, ${what}:\n${faults.join('\n')}`);
     }
+  }
+
+  private tally(word: string): void {
+    this.replies.set(word, (this.replies.get(word) ?? 0) + 1);
   }
 
   private differences(what: string, actual: readonly string[], expected: readonly string[]): string[] {
@@ -186,7 +205,8 @@ export class Play {
     const modelled = [...this.model.holds.values()]
       .map((hold) => summary(hold.id, hold.state, hold.expiresAt))
       .sort();
-    return [...budgets, ...this.differences('holds', stored, modelled)];
+    const periods = comparedPeriods(this.model, state).flatMap((pair) => this.differences(...pair));
+    return [...budgets, ...periods, ...this.differences('holds', stored, modelled)];
   }
 
   private groupableCallOf(operation: GroupableOperation): Call {
@@ -236,6 +256,10 @@ export class Play {
           judge: (model, now) => model.get(id, tenant, now),
         };
       }
+      case 'idle':
+      case 'plan':
+      case 'fund':
+        return periodCall(operation, this.model.budgets);
       default:
         await this.meddle(operation);
         return undefined;
@@ -357,6 +381,8 @@ export class Play {
           name,
         );
       }
+    } else if (operation.kind === 'pass') {
+      await this.pass(operation);
     } else if (operation.kind === 'budget' && this.model.budgets.length > 0) {
       await this.operate(
         this.model.budgets[operation.budget % this.model.budgets.length] as ModelBudget,
@@ -375,6 +401,19 @@ export class Play {
     await this.first.setExpiry(id, hold.expiresAt);
   }
 
+  private async pass({ budget: index, boundaries }: Operation & { kind: 'pass' }): Promise<void> {
+    const { budgets } = this.model;
+    const now = await this.first.serverTime();
+    for (const budget of index === 'all'
+      ? budgets
+      : budgets.slice(index % (budgets.length + 1)).slice(0, 1)) {
+      if (budget.period !== undefined) {
+        budget.period = passed(budget.period, boundaries, now);
+        await storePeriod(this.first, budget);
+      }
+    }
+  }
+
   private async operate(
     budget: ModelBudget,
     { change, amount }: Operation & { kind: 'budget' },
@@ -386,6 +425,9 @@ export class Play {
       budget.overdraftLimit = amount;
     } else {
       budget.status = { freeze: 'FROZEN', close: 'CLOSED', reopen: 'ACTIVE' }[change];
+      // No operation reopens a closed budget, which may have left the index.
+      budget.isIndexed = change === 'reopen' ? budget.period !== undefined : (budget.isIndexed ?? false);
+      await storePeriod(this.first, budget);
     }
     const { redis } = this.first;
     await redis.hset(this.first.budgetKeyOf(budget.scope, budget.unit), {

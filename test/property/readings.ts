@@ -16,6 +16,7 @@ export function instantOf(reply: readonly string[]): number | undefined {
     case 'CLEANED':
     case 'JUDGED':
     case 'RECLAIMED':
+    case 'ROLLED':
       return told(1);
     case 'RESERVATION_EXPIRED':
       return second === 'now' ? told(4) : undefined;
@@ -24,10 +25,26 @@ export function instantOf(reply: readonly string[]): number | undefined {
   }
 }
 
+const BUDGET_FIGURES = ['allocated', 'remaining', 'spent', 'debt', 'reserved'];
+
+/** A rollover with all its figures: those before it, those after it, and both periods. */
+function rolloverTold(fields: LedgerEvent['fields']): string {
+  const figures = (when: string): string => BUDGET_FIGURES.map((name) => fields[`${when}_${name}`]).join();
+  const instants = ['previous_period_start', 'previous_period_end', 'new_period_start', 'new_period_end'];
+  return [
+    ...['ty', 'tn', 'sc', 'unit'].map((name) => fields[name]),
+    ...['previous', 'new'].map(figures),
+    ...[...instants, 'rollover_policy', 'periods'].map((name) => fields[name]),
+  ].join(' ');
+}
+
 /** An event in one line: its type, tenant, scope, and what it is about. */
 export function told({ fields }: LedgerEvent): string {
   if (fields['ty'] === 'budget.threshold_crossed') {
     return `${fields['ty']} ${fields['sc']} ${fields['unit']} ${fields['threshold']} ${fields['direction']}`;
+  }
+  if (fields['rollover_policy'] !== undefined) {
+    return rolloverTold(fields);
   }
   const subject =
     fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');

@@ -105,6 +105,9 @@ export function setPeriod(ledger: LedgerClient, starts: string, ends: string): P
 }
 
 export interface FundOptions {
+  /** The tenant's own budget in tokens unless these name another. */
+  readonly scope?: string;
+  readonly unit?: string;
   readonly operation?: string;
   readonly spent?: Amount;
   readonly key?: string;
@@ -114,14 +117,15 @@ export interface FundOptions {
 
 export function fund(ledger: LedgerClient, amount: Amount, options: FundOptions = {}): Promise<Reply> {
   const { operation = 'CREDIT', spent = '', key = '', fingerprint = '', reason = '' } = options;
-  const [tag, scope] = [ledger.tag, ledger.scope()];
+  const { scope = ledger.scope(), unit = 'TOKENS' } = options;
+  const owner = scope.split('/')[0]?.slice('tenant:'.length) as string;
   return ledger.scripts.run(
     'fund_budget',
-    [ledger.budgetKeyOf(), idempotencyKey.fund(tag, 'TOKENS', scope, key)],
+    [ledger.budgetKeyOf(scope, unit), idempotencyKey.fund(ledger.tag, unit, scope, key)],
     [
-      ledger.tenant,
+      owner,
       scope,
-      'TOKENS',
+      unit,
       operation,
       String(amount),
       String(spent),

@@ -18,6 +18,10 @@ export interface LedgerState {
   /** The lists' index of all tenants, score by reservation. */
   readonly created: ReadonlyMap<string, string>;
   readonly quarantine: ReadonlyMap<string, string>;
+  /** The ends of the budgets' periods by 'scope unit'. */
+  readonly periods: ReadonlyMap<string, string>;
+  /** How many rows of the audit log tell of rollovers. */
+  readonly rolloverRows: number;
   /** What is counted of each tenant. */
   readonly owned: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly events: readonly LedgerEvent[];
@@ -31,17 +35,29 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
     reply[#reply + 1] = { name, redis.call('HGETALL', key) }
   elseif kind == 'stream' then
     reply[#reply + 1] = { name, redis.call('XRANGE', key, '-', '+') }
-  elseif kind == 'zset' and (name == 'ttl' or name == 'cleanup' or string.sub(name, 1, 3) == 'rc:') then
+  elseif kind == 'zset' and (name == 'ttl' or name == 'cleanup' or name == 'periods' or string.sub(name, 1, 3) == 'rc:') then
     reply[#reply + 1] = { name, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
   end
 end
 return reply`;
 
+/** A dump of a large hash tells of its order, too, which a read may change. */
 const DIGEST_ALL = `
+local function contents(key)
+  if redis.call('OBJECT', 'ENCODING', key) ~= 'hashtable' or redis.call('TYPE', key).ok ~= 'hash' then
+    return redis.call('DUMP', key)
+  end
+  local fields, texts = redis.call('HGETALL', key), {}
+  for i = 1, #fields, 2 do
+    texts[#texts + 1] = #fields[i] .. ':' .. fields[i] .. fields[i + 1]
+  end
+  table.sort(texts)
+  return table.concat(texts, string.char(0))
+end
 local reply = {}
 for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
   reply[#reply + 1] = key
-  reply[#reply + 1] = redis.sha1hex(redis.call('DUMP', key)) .. ' until ' .. redis.call('PEXPIRETIME', key)
+  reply[#reply + 1] = redis.sha1hex(contents(key)) .. ' until ' .. redis.call('PEXPIRETIME', key)
 end
 return reply`;
 
@@ -63,6 +79,8 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
     cleanup: new Map<string, string>(),
     created: new Map<string, string>(),
     quarantine: new Map<string, string>(),
+    periods: new Map<string, string>(),
+    rolloverRows: 0,
   };
   const owned = new Map<string, Record<string, string>>();
   let events: LedgerEvent[] = [];
@@ -74,6 +92,12 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
       }));
     } else if (name === 'ttl') {
       state.ttl = new Map(pairs(content as string[]));
+    } else if (name === 'audit') {
+      state.rolloverRows = (content as [string, string[]][]).filter(([, row]) =>
+        row.includes('rollOverBudget'),
+      ).length;
+    } else if (name === 'periods') {
+      state.periods = new Map(pairs(content as string[]));
     } else if (name === 'cleanup') {
       state.cleanup = new Map(pairs(content as string[]));
     } else if (name.startsWith('rc:')) {

@@ -1,0 +1,169 @@
+import { fundBudget, type FundRequest } from './model-funding.js';
+import { rolloverEvents, rolloversUntil } from './model-periods.js';
+import type { ModelBudget, ModelHold, ModelTenant } from './model-records.js';
+import { crossingsBetween } from './readings.js';
+
+/** The budgets of the model: what is in them, and how time and operators change that. */
+export class BudgetModel {
+  readonly tenants = new Map<string, ModelTenant>();
+  readonly budgets: ModelBudget[] = [];
+  readonly holds = new Map<string, ModelHold>();
+  events: string[] = [];
+  touched = false;
+  /** Rollovers since the job last reported them. */
+  private rolled = 0;
+  /** What was in use of each budget before the call. Crossings are told of calls, not of rollovers and funds. */
+  private usedBefore = new Map<string, number>();
+
+  /** Forgets what the calls before have told. */
+  begin(): void {
+    this.events = [];
+    this.touched = false;
+    this.usedBefore = this.used();
+  }
+
+  /** The crossings that the last call must tell. */
+  crossings(): string[] {
+    const [before, after] = [this.usedBefore, this.used()];
+    this.usedBefore = after;
+    return crossingsBetween(before, after);
+  }
+
+  reservedOf(budget: ModelBudget): bigint {
+    const live = [...this.holds.values()].filter(
+      (hold) => hold.state === 'ACTIVE' && hold.budgets.includes(budget),
+    );
+    return live.reduce((sum, hold) => sum + hold.amount, 0n);
+  }
+
+  remainingOf(budget: ModelBudget): bigint {
+    return budget.allocated - budget.spent - this.reservedOf(budget) - budget.debt;
+  }
+
+  figures(budget: ModelBudget, reserved = this.reservedOf(budget)): string {
+    const over = budget.marked ? '1' : '0';
+    const { spent, allocated, debt, overdraftLimit } = budget;
+    const remaining = allocated - spent - reserved - debt;
+    return [remaining, reserved, spent, allocated, debt, overdraftLimit, over].join();
+  }
+
+  /** The figures that a read shows. It changes nothing. */
+  shown(budget: ModelBudget, now: number): string {
+    const reserved = this.reservedOf(budget);
+    return this.figures(rolloversUntil(budget, reserved, now).at(-1)?.budget ?? budget, reserved);
+  }
+
+  /** The members of the index of periods, each with its score. */
+  indexed(): [member: string, ends: number][] {
+    return this.budgets.flatMap(({ scope, unit, period, isIndexed }): [string, number][] =>
+      period !== undefined && isIndexed === true ? [[`${scope} ${unit}`, period.ends]] : [],
+    );
+  }
+
+  fund(budget: ModelBudget, request: FundRequest, now: number): string[] {
+    const owner = budget.scope.split('/')[0]?.slice('tenant:'.length) as string;
+    if (this.tenants.get(owner)?.status === 'CLOSED') {
+      return ['TENANT_CLOSED'];
+    }
+    if (budget.status === 'CLOSED') {
+      return ['BUDGET_CLOSED'];
+    }
+    this.rollOver(budget, now);
+    if (budget.status !== 'ACTIVE') {
+      return ['BUDGET_FROZEN'];
+    }
+    const { reply, events } = fundBudget(budget, request, this.reservedOf(budget));
+    this.events.push(...events);
+    this.touched ||= events.length > 0;
+    this.usedBefore = this.used();
+    return reply;
+  }
+
+  /** The job for idle budgets: the first whose period has ended, as far as the index knows them. */
+  rollOverIdle(limit: number, now: number): string[] {
+    const order = ([a, one]: [string, number], [b, other]: [string, number]): number =>
+      one - other || (a < b ? -1 : 1);
+    const due = this.indexed()
+      .filter(([, ends]) => ends <= now)
+      .sort(order)
+      .slice(0, limit);
+    for (const [member] of due) {
+      const budget = this.budgets.find(({ scope, unit }) => `${scope} ${unit}` === member) as ModelBudget;
+      if (!this.rollOver(budget, now)) {
+        budget.isIndexed = false;
+      }
+    }
+    this.touched ||= due.length > 0 || this.rolled > 0;
+    const next = this.indexed().sort(order)[0]?.[1] ?? '';
+    const more = due.length === limit ? '1' : '0';
+    const unplanned = this.budgets
+      .flatMap(({ scope, unit, period }): [string, number, number][] =>
+        period?.planAt === undefined ? [] : [[`${scope} ${unit}`, period.planAt, period.ends]],
+      )
+      .filter(([, planAt]) => planAt <= now)
+      .sort(([a, one], [b, other]) => order([a, one], [b, other]))
+      .slice(0, limit)
+      .flatMap(([member, , ends]) => [...member.split(' '), 'a rule', String(ends)]);
+    const reply = ['ROLLED', String(now), String(this.rolled), String(next), more, '0', ...unplanned];
+    this.rolled = 0;
+    return reply;
+  }
+
+  /** The service's computation of further boundaries, by the budget's rule or by one that it had before. */
+  plan(budget: ModelBudget, instants: readonly number[], isOld: boolean): string[] {
+    const { period, status } = budget;
+    if (period?.plan !== undefined && status !== 'CLOSED' && isOld) {
+      return ['SKIP'];
+    }
+    const following = instants.filter((instant) => instant > (period?.ends ?? Infinity));
+    if (period?.plan === undefined || status === 'CLOSED' || following.length === 0) {
+      this.touched ||= period?.planAt !== undefined;
+      budget.period &&= { ...budget.period, planAt: undefined };
+      return ['SKIP'];
+    }
+    // A new plan is due before half of this one is used up.
+    const planAt = following[Math.ceil(following.length / 2) - 1];
+    budget.period = { ...period, plan: following, planAt };
+    budget.isIndexed = true;
+    this.touched = true;
+    return ['PLANNED'];
+  }
+
+  /** The budgets as a script needs them: rolled over where their period has ended. */
+  protected current<Budgets extends readonly ModelBudget[]>(budgets: Budgets, now: number): Budgets {
+    budgets.forEach((budget) => this.rollOver(budget, now));
+    return budgets;
+  }
+
+  private rollOver(budget: ModelBudget, now: number): boolean {
+    const reserved = this.reservedOf(budget);
+    const rollovers = rolloversUntil(budget, reserved, now);
+    for (const rollover of rollovers) {
+      this.events.push(...rolloverEvents(budget, rollover, reserved));
+      Object.assign(budget, rollover.budget, { isIndexed: true });
+    }
+    if (rollovers.length > 0) {
+      this.touched = true;
+      this.rolled += rollovers.length;
+      const name = `${budget.scope} ${budget.unit}`;
+      const used = this.used().get(name);
+      this.usedBefore.delete(name);
+      if (used !== undefined) {
+        this.usedBefore.set(name, used);
+      }
+    }
+    return rollovers.length > 0;
+  }
+
+  /** How much of each budget is in use: `scope unit` and the protocol's utilization, where something is allocated. */
+  private used(): Map<string, number> {
+    const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
+    return new Map(
+      allocated.map((budget) => [
+        `${budget.scope} ${budget.unit}`,
+        (Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt)) /
+          Number(budget.allocated),
+      ]),
+    );
+  }
+}
