@@ -1,31 +1,73 @@
 #!lua flags=no-writes
--- verify_budgets: the figures of a tenant's budgets at one instant, in bounded pages.
+-- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods, in bounded pages.
 --
 -- KEYS[1]   budget_index   sorted set of the tenant's 'scope unit'
 -- ARGV[1]   after          the 'scope unit' at which the previous run ended, or empty
 -- ARGV[2]   limit          budgets per run, at least 1
--- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*
+-- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_key
+-- @include  keys: tag_of_key, budget_key, period_index_key, period_plans_key
 -- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_is_amount
+-- @include  period: POLICIES, instant_of, plan_of
 --
 -- A budget is named by its 'scope unit'. next is empty at the end.
 -- A missing figure is empty: a verification must report damage, not fail on it.
+-- period_defect: INVALID_INSTANTS, UNKNOWN_POLICY, INVALID_ALLOCATION, INVALID_BOUNDARIES; NOT_INDEXED if the job for idle budgets would not
+-- roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its recurrence.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
 local tag = tag_of_key(budget_index)
 
-local reply = { ms_text(now_ms()), '' }
+local now = now_ms()
+
+local function score_of(index, member)
+  local score = redis.pcall('ZSCORE', index, member)
+  return type(score) == 'string' and tonumber(score) or nil
+end
+
+-- The fields of a record: period_start, period_end, rollover_policy, period_allocated, recurrence, boundaries. `status` is the budget's.
+local function period_defect(key, member, status, f)
+  if not (f[1] or f[2] or f[4] or f[5] or f[6]) then
+    return nil
+  end
+  local starts, ends = instant_of(f[1]), instant_of(f[2])
+  if not (starts and ends and starts < ends) then
+    return 'INVALID_INSTANTS'
+  elseif not POLICIES[f[3] or 'NONE'] then
+    return 'UNKNOWN_POLICY'
+  elseif not i64_is_amount(f[4]) then
+    return 'INVALID_ALLOCATION'
+  end
+  local readable, plan = pcall(plan_of, key, f[6] or '', ends)
+  if not readable then
+    return 'INVALID_BOUNDARIES'
+  elseif status == 'CLOSED' then
+    return nil
+  end
+  local score = score_of(period_index_key(tag), member)
+  -- A budget that waits for boundaries is not in the index.
+  local may_be_absent = f[5] and #plan == 0 and ends <= now
+  if score ~= ends and not (may_be_absent and not score) then
+    return 'NOT_INDEXED'
+  end
+  return f[5] and not score_of(period_plans_key(tag), member) and 'NOT_PLANNED' or nil
+end
+
+local reply = { ms_text(now), '' }
 local members = redis.call('ZRANGEBYLEX', budget_index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
 for _, member in ipairs(members) do
   local scope, unit = string.match(member, '^(%S+) (%S+)$')
   reply[#reply + 1] = member
-  local figures = redis.call('HMGET', budget_key(tag, unit, scope), 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status')
+  local key = budget_key(tag, unit, scope)
+  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
+    'rollover_policy', 'period_allocated', 'recurrence', 'boundaries')
   for i = 1, 6 do
-    reply[#reply + 1] = figures[i] or ''
+    reply[#reply + 1] = f[i] or ''
   end
+  reply[#reply + 1] = period_defect(key, member, f[6], { unpack(f, 7, 12) }) or ''
 end
 if #members == limit then
   reply[2] = members[limit]

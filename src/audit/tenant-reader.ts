@@ -24,6 +24,8 @@ export interface Reading {
   /** Undefined where the budget's record has no valid figure. */
   readonly figures: Readonly<Record<Figure, bigint | undefined>>;
   readonly status: string;
+  /** What is wrong with the budget's period, as lua/audit/verify_budgets.lua names it. */
+  readonly periodDefect?: string | undefined;
 }
 
 export const FIGURES = ['remaining', 'reserved', 'spent', 'allocated', 'debt'] as const;
@@ -44,7 +46,7 @@ export interface Holds {
 }
 
 export interface Drift {
-  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET';
+  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET' | 'PERIOD';
   readonly stored?: Reading;
   /** RESERVED: the sum of the live reservations. INVARIANT: what `remaining` should be. */
   readonly expected?: bigint;
@@ -73,7 +75,7 @@ export function driftOf(readings: readonly Reading[], holds: Holds): Drift | und
   }
   const [least, most] = [low as bigint, high as bigint];
   if (least <= 0n && most >= 0n) {
-    return undefined;
+    return last.periodDefect === undefined ? undefined : { kind: 'PERIOD', stored: last };
   }
   return { kind: 'RESERVED', stored: last, expected: figure(last, 'reserved') - (least > 0n ? least : most) };
 }
@@ -176,12 +178,12 @@ export class TenantReader {
         { after, limit: BUDGETS_A_RUN },
       );
       atMs = nowMs;
-      for (const { budget, status = '', ...stored } of budgets) {
+      for (const { budget, status = '', periodDefect, ...stored } of budgets) {
         const [scope, unit] = budget.split(' ');
         const figures = Object.fromEntries(
           FIGURES.map((name) => [name, amountOf(stored[name])]),
         ) as Reading['figures'];
-        put(readings, `${unit} ${scope}`, { atMs, figures, status });
+        put(readings, `${unit} ${scope}`, { atMs, figures, status, periodDefect });
       }
       after = next ?? '';
     } while (after !== '');

@@ -204,6 +204,7 @@ function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
     unit,
     kind,
     ...(stored === undefined ? {} : { stored: { ...stored.figures, status: stored.status } }),
+    ...(kind === 'PERIOD' && { period_defect: stored?.periodDefect }),
     ...(expected === undefined ? {} : { expected, difference: (actual ?? 0n) - expected }),
     reservation_count: holds.length,
     reservations: holds.slice(0, MAX_LISTED).map(({ reservationId, amount, quarantined }) => ({

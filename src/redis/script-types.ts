@@ -70,12 +70,13 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int',
   },
-  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, in bounded pages. */
+  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, and what is wrong with their periods, in bounded pages. */
   verify_budgets: {
     keys: ['budget_index'],
     args: ['after', 'limit'],
     flags: ['no-writes'],
-    returns: 'now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*',
+    returns:
+      'now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*',
   },
   /** lua/audit/verify_holds.lua: the sums of a tenant's live holds at each budget, in bounded pages of its reservation index. */
   verify_holds: {
@@ -1152,6 +1153,7 @@ export interface ScriptReplies {
       readonly allocated?: string;
       readonly debt?: string;
       readonly status?: string;
+      readonly periodDefect?: string;
     }[];
   };
   readonly verify_holds: {

@@ -133,6 +133,28 @@ describe('verifying the ledger', () => {
     ]);
   });
 
+  test.each<[string, Record<string, string>]>([
+    ['INVALID_INSTANTS', { period_start: '1e3' }],
+    ['INVALID_INSTANTS', { period_start: '9999999999999' }],
+    ['UNKNOWN_POLICY', { rollover_policy: 'SOME' }],
+    ['INVALID_ALLOCATION', { period_allocated: 'all' }],
+    ['INVALID_BOUNDARIES', { boundaries: '9999999999999,9999999999999' }],
+    ['NOT_INDEXED', { period_end: '9999999999998' }],
+    ['NOT_PLANNED', { recurrence: 'none that anybody set' }],
+  ])('finds a period with %s', async (defect, fields) => {
+    const tenant = await newTenant();
+    const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
+    const body = { period_end: new Date(Date.now() + 86_400_000).toISOString() };
+    expectStatus(await holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
+    expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
+    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
+    await stored.redis.hset(key, fields);
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject({
+      ok: false,
+      drift: [{ kind: 'PERIOD', scope: `tenant:${tenant.id}`, period_defect: defect }],
+    });
+  });
+
   test('is counted, with the drift that it finds', async () => {
     const tenant = await newTenant();
     const broken = await hold(tenant, 50);

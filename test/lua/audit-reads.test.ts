@@ -163,6 +163,7 @@ describe('verify', () => {
       '1000',
       '0',
       'ACTIVE',
+      '',
     ]);
     expect(await snapshot(ledger)).toEqual(before);
   });

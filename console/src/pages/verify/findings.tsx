@@ -32,6 +32,10 @@ const KINDS: Readonly<Record<Drift['kind'], Kind>> = {
     words: 'There are holds, but no budget',
     advice: 'Restore the budget from a backup.',
   },
+  PERIOD: {
+    words: 'Its period is damaged',
+    advice: 'Set its period or recurrence again, or restore the budget from a backup.',
+  },
 };
 
 const figureOf = ({ kind, stored }: Drift): Int64 | undefined =>

@@ -7,7 +7,7 @@ export interface Drift {
   readonly tenant_id: string;
   readonly scope: string;
   readonly unit: string;
-  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET';
+  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET' | 'PERIOD';
   readonly stored?: { readonly remaining?: Int64; readonly reserved?: Int64 };
   readonly expected?: Int64;
   readonly difference?: Int64;
