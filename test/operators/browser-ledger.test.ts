@@ -6,6 +6,7 @@ import {
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
+  SHORT_ATTACK,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { eventually } from '../support/eventually.js';
@@ -34,7 +35,12 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     const quarter = { event_types: ['budget.threshold_crossed'], thresholds: { budget_utilization: [0.25] } };
     await subscribe(holdfast, tenant, PUBLIC_URL, quarter);
     held = expectStatus(
-      await holdfast.reserve(tenant, 40, { subject, idempotency_key: ATTACK, ttl_ms: 3_600_000 }),
+      await holdfast.reserve(tenant, 40, {
+        subject,
+        action: { kind: SHORT_ATTACK, name: ATTACK },
+        idempotency_key: ATTACK,
+        ttl_ms: 3_600_000,
+      }),
       200,
     );
     expectStatus(await holdfast.reserve(tenant, 700, { subject }), 409);
@@ -87,7 +93,12 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         },
         { colorScheme },
       );
-      await visit(`/reservations/${held.reservation_id}`, ATTACK, undefined, { colorScheme });
+      await visit(
+        `/reservations/${held.reservation_id}`,
+        `${SHORT_ATTACK} ${ATTACK}`,
+        (page) => page.getByText(ATTACK, { exact: true }).waitFor(),
+        { colorScheme },
+      );
     },
   );
 
@@ -148,12 +159,13 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     await visit(`/budgets/TOKENS?scope=${scope()}`, held.reservation_id as string, async (page) => {
       await page.getByRole('button', { name: 'Fund or reset' }).click();
       await page.getByLabel('Amount').fill('50');
-      await page.getByLabel('Reason').fill('top-up');
+      await page.getByLabel('Reason').fill(ATTACK);
       await page.getByRole('row', { name: 'Allocated 100 150' }).waitFor();
       await expectAccessible(page);
       await page.getByRole('button', { name: 'Change the budget' }).click();
       await page.getByText('Allocated 150 tokens').waitFor();
-      await page.getByRole('row', { name: / Funded 100 150 .* top-up$/ }).waitFor();
+      const change = page.getByRole('row', { name: / Funded 100 150 / });
+      await change.getByRole('cell', { name: ATTACK, exact: true }).waitFor();
       expect((await budget()).allocated.amount).toBe(150);
       for (const [verb, status] of [
         ['Freeze', 'FROZEN'],
@@ -197,9 +209,10 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   test('an operator releases a reservation with a reason, and its time line says so', async () => {
     await visit(`/reservations/${held.reservation_id}`, 'Lease ends', async (page) => {
       await page.getByRole('button', { name: 'Release' }).click();
-      await page.getByLabel('Reason').fill('the client is gone');
+      await page.getByLabel('Reason').fill(ATTACK);
       await page.getByRole('dialog').getByRole('button', { name: 'Release' }).click();
       await page.getByText('by an operator').waitFor();
+      await page.getByRole('listitem').filter({ hasText: 'by an operator' }).getByText(ATTACK).waitFor();
       expect((await budget()).reserved.amount).toBe(0);
     });
   });

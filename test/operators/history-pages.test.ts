@@ -105,6 +105,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
       await holdfast.admin('GET', `/v1/admin/audit/logs?request_id=${request}`),
       200,
     );
+    await holdfast.admin('GET', `/v1/admin/tenants/${encodeURIComponent(ATTACK)}`);
     [funded, row] = [events[0].event_id as string, logs[0].log_id as string];
   }
 
@@ -202,6 +203,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
       await page.getByLabel('Answer').selectOption('4xx');
       await page.getByText('No such rows').waitFor();
       await page.getByRole('button', { name: 'Clear filters' }).click();
+      await page.getByRole('cell', { name: ATTACK, exact: true }).waitFor();
       await page.getByRole('button', { name: 'listAuditLogs' }).first().waitFor();
       await page.goto(`${holdfast.url}/console/audit?row=${row}`);
       await dialog.getByRole('link', { name: 'its events' }).first().click();

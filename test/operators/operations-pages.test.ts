@@ -6,12 +6,13 @@ import {
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
+  SHORT_ATTACK,
   tooWide,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { Webhook } from 'standardwebhooks';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { expectPicture } from '../support/pictures.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -51,7 +52,14 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     await allowLoopback(holdfast);
     tenant = await holdfast.createTenant();
     const budgets = { event_types: ['budget.created'] };
-    works = await subscribe(holdfast, tenant, `${receiver.url}/works`, { ...budgets, name: ATTACK });
+    const texts = { name: ATTACK, description: `About ${ATTACK}` };
+    works = await subscribe(holdfast, tenant, `${receiver.url}/works`, { ...budgets, ...texts });
+    // Without the check against the protocol's documents, whose URLs have fewer characters.
+    await fetch(`${holdfast.url}/v1/admin/webhooks?tenant_id=${tenant.id}`, {
+      method: 'POST',
+      headers: { 'x-admin-api-key': ADMIN_API_KEY, 'content-type': 'application/json' },
+      body: JSON.stringify({ url: `${receiver.url}/?${SHORT_ATTACK}`, event_types: ['tenant.closed'] }),
+    });
     fails = await subscribe(holdfast, SYSTEM, `${receiver.url}/broken`, { ...budgets, ...FAILING });
     await holdfast.createBudget(tenant, '', 100);
     await holdfast.createBudget(tenant, '/workspace:prod', 100);
@@ -87,6 +95,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
         ATTACK,
         async (page) => {
           await page.getByText('the system', { exact: true }).waitFor();
+          await page.getByText(`/?${SHORT_ATTACK}`).waitFor();
           await page.getByLabel('URL or id contains').fill('broken');
           await page.waitForURL(/search=broken/);
           await page.getByText('1 row', { exact: true }).waitFor();
@@ -112,6 +121,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       `/webhooks/${works}`,
       'Deliveries',
       async (page) => {
+        await page.getByText(`About ${ATTACK}`).waitFor();
         expect(await page.getByRole('main').getByRole('button').count()).toBe(0);
       },
       { key: VIEWER_API_KEY },
@@ -192,7 +202,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     await visit(`/tenants/${closing.id}`, 'No policies', async (page) => {
       const dialog = page.getByRole('dialog');
       await page.getByRole('button', { name: 'Create policy' }).click();
-      await page.getByLabel('Name').fill('Short answers');
+      await page.getByLabel('Name').fill(ATTACK);
       await page.getByLabel('Tokens a call').fill('4,096');
       await page.getByLabel('Commits a minute').fill('30');
       for (const [kind, most, window] of [
@@ -208,13 +218,14 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       await dialog.getByRole('button', { name: 'Create policy' }).click();
       const effects = 'at most 4,096 tokens a call, 30 commits a minute';
       await page.getByText(`${effects}, 50 message.email.send a day, 2 high_risk a run`).waitFor();
+      await page.getByRole('row').filter({ hasText: effects }).getByText(ATTACK).waitFor();
       const { policies } = expectStatus(
         await holdfast.admin('GET', `/v1/admin/policies?tenant_id=${closing.id}`),
         200,
       );
       expect(policies).toMatchObject([
         {
-          name: 'Short answers',
+          name: ATTACK,
           scope_pattern: `tenant:${closing.id}/*`,
           caps: { max_tokens: 4096 },
           rate_limits: { max_commits_per_minute: 30 },

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { VIEWER_API_KEY } from '../support/console-client.js';
 import {
+  ATTACK,
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
@@ -31,7 +32,10 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
     });
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 100);
-    const hold = expectStatus(await holdfast.reserve(tenant, 10, { grace_period_ms: 0 }), 200);
+    const hold = expectStatus(
+      await holdfast.reserve(tenant, 10, { grace_period_ms: 0, idempotency_key: ATTACK }),
+      200,
+    );
     damaged = hold.reservation_id as string;
     partition = /^rsv_([0-9a-f]{2})/.exec(damaged)?.[1] as string;
     await stored.set(damaged, { am: 'many' });
@@ -75,10 +79,13 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
   test('a viewer sees what is in quarantine, by its address, and decides nothing', async () => {
     await browser.visit(holdfast.url, `/reservations/${damaged}`, 'The record is damaged', async (page) => {
       await page.getByRole('link', { name: 'Waits for a decision' }).waitFor();
+      await page.getByText(ATTACK, { exact: true }).waitFor();
     });
     const path = `/sweeper?reservation=${damaged}`;
     const { page, context } = await browser.enter(holdfast.url, path, { key: VIEWER_API_KEY });
     await page.getByText('Stored record').waitFor();
+    await page.getByText(ATTACK).waitFor();
+    expect(await page.title()).toBe('Holdfast');
     expect(await page.getByRole('button', { name: 'Release it as it is' }).count()).toBe(0);
     await context.close();
   });

@@ -129,6 +129,8 @@ export function tooWide(page: Page): Promise<string[]> {
 
 /** Markup that would show itself if it were not taken as text. */
 export const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
+/** The same for texts that are short or have no spaces, such as URLs. */
+export const SHORT_ATTACK = '<img/src="x"/onerror="document.title=3">';
 
 export async function logIn(page: Page, key: string): Promise<void> {
   await page.getByLabel('Key', { exact: true }).fill(key);
