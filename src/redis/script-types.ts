@@ -670,7 +670,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int',
   },
-  /** lua/ledger/forecast_funds.lua: what the budgets lack for an amount, and when the holds in its way will have ended. */
+  /** lua/ledger/forecast_funds.lua: what the budgets lack for an amount, and when holds that end or new periods will have returned it. */
   forecast_funds: {
     keys: ['ttl_index'],
     args: ['tenant_id', 'unit', 'amount', 'reservation_id'],

@@ -66,6 +66,32 @@ describe('a refusal for lack of budget', () => {
     expectStatus(await reserve(tenant, 45, body), 200);
   });
 
+  test.each([
+    ['a period that ends first', { ttl: 600_000, policy: 'NONE', amount: 35 }, [1, 300_000]],
+    ['a hold that ends first', { ttl: 120_000, policy: 'NONE', amount: 45 }, [1, 120_001]],
+    ['funds that are carried over', { ttl: 600_000, policy: 'CARRY_FORWARD', amount: 105 }, [1, 300_000]],
+    ['a hold and then a period', { ttl: 200_000, policy: 'NONE', amount: 100 }, [200_001, 300_000]],
+    ['a period and then a hold', { ttl: 400_000, policy: 'NONE', amount: 100 }, [300_001, 400_001]],
+  ] as const)('counts the next period of a budget: %s', async (_, { ttl, policy, amount }, [least, most]) => {
+    const tenant = await on.holdfast.createTenant();
+    const end = new Date(Date.now() + 300_000).toISOString();
+    await on.holdfast.createBudget(tenant, '', 100, { period_end: end, rollover_policy: policy });
+    expectStatus(await on.holdfast.commit(tenant, await hold(tenant, 30, 60_000), 30), 200);
+    await hold(tenant, 60, ttl);
+    const { details } = expectRefusal(await reserve(tenant, amount), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ remaining: 10, holds_ending_first: [{ amount: 60 }] });
+    expect(details.retry_after_ms).toBeGreaterThanOrEqual(least);
+    expect(details.retry_after_ms).toBeLessThanOrEqual(most);
+  });
+
+  test('says that the budget needs funds where not even its next period is enough', async () => {
+    const tenant = await on.holdfast.createTenant();
+    const end = new Date(Date.now() + 300_000).toISOString();
+    await on.holdfast.createBudget(tenant, '', 100, { period_end: end });
+    const { details } = expectRefusal(await reserve(tenant, 101), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ retry_unknown: 'FUNDING_REQUIRED' });
+  });
+
   test('has no explanation for a client that does not ask', async () => {
     const tenant = await tenantWith(10);
     for (const headers of [{}, { 'x-holdfast-explain': 'false' }]) {
