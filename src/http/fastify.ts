@@ -263,6 +263,7 @@ export function answerRaw(error: Error & { code?: string }, socket: HttpSocket):
   endRaw(socket, { status, code: 'INVALID_REQUEST', message }, {});
 }
 
+/** Reads on after the answer, because closing a connection with unread data could reset it before the client has the answer. */
 function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeaders): void {
   const { status } = answer;
   const trace = traceFrom(headers, newRequestId());
@@ -272,7 +273,12 @@ function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeader
       `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
       `${NO_SNIFFING.join(': ')}\r\n${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`,
   );
+  socket.resume();
+  setTimeout(() => socket.destroy(), RAW_LINGER_MS).unref();
 }
+
+/** How long a client has to close a connection after such an answer. Node does not limit it any more. */
+const RAW_LINGER_MS = 1000;
 
 const NO_TUNNELS: ErrorAnswer = {
   status: 400,

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { listen, type Listeners } from '../../src/http/listening.js';
 import { eventually } from '../support/eventually.js';
@@ -61,6 +62,25 @@ test('a client that is gone before CONNECT is answered ends nothing but its own 
     expect(answer.status).toBe(200);
   }
 });
+
+test.each([
+  ['CONNECT with a long body', 'CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n'],
+  ['what is not HTTP', 'nonsense\r\n\r\n'],
+])(
+  '%s leaves no connection behind, even if the client sends on and never closes its end',
+  async (_what, start) => {
+    const server = probe.app.getHttpServer();
+    const connections = (): Promise<number> => promisify(server.getConnections.bind(server))();
+    const before = await connections();
+    const socket = connect({ port: listeners.port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.on('error', () => undefined).resume();
+    await once(socket, 'connect');
+    socket.write(start + 'x'.repeat(200_000));
+    await eventually('it is accepted', async () => (await connections()) > before);
+    await eventually('it is gone', async () => (await connections()) === before);
+    socket.destroy();
+  },
+);
 
 test('an expectation that nobody knows is passed over, and the request is answered as any other', async () => {
   for (const [name, port] of ports) {

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 
-/** Refusals and reads are recorded in these: the event log, the audit logs and their indexes, and what background jobs count. */
+/** Refusals and reads are recorded in these: the event log, the audit logs and their indexes, what background jobs count, and the number of reserves that waited. */
 const RECORDS =
-  /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:)|activity:|rate:|rate-told:|rates-)/;
+  /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:)|activity:|rate:|rate-told:|rates-|arrivals$)/;
 
 /** A dump of a hash or a set tells of its order, too, which a read may change. */
 const DIGEST_ALL = `
