@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { budgetIndexKey, budgetKey } from '../../src/redis/keyspace.js';
+import { makeHolds } from '../support/bulk-holds.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
 import {
   ATTACK,
@@ -152,6 +153,34 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       await page.getByText('100 rows, more to come').waitFor();
       await page.getByLabel('Scope contains').fill('a9999');
       await page.getByText('1 row', { exact: true }).waitFor();
+    });
+  });
+
+  test('of many holds those with the first deadlines are shown, or the newest if sorting takes too long', async () => {
+    const many = await holdfast.createTenant();
+    await holdfast.createBudget(many, '', 1000);
+    const stored = new StoredHolds(redis.url);
+    const holds = Array.from({ length: 101 }, () => ({}));
+    await makeHolds(stored.redis, stored.tagOfTenant(many.id), many.id, holds);
+    stored.close();
+    await visit(`/budgets/TOKENS?scope=tenant:${many.id}`, 'Live holds by deadline', async (page) => {
+      await page.getByText('the first 50').or(page.getByText('of the newest 100')).waitFor();
+      await page.route(/sort_by=expires_at_ms/, (route) => route.abort());
+      await page.reload();
+      await page.getByText('of the newest 100').waitFor();
+    });
+    await visit(`/tenants/${many.id}`, 'Live holds', async (page) => {
+      // As where a filter matches nothing on the first page, which ends after so many reservations.
+      await page.route(/v1\/reservations\?/, (route) => {
+        const url = new URL(route.request().url());
+        const cursor = url.searchParams.get('cursor');
+        url.searchParams.delete('cursor');
+        return cursor === null
+          ? route.fulfill({ json: { reservations: [], has_more: true, next_cursor: 'second' } })
+          : route.continue(cursor === 'second' ? { url: url.href } : {});
+      });
+      await page.getByRole('link', { name: 'Live holds' }).click();
+      await page.getByText('100 rows, more to come').waitFor();
     });
   });
 

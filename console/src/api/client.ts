@@ -26,9 +26,15 @@ export function onSessionEnd(listener: SessionEnded): void {
  * Calls an operation with the session's cookie. The header tells the server that the request is the page's own; without it, changes
  * are refused. The caller names the type of the answer, as the API's documentation has it.
  */
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+export async function call<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
   const answer = await fetch(path, {
     method,
+    ...(signal === undefined ? {} : { signal }),
     headers: {
       'x-holdfast-console': '1',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -77,4 +83,5 @@ export function withQuery(path: string, query: Query): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
-export const get = <T>(path: string, query: Query = {}): Promise<T> => call<T>('GET', withQuery(path, query));
+export const get = <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> =>
+  call<T>('GET', withQuery(path, query), undefined, signal);

@@ -43,15 +43,16 @@ export function Listing<Row>({
   empty: ReactNode;
   children: (rows: readonly Row[]) => ReactNode;
 }): ReactNode {
-  const { rows, error, refetch } = list;
+  const { rows, error, refetch, hasNextPage } = list;
   return (
     <Loaded query={{ data: rows, error, refetch }} height={height}>
       {(read) =>
-        read.length === 0 ? (
+        // A page whose filters match few rows ends early: without rows, there may still be more.
+        read.length === 0 && !hasNextPage ? (
           empty
         ) : (
           <>
-            {children(read)}
+            {read.length > 0 && children(read)}
             <MoreRows list={list} shown={read.length} />
           </>
         )

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useState } from 'react';
-import { get } from '../../api/client';
+import { get, type Query } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import type { Budget, Reservation } from '../../api/types';
 import { Amount } from '../../parts/amount';
@@ -15,6 +15,11 @@ import type { CyclesEvent } from '../events/event';
 
 const EVERY_MS = 5000;
 const SHOWN = 50;
+const NEWEST = 100;
+/** Sorting by deadline reads all reservations of the tenant. If that takes longer, the newest holds are shown. */
+const SORTED_WITHIN_MS = 700;
+/** How often the newest holds are read instead, because each time the sorted ones are tried first. */
+const NEWEST_EVERY_MS = 30_000;
 const DENIALS_READ = 100;
 const DENIALS_SHOWN = 12;
 const CLOCK_MS = 1000;
@@ -29,32 +34,53 @@ function useNow(): number {
   return now;
 }
 
+interface Holds {
+  readonly holds: readonly Reservation[];
+  /** Which of the holds these are; empty if they are all. */
+  readonly which: string;
+  readonly everyMs: number;
+}
+
+/** The live holds of a scope by deadline: all of them, else the first ones, else the first of the newest ones. */
+async function readHolds(scope: string): Promise<Holds> {
+  const read = (query: Query, signal?: AbortSignal) =>
+    get<{ reservations: Reservation[]; has_more: boolean }>(
+      '/v1/reservations',
+      { ...levelsOf(scope), status: 'ACTIVE', ...query },
+      signal,
+    );
+  const newest = await read({ limit: NEWEST });
+  const sorted = newest.has_more
+    ? await read(
+        { sort_by: 'expires_at_ms', sort_dir: 'asc', limit: SHOWN },
+        AbortSignal.timeout(SORTED_WITHIN_MS),
+      ).catch(() => undefined)
+    : undefined;
+  const found = sorted ?? newest;
+  const holds = [...found.reservations].sort((one, other) => one.expires_at_ms - other.expires_at_ms);
+  const isCut = newest.has_more && sorted === undefined;
+  const isWhole = !found.has_more && holds.length <= SHOWN;
+  return {
+    holds: isCut ? holds : holds.slice(0, SHOWN),
+    which: isCut ? `of the newest ${NEWEST}` : isWhole ? '' : `the first ${SHOWN}`,
+    everyMs: isCut ? NEWEST_EVERY_MS : EVERY_MS,
+  };
+}
+
 /** What holds a part of the budget, in the order in which it comes back. */
 export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
   const now = useNow();
   const holds = useQuery({
     queryKey: ['/v1/reservations', 'of-scope', budget.scope, budget.unit],
-    queryFn: () =>
-      get<{ reservations: Reservation[]; has_more: boolean }>('/v1/reservations', {
-        ...levelsOf(budget.scope),
-        status: 'ACTIVE',
-        sort_by: 'expires_at_ms',
-        sort_dir: 'asc',
-        limit: SHOWN,
-      }),
-    select: ({ reservations, has_more: hasMore }) => ({
-      holds: reservations.filter(({ reserved }) => reserved.unit === budget.unit),
-      hasMore,
+    queryFn: () => readHolds(budget.scope),
+    select: (read) => ({
+      ...read,
+      holds: read.holds.filter(({ reserved }) => reserved.unit === budget.unit),
     }),
-    refetchInterval: EVERY_MS,
+    refetchInterval: ({ state }) => state.data?.everyMs ?? EVERY_MS,
   });
   return (
-    <Panel
-      title="Live holds by deadline"
-      className="span-6"
-      flush
-      aside={holds.data?.hasMore === true ? `the first ${SHOWN}` : ''}
-    >
+    <Panel title="Live holds by deadline" className="span-6" flush aside={holds.data?.which ?? ''}>
       <Loaded query={holds}>
         {(read) =>
           read.holds.length === 0 ? (

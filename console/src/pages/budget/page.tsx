@@ -96,7 +96,7 @@ function Period({ budget }: { budget: Budget }): ReactNode {
   }
   return (
     <p className="muted small">
-      Period from <Time at={start} /> to <Time at={end} />. The next one is as long, and starts with spent 0.{' '}
+      Period from <Time at={start} /> to <Time at={end} />. The next one starts with spent 0.{' '}
       {ROLLOVERS[policy]}
     </p>
   );
