@@ -73,10 +73,21 @@ async function newWorld(): Promise<World> {
   const known = new Known();
   const [{ id }, other] = [await holdfast.createTenant(), await holdfast.createTenant()];
   const tenant = { id, key: await holdfast.createKey(id, { permissions: PERMISSIONS }) };
-  await holdfast.createBudget(tenant, '', 1_000_000, { overdraft_limit: { unit: 'TOKENS', amount: 1000 } });
+  await holdfast.createBudget(tenant, '', 1_000_000, {
+    overdraft_limit: { unit: 'TOKENS', amount: 1000 },
+    period_end: new Date(Date.now() + 86_400_000).toISOString(),
+    rollover_policy: 'CARRY_FORWARD',
+  });
   await holdfast.createBudget(tenant, '/workspace:prod', 500_000);
   await holdfast.createBudget(tenant, '', 1000, { unit: 'CREDITS' });
   const scope = `tenant:${tenant.id}`;
+  expectStatus(
+    await holdfast.admin('PUT', `/ops/budgets/recurrence?scope=${scope}/workspace:prod&unit=TOKENS`, {
+      every: 'month',
+      time_zone: 'Europe/Berlin',
+    }),
+    200,
+  );
   known.learn(
     expectStatus(
       await holdfast.admin('POST', '/v1/admin/policies', {
