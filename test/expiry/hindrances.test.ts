@@ -1,9 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
-import { eventLogKey, quarantineKey, reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
+import {
+  eventLogKey,
+  periodIndexKey,
+  quarantineKey,
+  reservationKey,
+  ttlIndexKey,
+} from '../../src/redis/keyspace.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { eventually } from '../support/eventually.js';
-import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
@@ -151,4 +158,26 @@ describe('an instance with a partition that it cannot sweep', () => {
       await sweeper.stop();
     }
   });
+});
+
+test('a damaged index of periods fails the turn of its job, but budgets of other partitions still roll over', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const tag = stored.tagOfTenant(tenant.id);
+  const broken = [...Array(64).keys()]
+    .map((partition) => `{p${partition.toString(16).padStart(2, '0')}}`)
+    .filter((other) => other !== tag)
+    .map(periodIndexKey);
+  await Promise.all(broken.map((key) => stored.redis.set(key, 'damaged')));
+  const [start, end] = [Date.now() - 3_600_000, Date.now() + 300].map((ms) => new Date(ms).toISOString());
+  const path = `/ops/budgets/period?scope=tenant:${tenant.id}&unit=TOKENS`;
+  expectStatus(await holdfast.admin('PATCH', path, { period_start: start, period_end: end }), 200);
+  const events = `/v1/admin/events?tenant_id=${tenant.id}&event_type=budget.reset_spent`;
+  const failures: unknown[] = [];
+  await eventually('the budget rolls over', async () => {
+    const turn = holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
+    await turn.catch((error: unknown) => failures.push(error));
+    return (await holdfast.admin('GET', events)).body.events.length === 1;
+  });
+  expect(String(failures[0])).toMatch(/WRONGTYPE/);
+  await stored.redis.del(...broken);
 });

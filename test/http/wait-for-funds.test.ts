@@ -288,6 +288,22 @@ describe('a reserve that waits', () => {
     expect(await on.holdfast.balances(tenant)).toEqual({ [rootOf(tenant)]: '0 60 40 0' });
   });
 
+  test('counts places that could not be renewed or given up', async () => {
+    const failed = (call: string): Promise<number> =>
+      on.holdfast.metric('holdfast_reserve_place_failures_total', { call });
+    const before = [await failed('renew'), await failed('leave')] as const;
+    const [tenant] = await saturated();
+    const answer = reserve(tenant, 100, { waitMs: 2500 });
+    await untilWaiting(tenant, 1);
+    const places = waitersKey(on.stored.tagOf(tenant.id), tenant.id);
+    await on.stored.redis.del(places);
+    await on.stored.redis.set(places, 'damaged');
+    await eventually('a renewal has failed', async () => (await failed('renew')) > before[0]);
+    await answer;
+    await eventually('giving up has failed', async () => (await failed('leave')) > before[1]);
+    await on.stored.redis.del(places);
+  });
+
   test('shares its outcome with a retry that has the same key', async () => {
     const [tenant, held] = await saturated();
     const more = { idempotency_key: newKey() };

@@ -86,17 +86,23 @@ export class BudgetRollovers implements OnModuleInit, Job {
       this.nextLookAt = performance.now() + LOOK_MS * (1 - Math.random() * JITTER_SHARE);
     }
     let rolled = 0;
+    let failure: PromiseRejectedResult | undefined;
     for (let due = this.due(); due.length > 0; due = this.due()) {
       if (!turn.goesOn() || performance.now() > deadline) {
         return { sleepMs: PAUSE_MS, ...(rolled > 0 && { outcome: 'success' }) };
       }
-      const looks = await Promise.all(
+      const looks = await Promise.allSettled(
         this.redis.inOneWrite(() => due.map((partition) => this.rollOver(partition))),
       );
-      rolled += looks.reduce((sum, look) => sum + look.rolled, 0);
-      if (looks.some(({ more }) => more)) {
+      const done = looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
+      failure ??= looks.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined;
+      rolled += done.reduce((sum, look) => sum + look.rolled, 0);
+      if (done.some(({ more }) => more)) {
         return { sleepMs: PAUSE_MS, outcome: 'success' };
       }
+    }
+    if (failure !== undefined) {
+      throw failure.reason;
     }
     const wakeAt = Math.min(this.nextLookAt, ...this.dueFrom.values());
     return {
@@ -114,15 +120,16 @@ export class BudgetRollovers implements OnModuleInit, Job {
 
   private async rollOver(partition: number): Promise<Look> {
     const tag = tagOf(partitionCode(partition));
+    // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
+    this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
     const { nowMs, nextMs, rolled, more, damaged, unplanned } = await this.redis.scripts.call(
       'roll_over_budgets',
       { periodIndex: periodIndexKey(tag), rolled: rolledKey(tag), periodPlans: periodPlansKey(tag) },
       { limit: BUDGETS_A_RUN },
     );
-    this.dueFrom.set(
-      partition,
-      nextMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + nextMs - nowMs,
-    );
+    if (nextMs !== undefined) {
+      this.dueFrom.set(partition, performance.now() + nextMs - nowMs);
+    }
     this.rollovers.inc({}, rolled);
     for (const budget of damaged) {
       this.damaged.inc({});

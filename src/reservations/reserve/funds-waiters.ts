@@ -242,7 +242,14 @@ export class FundsWaiters {
       waiterQueue: waiterQueueKey(tag, unit, scope),
       waiters: waitersKey(tag, tenantId),
     };
-    await this.redis.scripts.call('leave_waiters', keys, { place }).catch(() => undefined);
+    await this.redis.scripts.call('leave_waiters', keys, { place }).catch((error: unknown) => {
+      this.report('leave', error);
+    });
+  }
+
+  private report(call: 'renew' | 'leave', error: unknown): void {
+    this.metrics.failed(call);
+    this.logger.warn({ err: error, call }, 'the place of a waiting reserve could not be updated');
   }
 
   private scheduleRenewal(): void {
@@ -268,10 +275,15 @@ export class FundsWaiters {
     const calls: Promise<void>[] = [];
     for (const [tenantId, waiters] of byTenant) {
       for (let first = 0; first < waiters.length; first += RENEWED_AT_ONCE) {
-        calls.push(this.renewPart(tenantId, waiters.slice(first, first + RENEWED_AT_ONCE)));
+        const renewed = this.renewPart(tenantId, waiters.slice(first, first + RENEWED_AT_ONCE));
+        calls.push(
+          renewed.catch((error: unknown) => {
+            this.report('renew', error);
+          }),
+        );
       }
     }
-    await Promise.allSettled(calls);
+    await Promise.all(calls);
   }
 
   private async renewPart(tenantId: string, waiters: readonly Waiter[]): Promise<void> {

@@ -11,6 +11,7 @@ export class WaiterMetrics {
   private readonly waits: LabelledCounter;
   private readonly wakeUps: LabelledCounter;
   private readonly seconds: LabelledHistogram;
+  private readonly failures: LabelledCounter;
 
   constructor(metrics: MetricsRegistry, waiting: () => number) {
     metrics.observedGauge(
@@ -32,6 +33,11 @@ export class WaiterMetrics {
       help: 'How long reserves waited for funds. Durations of requests do not include it.',
       buckets: BUCKETS_S,
     });
+    this.failures = metrics.counter({
+      name: 'holdfast_reserve_place_failures_total',
+      help: 'Calls that failed to renew places of waiting reserves, which is tried again, or to give one up, which then lapses.',
+      labels: ['call'],
+    });
   }
 
   refusedAtOnce(outcome: 'too_many' | 'drained'): void {
@@ -45,5 +51,9 @@ export class WaiterMetrics {
 
   woken(by: 'freed' | 'renewal'): void {
     this.wakeUps.inc({ by });
+  }
+
+  failed(call: 'renew' | 'leave'): void {
+    this.failures.inc({ call });
   }
 }
