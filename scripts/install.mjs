@@ -1,8 +1,20 @@
 // Installs missing npm dependencies and a Redis-compatible server, and builds the service if the build is stale.
 // It runs before node_modules exists, so it uses only Node itself.
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import {
+  accessSync,
+  constants,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -195,6 +207,44 @@ export function ensureChromium() {
   runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', 'chromium']);
 }
 
+const PROMETHEUS = join(ROOT, 'node_modules', '.cache', 'prometheus', 'prometheus');
+
+/** The path of Prometheus for the tests of the dashboards and alert rules, if there is one. */
+export function prometheusBinary() {
+  const onPath = (process.env.PATH ?? '').split(delimiter).map((directory) => join(directory, 'prometheus'));
+  return [...onPath, PROMETHEUS].find(existsSync);
+}
+
+/**
+ * Takes Prometheus out of Debian's package where apt-get can download it. It is not installed, because the package starts a service. Only
+ * tests of what deploy/ has for Prometheus and Grafana need it, which are skipped where it is missing.
+ */
+export function ensurePrometheus() {
+  if (prometheusBinary() !== undefined || !findOnPath('apt-get') || !findOnPath('dpkg-deb')) {
+    return;
+  }
+  say('Downloading Prometheus with apt-get ...');
+  const work = mkdtempSync(join(tmpdir(), 'holdfast-prometheus-'));
+  try {
+    const download = () => {
+      runQuietly('apt-get', ['download', '-q', 'prometheus'], work);
+      return readdirSync(work).find((name) => name.endsWith('.deb'));
+    };
+    let file = download();
+    if (file === undefined && process.getuid?.() === 0) {
+      runQuietly('apt-get', ['update', '-q']);
+      file = download();
+    }
+    if (file !== undefined) {
+      runQuietly('dpkg-deb', ['-x', file, '.'], work);
+      mkdirSync(dirname(PROMETHEUS), { recursive: true });
+      cpSync(join(work, 'usr', 'bin', 'prometheus'), PROMETHEUS);
+    }
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
 /**
  * The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password.
  * @param {PackageManager} manager
@@ -215,9 +265,11 @@ function rightsFor({ asUser }, byHand) {
 /**
  * @param {string} command
  * @param {string[]} args
+ * @param {string} [cwd]
  */
-function runQuietly(command, args) {
+function runQuietly(command, args, cwd) {
   const done = spawnSync(command, args, {
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     encoding: 'utf8',
     timeout: INSTALL_TIMEOUT_MS,
@@ -345,6 +397,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     ensureRedis({});
     ensureLuacheck();
     ensureChromium();
+    ensurePrometheus();
     return Promise.resolve(0);
   });
 }

@@ -12,6 +12,7 @@ import {
   ensureBuild,
   ensureChromium,
   ensureDependencies,
+  ensurePrometheus,
   ensureRedis,
   readJson,
   runCommand,
@@ -38,6 +39,7 @@ runCommand(async () => {
   ensureDependencies();
   ensureRedis({});
   ensureChromium();
+  ensurePrometheus();
   // Some tests start the built service, and must not build it concurrently.
   ensureBuild();
   const { topologies, args } = readArguments(process.argv.slice(2));

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { impossibleValues, KnownMetrics, readOfRoot, valuesIn } from '../support/known-metrics.js';
+import { hasPrometheus, JOB, Prometheus, type Series, WITHOUT_PROMETHEUS } from '../support/prometheus.js';
 import { askedOf } from '../support/promql.js';
 
 interface Rule {
@@ -19,9 +20,31 @@ const alerts = rules.filter(({ alert }) => alert !== undefined);
 
 let known: KnownMetrics;
 
+/** What Prometheus itself gives for each expression of a rule or a panel: series, or what is wrong with it. */
+const given = new Map<string, readonly Series[] | string>();
+let loaded: readonly string[] = [];
+
 beforeAll(async () => {
-  known = await KnownMetrics.ofRunningService(recorded());
+  known = await KnownMetrics.ofRunningService(recorded(), (url) =>
+    hasPrometheus ? askPrometheus(url) : Promise.resolve(),
+  );
 });
+
+async function askPrometheus(url: string): Promise<void> {
+  const prometheus = await Prometheus.scraping(url);
+  try {
+    loaded = await prometheus.rules();
+    for (const expr of [...rules.map((rule) => rule.expr), ...panels.flatMap(expressionsOf)]) {
+      given.set(expr, await prometheus.query(asGrafana(expr)).catch(String));
+    }
+  } finally {
+    await prometheus.stop();
+  }
+}
+
+/** With what Grafana puts in the places of its variables. */
+const asGrafana = (expr: string): string =>
+  expr.replaceAll('$job', JOB).replaceAll('$__rate_interval', '10s');
 
 function recorded(): [string, string[]][] {
   return rules.flatMap(({ record, expr }): [string, string[]][] =>
@@ -106,8 +129,10 @@ const dashboards = readdirSync(DASHBOARDS).map(
 );
 const panels = dashboards.flatMap(([, dashboard]) => dashboard.panels);
 const targets = panels.flatMap(({ title, targets: some = [] }) =>
-  some.map(({ expr, legendFormat }) => ({ title, legendFormat, asked: askedOf(expr) })),
+  some.map(({ expr, legendFormat }) => ({ title, expr, legendFormat, asked: askedOf(expr) })),
 );
+
+const expressionsOf = ({ targets: some = [] }: Panel): string[] => some.map(({ expr }) => expr);
 
 /** These count what the work of the test does not bring about. */
 const WITHOUT_SAMPLES = new Set([
@@ -192,5 +217,35 @@ describe('the dashboards for Grafana', () => {
       apiVersion: 1,
       datasources: [{ type: 'prometheus' }],
     });
+  });
+});
+
+(hasPrometheus ? describe : describe.skip)(`Prometheus${WITHOUT_PROMETHEUS}`, () => {
+  test('loads every alert and record', () => {
+    expect([...loaded].sort()).toEqual(rules.map(({ alert, record }) => alert ?? record).sort());
+  });
+
+  test('evaluates every expression of the rules and the panels', () => {
+    const problems = [...given].filter(([, answer]) => typeof answer === 'string');
+    expect(problems).toEqual([]);
+    expect(given.size).toBeGreaterThan(80);
+  });
+
+  test('has series for every panel whose metrics have samples, with the labels of its legend', () => {
+    const problems = targets.flatMap(({ title, expr, legendFormat, asked }) => {
+      const series = given.get(expr) as readonly Series[];
+      const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label);
+      // The Redis of the tests has no limit of memory, which is above 0.
+      const isSampled =
+        !expr.includes('> 0') &&
+        asked.selectors.every(({ name }) => known.sampled.has(name) && !WITHOUT_SAMPLES.has(name));
+      return [
+        ...(isSampled && series.length === 0 ? [`${title} has no series: ${expr}`] : []),
+        ...shown
+          .filter((label) => series.some(({ labels }) => labels[label] === undefined))
+          .map((label) => `${title} has series without ${label}`),
+      ];
+    });
+    expect(problems).toEqual([]);
   });
 });

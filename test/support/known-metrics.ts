@@ -27,11 +27,18 @@ export class KnownMetrics {
     readonly sampled: ReadonlySet<string>,
   ) {}
 
-  /** @param more series of recording rules and the like */
-  static async ofRunningService(more: readonly [string, readonly string[]][] = []): Promise<KnownMetrics> {
+  /**
+   * @param more series of recording rules and the like
+   * @param use is called with the address of the service
+   */
+  static async ofRunningService(
+    more: readonly [string, readonly string[]][] = [],
+    use: (url: string) => Promise<void> = () => Promise.resolve(),
+  ): Promise<KnownMetrics> {
     const holdfast = await Holdfast.start();
     try {
       await work(holdfast);
+      await use(holdfast.url);
       const { text } = await holdfast.call('GET', '/metrics', {
         headers: { 'x-admin-api-key': ADMIN_API_KEY },
       });
