@@ -10,7 +10,7 @@ import {
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
-  tooWide,
+  WIDE_AND_NARROW,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -116,17 +116,13 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     settings?: Parameters<ConsoleBrowser['visit']>[4],
   ): Promise<void> => browser.visit(holdfast.url, path, text, use, settings);
 
-  test.each([
-    ['light', 1280],
-    ['dark', 390],
-  ] as const)('show in %s colours, %d pixels wide', async (colorScheme, width) => {
-    const settings = { colorScheme, viewport: { width, height: 860 } };
+  test('show in light colours on a wide screen, and in dark ones on a narrow one', async () => {
     for (const [path, text] of [
       [`/expirations?last=24h&tenant=${tenant.id}`, '151 expired'],
       [`/events?tenant_id=${tenant.id}&event=${funded}`, ATTACK],
       [`/audit?tenant_id=${tenant.id}&row=${row}`, ATTACK],
     ] as const) {
-      await visit(path, text, async (page) => expect(await tooWide(page)).toEqual([]), settings);
+      await visit(path, text, undefined, { looks: WIDE_AND_NARROW });
     }
   });
 

@@ -35,10 +35,31 @@ export interface ConsolePage {
   readonly complaints: string[];
 }
 
+/** How somebody looks at a page. */
+export interface Look {
+  readonly colorScheme?: 'light' | 'dark';
+  readonly width?: number;
+}
+
+/** Everybody sees pages like this, and then narrow and dark. */
+export const WIDE_AND_NARROW: readonly Look[] = [{}, { colorScheme: 'dark', width: 390 }];
+export const LIGHT_AND_DARK: readonly Look[] = [{}, { colorScheme: 'dark' }];
+const WIDTH = 1280;
+const HEIGHT = 860;
+
+const CONTEXT = {
+  viewport: { width: WIDTH, height: HEIGHT },
+  locale: 'en-GB',
+  timezoneId: 'Europe/Berlin',
+  reducedMotion: 'reduce',
+} as const;
+
 /** One browser for the tests of a file. */
 export class ConsoleBrowser {
   private browser: Browser | undefined;
   private readonly profile = mkdtempSync(join(tmpdir(), 'holdfast-test-browser-'));
+  /** By the key that opened their session. */
+  private readonly profiles = new Map<string, BrowserContext>();
 
   constructor() {
     beforeAll(async () => {
@@ -58,33 +79,9 @@ export class ConsoleBrowser {
     url: string,
     path: string,
     settings: Parameters<Browser['newContext']>[0] = {},
-    cookies: Parameters<BrowserContext['addCookies']>[0] = [],
   ): Promise<ConsolePage & { readonly context: BrowserContext }> {
-    const context = await (this.browser as Browser).newContext({
-      viewport: { width: 1280, height: 860 },
-      locale: 'en-GB',
-      timezoneId: 'Europe/Berlin',
-      reducedMotion: 'reduce',
-      ...settings,
-    });
-    context.setDefaultTimeout(patience(WAIT_MS));
-    await context.addCookies(cookies);
-    const page = await context.newPage();
-    const complaints: string[] = [];
-    page.on('console', (message) => {
-      // A refused request is the business of the test that causes it.
-      if (message.type() === 'error' && !message.text().includes('Failed to load resource')) {
-        complaints.push(message.text());
-      }
-    });
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('request', (request) => {
-      if (!request.url().startsWith(url) && !request.url().startsWith('data:')) {
-        complaints.push(`a request to ${request.url()}`);
-      }
-    });
-    await page.goto(`${url}/console${path}`);
-    return { page, complaints, context };
+    const context = await this.newProfile(settings);
+    return { ...(await openIn(context, url, path)), context };
   }
 
   /** The same with a session, which takes less time than to log in by hand. */
@@ -93,31 +90,93 @@ export class ConsoleBrowser {
     path: string,
     { key = ADMIN_API_KEY, ...settings }: { key?: string } & Parameters<Browser['newContext']>[0] = {},
   ): Promise<ConsolePage & { readonly context: BrowserContext }> {
-    const client = new ConsoleClient(url);
-    await client.logIn(key);
-    const [name = '', value = ''] = client.cookie.split('=', 2);
-    const cookies = [{ name, value, url, httpOnly: true, sameSite: 'Strict' as const }];
-    return this.open(url, path, settings, cookies);
+    const context = await this.newProfile(settings);
+    await addSession(context, url, key);
+    return { ...(await openIn(context, url, path)), context };
   }
 
-  /** Enters, waits for a text of the page's data, and leaves the page to `use`. Nothing on it may be wrong afterwards. */
+  /**
+   * Opens a path with a session, waits for a text of the page's data, and leaves the page to `use`. Nothing on it may be wrong
+   * afterwards, in none of the looks; the first one is that of `use`. Visits with the same key share a profile, and so what it has
+   * loaded.
+   */
   async visit(
     url: string,
     path: string,
     text: string,
     use: (page: Page) => Promise<void> = () => Promise.resolve(),
-    settings: Parameters<ConsoleBrowser['enter']>[2] = {},
+    { key = ADMIN_API_KEY, looks = [{}] }: { key?: string; looks?: readonly Look[] } = {},
   ): Promise<void> {
-    const { page, complaints, context } = await this.enter(url, path, settings);
+    const known = this.profiles.get(key);
+    const context = known ?? (await this.newProfile());
+    if (known === undefined) {
+      await addSession(context, url, key);
+      this.profiles.set(key, context);
+    }
+    const { page, complaints } = await openIn(context, url, path, looks[0]);
     await page.getByText(text).first().waitFor();
     await use(page);
-    await expectAccessible(page);
-    expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+    for (const [index, look] of looks.entries()) {
+      if (index > 0) {
+        await showAs(page, look);
+      }
+      await expectAccessible(page);
+      expect(await tooWide(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+    }
     // What a client stored must not have run.
     expect(await page.title()).toBe('Holdfast');
     expect(complaints).toEqual([]);
-    await context.close();
+    await page.close();
   }
+
+  private async newProfile(settings: Parameters<Browser['newContext']>[0] = {}): Promise<BrowserContext> {
+    const context = await (this.browser as Browser).newContext({ ...CONTEXT, ...settings });
+    context.setDefaultTimeout(patience(WAIT_MS));
+    return context;
+  }
+}
+
+async function addSession(context: BrowserContext, url: string, key: string): Promise<void> {
+  const client = new ConsoleClient(url);
+  await client.logIn(key);
+  const [name = '', value = ''] = client.cookie.split('=', 2);
+  await context.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }]);
+}
+
+async function openIn(context: BrowserContext, url: string, path: string, look?: Look): Promise<ConsolePage> {
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    // A refused request is the business of the test that causes it.
+    if (message.type() === 'error' && !message.text().includes('Failed to load resource')) {
+      complaints.push(message.text());
+    }
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith('data:')) {
+      complaints.push(`a request to ${request.url()}`);
+    }
+  });
+  if (look !== undefined) {
+    await resize(page, look);
+  }
+  await page.goto(`${url}/console${path}`);
+  return { page, complaints };
+}
+
+async function resize(page: Page, { colorScheme = 'light', width = WIDTH }: Look): Promise<void> {
+  await page.emulateMedia({ colorScheme });
+  await page.setViewportSize({ width, height: HEIGHT });
+}
+
+/** Changes the look of an open page, and waits until it has followed. */
+async function showAs(page: Page, look: Look): Promise<void> {
+  await resize(page, look);
+  const scheme = look.colorScheme ?? 'light';
+  await page.locator(`html[data-mantine-color-scheme="${scheme}"]`).waitFor({ state: 'attached' });
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
 }
 
 /** What is wider than the window, and is not in a table that scrolls by itself. */
@@ -140,7 +199,10 @@ export async function logIn(page: Page, key: string): Promise<void> {
 /** WCAG 2.2 AA, as far as a machine can tell. */
 export async function expectAccessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page })
+    .options({ resultTypes: ['violations'] })
     .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    // The pages have no frames. Otherwise axe would be loaded into a second page to put the results of all frames together.
+    .setLegacyMode()
     .analyze();
   expect(
     violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join('\n')}`),
