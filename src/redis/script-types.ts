@@ -452,6 +452,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'PLANNED | SKIP',
   },
+  /** lua/governance/read_budgets.lua: some budgets of a partition by their names, without free-text fields. */
+  read_budgets: {
+    keys: ['tenant_index'],
+    args: [],
+    rest: true,
+    flags: ['no-writes'],
+    returns: 'now_ms read:int records(text_count record{})*',
+  },
   /** lua/governance/read_texts.lua: the free-text fields of listed records, as many as fit into one run. */
   read_texts: {
     keys: ['tenant_index'],
@@ -693,6 +701,14 @@ export const SCRIPT_SIGNATURES = {
     args: ['place'],
     flags: ['allow-oom'],
     returns: 'LEFT',
+  },
+  /** lua/ledger/list_holds.lua: the live holds of a budget in the order of their reclaim deadlines, in bounded pages of an index of deadlines. */
+  list_holds: {
+    keys: ['deadline_index'],
+    args: ['tenant_id', 'scope', 'unit', 'walked_ms', 'walked_id', 'examine', 'limit'],
+    flags: ['no-writes'],
+    returns:
+      'walked_ms:text? walked_id? examined:int holds(reservation_id amount expires_at_ms:int deadline_ms:int)*',
   },
   /** lua/ledger/list_reservations.lua: the tenant's reservations that match some conditions, in bounded pages of its reservation index. */
   list_reservations: {
@@ -1505,6 +1521,11 @@ export interface ScriptReplies {
     readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly plan_periods: { readonly status: 'PLANNED' } | { readonly status: 'SKIP' };
+  readonly read_budgets: {
+    readonly nowMs: number;
+    readonly read: number;
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
+  };
   readonly read_texts: { readonly records: readonly { readonly record: ReadonlyMap<string, string> }[] };
   readonly reset_action_counter:
     | {
@@ -1755,6 +1776,17 @@ export interface ScriptReplies {
         readonly nowMs?: number;
       };
   readonly leave_waiters: { readonly status: 'LEFT' };
+  readonly list_holds: {
+    readonly walkedMs?: string;
+    readonly walkedId?: string;
+    readonly examined: number;
+    readonly holds: readonly {
+      readonly reservationId: string;
+      readonly amount: string;
+      readonly expiresAtMs: number;
+      readonly deadlineMs: number;
+    }[];
+  };
   readonly list_reservations: {
     readonly nowMs: number;
     readonly walkedMs?: string;

@@ -18,6 +18,8 @@ import { DirectDebitService } from './direct-debit/direct-debit.service.js';
 import { ExtendController } from './extend/extend.controller.js';
 import { ExtendService } from './extend/extend.service.js';
 import { FundsForecast } from './funds-forecast.js';
+import { BudgetHoldsController } from './query/budget-holds.controller.js';
+import { BudgetHoldsService } from './query/budget-holds.service.js';
 import { GetService } from './query/get.service.js';
 import { ListService, ReservationIndex } from './query/list.service.js';
 import { QueryController } from './query/query.controller.js';
@@ -72,8 +74,8 @@ export class ExtendModule {}
 
 @Module({
   imports: [ReservationStoreModule],
-  controllers: [QueryController],
-  providers: [GetService, ListService, ReservationIndex],
+  controllers: [BudgetHoldsController, QueryController],
+  providers: [BudgetHoldsService, GetService, ListService, ReservationIndex],
 })
 export class QueryModule {}
 

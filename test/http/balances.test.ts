@@ -238,3 +238,60 @@ describe('the governance view of balances', () => {
     expect(expectRefusal(await ask('limit=5'), 400, 'INVALID_REQUEST').message).toContain('scope_prefix');
   });
 });
+
+describe('the live holds of a budget', () => {
+  const path = (of: TestTenant, more = ''): string =>
+    `/ops/budgets/holds?scope=tenant:${of.id}&unit=TOKENS${more}`;
+  const idsIn = ({ holds }: Json): string[] => holds.map((hold: Json) => hold.reservation_id);
+
+  test('come by when their amounts are back, those that only a cleanup ends last, in pages of any size', async () => {
+    const other = await holdfast.createTenant();
+    await holdfast.createBudget(other, '', 100);
+    const hold = async (amount: number, ttl: number, grace = 0): Promise<string> =>
+      expectStatus(await holdfast.reserve(other, amount, { ttl_ms: ttl, grace_period_ms: grace }), 200)
+        .reservation_id;
+    const late = await hold(3, 600_000);
+    const early = await hold(2, 300_000, 5000);
+    await holdfast.createBudget(other, '', 9, { unit: 'CREDITS' });
+    expectStatus(await holdfast.reserve(other, 0, { estimate: { unit: 'CREDITS', amount: 9 } }), 200);
+    expectStatus(
+      await holdfast.admin('PUT', `/ops/tenants/${other.id}/expiry-policy`, {
+        reservation_expiry_policy: 'MANUAL_CLEANUP',
+      }),
+      200,
+    );
+    const kept = await hold(4, 60_000);
+
+    const all = expectStatus(await holdfast.admin('GET', path(other)), 200);
+    expect(idsIn(all)).toEqual([early, late, kept]);
+    expect(all).toMatchObject({ scope: `tenant:${other.id}`, unit: 'TOKENS', has_more: false });
+    const [first, , last] = all.holds;
+    expect(first).toMatchObject({ amount: { unit: 'TOKENS', amount: 2 }, expires_by_itself: true });
+    expect(first.reclaim_at_ms - first.expires_at_ms).toBe(5000);
+    expect(last.expires_by_itself).toBe(false);
+    expect(all.examined).toBeGreaterThanOrEqual(4);
+
+    const seen: string[] = [];
+    for (let cursor = '', more = true; more;) {
+      const page = expectStatus(await holdfast.admin('GET', path(other, `&limit=1${cursor}`)), 200);
+      seen.push(...idsIn(page));
+      [more, cursor] = [page.has_more, `&cursor=${page.next_cursor}`];
+    }
+    expect(seen).toEqual([early, late, kept]);
+  });
+
+  test('are asked for with a scope and a unit, and with the cursor of the same budget', async () => {
+    const page = expectStatus(await holdfast.admin('GET', path(tenant)), 200);
+    expect(page).toMatchObject({ holds: [], has_more: false });
+    for (const query of [
+      'unit=TOKENS',
+      'scope=workspace:prod&unit=TOKENS',
+      'scope=tenant:acme&unit=EUR',
+      'scope=tenant:acme&unit=TOKENS&limit=0',
+      `scope=tenant:acme&unit=TOKENS&cursor=odd`,
+    ]) {
+      expectRefusal(await holdfast.admin('GET', `/ops/budgets/holds?${query}`), 400, 'INVALID_REQUEST');
+    }
+    expect((await holdfast.call('GET', path(tenant), { key: tenant.key })).status).toBe(401);
+  });
+});

@@ -226,11 +226,31 @@ describe('many reservations', () => {
       Array.from({ length: 20_500 }, () => ({})),
     );
     await on.holdfast.settle(tenant, 'release', oldest);
-    const first = await lists.page(tenant, 'status=RELEASED');
-    expect(first).toMatchObject({ reservations: [], has_more: true });
+    const first = await lists.list(tenant, 'status=RELEASED');
+    expect(expectStatus(first, 200)).toMatchObject({ reservations: [], has_more: true });
+    expect(first.headers.get('x-holdfast-examined')).toBe('20000');
+    expect((await lists.list(tenant)).headers.get('x-holdfast-examined')).toBeNull();
     expect((await lists.walk(tenant, 'status=RELEASED')).map((row) => row.reservation_id)).toEqual([oldest]);
     expect(await lists.idsOf(tenant, 'idempotency_key=the%20oldest')).toEqual([oldest]);
     holds.close();
+
+    await on.holdfast.createBudget(tenant, '/workspace:rare', 10);
+    const subject = { tenant: tenant.id, workspace: 'rare' };
+    const rare = await lists.hold(tenant, { subject, ttl_ms: 3_600_000 });
+    const holdsOf = async (more: string): Promise<Json> =>
+      expectStatus(
+        await on.holdfast.admin(
+          'GET',
+          `/ops/budgets/holds?scope=tenant:${tenant.id}/workspace:rare&unit=TOKENS${more}`,
+        ),
+        200,
+      );
+    const none = await holdsOf('');
+    expect(none).toMatchObject({ holds: [], examined: 20_000, has_more: true });
+    expect(await holdsOf(`&cursor=${none.next_cursor}`)).toMatchObject({
+      holds: [{ reservation_id: rare }],
+      has_more: false,
+    });
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
+import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { clockAt } from '../support/fixed-clock.js';
 import type { Hold, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants } from '../support/ledger-state.js';
@@ -103,4 +104,62 @@ test('a lease is counted from the instant of the reserve, and a replay counts wh
       left,
     ]);
   }
+});
+
+describe('list_holds', () => {
+  interface Run {
+    readonly walked: readonly [ms: string, id: string];
+    readonly examined: string | undefined;
+    /** Id, amount, end of the lease, reclaim deadline. */
+    readonly holds: readonly string[][];
+  }
+
+  async function run(
+    ledger: LedgerClient,
+    scope: string,
+    {
+      after = ['', ''],
+      examine = 100,
+      limit = 100,
+    }: { after?: Run['walked']; examine?: number; limit?: number },
+  ): Promise<Run> {
+    const [ms = '', id = '', examined, ...rest] = await ledger.scripts.run(
+      'list_holds',
+      [ttlIndexKey(ledger.tag)],
+      [ledger.tenant, scope, 'TOKENS', ...after, examine, limit],
+    );
+    const holds = Array.from({ length: rest.length / 4 }, (_, index) => rest.slice(4 * index, 4 * index + 4));
+    return { walked: [ms, id], examined, holds };
+  }
+
+  test('has the live holds of a budget by deadline, whatever else the partition holds', async () => {
+    const ledger = await newLedger();
+    const subject = { workspace: 'prod' };
+    const [root, scope] = [ledger.scope(), ledger.scope(subject)];
+    await ledger.makeBudget();
+    await ledger.makeBudget({ scope });
+    await ledger.makeBudget({ unit: 'CREDITS' });
+    const late = await ledger.hold({ amount: 3, subject, ttlMs: 90_000, graceMs: 0 });
+    const early = await ledger.hold({ amount: 2, subject, ttlMs: 30_000, graceMs: 10_000 });
+    const above = await ledger.hold({ amount: 4, ttlMs: 60_000, graceMs: 0 });
+    await ledger.hold({ amount: 5, unit: 'CREDITS', ttlMs: 50_000 });
+    const damaged = await ledger.hold({ amount: 6, subject, ttlMs: 20_000 });
+    await ledger.redis.hset(reservationKey(ledger.tag, damaged.id), 'am', 'many');
+    const ended = await ledger.hold({ amount: 7, subject, ttlMs: 10_000 });
+    await ledger.commit(ended.id, 7);
+    const row = (hold: Hold, amount: number, graceMs = 0): string[] =>
+      [hold.id, amount, hold.expiresAt, hold.expiresAt + graceMs].map(String);
+
+    const below = await run(ledger, scope, {});
+    expect(below).toMatchObject({ examined: '5', holds: [row(early, 2, 10_000), row(late, 3)] });
+    expect(below.walked[0]).toBe('');
+    expect((await run(ledger, root, {})).holds).toEqual([row(early, 2, 10_000), row(above, 4), row(late, 3)]);
+
+    const first = await run(ledger, scope, { limit: 1 });
+    expect(first).toMatchObject({ examined: '2', holds: [row(early, 2, 10_000)] });
+    const second = await run(ledger, scope, { after: first.walked, examine: 2 });
+    expect(second).toMatchObject({ examined: '2', holds: [] });
+    const third = await run(ledger, scope, { after: second.walked, examine: 2 });
+    expect(third).toMatchObject({ examined: '1', holds: [row(late, 3)], walked: ['', late.id] });
+  });
 });

@@ -56,6 +56,7 @@ export const CONTENTS: readonly {
       'getBudgetRecurrence',
       'setBudgetRecurrence',
       'removeBudgetRecurrence',
+      'listBudgetHolds',
       'freezeBudget',
       'unfreezeBudget',
     ],

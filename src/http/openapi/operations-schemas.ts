@@ -42,6 +42,33 @@ export const OPERATIONS_SCHEMAS = {
       period_allocated: AMOUNT,
     },
   ),
+  BudgetHoldList: object(
+    {
+      scope: TEXT,
+      unit: oneOf(...UNITS),
+      holds: list(
+        object({
+          reservation_id: TEXT,
+          amount: AMOUNT,
+          expires_at_ms: MILLISECONDS,
+          reclaim_at_ms: {
+            ...MILLISECONDS,
+            description: 'The end of the grace, when the amount is back at the latest.',
+          },
+          expires_by_itself: {
+            ...FLAG,
+            description: 'False under MANUAL_CLEANUP: only a commit, a release or a cleanup ends it.',
+          },
+        }),
+      ),
+      examined: {
+        ...COUNT,
+        description: "How many live reservations were looked at, of all tenants of the budget's partition.",
+      },
+      has_more: FLAG,
+    },
+    PAGE,
+  ),
   TenantLimits: object({
     tenant_id: TEXT,
     limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))),

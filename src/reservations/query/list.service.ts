@@ -131,6 +131,14 @@ interface Page {
   readonly rows: readonly ReservationSummary[];
   /** Where the next page starts; undefined on the last one. */
   readonly next: Position | undefined;
+  /** How many reservations were looked at, on a page that ended because few of them matched. */
+  readonly examined?: number;
+}
+
+/** A page as JSON text, as ReservationListResponse of the protocol. */
+export interface ListAnswer {
+  readonly text: string;
+  readonly examined: number | undefined;
 }
 
 /** GET /v1/reservations: a tenant's reservations in pages, at a cost that does not depend on other tenants' data. */
@@ -148,10 +156,9 @@ export class ListService {
    * A list expires the overdue holds that it finds and returns them as EXPIRED.
    *
    * A page may hold fewer rows than its limit, or none, and still not be the last: only `has_more` shows the end.
-   * @returns ReservationListResponse of the protocol as JSON text
    * @throws Refusal as `listQueryOf` documents them, and INVALID_REQUEST for more reservations than can be sorted.
    */
-  async list({ caller, trace }: Operation<Caller>, dto: ListReservationsQueryDto): Promise<string> {
+  async list({ caller, trace }: Operation<Caller>, dto: ListReservationsQueryDto): Promise<ListAnswer> {
     const query = listQueryOf(caller, dto);
     const found =
       query.order.sortBy === 'created_at_ms'
@@ -165,19 +172,22 @@ export class ListService {
       next === undefined
         ? { has_more: false }
         : { has_more: true, next_cursor: encodeCursor(query.fingerprint, next, query.order) };
-    return stringifyJson({ reservations: rows, ...more });
+    return { text: stringifyJson({ reservations: rows, ...more }), examined: found.examined };
   }
 
   /** A page in the index's own order. It reads no further than the page. */
   private async pageInIndexOrder({ scopeFilter, single, limit }: ListQuery, walk: IndexWalk): Promise<Page> {
     const wanted = single ? 1 : limit + 1;
     const rows: ReservationSummary[] = [];
-    for (let run = 0; run < MAX_RUNS_A_PAGE && !walk.ended && rows.length < wanted; run += 1) {
+    let run = 0;
+    for (; run < MAX_RUNS_A_PAGE && !walk.ended && rows.length < wanted; run += 1) {
       const found = await walk.readNext(wanted - rows.length);
       rows.push(...found.filter((row) => scopeAllowed(scopeFilter, row.scope_path)));
     }
     if (rows.length < wanted) {
-      return { rows, next: walk.ended ? undefined : walk.place };
+      return walk.ended
+        ? { rows, next: undefined }
+        : { rows, next: walk.place, examined: run * EXAMINED_A_RUN };
     }
     const shown = rows.slice(0, limit);
     return {

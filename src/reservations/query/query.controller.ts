@@ -29,7 +29,11 @@ export class QueryController {
     @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, await this.lists.list(operationOf<Caller>(request), validateList(query)));
+    const { text, examined } = await this.lists.list(operationOf<Caller>(request), validateList(query));
+    if (examined !== undefined) {
+      reply.header('x-holdfast-examined', examined);
+    }
+    sendJson(reply, 200, text);
   }
 
   @Get(':reservation_id')

@@ -1,0 +1,143 @@
+import { Injectable } from '@nestjs/common';
+import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
+import {
+  cleanupIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  ttlIndexKey,
+} from '../../redis/index.js';
+import { decodeCursor, encodeCursor, Length, Optional, type Position } from '../../wire/index.js';
+
+/** Query of GET /ops/budgets/holds. */
+export class BudgetHoldsQueryDto {
+  @IsString()
+  @Length(1, 1024)
+  scope!: string;
+
+  @IsIn(UNITS)
+  unit!: Unit;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(200)
+  limit?: number;
+
+  @Optional()
+  @IsString()
+  cursor?: string;
+}
+
+interface BudgetHold {
+  readonly reservation_id: string;
+  readonly amount: { readonly unit: Unit; readonly amount: bigint };
+  readonly expires_at_ms: number;
+  readonly reclaim_at_ms: number;
+  readonly expires_by_itself: boolean;
+}
+
+export interface BudgetHolds {
+  readonly scope: string;
+  readonly unit: Unit;
+  readonly holds: readonly BudgetHold[];
+  /** Live reservations of the partition that this page looked at. */
+  readonly examined: number;
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+const DEFAULT_LIMIT = 50;
+/** Entries that one script examines: about a millisecond of Redis' time. */
+const EXAMINED_A_RUN = 200;
+/** A page of a budget with few of the partition's holds ends after this many. */
+const EXAMINED_A_PAGE = 20_000;
+/** The indexes of a partition in the order in which they are read, and whether their holds expire by themselves. */
+const INDEXES = [
+  { name: 'ttl', keyOf: ttlIndexKey, expires: true },
+  { name: 'cleanup', keyOf: cleanupIndexKey, expires: false },
+] as const;
+
+/** The live holds of a budget by their reclaim deadlines, for operators. Those that only a cleanup ends come last. */
+@Injectable()
+export class BudgetHoldsService {
+  constructor(private readonly redis: RedisService) {}
+
+  /** @throws Refusal INVALID_REQUEST; StoreUnavailable */
+  async list({
+    scope: text,
+    unit,
+    limit = DEFAULT_LIMIT,
+    cursor = '',
+  }: BudgetHoldsQueryDto): Promise<BudgetHolds> {
+    const scope = parseScopePath(text);
+    const tenantId = tenantOfScope(scope) ?? '';
+    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const list = fingerprintOf({ list: 'budget holds', scope, unit });
+    let place = placeOf(
+      cursor === '' ? undefined : decodeCursor(list, cursor, (at) => placeOf(at) !== undefined),
+    );
+    const holds: BudgetHold[] = [];
+    let examined = 0;
+    while (place !== undefined && holds.length < limit && examined < EXAMINED_A_PAGE) {
+      const { index, ms, id }: Place = place;
+      const { keyOf, expires } = INDEXES[index] as (typeof INDEXES)[number];
+      const {
+        walkedMs,
+        walkedId = '',
+        ...run
+      } = await this.redis.queries.call(
+        'list_holds',
+        { deadlineIndex: keyOf(tag) },
+        {
+          tenantId,
+          scope,
+          unit,
+          walkedMs: ms,
+          walkedId: id,
+          examine: EXAMINED_A_RUN,
+          limit: limit - holds.length,
+        },
+      );
+      for (const { reservationId, amount, expiresAtMs, deadlineMs } of run.holds) {
+        holds.push({
+          reservation_id: reservationId,
+          amount: { unit, amount: BigInt(amount) },
+          expires_at_ms: expiresAtMs,
+          reclaim_at_ms: deadlineMs,
+          expires_by_itself: expires,
+        });
+      }
+      examined += run.examined;
+      place = walkedMs === undefined ? startOf(index + 1) : { index, ms: walkedMs, id: walkedId };
+    }
+    const page = { scope, unit, holds, examined };
+    return place === undefined
+      ? { ...page, has_more: false }
+      : { ...page, has_more: true, next_cursor: encodeCursor(list, positionOf(place)) };
+  }
+}
+
+/** Where a walk through the indexes of a partition has got to: after this deadline and reservation, both empty at the start. */
+interface Place {
+  readonly index: number;
+  readonly ms: string;
+  readonly id: string;
+}
+
+const startOf = (index: number): Place | undefined =>
+  index < INDEXES.length ? { index, ms: '', id: '' } : undefined;
+
+const positionOf = ({ index, ms, id }: Place): Position => ({ value: `${INDEXES[index]?.name} ${ms}`, id });
+
+/** Undefined if no walk can have got there. */
+function placeOf(position: Position | undefined): Place | undefined {
+  if (position === undefined) {
+    return startOf(0);
+  }
+  const [, name, ms = ''] = /^(\w+) (\d{0,15})$/.exec(String(position.value)) ?? [];
+  const index = INDEXES.findIndex((known) => known.name === name);
+  return index < 0 ? undefined : { index, ms, id: position.id };
+}
