@@ -19,6 +19,7 @@ import { BudgetRollovers } from './budgets/budget-rollovers.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
+import { KeptOrders } from './budgets/kept-orders.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
@@ -60,6 +61,7 @@ export class ApiKeysModule {}
     BudgetChangesService,
     BudgetRollovers,
     FundingService,
+    KeptOrders,
     RecurrenceService,
   ],
   exports: [BudgetsService, FundingService],

@@ -1,4 +1,5 @@
 import { Injectable, Module } from '@nestjs/common';
+import { tenantOfScope } from '../ledger/index.js';
 import type { Fields } from '../wire/index.js';
 import { toStoreError } from './errors.js';
 import { budgetIndexKey, partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
@@ -108,6 +109,39 @@ export class Records {
         return;
       }
       run = { direction, after: nextMember, limit: RECORDS_A_RUN };
+    }
+  }
+
+  /**
+   * Visits budgets by their names, which are `scope unit`, in the given order. One that does not exist is left out.
+   * @throws StoreUnavailable
+   */
+  async budgets(names: readonly string[], visit: (fields: Fields) => void): Promise<void> {
+    const found = new Map<string, Fields>();
+    const groups = new Map<string, string[]>();
+    for (const name of names) {
+      const [scope = ''] = name.split(' ', 1);
+      const tag = this.tagOfTenant(tenantOfScope(scope) ?? '');
+      groups.set(tag, [...(groups.get(tag) ?? []), name]);
+    }
+    for (const [tag, group] of groups) {
+      for (let done = 0; done < group.length;) {
+        const { read, records } = await this.redis.queries.call(
+          'read_budgets',
+          { tenantIndex: tenantIndexKey(tag) },
+          { rest: group.slice(done, done + RECORDS_A_RUN) },
+        );
+        for (const { record } of records) {
+          found.set(`${record.get('scope')} ${record.get('unit')}`, record);
+        }
+        done += read;
+      }
+    }
+    for (const name of names) {
+      const fields = found.get(name);
+      if (fields !== undefined) {
+        visit(fields);
+      }
     }
   }
 

@@ -183,27 +183,32 @@ export interface Page<Row> {
 
 /** Selects one page of a list of the governance plane from rows in any order. */
 export class RecordSelection<Row> {
-  private readonly query: string;
-  private readonly order: SortOrder;
+  /** The fingerprint of the list. */
+  readonly query: string;
+  readonly order: SortOrder;
+  /** The most rows of a page. */
+  readonly limit: number;
   private readonly selection: PageSelection<Row>;
   /** Where the previous page ended. */
   readonly after: Position | undefined;
 
   /** @throws Refusal INVALID_REQUEST if the cursor belongs to another list. */
-  constructor(request: PageRequest<Row>) {
+  constructor(private readonly request: PageRequest<Row>) {
     const { cursor = '', limit = DEFAULT_LIMIT, order, accepts } = request;
     this.order = order;
     this.query = fingerprintOf({ ...request.query, sort_by: order.sortBy, sort_dir: order.direction });
     this.after = cursor === '' ? undefined : decodeCursor(this.query, cursor, accepts);
-    this.selection = new PageSelection(
-      { ...request, direction: order.direction },
-      Math.min(limit, MAX_LIMIT),
-      this.after,
-    );
+    this.limit = Math.min(limit, MAX_LIMIT);
+    this.selection = new PageSelection({ ...request, direction: order.direction }, this.limit, this.after);
   }
 
   offer(row: Row): void {
     this.selection.offer(row);
+  }
+
+  /** Where a row stands in the list. */
+  placeOf(row: Row): Position {
+    return { value: this.request.valueOf(row), id: this.request.idOf(row) };
   }
 
   /** Once the page is full, where the first row of the next one stands. Rows after it are not needed any more. */
@@ -212,8 +217,11 @@ export class RecordSelection<Row> {
   }
 
   page(): Page<Row> {
-    const rows = this.selection.rows();
-    const next = this.selection.next();
+    return this.pageOf(this.selection.rows(), this.selection.next());
+  }
+
+  /** A page of rows that were found in another way, and where it ended if another one follows. */
+  pageOf(rows: readonly Row[], next: Position | undefined): Page<Row> {
     return next === undefined
       ? { rows, has_more: false }
       : { rows, has_more: true, next_cursor: encodeCursor(this.query, next, this.order) };

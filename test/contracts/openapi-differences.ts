@@ -132,6 +132,12 @@ const BUDGETS: readonly Difference[] = [
   ...limited(['bulkActionBudgets'], ['filter.tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
   ...limited(['bulkActionBudgets'], ['filter.scope_prefix'], ['maxLength is 1024'], BOUNDED),
   ...limited(['listBudgets'], ['scope_prefix'], ['maxLength is 1024'], BOUNDED),
+  {
+    operations: ['listBudgets'],
+    fields: ['sort_by'],
+    says: 'the values also hold used',
+    reason: 'utilization leaves out what is held, which nobody else can use either',
+  },
   ...limited(['listBudgets'], ['limit'], ['minimum is 1'], ENDLESS),
   ...limited('all', ['scope'], ['minLength is 1'], NOT_EMPTY),
   ...limited('all', ['scope'], ['maxLength is 1024'], BOUNDED),

@@ -164,28 +164,68 @@ describe('lists of budgets', () => {
     }
   });
 
-  test("a page of a tenant's list by scope reads no budgets but its own, however many there are", async () => {
+  test('sort_by=used counts what is held as well', async () => {
+    const { tenant, scopes } = await tenantWithLedgers();
+    const [a, b, eng, engApp] = scopes as [string, string, string, string];
+    await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/app:a'), { reserved: 7, remaining: 1 });
+    expect(await walk(tenant.key, 'sort_by=used&limit=1')).toEqual([engApp, a, eng, b]);
+    expect(await walk(tenant.key, 'sort_by=used&sort_dir=asc&limit=3')).toEqual([b, eng, a, engApp]);
+  });
+
+  /** 3,001 budgets, stored as copies of the first one; each has spent more than the one before. */
+  async function tenantWithMany(): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 1);
+    await on.holdfast.createBudget(tenant, '', 10_000);
     const tag = on.stored.tagOf(tenant.id);
     const template = await on.stored.redis.hgetall(on.stored.budgetKey(tenant.id));
-    const names = Array.from({ length: 3000 }, (_, index) => `/app:n${String(index).padStart(4, '0')}`);
     const pipeline = on.stored.redis.pipeline();
-    for (const name of names) {
-      pipeline.hset(on.stored.budgetKey(tenant.id, name), template);
+    for (let index = 0; index < 3000; index += 1) {
+      const name = `/app:n${String(index).padStart(4, '0')}`;
+      const figures = { spent: index + 1, remaining: 10_000 - index - 1 };
+      pipeline.hset(on.stored.budgetKey(tenant.id, name), { ...template, ...figures });
       pipeline.zadd(budgetIndexKey(tag, tenant.id), 0, `${rootOf(tenant)}${name} TOKENS`);
     }
     await pipeline.exec();
-    const readRecords = async (query: string): Promise<[Json, number]> => {
-      // Lists alone run HSTRLEN, once for each of the two texts of a budget that they leave out.
-      const lengthsRead = async (): Promise<number> => (await commandCounts(on.stored.redis))['hstrlen'] ?? 0;
-      const before = await lengthsRead();
-      const page = expectStatus(
-        await on.holdfast.admin('GET', `/v1/admin/budgets?tenant_id=${tenant.id}&sort_by=scope&${query}`),
-        200,
-      );
-      return [page, ((await lengthsRead()) - before) / 2];
-    };
+    return tenant;
+  }
+
+  /** A page, and how many budgets were read for it. */
+  async function readRecords(tenant: TestTenant, query: string): Promise<[Json, number]> {
+    // Lists alone run HSTRLEN, once for each of the two texts of a budget that they leave out.
+    const lengthsRead = async (): Promise<number> => (await commandCounts(on.stored.redis))['hstrlen'] ?? 0;
+    const before = await lengthsRead();
+    const path = `/v1/admin/budgets?tenant_id=${tenant.id}&${query}`;
+    const page = expectStatus(await on.holdfast.admin('GET', path), 200);
+    return [page, ((await lengthsRead()) - before) / 2];
+  }
+
+  test('from its third page on, a list by use reads no budgets but its own, as they are then', async () => {
+    const tenant = await tenantWithMany();
+    const query = 'sort_by=used&status=ACTIVE&limit=20';
+    const names = ({ ledgers }: Json): string[] => ledgers.map(({ scope }: Json) => scope.slice(-5));
+    const expected = (first: number): string[] =>
+      Array.from({ length: 20 }, (_, index) => `n${String(first - index).padStart(4, '0')}`);
+    const [first, readFirst] = await readRecords(tenant, query);
+    const [second, readSecond] = await readRecords(tenant, `${query}&cursor=${first.next_cursor}`);
+    expect([readFirst, readSecond]).toEqual([3001, 3001]);
+    expect([names(first), names(second)]).toEqual([expected(2999), expected(2979)]);
+
+    await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/app:n2958'), { spent: 1, remaining: 9999 });
+    await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/app:n2950'), { status: 'FROZEN' });
+    const [third, readThird] = await readRecords(tenant, `${query}&cursor=${second.next_cursor}`);
+    // One was read besides, in the place of the frozen one.
+    expect([names(third), readThird]).toEqual([
+      [...expected(2959).filter((name) => name !== 'n2950'), 'n2939'],
+      21,
+    ]);
+    expect(third.ledgers[1].spent.amount).toBe(1);
+    // Of all 3,001, the frozen one is left out, and the one that has moved away from its place.
+    const all = await walk(undefined, `tenant_id=${tenant.id}&${query.replace('20', '100')}`);
+    expect([all.length, new Set(all).size, all.at(-1)]).toEqual([2999, 2999, rootOf(tenant)]);
+  });
+
+  test("a page of a tenant's list by scope reads no budgets but its own, however many there are", async () => {
+    const tenant = await tenantWithMany();
     // Whether there is another page, and the four units that the scopes at both ends may have.
     const most = 20 + 1 + 2 * 4;
     for (const [query, first, second] of [
@@ -194,8 +234,8 @@ describe('lists of budgets', () => {
       [`sort_dir=asc&limit=20&scope_prefix=${rootOf(tenant)}/app:n15`, '/app:n1500', '/app:n1520'],
       [`sort_dir=desc&limit=20&scope_prefix=${rootOf(tenant)}/app:n15`, '/app:n1599', '/app:n1579'],
     ] as const) {
-      const [page, read] = await readRecords(query);
-      const [next, readNext] = await readRecords(`${query}&cursor=${page.next_cursor}`);
+      const [page, read] = await readRecords(tenant, `sort_by=scope&${query}`);
+      const [next, readNext] = await readRecords(tenant, `sort_by=scope&${query}&cursor=${page.next_cursor}`);
       expect([page.ledgers[0].scope, next.ledgers[0].scope]).toEqual([
         rootOf(tenant) + first,
         rootOf(tenant) + second,
@@ -208,7 +248,10 @@ describe('lists of budgets', () => {
         most,
       ]);
     }
-    const [{ ledgers }, read] = await readRecords('sort_dir=desc&limit=20&search=n0000');
+    const [{ ledgers }, read] = await readRecords(
+      tenant,
+      'sort_by=scope&sort_dir=desc&limit=20&search=n0000',
+    );
     expect([ledgers.length, read]).toEqual([1, 3001]);
   });
 

@@ -177,6 +177,8 @@ export const BUDGET_SORT_KEYS = [
   'commit_overage_policy',
   'utilization',
   'debt',
+  /** Holdfast's own: what is spent and held, as a share of what is allocated. */
+  'used',
 ] as const;
 export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];
 

@@ -67,10 +67,18 @@ export function utilizationOf({ spent, allocated }: BudgetLedger): number {
   return allocated.amount === 0n ? 0 : Number(spent.amount) / Number(allocated.amount);
 }
 
+/** The share of what is allocated that is spent or held. Without an allocation, anything that is used is all of it. */
+export function usedShareOf({ spent, reserved, allocated }: BudgetLedger): number {
+  const used = spent.amount + reserved.amount;
+  return allocated.amount === 0n ? (used > 0n ? 1 : 0) : Number(used) / Number(allocated.amount);
+}
+
 export function sortValueOf(budget: BudgetLedger, key: BudgetSortKey): string | number | bigint {
   switch (key) {
     case 'utilization':
       return utilizationOf(budget);
+    case 'used':
+      return usedShareOf(budget);
     case 'debt':
       return budget.debt.amount;
     case 'commit_overage_policy':

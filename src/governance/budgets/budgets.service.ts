@@ -42,6 +42,7 @@ import {
   requireUnit,
   sortValueOf,
 } from './budget.js';
+import { KeptOrders } from './kept-orders.js';
 import { offerByScope } from './scope-order.js';
 
 @Injectable()
@@ -50,6 +51,7 @@ export class BudgetsService {
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly limits: TenantLimits,
+    private readonly orders: KeptOrders,
   ) {}
 
   /**
@@ -132,11 +134,9 @@ export class BudgetsService {
       idOf: (budget) => `${budget.scope} ${budget.unit}`,
     });
     const { matches } = budgetMatcher(query);
-    const offer = (fields: Fields): void => {
+    const listed = (fields: Fields): BudgetLedger | undefined => {
       const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
-      if (scopeAllowed(scopeFilter, budget.scope) && matches(budget)) {
-        selection.offer(budget);
-      }
+      return scopeAllowed(scopeFilter, budget.scope) && matches(budget) ? budget : undefined;
     };
     if (order.sortBy === 'scope' && tenantId !== undefined && tenantId !== '') {
       const prefix = scopePrefixOf(query);
@@ -145,11 +145,27 @@ export class BudgetsService {
         tenantId,
         { direction: order.direction, prefix, limit },
         selection,
-        offer,
+        listed,
       );
-    } else {
-      await this.records.eachOwned('list_budgets', tenantId, offer);
+      return selection.page();
     }
+    return (await this.orders.page(selection, listed)) ?? this.readAll(selection, tenantId, listed);
+  }
+
+  private async readAll(
+    selection: RecordSelection<BudgetLedger>,
+    tenantId: string | undefined,
+    listed: (fields: Fields) => BudgetLedger | undefined,
+  ): Promise<Page<BudgetLedger>> {
+    const order = this.orders.newOrder(selection);
+    await this.records.eachOwned('list_budgets', tenantId, (fields) => {
+      const budget = listed(fields);
+      if (budget !== undefined) {
+        selection.offer(budget);
+        order.offer(selection.placeOf(budget));
+      }
+    });
+    order.keep();
     return selection.page();
   }
 

@@ -17,7 +17,7 @@ export interface ScopeOrder {
 
 /**
  * Offers a tenant's budgets to a list in the order of scopes, from where the previous page ended until the page is full.
- * @param offer offers a budget to the selection unless a filter leaves it out
+ * @param budgetOf the budget of a record, or undefined if a filter leaves it out
  * @throws StoreUnavailable
  */
 export async function offerByScope(
@@ -25,14 +25,15 @@ export async function offerByScope(
   tenantId: string,
   order: ScopeOrder,
   selection: RecordSelection<BudgetLedger>,
-  offer: (fields: Fields) => void,
+  budgetOf: (fields: Fields) => BudgetLedger | undefined,
 ): Promise<void> {
   await records.budgetsByScope(tenantId, startOf(order, selection), (fields) => {
     const scope = fieldOf(fields, 'scope');
     const last = selection.lastKept();
     const mayBeOnPage = scope.startsWith(order.prefix) && (last === undefined || last.value === scope);
-    if (mayBeOnPage) {
-      offer(fields);
+    const budget = mayBeOnPage ? budgetOf(fields) : undefined;
+    if (budget !== undefined) {
+      selection.offer(budget);
     }
     return mayBeOnPage;
   });
