@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Page } from 'playwright-core';
 import { budgetIndexKey, budgetKey } from '../../src/redis/keyspace.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
@@ -7,6 +8,7 @@ import {
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
+  LIGHT_AND_DARK,
   SHORT_ATTACK,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
@@ -61,47 +63,45 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     ...rest: Parameters<ConsoleBrowser['visit']> extends [string, string, ...infer Rest] ? Rest : never
   ) => browser.visit(holdfast.url, path, ...rest);
 
-  test.each(['light', 'dark'] as const)(
-    'show what a client stored as text, accessibly, in %s colours',
-    async (colorScheme) => {
-      await visit('/tenants', ATTACK, undefined, { colorScheme });
-      await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { colorScheme });
-      await visit(
-        `/budgets/TOKENS?scope=${scope()}`,
-        'budget exceeded',
-        async (page) => {
-          await page.getByText('If a commit costs more: as the tenant says.').waitFor();
-          await page.getByText('to 1 Jan 2100, 01:00:00. The next one').waitFor();
-          await page.getByText('What is not spent is carried over.').waitFor();
-          await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
-          await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
-          await page.getByRole('img', { name: 'Denials a day, at most 1' }).waitFor();
-          await page.getByRole('row', { name: / Created – 100 / }).waitFor();
-        },
-        { colorScheme },
-      );
-      await visit(
-        `/reservations?tenant=${tenant.id}`,
-        held.reservation_id as string,
-        async (page) => {
-          await page.getByLabel('Scope, by its levels').fill(`${scope()}/agent:none`);
-          await page.waitForURL(/workspace=prod&agent=none/);
-          await page.getByText('No reservations here').waitFor();
-          await page.getByLabel('Scope, by its levels').fill('workspace:prod');
-          await page.getByText('1 row', { exact: true }).waitFor();
-          await page.getByLabel('Created to').fill('2026-01-01T00:00:00');
-          await page.getByText('No reservations here').waitFor();
-        },
-        { colorScheme },
-      );
-      await visit(
-        `/reservations/${held.reservation_id}`,
-        `${SHORT_ATTACK} ${ATTACK}`,
-        (page) => page.getByText(ATTACK, { exact: true }).waitFor(),
-        { colorScheme },
-      );
-    },
-  );
+  test('show what a client stored as text, accessibly, in light and dark colours', async () => {
+    const looks = LIGHT_AND_DARK;
+    await visit('/tenants', ATTACK, undefined, { looks });
+    await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { looks });
+    await visit(
+      `/budgets/TOKENS?scope=${scope()}`,
+      'budget exceeded',
+      async (page) => {
+        await page.getByText('If a commit costs more: as the tenant says.').waitFor();
+        await page.getByText('to 1 Jan 2100, 01:00:00. The next one').waitFor();
+        await page.getByText('What is not spent is carried over.').waitFor();
+        await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
+        await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
+        await page.getByRole('img', { name: 'Denials a day, at most 1' }).waitFor();
+        await page.getByRole('row', { name: / Created – 100 / }).waitFor();
+      },
+      { looks },
+    );
+    await visit(
+      `/reservations?tenant=${tenant.id}`,
+      held.reservation_id as string,
+      async (page) => {
+        await page.getByLabel('Scope, by its levels').fill(`${scope()}/agent:none`);
+        await page.waitForURL(/workspace=prod&agent=none/);
+        await page.getByText('No reservations here').waitFor();
+        await page.getByLabel('Scope, by its levels').fill('workspace:prod');
+        await page.getByText('1 row', { exact: true }).waitFor();
+        await page.getByLabel('Created to').fill('2026-01-01T00:00:00');
+        await page.getByText('No reservations here').waitFor();
+      },
+      { looks },
+    );
+    await visit(
+      `/reservations/${held.reservation_id}`,
+      `${SHORT_ATTACK} ${ATTACK}`,
+      (page) => page.getByText(ATTACK, { exact: true }).waitFor(),
+      { looks },
+    );
+  });
 
   test('filters are in the URL, and a narrow screen has no sideways scroll', async () => {
     await visit(
@@ -112,7 +112,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         await page.waitForURL(/search=prod/);
         await page.getByText('1 row', { exact: true }).waitFor();
       },
-      { viewport: { width: 390, height: 800 } },
+      { looks: [{ width: 390 }] },
     );
   });
 
@@ -156,31 +156,96 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('of many holds those with the first deadlines are shown, or the newest if sorting takes too long', async () => {
+  test('of many holds those with the first deadlines are shown, and a long search waits for the reader', async () => {
     const many = await holdfast.createTenant();
     await holdfast.createBudget(many, '', 1000);
     const stored = new StoredHolds(redis.url);
     const holds = Array.from({ length: 101 }, () => ({}));
     await makeHolds(stored.redis, stored.tagOfTenant(many.id), many.id, holds);
     stored.close();
-    await visit(`/budgets/TOKENS?scope=tenant:${many.id}`, 'Live holds by deadline', async (page) => {
-      await page.getByText('the first 50').or(page.getByText('of the newest 100')).waitFor();
-      await page.route(/sort_by=expires_at_ms/, (route) => route.abort());
+    /** The first pages are as if many reservations were in the way. */
+    const obstruct = (page: Page, path: RegExp, first: Json, examined: readonly number[]): Promise<unknown> =>
+      page.route(path, (route) => {
+        const url = new URL(route.request().url());
+        const done = Number(url.searchParams.get('cursor') ?? 0);
+        url.searchParams.delete('cursor');
+        const json = { ...first, examined: examined[done], has_more: true, next_cursor: String(done + 1) };
+        const headers = { 'x-holdfast-examined': String(examined[done]) };
+        return done < examined.length
+          ? route.fulfill({ json, headers })
+          : route.continue(done === examined.length ? { url: url.href } : {});
+      });
+    await visit(`/budgets/TOKENS?scope=tenant:${many.id}`, 'the first 50', async (page) => {
+      await obstruct(page, /ops\/budgets\/holds/, { holds: [] }, [60_000, 40_000]);
       await page.reload();
-      await page.getByText('of the newest 100').waitFor();
+      await page.getByText('100,000 live reservations looked at').waitFor();
+      await page.getByRole('button', { name: 'Search on' }).click();
+      await page.getByText('the first 50').waitFor();
     });
     await visit(`/tenants/${many.id}`, 'Live holds', async (page) => {
-      // As where a filter matches nothing on the first page, which ends after so many reservations.
-      await page.route(/v1\/reservations\?/, (route) => {
-        const url = new URL(route.request().url());
-        const cursor = url.searchParams.get('cursor');
-        url.searchParams.delete('cursor');
-        return cursor === null
-          ? route.fulfill({ json: { reservations: [], has_more: true, next_cursor: 'second' } })
-          : route.continue(cursor === 'second' ? { url: url.href } : {});
-      });
+      await obstruct(page, /v1\/reservations\?/, { reservations: [] }, [20_000, 180_000]);
       await page.getByRole('link', { name: 'Live holds' }).click();
-      await page.getByText('100 rows, more to come').waitFor();
+      await page.getByText('0 rows, 200,000 looked at, not all yet').waitFor();
+      await page.getByRole('button', { name: 'Search on' }).click();
+      await page.getByText('100 rows, 200,000 looked at, more to come').waitFor();
+    });
+  });
+
+  test('an operator gives a budget a calendar, changes it and ends it, seeing before what it will do', async () => {
+    const other = await holdfast.createTenant();
+    await holdfast.createBudget(other, '', 100);
+    const root = `tenant:${other.id}`;
+    const recurrence = async (): Promise<Json> =>
+      expectStatus(await holdfast.admin('GET', `/ops/budgets/recurrence?scope=${root}&unit=TOKENS`), 200);
+    await visit(`/budgets/TOKENS?scope=${root}`, 'It has no period', async (page) => {
+      const dialog = page.getByRole('dialog');
+      const open = (): Promise<void> => page.getByRole('button', { name: 'Change the period' }).click();
+      const confirm = async (): Promise<void> => {
+        await dialog.getByRole('button', { name: 'Change the period' }).click();
+        await dialog.waitFor({ state: 'detached' });
+      };
+      await open();
+      await dialog.getByLabel('Periods').selectOption('fixed');
+      await dialog.getByLabel('Ends').fill('2100-01-01T01:00:00');
+      await dialog.getByRole('row', { name: 'The next one begins never 1 Jan 2100, 01:00:00' }).waitFor();
+      await confirm();
+      await page.getByText('to 1 Jan 2100, 01:00:00. The next one').waitFor();
+      expect(
+        expectStatus(await holdfast.admin('GET', `/v1/admin/budgets/lookup?scope=${root}&unit=TOKENS`), 200)
+          .period_end,
+      ).toBe('2100-01-01T00:00:00.000Z');
+
+      await open();
+      await dialog.getByLabel('Periods').selectOption('calendar');
+      await dialog.getByLabel('Every').selectOption('week');
+      await dialog.getByLabel('Day').selectOption('Friday');
+      await dialog.getByLabel('Time zone').selectOption('Asia/Tokyo');
+      await dialog.getByLabel('What is not spent').selectOption('CARRY_FORWARD');
+      const words = 'every week from Friday, Asia/Tokyo';
+      await dialog.getByRole('row', { name: `Periods of the same length ${words}` }).waitFor();
+      await dialog.getByRole('row', { name: 'What is not spent is lost is carried over' }).waitFor();
+      const next = dialog
+        .getByRole('row', { name: /The next one begins 1 Jan 2100/ })
+        .getByRole('time')
+        .last();
+      const foreseen = await next.getAttribute('datetime');
+      await expectAccessible(page);
+      await confirm();
+      await page.getByText(words).waitFor();
+      expect(await recurrence()).toMatchObject({
+        every: 'week',
+        anchor_day: 5,
+        time_zone: 'Asia/Tokyo',
+        rollover_policy: 'CARRY_FORWARD',
+        period_end: foreseen,
+      });
+
+      await open();
+      await dialog.getByLabel('Periods').selectOption('none');
+      await dialog.getByRole('row', { name: `Periods ${words} none` }).waitFor();
+      await confirm();
+      await page.getByText('It has no period').waitFor();
+      expect((await recurrence()).next_boundaries).toEqual([]);
     });
   });
 

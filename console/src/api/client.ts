@@ -26,15 +26,17 @@ export function onSessionEnd(listener: SessionEnded): void {
  * Calls an operation with the session's cookie. The header tells the server that the request is the page's own; without it, changes
  * are refused. The caller names the type of the answer, as the API's documentation has it.
  */
-export async function call<T>(
+export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  return (await ask<T>(method, path, body)).value;
+}
+
+async function ask<T>(
   method: string,
   path: string,
   body?: unknown,
-  signal?: AbortSignal,
-): Promise<T> {
+): Promise<{ readonly value: T; readonly headers: Headers }> {
   const answer = await fetch(path, {
     method,
-    ...(signal === undefined ? {} : { signal }),
     headers: {
       'x-holdfast-console': '1',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -45,7 +47,7 @@ export async function call<T>(
   });
   const text = await answer.text();
   if (answer.ok) {
-    return (text === '' ? undefined : parseExact(text)) as T;
+    return { value: (text === '' ? undefined : parseExact(text)) as T, headers: answer.headers };
   }
   const requestId = answer.headers.get('x-request-id') ?? undefined;
   if (answer.status === 401 && path !== '/console/api/login') {
@@ -83,5 +85,10 @@ export function withQuery(path: string, query: Query): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
-export const get = <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> =>
-  call<T>('GET', withQuery(path, query), undefined, signal);
+export const get = <T>(path: string, query: Query = {}): Promise<T> => call<T>('GET', withQuery(path, query));
+
+/** A page of a list, and how many rows it looked at if too few of them matched to fill it. */
+export async function getPage<T>(path: string, query: Query): Promise<{ answer: T; examined: number }> {
+  const { value, headers } = await ask<T>('GET', withQuery(path, query));
+  return { answer: value, examined: Number(headers.get('x-holdfast-examined') ?? 0) };
+}

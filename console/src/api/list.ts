@@ -6,7 +6,7 @@ import {
   type UseQueryResult,
 } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import { get, type Query } from './client';
+import { get, getPage, type Query } from './client';
 
 /** What all lists of the API have in common. */
 export interface Page {
@@ -20,6 +20,8 @@ export interface GrowingList<Row> extends Pick<
   'error' | 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage' | 'refetch'
 > {
   readonly rows: readonly Row[] | undefined;
+  /** How many rows pages looked at that too few matched to fill. */
+  readonly examined: number;
 }
 
 const PAGE_ROWS = 100;
@@ -39,16 +41,17 @@ export function useList<Answer extends Page, Row>(
 ): GrowingList<Row> {
   const { data, ...rest } = useInfiniteQuery({
     queryKey: [path, 'list', query, limit],
-    queryFn: ({ pageParam }) => get<Answer>(path, { ...query, limit, cursor: pageParam }),
+    queryFn: ({ pageParam }) => getPage<Answer>(path, { ...query, limit, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ has_more: hasMore, next_cursor: next }) => (hasMore ? next : undefined),
+    getNextPageParam: ({ answer }) => (answer.has_more ? answer.next_cursor : undefined),
     enabled,
     // Each read asks for all pages again.
     refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= MAX_PAGES_AGAIN ? everyMs : false),
     refetchOnWindowFocus: ({ state }) => (state.data?.pages.length ?? 0) <= MAX_PAGES_AGAIN,
   });
-  const all = useMemo(() => data?.pages.flatMap((page) => rows(page)), [data]);
-  return { ...rest, rows: all };
+  const all = useMemo(() => data?.pages.flatMap(({ answer }) => rows(answer)), [data]);
+  const examined = data?.pages.reduce((sum, page) => sum + page.examined, 0) ?? 0;
+  return { ...rest, rows: all, examined };
 }
 
 /** One page of a list, by its cursor. While another page loads, the one before stays. parts/pager.tsx shows it. */

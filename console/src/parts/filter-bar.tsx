@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useCallback, useId, useMemo } from 'react';
+import { localText } from './time';
 
 /** The filters of a page, and a button that clears those that are named. */
 export function FilterBar<Name extends string>({
@@ -66,15 +67,6 @@ export function useSetters<Name extends string>(
       ) as Record<Name, (value: string | undefined) => void>,
     [names, change],
   );
-}
-
-/** The form of datetime-local inputs: the reader's zone, without naming it. */
-function localText(iso: string | undefined): string {
-  const date = new Date(iso ?? Number.NaN);
-  if (Number.isNaN(date.getTime())) {
-    return '';
-  }
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 /** An instant, chosen in the reader's zone and kept in UTC. */

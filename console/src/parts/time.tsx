@@ -45,3 +45,12 @@ export function formatDuration(ms: number): string {
   }
   return parts.join(' ');
 }
+
+/** The form of datetime-local inputs: the reader's zone, without naming it. */
+export function localText(iso: string | undefined): string {
+  const date = new Date(iso ?? Number.NaN);
+  if (Number.isNaN(date.getTime())) {
+    return '';
+  }
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}

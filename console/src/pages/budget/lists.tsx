@@ -1,13 +1,14 @@
-import { useQuery } from '@tanstack/react-query';
+import { Button } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useState } from 'react';
-import { get, type Query } from '../../api/client';
+import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
-import type { Budget, Reservation } from '../../api/types';
-import { Amount } from '../../parts/amount';
+import type { Budget } from '../../api/types';
+import { Amount, type AmountOf } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
-import { levelsOf, Scope } from '../../parts/scope';
+import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
@@ -15,14 +16,15 @@ import type { CyclesEvent } from '../events/event';
 
 const EVERY_MS = 5000;
 const SHOWN = 50;
-const NEWEST = 100;
-/** Sorting by deadline reads all reservations of the tenant. If that takes longer, the newest holds are shown. */
-const SORTED_WITHIN_MS = 700;
-/** How often the newest holds are read instead, because each time the sorted ones are tried first. */
-const NEWEST_EVERY_MS = 30_000;
+/** A page looks at this many live reservations of the partition, if few of them hold the budget. */
+const A_PAGE = 20_000;
+const LOOKED_AT = 100_000;
+/** How often a long search is repeated. */
+const SEARCH_EVERY_MS = 30_000;
 const DENIALS_READ = 100;
 const DENIALS_SHOWN = 12;
 const CLOCK_MS = 1000;
+const COUNT = new Intl.NumberFormat();
 
 /** The time, once a second. */
 function useNow(): number {
@@ -34,84 +36,108 @@ function useNow(): number {
   return now;
 }
 
-interface Holds {
-  readonly holds: readonly Reservation[];
-  /** Which of the holds these are; empty if they are all. */
-  readonly which: string;
-  readonly everyMs: number;
+interface Hold {
+  readonly reservation_id: string;
+  readonly amount: AmountOf;
+  readonly expires_at_ms: number;
+  readonly reclaim_at_ms: number;
+  readonly expires_by_itself: boolean;
 }
 
-/** The live holds of a scope by deadline: all of them, else the first ones, else the first of the newest ones. */
-async function readHolds(scope: string): Promise<Holds> {
-  const read = (query: Query, signal?: AbortSignal) =>
-    get<{ reservations: Reservation[]; has_more: boolean }>(
-      '/v1/reservations',
-      { ...levelsOf(scope), status: 'ACTIVE', ...query },
-      signal,
-    );
-  const newest = await read({ limit: NEWEST });
-  const sorted = newest.has_more
-    ? await read(
-        { sort_by: 'expires_at_ms', sort_dir: 'asc', limit: SHOWN },
-        AbortSignal.timeout(SORTED_WITHIN_MS),
-      ).catch(() => undefined)
-    : undefined;
-  const found = sorted ?? newest;
-  const holds = [...found.reservations].sort((one, other) => one.expires_at_ms - other.expires_at_ms);
-  const isCut = newest.has_more && sorted === undefined;
-  const isWhole = !found.has_more && holds.length <= SHOWN;
-  return {
-    holds: isCut ? holds : holds.slice(0, SHOWN),
-    which: isCut ? `of the newest ${NEWEST}` : isWhole ? '' : `the first ${SHOWN}`,
-    everyMs: isCut ? NEWEST_EVERY_MS : EVERY_MS,
-  };
+/** BudgetHoldList of the API. */
+interface HoldList {
+  readonly holds: readonly Hold[];
+  readonly examined: number;
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+/** The first holds of a budget, from as many of the partition's live reservations as may be looked at. */
+async function readHolds({ scope, unit }: Budget, mostExamined: number): Promise<HoldList> {
+  let found: HoldList = { holds: [], examined: 0, has_more: true };
+  while (found.has_more && found.holds.length < SHOWN && found.examined < mostExamined) {
+    const page = await get<HoldList>('/ops/budgets/holds', {
+      scope,
+      unit,
+      limit: SHOWN - found.holds.length,
+      cursor: found.next_cursor,
+    });
+    found = { ...page, holds: [...found.holds, ...page.holds], examined: found.examined + page.examined };
+  }
+  return found;
 }
 
 /** What holds a part of the budget, in the order in which it comes back. */
 export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
   const now = useNow();
+  const [mostExamined, setMostExamined] = useState(LOOKED_AT);
   const holds = useQuery({
-    queryKey: ['/v1/reservations', 'of-scope', budget.scope, budget.unit],
-    queryFn: () => readHolds(budget.scope),
-    select: (read) => ({
-      ...read,
-      holds: read.holds.filter(({ reserved }) => reserved.unit === budget.unit),
-    }),
-    refetchInterval: ({ state }) => state.data?.everyMs ?? EVERY_MS,
+    queryKey: ['/ops/budgets/holds', budget.scope, budget.unit, mostExamined],
+    queryFn: () => readHolds(budget, mostExamined),
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state }) => ((state.data?.examined ?? 0) > A_PAGE ? SEARCH_EVERY_MS : EVERY_MS),
   });
+  const isFull = (holds.data?.holds.length ?? 0) >= SHOWN;
   return (
-    <Panel title="Live holds by deadline" className="span-6" flush aside={holds.data?.which ?? ''}>
+    <Panel
+      title="Live holds by deadline"
+      className="span-6"
+      flush
+      aside={isFull && holds.data?.has_more === true ? `the first ${SHOWN}` : ''}
+    >
       <Loaded query={holds}>
-        {(read) =>
-          read.holds.length === 0 ? (
-            <Empty title="Nothing is held">All of what remains can be reserved.</Empty>
-          ) : (
-            <Table
-              label="Live holds"
-              columns={['Reservation', { right: 'Frees' }, { right: 'In' }]}
-              items={read.holds}
-            >
-              {({ reservation_id: id, reserved, expires_at_ms: expiresMs }) => (
-                <tr key={id}>
-                  <td className="id">
-                    <Link to="/reservations/$id" params={{ id }}>
-                      {id}
-                    </Link>
-                  </td>
-                  <td className="right">
-                    <Amount amount={reserved.amount} unit={reserved.unit} />
-                  </td>
-                  <td className="right num" title={new Date(expiresMs).toISOString()}>
-                    {expiresMs > now ? formatDuration(Math.ceil((expiresMs - now) / 1000) * 1000) : 'due'}
-                  </td>
-                </tr>
-              )}
-            </Table>
-          )
-        }
+        {(read) => (
+          <>
+            {read.holds.length > 0 && <HoldTable holds={read.holds} now={now} />}
+            {read.holds.length === 0 && !read.has_more && (
+              <Empty title="Nothing is held">All of what remains can be reserved.</Empty>
+            )}
+            {read.has_more && !isFull && (
+              <div className="row foot">
+                <span className="muted small num" role="status">
+                  {COUNT.format(read.examined)} live reservations looked at, by deadline
+                </span>
+                <Button
+                  variant="default"
+                  size="compact-sm"
+                  loading={holds.isPlaceholderData}
+                  onClick={() => setMostExamined(read.examined + 2 * LOOKED_AT)}
+                >
+                  Search on
+                </Button>
+              </div>
+            )}
+          </>
+        )}
       </Loaded>
     </Panel>
   );
+}
+
+function HoldTable({ holds, now }: { holds: readonly Hold[]; now: number }): ReactNode {
+  return (
+    <Table label="Live holds" columns={['Reservation', { right: 'Frees' }, { right: 'In' }]} items={holds}>
+      {({ reservation_id: id, amount, reclaim_at_ms: reclaimMs, expires_by_itself: expires }) => (
+        <tr key={id}>
+          <td className="id">
+            <Link to="/reservations/$id" params={{ id }}>
+              {id}
+            </Link>
+          </td>
+          <td className="right">
+            <Amount amount={amount.amount} unit={amount.unit} />
+          </td>
+          <td className="right num" title={`${new Date(reclaimMs).toISOString()} (UTC)`}>
+            {expires ? timeTo(reclaimMs, now) : 'by an operator'}
+          </td>
+        </tr>
+      )}
+    </Table>
+  );
+}
+
+function timeTo(atMs: number, now: number): string {
+  return atMs > now ? formatDuration(Math.ceil((atMs - now) / CLOCK_MS) * CLOCK_MS) : 'due';
 }
 
 /** The reservations that this budget, or one below it, refused. */

@@ -15,6 +15,7 @@ import { Time } from '../../parts/time';
 import { Freeze, Fund, OverdraftLimit } from './changes';
 import { BudgetHistory } from './history';
 import { LastDenials, LiveHolds } from './lists';
+import { Period } from './period';
 import { Thresholds } from './thresholds';
 
 const route = getRouteApi('/budgets/$unit');
@@ -69,6 +70,7 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
       <div className="stack">
         <Figures budget={budget} />
         <div className="grid" style={{ alignItems: 'start' }}>
+          <Period budget={budget} />
           <LiveHolds budget={budget} />
           <LastDenials budget={budget} />
           <BudgetHistory budget={budget} />
@@ -79,26 +81,6 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
       {change === 'freeze' && <Freeze budget={budget} close={close} />}
       {change === 'overdraft' && <OverdraftLimit budget={budget} close={close} />}
     </>
-  );
-}
-
-const ROLLOVERS: Readonly<Record<Budget['rollover_policy'], string>> = {
-  NONE: 'What is not spent is lost.',
-  CARRY_FORWARD: 'What is not spent is carried over.',
-  CAP_AT_ALLOCATED: 'What is not spent is carried over, at most one allocation.',
-};
-
-/** When the budget starts anew, and with what. */
-function Period({ budget }: { budget: Budget }): ReactNode {
-  const { period_start: start, period_end: end, rollover_policy: policy } = budget;
-  if (start === undefined || end === undefined) {
-    return <p className="muted small">It has no period: what is spent stays spent.</p>;
-  }
-  return (
-    <p className="muted small">
-      Period from <Time at={start} /> to <Time at={end} />. The next one starts with spent 0.{' '}
-      {ROLLOVERS[policy]}
-    </p>
   );
 }
 
@@ -141,7 +123,6 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
         . If a commit costs more: {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}
         .
       </p>
-      <Period budget={budget} />
     </Panel>
   );
 }

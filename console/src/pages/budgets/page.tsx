@@ -35,7 +35,7 @@ export function Budgets(): ReactNode {
   const filters = route.useSearch();
   const mayChange = useMayChange();
   const [isCreating, setCreating] = useState(false);
-  const sortBy = filters.sort_by ?? 'utilization';
+  const sortBy = filters.sort_by ?? 'used';
   const list = useList(
     '/v1/admin/budgets',
     { ...filters, sort_by: sortBy, sort_dir: sortBy === 'scope' ? 'asc' : 'desc' },
@@ -60,7 +60,7 @@ export function Budgets(): ReactNode {
         <ChoiceFilter
           label="Order by"
           all="Use"
-          value={sortBy === 'utilization' ? undefined : sortBy}
+          value={sortBy === 'used' ? undefined : sortBy}
           choices={ORDERS}
           onChange={set.sort_by}
         />
