@@ -31,6 +31,8 @@ const RESERVATIONS = unlessShort(40_000, 1000);
 const BUDGETS = unlessShort(100_000, 1000);
 /** What 0.5.0 took; a server that refuses it gets what it says that it takes. */
 const METADATA_BYTES = [1_000_000, 16_000];
+/** BODY_LIMIT_BYTES, unless set. */
+const LARGEST_BODY_BYTES = 262_144;
 const SUBSCRIPTIONS = 130;
 const UNRESOLVED_SUBSCRIPTIONS = 40;
 const DELIVERIES_PER_SECOND = 20;
@@ -136,6 +138,20 @@ export const ATTACKS = [
         of: `${made} subscriptions of ${whole(bytes)} bytes, 8 connections`,
         load: { connections: 8, requests: [change, denied, changeBack, denied] },
       };
+    },
+  },
+  {
+    name: 'requests as large as the server reads',
+    prepare(_bench, attacker) {
+      const note = { note: 'x'.repeat(LARGEST_BODY_BYTES - 1000) };
+      const large = {
+        ...tooMuch(attacker),
+        body: { .../** @type {object} */ (tooMuch(attacker).body), metadata: note },
+      };
+      return Promise.resolve({
+        of: `${whole(LARGEST_BODY_BYTES)} bytes, 8 connections`,
+        load: { connections: 8, requests: [large] },
+      });
     },
   },
   {

@@ -9,7 +9,7 @@ import {
   resolveWebhookSecretKey,
 } from '../config/index.js';
 import { createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
-import { createLogger, type Logger, RequestMetrics, Tracing } from '../telemetry/index.js';
+import { createLogger, type Logger, MetricsRegistry, RequestMetrics, Tracing } from '../telemetry/index.js';
 import { useMetadataLimit } from '../wire/index.js';
 import { AppModule, type AppModuleImport } from './app.module.js';
 
@@ -94,7 +94,7 @@ export async function createApp(
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
   const evidenceKeys = resolveEvidenceKeys(config, logger);
-  const { fastify, routes, onRouterRefusal } = await createFastify(logger, config);
+  const { fastify, routes, largeBodies, onRouterRefusal } = await createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
     AppModule.forRoot(
       { ...config, adminApiKey, webhookSecretEncryptionKey, ...(evidenceKeys && { evidenceKeys }) },
@@ -103,6 +103,7 @@ export async function createApp(
     new FastifyAdapter(fastify as never),
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );
+  largeBodies.countIn(app.get(MetricsRegistry).registry);
   const requests = app.get(RequestMetrics);
   const audit = app.get(AuditTrail);
   const tracing = app.get(Tracing);

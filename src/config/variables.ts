@@ -143,8 +143,8 @@ const RETENTION = {
 };
 
 const LIMITS = {
-  bodyLimitBytes: setting('BODY_LIMIT_BYTES', '1048576', integer(1024, 16_777_216)).describe(
-    'Largest request body.',
+  bodyLimitBytes: setting('BODY_LIMIT_BYTES', '262144', integer(1024, 16_777_216)).describe(
+    'Largest request body. All valid requests fit, unless METADATA_LIMIT_BYTES is raised.',
   ),
   metadataLimitBytes: setting('METADATA_LIMIT_BYTES', '16384', integer(256, 1_048_576)).describe(
     'Largest metadata of a request, in bytes of JSON; also for metrics.custom and webhook headers.',

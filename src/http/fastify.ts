@@ -20,6 +20,7 @@ import { Refusal } from '../ledger/index.js';
 import type { Logger } from '../telemetry/index.js';
 import { parseBody, stringifyJson } from '../wire/index.js';
 import { answerTo, type ErrorAnswer, errorBody, noRoute, pathOf, sendError } from './errors/error-answer.js';
+import { LARGE_BODY_BYTES, LargeBodies } from './large-bodies.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
 import {
   installTracing,
@@ -122,6 +123,7 @@ type AnswerListener = (request: FastifyRequest, reply: FastifyReply) => void;
 export interface HttpServer {
   readonly fastify: FastifyInstance;
   readonly routes: RouteTable;
+  readonly largeBodies: LargeBodies;
   /** Calls the listener for each response before routing, for which Fastify runs no hooks. */
   readonly onRouterRefusal: (listener: AnswerListener) => void;
 }
@@ -172,8 +174,10 @@ export async function createFastify(
   const table = installRouteTable(instance);
   routes.table = table;
   refuseEarly(instance, table);
-  installJson(instance);
+  const largeBodies = new LargeBodies();
+  installJson(instance, largeBodies);
   return {
+    largeBodies,
     fastify: instance,
     routes: table,
     onRouterRefusal: (listener) => {
@@ -206,11 +210,23 @@ function refuseEarly(instance: FastifyInstance, table: RouteTable): void {
   });
 }
 
-function installJson(instance: FastifyInstance): void {
+function installJson(instance: FastifyInstance, largeBodies: LargeBodies): void {
   instance.removeAllContentTypeParsers();
   for (const type of ['application/json', /^application\/[a-z0-9.-]+\+json(;|$)/]) {
-    instance.addContentTypeParser<Buffer>(type, { parseAs: 'buffer' }, (_request, body, done) => {
-      finish(done, () => parseBody(body));
+    instance.addContentTypeParser<Buffer>(type, { parseAs: 'buffer' }, (request, body, done) => {
+      if (body.length <= LARGE_BODY_BYTES) {
+        finish(done, () => parseBody(body));
+        return;
+      }
+      void largeBodies
+        .inTurn(request, () => finish(done, () => parseBody(body)))
+        .then((parsed) => {
+          if (!parsed) {
+            done(
+              new Refusal('INVALID_REQUEST', 'the client closed the connection before its request was read'),
+            );
+          }
+        });
     });
   }
   instance.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, body, done) => {

@@ -121,7 +121,7 @@ export const SIMPLE: readonly Simple[] = [
   number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
   number('AUDIT_LOG_BRIEF_RETENTION_DAYS', 'auditLogBriefRetentionDays', 30, 1, 3650),
   number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
-  number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
+  number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 262_144, 1024, 16_777_216),
   number('METADATA_LIMIT_BYTES', 'metadataLimitBytes', 16_384, 256, 1_048_576),
   number('TENANT_MAX_LIVE_RESERVATIONS', 'tenantMaxLiveReservations', 1_000_000, 0, 1_000_000_000),
   number('WAITERS_PER_TENANT', 'waitersPerTenant', 1000, 0, 10_000),

@@ -1,4 +1,7 @@
+import { EventEmitter } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
+import type { FastifyRequest } from 'fastify';
+import { LargeBodies } from '../../src/http/large-bodies.js';
 import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
@@ -179,5 +182,48 @@ describe('what is not written as an integer', () => {
       max_retries: 3,
     });
     expectRefusal(await send(raw.replace('"max_retries":3', '"max_retries":3.0')), 400, 'INVALID_REQUEST');
+  });
+});
+
+describe('requests with large bodies', () => {
+  const pauses = (): Promise<number> => on.holdfast.metric('holdfast_large_body_pauses_total');
+
+  /** A valid reserve of so many bytes. */
+  const padded = (tenant: TestTenant, bytes: number): Promise<Response> =>
+    fetch(`${on.holdfast.url}/v1/reservations`, {
+      method: 'POST',
+      headers: { 'x-cycles-api-key': tenant.key, 'content-type': 'application/json' },
+      body: JSON.stringify(reserveBody(tenant, 1)).padEnd(bytes),
+    });
+
+  test('take turns with pauses, and have the effect of any other', async () => {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 100);
+    const before = await pauses();
+    const metadata = { note: 'x'.repeat(200_000) };
+    const refused = Array.from({ length: 20 }, () => on.holdfast.reserve(tenant, 1, { metadata }));
+    const valid = Array.from({ length: 20 }, () => padded(tenant, 200_000));
+    for (const answer of await Promise.all(refused)) {
+      expectRefusal(answer, 400, 'INVALID_REQUEST');
+    }
+    expect((await Promise.all(valid)).map(({ status }) => status)).toEqual(Array(20).fill(200));
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '80 20 0 0' });
+    expect(await pauses()).toBeGreaterThan(before);
+  });
+
+  test('are not handled if the client disconnects while they wait', async () => {
+    const bodies = new LargeBodies();
+    const handled: string[] = [];
+    const request = (socket: EventEmitter): FastifyRequest =>
+      ({ raw: { socket }, headers: {}, ip: '127.0.0.1' }) as unknown as FastifyRequest;
+    const [first, second] = [new EventEmitter(), new EventEmitter()];
+    const answers = [
+      bodies.inTurn(request(first), () => handled.push('first')),
+      bodies.inTurn(request(second), () => handled.push('second')),
+    ];
+    second.emit('close');
+    expect(await Promise.all(answers)).toEqual([true, false]);
+    expect(handled).toEqual(['first']);
+    expect(first.listenerCount('close')).toBe(0);
   });
 });

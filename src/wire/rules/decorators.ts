@@ -25,6 +25,9 @@ export function useMetadataLimit(bytes: number): void {
 
 export const metadataLimitBytes = (): number => limits.metadataBytes;
 
+/** Several rules ask for the size of the same value, and measuring a large one takes time. Requests are not changed while checked. */
+const sizes = new WeakMap<object, number>();
+
 /**
  * The size of a value that is too large, in bytes of its JSON in UTF-8, as it is stored. Undefined within the limit, and for a value
  * that nests too deeply to be measured, which another rule refuses.
@@ -33,7 +36,8 @@ export function oversizeOf(value: unknown, limit: number): Oversize | undefined 
   if (typeof value !== 'object' || value === null || !depthWithin(value, FREE_OBJECT_MAX_DEPTH)) {
     return undefined;
   }
-  const size = Buffer.byteLength(stringifyJson(value));
+  const size = sizes.get(value) ?? Buffer.byteLength(stringifyJson(value));
+  sizes.set(value, size);
   return size > limit ? { size_bytes: size, limit_bytes: limit } : undefined;
 }
 

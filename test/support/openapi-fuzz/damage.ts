@@ -5,7 +5,7 @@ export type Damage = (body: Buffer) => Buffer;
 
 /** Overlong, surrogate, cut and impossible sequences: none is UTF-8. */
 const NOT_UTF8 = ['ff', 'c080', 'eda080', 'e282', 'f4908080', '80'].map((hex) => Buffer.from(hex, 'hex'));
-const BODY_LIMIT_BYTES = 1_048_576;
+const BODY_LIMIT_BYTES = 262_144;
 
 const insert = (body: Buffer, at: number, bytes: Buffer): Buffer =>
   Buffer.concat([body.subarray(0, at), bytes, body.subarray(at)]);
