@@ -10,7 +10,7 @@ export { UnexpectedErrors } from './errors/error.filter.js';
 export { refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
 export { AuthModule, HealthModule, HttpModule, RateLimitsModule } from './http.module.js';
-export { LimitedQuery, onResponseEnd } from './limited-query.js';
+export { LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
 export { listen, type Listeners } from './listening.js';
 export {
   Answers,

@@ -10,7 +10,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 import type { Caller } from '../auth/index.js';
 import { Refusal, TooBusy } from '../ledger/index.js';
-import { QueryAbandoned, QueryRefused, RedisService } from '../redis/index.js';
+import { ChangeAbandoned, Changes, QueryAbandoned, QueryRefused, RedisService } from '../redis/index.js';
 
 /**
  * Calls the listener once the response has been sent, or cannot be sent because the client has disconnected. A response that is
@@ -40,6 +40,19 @@ function ownerOf(caller: Caller | undefined): string {
   return caller?.kind === 'tenant' ? caller.tenantId : '';
 }
 
+/** Aborted when the client disconnects before the response is complete. */
+function disconnection(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  // Each waiting run of a query adds a listener. The query limits their number.
+  setMaxListeners(0, gone.signal);
+  onResponseEnd(reply, () => {
+    if (!reply.raw.writableFinished) {
+      gone.abort();
+    }
+  });
+  return gone.signal;
+}
+
 /** Waits for a slot before the operation starts, and stops its runs when the client disconnects. */
 @Injectable()
 class QueryInterceptor implements NestInterceptor {
@@ -51,17 +64,9 @@ class QueryInterceptor implements NestInterceptor {
   }
 
   private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
-    const gone = new AbortController();
-    // Each waiting run adds a listener. The query limits their number.
-    setMaxListeners(0, gone.signal);
     const { raw } = reply;
-    onResponseEnd(reply, () => {
-      if (!raw.writableFinished) {
-        gone.abort();
-      }
-    });
     try {
-      const query = await this.redis.queries.admit(ownerOf(request.caller), gone.signal);
+      const query = await this.redis.queries.admit(ownerOf(request.caller), disconnection(reply));
       let isStreaming = false;
       try {
         await query.run(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
@@ -80,12 +85,38 @@ class QueryInterceptor implements NestInterceptor {
   }
 }
 
+/** Waits for the tenant's other changes before the operation starts. */
+@Injectable()
+class ChangeInterceptor implements NestInterceptor {
+  constructor(private readonly changes: Changes) {}
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const http = context.switchToHttp();
+    return from(this.answer(http.getRequest<FastifyRequest>(), http.getResponse<FastifyReply>(), next));
+  }
+
+  private async answer({ caller }: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
+    try {
+      const end = await this.changes.admit(ownerOf(caller), disconnection(reply));
+      try {
+        await lastValueFrom(next.handle(), { defaultValue: undefined });
+      } finally {
+        end();
+      }
+    } catch (error) {
+      throw refusalOf(error);
+    }
+  }
+}
+
 function refusalOf(error: unknown): unknown {
   if (error instanceof QueryRefused) {
     return new TooBusy(error.message, error.retryAfterS);
   }
   // No client receives this response, but it must not count as an unexpected error.
-  return error instanceof QueryAbandoned ? new Refusal('INVALID_REQUEST', error.message) : error;
+  return error instanceof QueryAbandoned || error instanceof ChangeAbandoned
+    ? new Refusal('INVALID_REQUEST', error.message)
+    : error;
 }
 
 /**
@@ -94,4 +125,13 @@ function refusalOf(error: unknown): unknown {
  */
 export function LimitedQuery(): MethodDecorator {
   return UseInterceptors(QueryInterceptor);
+}
+
+/**
+ * Marks an operation that makes or changes one record of a tenant. Few of a tenant's run at the same time; the others wait, and get 429
+ * with `Retry-After` if that takes long. Such an operation must end soon: it may look up a host name, which has a time limit, but must not
+ * call an endpoint or walk through other records.
+ */
+export function LimitedChange(): MethodDecorator {
+  return UseInterceptors(ChangeInterceptor);
 }

@@ -1,3 +1,4 @@
+export { ChangeAbandoned, Changes } from './changes.js';
 export { type Claim, ConcurrencyLimiter } from './concurrency-limiter.js';
 export { EmbeddedRedis } from './embedded/embedded-redis.js';
 export { embeddedSocket } from './embedded/setup.js';

@@ -8,6 +8,7 @@ import {
   TracingModule,
   MetricsModule,
 } from '../telemetry/index.js';
+import { Changes } from './changes.js';
 import { RedisService } from './redis.service.js';
 import { ScriptRegistry } from './scripts.js';
 
@@ -22,8 +23,13 @@ import { ScriptRegistry } from './scripts.js';
       useFactory: (config: HoldfastConfig, logger: Logger, { registry }: MetricsRegistry, tracing: Tracing) =>
         RedisService.start(config, logger, registry, tracing),
     },
+    {
+      provide: Changes,
+      inject: [MetricsRegistry],
+      useFactory: ({ registry }: MetricsRegistry) => new Changes(registry),
+    },
     { provide: ScriptRegistry, inject: [RedisService], useFactory: ({ scripts }: RedisService) => scripts },
   ],
-  exports: [RedisService, ScriptRegistry],
+  exports: [Changes, RedisService, ScriptRegistry],
 })
 export class RedisModule {}

@@ -53,15 +53,16 @@ export function parseBody(body: Buffer): unknown {
 
 /** Like JSON.stringify, but writes `bigint` as an integer. */
 export function stringifyJson(value: unknown): string {
-  let marked = false;
-  const text = JSON.stringify(value, (_key, entry: unknown) => {
-    if (typeof entry === 'bigint') {
-      marked = true;
-      return MARK + entry.toString();
-    }
-    return entry;
-  });
-  return marked ? unmarked(text) : text;
+  try {
+    // Several times as fast as with a replacer, and fails only for a bigint, which is rare.
+    return JSON.stringify(value);
+  } catch {
+    return unmarked(
+      JSON.stringify(value, (_key, entry: unknown) =>
+        typeof entry === 'bigint' ? MARK + entry.toString() : entry,
+      ),
+    );
+  }
 }
 
 /** Writes the marked strings of a JSON text as the integers that they stand for. */

@@ -1,6 +1,7 @@
-import { describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
+import { Changes } from '../../src/redis/changes.js';
 import { budgetKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { eventually } from '../support/eventually.js';
@@ -230,5 +231,66 @@ describe('operators change budgets', () => {
       400,
       'INVALID_REQUEST',
     );
+  });
+
+  describe('changes of one tenant at the same time', () => {
+    const changes = (): Changes => on.holdfast.app.get(Changes);
+    const waiting = (): Promise<number> => on.holdfast.metric('holdfast_changes_waiting');
+    const ends: (() => void)[] = [];
+
+    async function occupy(owner: string): Promise<void> {
+      for (let change = 0; change < 2; change += 1) {
+        ends.push(await changes().admit(owner, new AbortController().signal));
+      }
+    }
+
+    afterEach(() => ends.splice(0).forEach((end) => end()));
+
+    test('wait for each other; reservations and other tenants do not', async () => {
+      const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
+      await Promise.all([tenant, other].map((each) => on.holdfast.createBudget(each, '', 100)));
+      const change = ({ id, key }: TestTenant): Promise<Answer> =>
+        on.holdfast.call('POST', '/v1/admin/policies', {
+          key,
+          body: { name: 'any', scope_pattern: `tenant:${id}` },
+        });
+      const before = await on.holdfast.metric('holdfast_change_waits_total');
+      await occupy(tenant.id);
+      const waits = change(tenant);
+      await eventually('it waits', async () => (await waiting()) === 1);
+      expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+      expectStatus(await change(other), 201);
+      expect(await waiting()).toBe(1);
+      ends.pop()?.();
+      expectStatus(await waits, 201);
+      expect(await waiting()).toBe(0);
+      expect(await on.holdfast.metric('holdfast_change_waits_total')).toBe(before + 1);
+    });
+
+    test('change nothing if the client goes away while they wait', async () => {
+      const tenant = await on.holdfast.createTenant();
+      await occupy(tenant.id);
+      const leaving = new AbortController();
+      const left = fetch(`${on.holdfast.url}/v1/admin/budgets`, {
+        method: 'POST',
+        headers: { 'x-cycles-api-key': tenant.key, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          scope: `tenant:${tenant.id}`,
+          unit: 'TOKENS',
+          allocated: { unit: 'TOKENS', amount: 1 },
+        }),
+        signal: leaving.signal,
+      }).catch(() => 'gone');
+      await eventually('it waits', async () => (await waiting()) === 1);
+      leaving.abort();
+      expect(await left).toBe('gone');
+      await eventually('it left', async () => (await waiting()) === 0);
+      ends.splice(0).forEach((end) => end());
+      const { ledgers } = expectStatus(
+        await on.holdfast.call('GET', '/v1/admin/budgets', { key: tenant.key }),
+        200,
+      );
+      expect(ledgers).toEqual([]);
+    });
   });
 });

@@ -1,4 +1,6 @@
 import { expect, test } from '@jest/globals';
+import { Registry } from 'prom-client';
+import { Changes } from '../../src/redis/changes.js';
 import { type Claim, ConcurrencyLimiter } from '../../src/redis/concurrency-limiter.js';
 
 const claim = (owner: string, slow = false): Claim => ({ owner, slow });
@@ -98,4 +100,21 @@ test('a closed limiter admits nothing', async () => {
     'closed',
     false,
   ]);
+});
+
+test('a change that waits too long for the others of its tenant is refused and counted', async () => {
+  const registry = new Registry();
+  const changes = new Changes(registry, 1);
+  const { signal } = new AbortController();
+  await changes.admit('a', signal);
+  const end = await changes.admit('a', signal);
+  await expect(changes.admit('a', signal)).rejects.toMatchObject({
+    code: 'LIMIT_EXCEEDED',
+    retryAfterS: 1,
+    message: 'too many changes at the same time: at most 2 per tenant run at once; retry in 1 s',
+  });
+  await changes.admit('b', signal);
+  end();
+  await changes.admit('a', signal);
+  expect(await registry.metrics()).toContain('holdfast_changes_refused_total 1\n');
 });

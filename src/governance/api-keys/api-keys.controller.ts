@@ -6,6 +6,7 @@ import {
   Access,
   Answers,
   BodySchema,
+  LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
@@ -27,6 +28,7 @@ export class ApiKeysController {
 
   @Post()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'createApiKey',
     summary: 'Create an API key for a tenant',
@@ -63,6 +65,7 @@ export class ApiKeysController {
 
   @Patch(':key_id')
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'updateApiKey', summary: 'Update API key properties' })
   @Answers(200, 'ApiKey')
   @BodySchema(ApiKeyUpdateDto, {
@@ -84,6 +87,7 @@ export class ApiKeysController {
 
   @Delete(':key_id')
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
   @Answers(200, 'ApiKey')
   @QuerySchema(ApiKeyRevokeQueryDto, { reason: 'Rotated' })

@@ -2,7 +2,15 @@ import { Body, Controller, Delete, Get, Patch, Put, Query, Req, Res } from '@nes
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, originOf, QuerySchema, sendJson } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  LimitedChange,
+  originOf,
+  QuerySchema,
+  sendJson,
+} from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { BudgetLookupQueryDto, BudgetPeriodUpdateDto } from './budget.dto.js';
 import { BudgetChangesService } from './budgets.service.js';
@@ -19,6 +27,7 @@ export class BudgetPeriodController {
 
   @Patch()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'updateBudgetPeriod',
     summary: "Change a budget's period and rollover policy",
@@ -65,6 +74,7 @@ export class BudgetRecurrenceController {
 
   @Put()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'setBudgetRecurrence', summary: "Let a budget's periods follow the calendar" })
   @Answers(200, 'BudgetRecurrence')
   @BodySchema(BudgetRecurrenceDto, { every: 'month', time_zone: 'Europe/Berlin', anchor_day: 1 })
@@ -86,6 +96,7 @@ export class BudgetRecurrenceController {
 
   @Delete()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'removeBudgetRecurrence',
     summary: "End a budget's periods",

@@ -6,6 +6,7 @@ import {
   Access,
   Answers,
   BodySchema,
+  LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
@@ -54,6 +55,7 @@ export class BudgetsController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'createBudget', summary: 'Create a budget ledger for a scope' })
   @Answers(201, 'BudgetLedger')
   @BodySchema(BudgetCreateDto, {
@@ -101,6 +103,7 @@ export class BudgetsController {
 
   @Patch()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'updateBudget', summary: 'Update budget properties' })
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetUpdateDto, { overdraft_limit: { unit: 'TOKENS', amount: 50_000 } })
@@ -123,6 +126,7 @@ export class BudgetsController {
 
   @Post('freeze')
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'freezeBudget', summary: 'Freeze a budget (ACTIVE → FROZEN)' })
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'Spending is under review' }, { required: false })
@@ -138,6 +142,7 @@ export class BudgetsController {
 
   @Post('unfreeze')
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'unfreezeBudget', summary: 'Unfreeze a budget (FROZEN → ACTIVE)' })
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'The review is over' }, { required: false })
@@ -153,6 +158,7 @@ export class BudgetsController {
 
   @Post('fund')
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'fundBudget', summary: 'Credit, debit, or adjust budget allocation' })
   @Answers(200, 'BudgetFundingResponse')
   @BodySchema(BudgetFundingDto, {

@@ -6,6 +6,7 @@ import {
   Access,
   Answers,
   BodySchema,
+  LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
@@ -25,6 +26,7 @@ export class PoliciesController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'createPolicy', summary: "Create a policy for some of a tenant's scopes" })
   @Answers(201, 'Policy')
   @BodySchema(PolicyCreateDto, {
@@ -63,6 +65,7 @@ export class PoliciesController {
 
   @Patch(':policy_id')
   @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'updatePolicy', summary: 'Update policy properties' })
   @Answers(200, 'Policy')
   @BodySchema(PolicyUpdateDto, { priority: 10 })

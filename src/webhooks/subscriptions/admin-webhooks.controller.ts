@@ -7,6 +7,7 @@ import {
   Answers,
   AnswersNothing,
   BodySchema,
+  LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
@@ -42,6 +43,7 @@ export class AdminWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'createWebhookSubscription',
     summary: "Subscribe an endpoint to one tenant's events, or to all tenants' events",
@@ -119,6 +121,7 @@ export class AdminWebhooksController {
 
   @Patch(':subscription_id')
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'updateWebhookSubscription',
     summary: 'Change, pause or resume a webhook subscription',
@@ -144,6 +147,7 @@ export class AdminWebhooksController {
 
   @Delete(':subscription_id')
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'deleteWebhookSubscription', summary: 'Delete a webhook subscription' })
   @AnswersNothing()
   async remove(

@@ -108,8 +108,15 @@ export class SubscriptionAccess {
     private readonly records: Records,
   ) {}
 
-  /** @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS; StoreUnavailable */
-  async read(caller: Caller, subscriptionId: string): Promise<AccessibleSubscription> {
+  /**
+   * @param whole whether to read the description and the metadata, too, which may be large
+   * @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS; StoreUnavailable
+   */
+  async read(
+    caller: Caller,
+    subscriptionId: string,
+    { whole = false }: { whole?: boolean } = {},
+  ): Promise<AccessibleSubscription> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
     if (tag === undefined) {
       throw webhookRefusal({ status: 'NOT_FOUND' });
@@ -118,7 +125,7 @@ export class SubscriptionAccess {
     const reply = await this.redis.scripts.call(
       'find_webhook',
       { webhook: key, webhookRevision: webhookRevisionKey(tag) },
-      { known: '', whole: 1 },
+      { known: '', whole: whole ? 1 : 0 },
     );
     if (
       reply.status !== 'FOUND' ||

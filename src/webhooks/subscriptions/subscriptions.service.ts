@@ -172,7 +172,7 @@ export class SubscriptionsService {
 
   /** @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS. */
   async get(caller: Caller, subscriptionId: string): Promise<Subscription> {
-    const { fields } = await this.access.read(caller, subscriptionId);
+    const { fields } = await this.access.read(caller, subscriptionId, { whole: true });
     return subscriptionOf(fields, subscriptionId);
   }
 

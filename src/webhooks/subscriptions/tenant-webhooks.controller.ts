@@ -7,6 +7,7 @@ import {
   Answers,
   AnswersNothing,
   BodySchema,
+  LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
@@ -36,6 +37,7 @@ export class TenantWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'webhooks:write' })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'createTenantWebhook',
     summary: "Subscribe an endpoint to the tenant's events",
@@ -94,6 +96,7 @@ export class TenantWebhooksController {
 
   @Patch(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'updateTenantWebhook',
     summary: "Change, pause or resume a tenant's webhook subscription",
@@ -119,6 +122,7 @@ export class TenantWebhooksController {
 
   @Delete(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'deleteTenantWebhook', summary: "Delete a tenant's webhook subscription" })
   @AnswersNothing()
   async remove(

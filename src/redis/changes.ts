@@ -1,0 +1,77 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { TooBusy } from '../ledger/index.js';
+import { ConcurrencyLimiter } from './concurrency-limiter.js';
+
+/** More would only let one tenant's requests queue in front of the others': one change uses Redis while the next one is parsed. */
+const PER_TENANT = 2;
+/** A client that makes thousands of budgets at once should get them all. */
+const LONGEST_WAIT_MS = 10_000;
+
+/** The client disconnected before the change had its turn. Nothing was changed. */
+export class ChangeAbandoned extends Error {
+  override readonly name = 'ChangeAbandoned';
+}
+
+/**
+ * Lets each tenant change few of its records at the same time: budgets, policies, keys and subscriptions. Each may have kilobytes of
+ * metadata, so a flood of such changes would keep the process busy and delay the reservations of other tenants.
+ */
+export class Changes {
+  private readonly turns = new ConcurrencyLimiter({ total: Infinity, perOwner: PER_TENANT });
+  private readonly waits: Counter;
+  private readonly refusals: Counter;
+
+  /** @param waitMs the longest wait of a change */
+  constructor(
+    registry: Registry,
+    private readonly waitMs = LONGEST_WAIT_MS,
+  ) {
+    const registers = [registry];
+    this.waits = new Counter({
+      name: 'holdfast_change_waits_total',
+      help: "Changes that waited for other changes of the same tenant to end, or operators' changes for other operators'.",
+      registers,
+    });
+    this.refusals = new Counter({
+      name: 'holdfast_changes_refused_total',
+      help: 'Changes refused with 429, because they had waited too long for other changes of the same tenant.',
+      registers,
+    });
+    const { turns } = this;
+    new Gauge({
+      name: 'holdfast_changes_waiting',
+      help: 'Changes that are waiting for other changes of the same tenant.',
+      aggregator: 'sum',
+      registers,
+      collect() {
+        this.set(turns.waiting);
+      },
+    });
+  }
+
+  /**
+   * Waits until few other changes of the owner are running.
+   * @param owner the tenant, or an empty string for operators, who count as one tenant
+   * @param signal aborted when the client has disconnected
+   * @returns ends the turn
+   * @throws TooBusy, ChangeAbandoned
+   */
+  async admit(owner: string, signal: AbortSignal): Promise<() => void> {
+    const claim = { owner };
+    if (!this.turns.tryAcquire(claim)) {
+      this.waits.inc();
+      const result = await this.turns.acquire(claim, { waitMs: this.waitMs, signal });
+      if (result === 'gone') {
+        throw new ChangeAbandoned('the client closed the connection before the change began');
+      }
+      if (result !== 'acquired') {
+        this.refusals.inc();
+        throw new TooBusy(
+          `too many changes at the same time: at most ${PER_TENANT} per tenant run at once`,
+          1,
+        );
+      }
+    }
+    return () => this.turns.release(claim);
+  }
+}
