@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods, in bounded pages.
+-- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows, in bounded pages.
 --
 -- KEYS[1]   budget_index   sorted set of the tenant's 'scope unit'
 -- ARGV[1]   after          the 'scope unit' at which the previous run ended, or empty
@@ -11,11 +11,13 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_is_amount
 -- @include  period: POLICIES, instant_of, plan_of
+-- @include  window: parse_windows, parse_plans, rules_of
 --
 -- A budget is named by its 'scope unit'. next is empty at the end.
 -- A missing figure is empty: a verification must report damage, not fail on it.
 -- period_defect: INVALID_INSTANTS, UNKNOWN_POLICY, INVALID_ALLOCATION, INVALID_BOUNDARIES; NOT_INDEXED if the job for idle budgets would not
--- roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its recurrence.
+-- roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its recurrence. If the period is sound:
+-- INVALID_WINDOWS, INVALID_WINDOW_PLANS, or WINDOW_NOT_PLANNED if no boundaries would be planned for one of them.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
@@ -56,6 +58,25 @@ local function period_defect(key, member, status, f)
   return f[5] and not score_of(period_plans_key(tag), member) and 'NOT_PLANNED' or nil
 end
 
+-- The fields of a record: windows, window_rules, window_plans.
+local function window_defect(key, member, status, f)
+  if not (f[1] or f[2] or f[3]) then
+    return nil
+  end
+  local readable, windows = pcall(parse_windows, key, f[1] or '')
+  if not readable or #rules_of(f[2]) ~= #windows then
+    return 'INVALID_WINDOWS'
+  elseif not pcall(parse_plans, key, f[3], windows) then
+    return 'INVALID_WINDOW_PLANS'
+  end
+  for _, window in ipairs(windows) do
+    if status ~= 'CLOSED' and not score_of(period_plans_key(tag), member .. ' ' .. window.name) then
+      return 'WINDOW_NOT_PLANNED'
+    end
+  end
+  return nil
+end
+
 local reply = { ms_text(now), '' }
 local members = redis.call('ZRANGEBYLEX', budget_index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
 for _, member in ipairs(members) do
@@ -63,11 +84,11 @@ for _, member in ipairs(members) do
   reply[#reply + 1] = member
   local key = budget_key(tag, unit, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
-    'rollover_policy', 'period_allocated', 'recurrence', 'boundaries')
+    'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans')
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
   end
-  reply[#reply + 1] = period_defect(key, member, f[6], { unpack(f, 7, 12) }) or ''
+  reply[#reply + 1] = period_defect(key, member, f[6], { unpack(f, 7, 12) }) or window_defect(key, member, f[6], { unpack(f, 13, 15) }) or ''
 end
 if #members == limit then
   reply[2] = members[limit]

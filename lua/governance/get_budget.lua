@@ -9,8 +9,9 @@
 -- @include  now_ms: now_ms
 -- @include  listing: append_record
 -- @include  period: add_current_fields
+-- @include  window: current_windows, windows_text
 --
--- If the budget's period has ended, the record has the figures of the new one.
+-- If the budget's period has ended, the record has the figures of the new one, and so with its windows.
 local budget, scope = KEYS[1], ARGV[1]
 
 if redis.call('EXISTS', budget) == 0 then
@@ -19,5 +20,10 @@ end
 -- Of two values of a field the later one counts.
 local current, reply = {}, { 'FOUND' }
 add_current_fields(current, budget, scope, now_ms())
+local windows = redis.call('HMGET', budget, 'windows', 'status')
+if windows[1] then
+  current[#current + 1] = 'windows'
+  current[#current + 1] = windows_text(current_windows(budget, windows[1], windows[2], now_ms()))
+end
 append_record(reply, budget, 'budget', current)
 return reply

@@ -4,18 +4,22 @@
 --
 -- KEYS[1]   period_index     sorted set of 'scope unit', score = the end of its period in ms
 -- KEYS[2]   rolled           string, rollovers since the last run of this script
--- KEYS[3]   period_plans     sorted set of 'scope unit', score = when its boundaries must be planned again, in ms
+-- KEYS[3]   period_plans     sorted set of 'scope unit' or 'scope unit window', score = when its boundaries must be planned again, in ms
+-- KEYS[4]   turned           string, windows that have turned since the last run of this script
 -- ARGV[1]   limit            budgets per run, at least 1
--- RETURNS   now_ms rolled:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit recurrence? period_end?)*
+-- RETURNS   now_ms rolled:int turned:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)*
 -- BOUND     limit budgets, eight rollovers each; limit plans
 -- EMITS     those of a rollover
 -- @include  keys: tag_of_key, budget_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  rollover: roll_over
+-- @include  window: parse_windows, rules_of
+-- @include  window_turn: turn_windows_if_due
 --
--- rolled counts all rollovers since the last run, whichever script made them. A damaged budget leaves the index, so that it does not
--- come up forever. The operations on it report it. unplanned are budgets for lua/governance/plan_periods.lua.
-local period_index, rolled, period_plans = KEYS[1], KEYS[2], KEYS[3]
+-- rolled and turned count since the last run, whichever script it was. A damaged budget leaves the index, so that it does not
+-- come up forever. The operations on it report it. unplanned are budgets for lua/governance/plan_periods.lua,
+-- or windows of budgets for plan_window.lua, which turn first; ends is when the current period or window ends.
+local period_index, rolled, period_plans, turned = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local limit = tonumber(ARGV[1])
 
 local tag = tag_of_key(period_index)
@@ -41,14 +45,50 @@ for _, member in ipairs(due) do
     end
   end
 end
-local following = redis.call('ZRANGE', period_index, 0, 0, 'WITHSCORES')[2] or ''
-local total = redis.pcall('GETDEL', rolled)
-local reply = { ms_text(now), type(total) == 'string' and total or '0', following, #due == limit and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', period_plans, '-inf', ms_text(now), 'LIMIT', 0, limit)) do
-  local scope, unit = string.match(member, '^(%S+) (%S+)$')
-  local record = redis.pcall('HMGET', budget_key(tag, unit or '', scope or ''), 'recurrence', 'period_end')
-  for _, text in ipairs({ scope or member, unit or '', record[1] or '', record[2] or '' }) do
-    reply[#reply + 1] = text
+
+-- The recurrence of a window and the end of the current one; nothing if it is gone.
+local function window_of(key, name)
+  local record = redis.call('HMGET', key, 'windows', 'window_rules', 'status')
+  if record[1] and turn_windows_if_due(tag, key, record[1], record[3], now) then
+    record = redis.call('HMGET', key, 'windows', 'window_rules')
   end
+  for i, window in ipairs(record[1] and parse_windows(key, record[1]) or {}) do
+    if window.name == name then
+      return { rules_of(record[2])[i], ms_text(window.ends) }
+    end
+  end
+  return {}
+end
+
+-- The same of a budget's own periods.
+local function plan_in(key)
+  return redis.pcall('HMGET', key, 'recurrence', 'period_end')
+end
+
+local plans = {}
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', period_plans, '-inf', ms_text(now), 'LIMIT', 0, limit)) do
+  local scope, unit, window = string.match(member, '^(%S+) (%S+) ?(%S*)$')
+  local key = budget_key(tag, unit or '', scope or '')
+  local is_window = (window or '') ~= ''
+  local readable, record = pcall(is_window and window_of or plan_in, key, window)
+  if readable then
+    for _, text in ipairs({ scope or member, unit or '', window or '', record[1] or '', record[2] or '' }) do
+      plans[#plans + 1] = text
+    end
+  else
+    damaged[#damaged + 1], damaged[#damaged + 2] = scope, unit
+    redis.call('ZREM', period_plans, member)
+  end
+end
+local following = redis.call('ZRANGE', period_index, 0, 0, 'WITHSCORES')[2] or ''
+
+local function taken(key)
+  local count = redis.pcall('GETDEL', key)
+  return type(count) == 'string' and count or '0'
+end
+
+local reply = { ms_text(now), taken(rolled), taken(turned), following, #due == limit and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
+for _, text in ipairs(plans) do
+  reply[#reply + 1] = text
 end
 return reply

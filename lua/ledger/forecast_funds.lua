@@ -1,35 +1,39 @@
 #!lua flags=no-writes
--- forecast_funds: what the budgets lack for an amount, and when holds that end or new periods will have returned it.
+-- forecast_funds: what the budgets lack for an amount, and when holds that end, new periods or new windows will have returned it.
 --
 -- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms
 -- ARGV[1]   tenant_id       the owner of the budgets
 -- ARGV[2]   unit
 -- ARGV[3]   amount          int64 as a decimal string: what a request wanted to hold or charge
 -- ARGV[4]   reservation_id  the hold that a commit settles, or empty
+-- ARGV[5]   use             hold; charge, which neither debt nor an over-limit mark refuses; or overdraft, a charge that may become debt
 -- ARGV[...] scopes          of the request; none for a commit, whose hold has them
--- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown holds(amount deadline_ms)*
--- BOUND     scopes of one subject (at most 6), the next period of each; 48 entries of the index, three fields of each hold
+-- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
+-- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, three fields of each hold
 -- EMITS     nothing
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, budget_key
+-- @include  keys: tag_of_key, reservation_key
 -- @include  now_ms: now_ms, ms_text
--- @include  int64: i64_figure, i64_is_amount, i64_less, i64_saturating_add, i64_sub, i64_text
+-- @include  int64: i64_figure, i64_is_amount, i64_less, i64_negative, i64_positive, i64_saturating_add, i64_sub, i64_text
+-- @include  budget: read_budget, budget_over_limit
 -- @include  hold: known_subject, load_hold
 -- @include  period: read_period, states_until
+-- @include  window: current_windows, window_room
 --
--- The reply describes the first scope, from the root, that lacks something. `holds` are the first five to end there, each with the
--- instant at which its amount is back at the latest. enough_at_ms is the instant at which all scopes have enough if nothing else
--- happens. If it is empty, `unknown` says why: TOO_MANY_HOLDS if more holds live in the partition than the script reads, else
--- FUNDING_REQUIRED. The next period of each budget counts, later ones do not. It may also leave less than the current one. Behind the
--- last hold that the script reads, a new period gives an instant that is not always the first. Holds that only a cleanup ends are in another index and do not count. If nothing is lacking any more, scope is
--- empty and enough_at_ms is now_ms.
+-- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that does. `holds` are the
+-- first five to end there, each with the instant at which its amount is back at the latest. enough_at_ms is the instant at which all
+-- scopes have enough if nothing else happens. If it is empty, `unknown` says why: TOO_MANY_HOLDS if more holds live in the partition than
+-- the script reads, else FUNDING_REQUIRED. The next period of each budget and the next turn of each window count, later ones do not. They
+-- may also leave less than the current ones. Behind the last hold that the script reads, they give an instant that is not always the
+-- first. Holds that only a cleanup ends are in another index and do not count. If nothing is lacking any more, scope is empty and
+-- enough_at_ms is now_ms.
 local ttl_index = KEYS[1]
-local tenant_id, unit, amount, reservation_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local tenant_id, unit, amount, reservation_id, use, first_scope = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], 6
 local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
 
 local tag = tag_of_key(ttl_index)
 local now = now_ms()
-local requested, scopes = i64_figure(amount), { unpack(ARGV, 5) }
+local requested, scopes = i64_figure(amount), { unpack(ARGV, first_scope) }
 if reservation_id ~= '' then
   local hold = load_hold(reservation_key(tag, reservation_id))
   local held = hold and hold.tenant == tenant_id and i64_is_amount(hold.amount) and i64_figure(hold.amount)
@@ -37,61 +41,97 @@ if reservation_id ~= '' then
   requested = held and i64_sub(requested, held) or requested
 end
 
--- What each scope needs beyond what remains, what holds have returned to it since, and how many scopes lack something.
-local needs, returned, count, boundaries = {}, {}, 0, {}
+-- The limits that the amount must fit in: each budget, then its windows. `need` is what one needs beyond what remains, `returned` what
+-- holds have returned to it since, `is_blocked` whether its budget refuses holds of any amount. `count` is how many lack something.
+local limits, limits_at, count, boundaries = {}, {}, 0, {}
 
-local function lacks(scope)
-  return needs[scope] and i64_less(returned[scope], needs[scope])
+local function lacks(limit)
+  return limit.is_blocked or i64_less(limit.returned, limit.need)
 end
 
--- Changes what a scope needs, or what was returned to it.
-local function change(list, scope, figure)
-  local lacked = lacks(scope)
-  list[scope] = figure
-  count = count + (lacks(scope) and 1 or 0) - (lacked and 1 or 0)
+local function change(limit, need, returned, is_blocked)
+  count = count - (lacks(limit) and 1 or 0)
+  limit.need, limit.returned, limit.is_blocked = need, returned, is_blocked
+  count = count + (lacks(limit) and 1 or 0)
 end
 
-local function need_of(remaining)
-  return i64_sub(requested, i64_figure(remaining)) or MOST
+local function need_of(remaining, slack)
+  local need = i64_sub(requested, i64_figure(remaining))
+  return need and i64_sub(need, slack or 0) or MOST
 end
 
--- Returns what remains in the current period, if there is one, and notes when the next one begins and what it needs.
-local function read_periods(key, scope, period_end)
-  if not period_end then
-    return nil
+local function add_limit(limit, slack)
+  limit.need, limit.returned = need_of(limit.remaining, slack), 0
+  count = count + (lacks(limit) and 1 or 0)
+  limits[#limits + 1] = limit
+  local at_scope = limits_at[limit.scope] or {}
+  at_scope[#at_scope + 1], limits_at[limit.scope] = limit, at_scope
+end
+
+-- Whether the budget refuses every hold.
+local function is_blocked(budget)
+  return use == 'hold' and (budget_over_limit(budget) or i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit))
+end
+
+-- By how much the debt of a budget may still grow.
+local function slack_of(budget)
+  local slack = use == 'overdraft' and i64_sub(budget.overdraft_limit, budget.debt) or 0
+  return i64_negative(slack) and 0 or slack
+end
+
+-- The budget as it is in the current period. The second value is its state in the next one, if it has one.
+local function read_periods(budget)
+  if not budget.period_end or budget.status == 'CLOSED' then
+    return budget
   end
-  local budget = read_period(key, scope)
-  if budget.status == 'CLOSED' then
-    return nil
-  end
-  local states = states_until(budget, now)
-  local current = states[#states] or budget
-  local following = states_until(budget, current.ends)
+  local periods = read_period(budget.key, budget.scope)
+  local states = states_until(periods, now)
+  local current = states[#states] or periods
+  local following = states_until(periods, current.ends)
   local next_one = following[#following]
-  if next_one and next_one.starts == current.ends then
-    boundaries[#boundaries + 1] = { instant = current.ends, scope = scope, need = need_of(next_one.remaining) }
-  end
-  return current.remaining
+  return current, next_one and next_one.starts == current.ends and next_one
 end
 
-local first, first_remaining, first_short
-for _, scope in ipairs(scopes) do
-  local key = budget_key(tag, unit, scope)
-  local f = redis.call('HMGET', key, 'remaining', 'period_end')
-  local remaining = f[1]
-  if remaining then
-    local readable, current = pcall(read_periods, key, scope, f[2])
-    remaining = readable and current or remaining
-    returned[scope] = 0
-    change(needs, scope, need_of(remaining))
-    if lacks(scope) and not first then
-      first, first_remaining, first_short = scope, remaining, needs[scope]
+local function add_budget(budget)
+  local readable, current, next_one = pcall(read_periods, budget)
+  current = readable and current or budget
+  local slack = slack_of(current)
+  local limit = { scope = budget.scope, remaining = current.remaining, is_blocked = is_blocked(current) }
+  add_limit(limit, slack)
+  if readable and next_one then
+    boundaries[#boundaries + 1] = { instant = current.ends, limit = limit, need = need_of(next_one.remaining, slack), is_blocked = is_blocked(next_one) }
+  end
+end
+
+-- What becomes debt is capped by windows, not refused.
+local function add_windows(budget)
+  local reserved = budget.reserved_figure
+  for _, window in ipairs(current_windows(budget.key, budget.windows_text, budget.status, now)) do
+    local limit = { scope = budget.scope, window = window.name, remaining = i64_text(window_room(window, reserved)) }
+    add_limit(limit)
+    if window.ends > now then
+      local turned = { limit = window.limit, spent = 0 }
+      boundaries[#boundaries + 1] = { instant = window.ends, limit = limit, need = need_of(i64_text(window_room(turned, reserved))) }
     end
   end
 end
+
+for _, scope in ipairs(scopes) do
+  local readable, budget = pcall(read_budget, tag, unit, scope)
+  if readable and budget then
+    add_budget(budget)
+    if budget.windows_text and use ~= 'overdraft' then
+      pcall(add_windows, budget)
+    end
+  end
+end
+local first
+for i = #limits, 1, -1 do
+  first = lacks(limits[i]) and limits[i] or first
+end
 table.sort(boundaries, function(a, b) return a.instant < b.instant end)
 if not first then
-  return { 'FORECAST', ms_text(now), '', '', i64_text(requested), '0', ms_text(now), '' }
+  return { 'FORECAST', ms_text(now), '', '', i64_text(requested), '0', ms_text(now), '', '' }
 end
 
 local owner, enough_at, holds = tenant_id .. '\31', '', {}
@@ -113,11 +153,11 @@ local function live_hold(id)
   end
 end
 
--- Lets the periods begin that do so up to an instant.
+-- Lets the periods and windows begin that do so up to an instant.
 local function pass_boundaries(instant)
   while boundaries[1] and boundaries[1].instant <= instant and enough_at == '' do
     local boundary = table.remove(boundaries, 1)
-    change(needs, boundary.scope, boundary.need)
+    change(boundary.limit, boundary.need, boundary.limit.returned, boundary.is_blocked)
     if count == 0 and (not boundaries[1] or boundaries[1].instant > boundary.instant) then
       enough_at = ms_text(boundary.instant)
     end
@@ -132,11 +172,11 @@ for i = 1, #entries, 2 do
   local ends_at = math.max(deadline, now) + 1
   pass_boundaries(ends_at)
   for _, scope in ipairs(subject and subject.held or {}) do
-    if scope == first and #holds < HOLDS_LISTED * 2 then
+    if scope == first.scope and #holds < HOLDS_LISTED * 2 then
       holds[#holds + 1], holds[#holds + 2] = held, ms_text(deadline)
     end
-    if needs[scope] then
-      change(returned, scope, i64_figure(i64_text(i64_saturating_add(returned[scope], i64_figure(held)))))
+    for _, limit in ipairs(limits_at[scope] or {}) do
+      change(limit, limit.need, i64_figure(i64_text(i64_saturating_add(limit.returned, i64_figure(held)))), limit.is_blocked)
     end
   end
   if count == 0 and enough_at == '' then
@@ -151,4 +191,6 @@ local unknown = ''
 if enough_at == '' then
   unknown = #entries == HOLDS_READ * 2 and 'TOO_MANY_HOLDS' or 'FUNDING_REQUIRED'
 end
-return { 'FORECAST', ms_text(now), first, first_remaining, i64_text(requested), i64_text(first_short), enough_at, unknown, unpack(holds) }
+local short_by = i64_sub(requested, i64_figure(first.remaining)) or MOST
+return { 'FORECAST', ms_text(now), first.scope, first.remaining, i64_text(requested), i64_negative(short_by) and '0' or i64_text(short_by), enough_at,
+  unknown, first.window or '', unpack(holds) }

@@ -2,6 +2,7 @@
 -- @include keys: budget_key
 -- @include int64: i64_figure, i64_text, i64_less, i64_positive
 -- @include budget: budget_over_limit
+-- @include window: short_window
 -- @include group: group_budget
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
@@ -48,12 +49,19 @@ local function stopped_budget(budgets)
   return nil
 end
 
--- The refusal of the first budget with less remaining than the amount, or nil.
+-- The refusal of the first budget with less remaining than the amount, or nil. If only a window of it is short, the refusal has what
+-- remains there, and the window's name.
 local function short_budget(budgets, amount)
   local wanted = i64_figure(amount)
   for _, budget in ipairs(budgets) do
     if i64_less(budget.remaining_figure, wanted) then
       return { 'BUDGET_EXCEEDED', budget.scope, i64_text(budget.remaining_figure) }
+    end
+    if budget.windows then
+      local name, room = short_window(budget.windows, budget.reserved_figure, wanted)
+      if name then
+        return { 'BUDGET_EXCEEDED', budget.scope, room, name }
+      end
     end
   end
   return nil

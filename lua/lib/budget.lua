@@ -9,10 +9,10 @@
 -- A figure outside int64 was not written by this service: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
--- The figures of a record, its status, its overage policy, whether reserves wait for its funds, and the end of its period.
+-- The figures of a record, its status, its overage policy, whether reserves wait for its funds, the end of its period, and its windows.
 local function budget_fields(key)
   return redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'waiting', 'period_end')
+    'commit_overage_policy', 'waiting', 'period_end', 'windows')
 end
 
 -- The budget with these fields, or nil if it does not exist.
@@ -43,6 +43,7 @@ local function parse_budget(key, scope, f)
     allocated_figure = i64_figure(f[4]), debt_figure = i64_figure(f[5]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
     is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil, waiting = f[10], period_end = f[11] or nil,
+    windows_text = f[12] or nil,
   }
 end
 
@@ -54,7 +55,8 @@ local function copy_budget(budget)
     spent_figure = budget.spent_figure, allocated_figure = budget.allocated_figure, debt_figure = budget.debt_figure,
     remaining = i64_text(budget.remaining_figure), reserved = i64_text(budget.reserved_figure), spent = i64_text(budget.spent_figure),
     allocated = budget.allocated, debt = budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = budget.is_over_limit,
-    status = budget.status, commit_overage_policy = budget.commit_overage_policy, waiting = budget.waiting, became_exhausted = false, shared = budget,
+    status = budget.status, commit_overage_policy = budget.commit_overage_policy, waiting = budget.waiting, became_exhausted = false, windows = budget.windows,
+    shared = budget,
   }
 end
 

@@ -1,16 +1,19 @@
 -- charge: applies an actual amount to the budgets that hold its estimate, under each overage policy.
 -- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_less, i64_negative, i64_positive, i64_saturating_add
 -- @include budget: require_balanced, move_figures, budget_over_limit
+-- @include window: window_room, charged_windows
 -- @include append_event: append_event
 -- @include threshold: crossings_of, emit_crossings
 --
 -- All scopes are charged the same amount, or none is. Budgets are changed in memory.
+-- A window is charged all of it, what becomes debt included, because it limits use. It has no overdraft: what does not remain in it is
+-- capped under either policy, but does not mark its scope as over limit, because the window's end is enough to lift it.
 
 local function floor_zero(amount)
   return string.sub(amount, 1, 1) == '-' and '0' or amount
 end
 
--- The part of `delta` that every capping scope can pay from what remains. Marks the capping scopes that cannot pay all of it.
+-- The part of `delta` that every capping scope and every window can pay from what remains. Marks the capping scopes that cannot pay all of it.
 local function capped_delta(budgets, delta, caps)
   local granted = delta
   for _, budget in ipairs(budgets) do
@@ -20,6 +23,12 @@ local function capped_delta(budgets, delta, caps)
         granted = available
       end
       budget.capped = true
+    end
+    for _, window in ipairs(budget.windows or {}) do
+      local room = window_room(window, budget.reserved_figure)
+      if i64_less(room, granted) then
+        granted = floor_zero(i64_text(room))
+      end
     end
   end
   return granted
@@ -34,9 +43,11 @@ local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   local reserved = i64_sub(budget.reserved_figure, estimate)
   local spent = i64_add(budget.spent_figure, unfunded == '0' and charged or i64_sub(charged, unfunded))
   local debt = unfunded == '0' and former_debt or i64_add(former_debt, unfunded)
-  if not remaining or not reserved or not spent or not debt then
+  local windows = budget.windows and charged_windows(budget.windows, charged)
+  if not remaining or not reserved or not spent or not debt or budget.windows and not windows then
     return false
   end
+  budget.windows = windows
   if i64_negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end

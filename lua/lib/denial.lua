@@ -2,7 +2,7 @@
 -- @include fields: FIELD
 -- @include append_event: append_event
 --
--- A refusal is a list: a status word, the scope that refused, and what remains there. Where a policy's rules on actions refused, the
+-- A refusal is a list: a status word, the scope that refused, what remains there, and the window of that budget if only this was short. Where a policy's rules on actions refused, the
 -- policy's id stands third, and for a quota its window, the key of that window, how many it has counted, its limit and its risk class.
 --
 -- The reason code of a decision for a refusal, where it differs from the refusal's own word.
@@ -43,7 +43,7 @@ local function detail_of(refusal)
       detail[i] = refusal[i] ~= '' and refusal[i] or NONE
     end
   elseif AT_A_SCOPE[refusal[1]] then
-    detail[1], detail[2] = refusal[2], refusal[3]
+    detail[1], detail[2], detail[4] = refusal[2], refusal[3], refusal[4] or NONE
   end
   return detail
 end

@@ -4,6 +4,8 @@
 -- @include int64: i64_figure
 -- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
 -- @include rollover: roll_over_if_due
+-- @include window: parse_windows, windows_text
+-- @include window_turn: turn_windows_if_due
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
 -- @include action_counters: write_counters
@@ -51,10 +53,10 @@ local BUDGETS_KEPT = 1000
 local kept, kept_count = {}, 0
 
 -- Sets what follows from the figures that few calls change: `tail`, the end of balance_text, and whether the budget is plain, as
--- lua/lib/plain_move.lua needs it: in a budget without debt, all figures are numbers, and nothing is over a limit.
+-- lua/lib/plain_move.lua needs it: in a budget without debt and windows, all figures are numbers, and nothing is over a limit.
 local function note_rare_figures(budget)
   budget.tail = ',' .. budget.allocated .. ',' .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
-  budget.is_plain = budget.debt_figure == 0 and budget.is_over_limit == '0' and type(budget.allocated_figure) == 'number'
+  budget.is_plain = budget.debt_figure == 0 and not budget.windows and budget.is_over_limit == '0' and type(budget.allocated_figure) == 'number'
     and budget.allocated_figure > 0 and type(budget.remaining_figure) == 'number' and budget.remaining_figure >= 0
     and type(budget.reserved_figure) == 'number' and type(budget.spent_figure) == 'number'
 end
@@ -64,7 +66,7 @@ local function bring_up_to_date(budget, f)
   budget.waiting = f[10]
   if budget.allocated ~= f[4] or budget.debt ~= f[5] or budget.overdraft_limit ~= f[6] or budget.is_over_limit ~= (f[7] or '0')
     or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) or budget.period_end ~= (f[11] or nil)
-    or not (f[1] and f[2] and f[3]) then
+    or budget.windows_text ~= (f[12] or nil) or not (f[1] and f[2] and f[3]) then
     return false
   end
   local head = f[1] .. ',' .. f[2] .. ',' .. f[3]
@@ -85,8 +87,11 @@ end
 
 local function shared_budget(group, tag, unit, key, scope)
   local f = budget_fields(key)
-  -- The first call of the run that reads a budget rolls it over, so no call has changed it in memory yet.
+  -- The first call of the run that reads a budget rolls it over and turns its windows, so no call has changed it in memory yet.
   if f[11] and roll_over_if_due(tag, key, unit, scope, f[11], f[8], group_now(group)) then
+    f = budget_fields(key)
+  end
+  if f[12] and turn_windows_if_due(tag, key, f[12], f[8], group_now(group)) then
     f = budget_fields(key)
   end
   local shared = kept[key]
@@ -99,6 +104,7 @@ local function shared_budget(group, tag, unit, key, scope)
     -- The figures that most calls change have no texts here: `head` has the three together.
     shared.head = shared.remaining .. ',' .. shared.reserved .. ',' .. shared.spent
     shared.remaining, shared.reserved, shared.spent = nil, nil, nil
+    shared.windows = shared.windows_text and parse_windows(key, shared.windows_text)
     note_rare_figures(shared)
     if not kept[key] then
       if kept_count == BUDGETS_KEPT then
@@ -161,6 +167,11 @@ local function keep_budget(group, budget)
   else
     group.changed[shared] = group.changed[shared] == 'debt' and 'debt' or 'spent'
   end
+  if budget.windows ~= shared.windows then
+    shared.windows, shared.windows_text = budget.windows, windows_text(budget.windows)
+    group.charged_windows = group.charged_windows or {}
+    group.charged_windows[shared] = true
+  end
   note_rare_figures(shared)
   return shared.head .. shared.tail
 end
@@ -208,7 +219,7 @@ local function end_in_group(group, tenant_id, reservation_id, text)
 end
 
 -- `change` is 'reserved', 'spent' or 'debt': the rarest figure that the calls have changed.
-local function write_budget(budget, change)
+local function write_budget(budget, change, has_charged_windows)
   -- Splitting the text costs half of formatting the figures again.
   local remaining, reserved, spent = string.match(budget.head, '^(%-?%d+),(%-?%d+),(%-?%d+)$')
   if change == 'reserved' then
@@ -219,6 +230,9 @@ local function write_budget(budget, change)
   else
     redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved, 'spent', spent)
   end
+  if has_charged_windows then
+    redis.call('HSET', budget.key, 'windows', budget.windows_text)
+  end
   if budget.waiting then
     wake_waiters(budget.key)
   end
@@ -226,13 +240,14 @@ end
 
 -- Writes what the calls have changed. The calls have checked everything that could fail here.
 local function write_group(group, tag)
+  local charged_windows = group.charged_windows
   for _, change in pairs(group.indexes) do
     if #change > 2 then
       redis.call(unpack(change))
     end
   end
   for budget, change in pairs(group.changed) do
-    write_budget(budget, change)
+    write_budget(budget, change, charged_windows and charged_windows[budget])
   end
   for tenant_id, owned in pairs(group.owned) do
     if owned.made > 0 then
@@ -253,6 +268,7 @@ end
 local function leave_group(group, tag)
   write_group(group, tag)
   group.known, group.changed, group.owned, group.indexes, group.ended = {}, {}, {}, {}, {}
+  group.charged_windows = nil
   group.is_left = true
 end
 

@@ -25,6 +25,7 @@ local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant 
 local function period_index_key(tag) return tag .. 'periods' end
 local function period_plans_key(tag) return tag .. 'period-plans' end
 local function rolled_key(tag) return tag .. 'rolled' end
+local function turned_key(tag) return tag .. 'turned' end
 local function audit_log_key(tag) return tag .. 'audit' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end
 local function audit_indexed_key(tag) return tag .. 'audit-indexed' end

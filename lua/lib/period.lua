@@ -53,20 +53,20 @@ end
 -- The budget with its period. Ends the script if a field is damaged.
 local function read_period(key, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'waiting', 'period_end', 'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id', 'recurrence',
-    'boundaries')
+    'commit_overage_policy', 'waiting', 'period_end', 'windows', 'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id',
+    'recurrence', 'boundaries')
   local budget = parse_budget(key, scope, f)
   if not budget then
     error('there is no budget ' .. key)
   end
   require_balanced({ budget })
-  local starts, ends, policy = instant_of(f[12]), instant_of(f[11]), f[13] or 'NONE'
-  if not (starts and ends and starts < ends and POLICIES[policy] and i64_is_amount(f[14]) and f[15]) then
+  local starts, ends, policy = instant_of(f[13]), instant_of(f[11]), f[14] or 'NONE'
+  if not (starts and ends and starts < ends and POLICIES[policy] and i64_is_amount(f[15]) and f[16]) then
     error('corrupt budget record ' .. key .. ': its period is not valid')
   end
-  budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[14]
-  budget.tenant, budget.ledger_id = f[15], f[16] or ''
-  budget.plan = f[17] and plan_of(key, f[18] or '', ends)
+  budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[15]
+  budget.tenant, budget.ledger_id = f[16], f[17] or ''
+  budget.plan = f[18] and plan_of(key, f[19] or '', ends)
   return budget
 end
 

@@ -2,6 +2,7 @@
 -- @include keys: tag_of_key, waiter_queue_key, waiters_key, wake_channel
 -- @include now_ms: now_ms
 -- @include int64: i64_figure, i64_less
+-- @include window: current_windows, short_window
 --
 -- A script that may have raised what remains of a budget, or has closed or frozen it, calls this after it has written the budget, if the
 -- budget's field `waiting` is set. Where nobody waits, that is one field more of a record that the script reads anyway.
@@ -47,8 +48,13 @@ end
 
 -- Whether the reserve at this place may succeed, or is refused for good.
 local function is_worth_a_try(budget, place)
-  local f = redis.call('HMGET', budget, 'status', 'remaining')
-  return f[1] ~= 'ACTIVE' or not f[2] or not i64_less(i64_figure(f[2]), i64_figure(string.match(place, '%d+$')))
+  local f, wanted = redis.call('HMGET', budget, 'status', 'remaining', 'reserved', 'windows'), i64_figure(string.match(place, '%d+$'))
+  if f[1] ~= 'ACTIVE' or not f[2] then
+    return true
+  elseif i64_less(i64_figure(f[2]), wanted) then
+    return false
+  end
+  return not f[4] or not short_window(current_windows(budget, f[4], f[1], now_ms()), i64_figure(f[3]), wanted)
 end
 
 local function wake_first(budget)

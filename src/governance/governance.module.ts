@@ -15,12 +15,14 @@ import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
 import { BudgetPeriodController, BudgetRecurrenceController } from './budgets/budget-period.controller.js';
+import { BudgetWindowsController } from './budgets/budget-windows.controller.js';
 import { BudgetRollovers } from './budgets/budget-rollovers.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
 import { KeptOrders } from './budgets/kept-orders.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
+import { WindowsService } from './budgets/windows.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
 import { PoliciesController } from './policies/policies.controller.js';
@@ -54,7 +56,12 @@ export class ApiKeysModule {}
 
 @Module({
   imports: [BulkActionsModule, ListingModule, MetricsModule, TenantLimitsModule, WorkerModule],
-  controllers: [BudgetPeriodController, BudgetRecurrenceController, BudgetsController],
+  controllers: [
+    BudgetPeriodController,
+    BudgetRecurrenceController,
+    BudgetWindowsController,
+    BudgetsController,
+  ],
   providers: [
     BudgetsService,
     BudgetBulkActionService,
@@ -63,6 +70,7 @@ export class ApiKeysModule {}
     FundingService,
     KeptOrders,
     RecurrenceService,
+    WindowsService,
   ],
   exports: [BudgetsService, FundingService],
 })

@@ -73,6 +73,7 @@ export {
   tenantEventsKey,
   tenantIndexKey,
   tenantKey,
+  turnedKey,
   ttlIndexKey,
   waiterQueueKey,
   waitersKey,

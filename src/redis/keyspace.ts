@@ -111,10 +111,12 @@ export const arrivalsKey = (tag: string): string => `${tag}arrivals`;
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
 /** The partition's budgets with a period, a sorted set of `scope unit` members scored by the end of the period in ms. */
 export const periodIndexKey = (tag: string): string => `${tag}periods`;
-/** The partition's budgets with a recurrence, scored by when their boundaries must be planned again, in ms. */
+/** The partition's budgets with a recurrence, and windows of budgets, scored by when their boundaries must be planned again, in ms. */
 export const periodPlansKey = (tag: string): string => `${tag}period-plans`;
 /** Rollovers that no instance has counted in its metrics yet. */
 export const rolledKey = (tag: string): string => `${tag}rolled`;
+/** The same of windows that have turned. */
+export const turnedKey = (tag: string): string => `${tag}turned`;
 /** The audit log, a stream. */
 export const auditLogKey = (tag: string): string => `${tag}audit`;
 /** The audit rows that are kept for a shorter time: successful reads, and requests without valid credentials. */

@@ -70,7 +70,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int',
   },
-  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, and what is wrong with their periods, in bounded pages. */
+  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows, in bounded pages. */
   verify_budgets: {
     keys: ['budget_index'],
     args: ['after', 'limit'],
@@ -452,6 +452,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'PLANNED | SKIP',
   },
+  /** lua/governance/plan_window.lua: give a window of a budget the ends of the windows to come. */
+  plan_window: {
+    keys: ['budget'],
+    args: ['scope', 'unit', 'window', 'recurrence'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'PLANNED | SKIP',
+  },
   /** lua/governance/read_budgets.lua: some budgets of a partition by their names, without free-text fields. */
   read_budgets: {
     keys: ['tenant_index'],
@@ -496,11 +504,11 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/governance/roll_over_budgets.lua: roll over budgets of a partition that nobody has used since their period ended. */
   roll_over_budgets: {
-    keys: ['period_index', 'rolled', 'period_plans'],
+    keys: ['period_index', 'rolled', 'period_plans', 'turned'],
     args: ['limit'],
     flags: ['allow-oom'],
     returns:
-      'now_ms rolled:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit recurrence? period_end?)*',
+      'now_ms rolled:int turned:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)*',
   },
   /** lua/governance/set_limits.lua: replace a tenant's own limits on what it may own. */
   set_limits: {
@@ -524,6 +532,14 @@ export const SCRIPT_SIGNATURES = {
       'request_id',
       'trace',
     ],
+    rest: true,
+    flags: [],
+    returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED',
+  },
+  /** lua/governance/set_windows.lua: give a budget its windows, or end them. */
+  set_windows: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'actor', 'key_id', 'request_id', 'trace'],
     rest: true,
     flags: [],
     returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED',
@@ -658,7 +674,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window] | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/ledger/extend.lua: move the expiry of a live lease further out. The amount held does not change. */
   extend: {
@@ -678,14 +694,14 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int',
   },
-  /** lua/ledger/forecast_funds.lua: what the budgets lack for an amount, and when holds that end or new periods will have returned it. */
+  /** lua/ledger/forecast_funds.lua: what the budgets lack for an amount, and when holds that end, new periods or new windows will have returned it. */
   forecast_funds: {
     keys: ['ttl_index'],
-    args: ['tenant_id', 'unit', 'amount', 'reservation_id'],
+    args: ['tenant_id', 'unit', 'amount', 'reservation_id', 'use'],
     rest: true,
     flags: ['no-writes'],
     returns:
-      'FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown holds(amount deadline_ms)*',
+      'FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*',
   },
   /** lua/ledger/get_reservation.lua: one reservation's record. An overdue hold is expired first, so that it is never returned as live. */
   get_reservation: {
@@ -790,7 +806,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining [window] | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run at a time. */
   census: {
@@ -1521,6 +1537,7 @@ export interface ScriptReplies {
     readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly plan_periods: { readonly status: 'PLANNED' } | { readonly status: 'SKIP' };
+  readonly plan_window: { readonly status: 'PLANNED' } | { readonly status: 'SKIP' };
   readonly read_budgets: {
     readonly nowMs: number;
     readonly read: number;
@@ -1547,19 +1564,26 @@ export interface ScriptReplies {
   readonly roll_over_budgets: {
     readonly nowMs: number;
     readonly rolled: number;
+    readonly turned: number;
     readonly nextMs?: number;
     readonly more: boolean;
     readonly damaged: readonly { readonly scope: string; readonly unit: string }[];
     readonly unplanned: readonly {
       readonly scope: string;
       readonly unit: string;
+      readonly window?: string;
       readonly recurrence?: string;
-      readonly periodEnd?: string;
+      readonly ends?: string;
     }[];
   };
   readonly set_limits:
     { readonly status: 'SET' } | { readonly status: 'UNCHANGED' } | { readonly status: 'NOT_FOUND' };
   readonly set_recurrence:
+    | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_CLOSED' };
+  readonly set_windows:
     | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
@@ -1710,7 +1734,12 @@ export interface ScriptReplies {
     | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
     | { readonly status: 'BUDGET_FROZEN'; readonly scope: string; readonly remaining: string }
     | { readonly status: 'BUDGET_CLOSED'; readonly scope: string; readonly remaining: string }
-    | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string; readonly remaining: string }
+    | {
+        readonly status: 'BUDGET_EXCEEDED';
+        readonly scope: string;
+        readonly remaining: string;
+        readonly window?: string;
+      }
     | { readonly status: 'OVERDRAFT_LIMIT_EXCEEDED'; readonly scope: string }
     | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
     | {
@@ -1757,6 +1786,7 @@ export interface ScriptReplies {
     readonly shortBy: string;
     readonly enoughAtMs?: number;
     readonly unknown: string;
+    readonly window?: string;
     readonly holds: readonly { readonly amount: string; readonly deadlineMs: number }[];
   };
   readonly get_reservation:
@@ -1905,7 +1935,12 @@ export interface ScriptReplies {
     | { readonly status: 'BUDGET_CLOSED'; readonly scope: string; readonly remaining: string }
     | { readonly status: 'OVERDRAFT_LIMIT_EXCEEDED'; readonly scope: string; readonly remaining: string }
     | { readonly status: 'DEBT_OUTSTANDING'; readonly scope: string; readonly remaining: string }
-    | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string; readonly remaining: string }
+    | {
+        readonly status: 'BUDGET_EXCEEDED';
+        readonly scope: string;
+        readonly remaining: string;
+        readonly window?: string;
+      }
     | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
     | { readonly status: 'ACTION_KIND_DENIED'; readonly scope: string; readonly policyId: string }
     | { readonly status: 'ACTION_KIND_NOT_ALLOWED'; readonly scope: string; readonly policyId: string }

@@ -6,7 +6,7 @@ export interface Denial {
   readonly scope?: string | undefined;
   readonly remaining?: string | undefined;
   readonly policyId?: string | undefined;
-  /** Of the quota that denied. The key of its window is percent-encoded. */
+  /** Of the quota that denied, or the window of the budget that did. The key of a quota's window is percent-encoded. */
   readonly window?: string | undefined;
   readonly windowKey?: string | undefined;
   readonly used?: string | undefined;
@@ -76,7 +76,12 @@ function suggestedFix(denial: Denial): string | undefined {
       return `Increase the quota of ${hasText(denial.riskClass) ? denial.riskClass : kind} above ${denial.limit} ${denial.window} in policy '${policyId}'`;
     case 'BUDGET_EXCEEDED': {
       const missing = missingAmount(denial);
-      return missing === undefined ? undefined : `Fund ${scope} by at least ${missing} ${unit}`;
+      if (missing === undefined) {
+        return undefined;
+      }
+      return hasText(denial.window)
+        ? `Wait for the end of window ${denial.window} of ${scope}, or raise its limit by at least ${missing} ${unit}`
+        : `Fund ${scope} by at least ${missing} ${unit}`;
     }
     case 'DEBT_OUTSTANDING':
       return `Repay the debt of ${scope} before new reservations`;

@@ -14,9 +14,9 @@ import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 import { type Operation, operationOf } from './admission.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
 
-/** What a request wanted, and where: at the scopes of a subject, or at those of the hold that it commits. */
+/** What a request wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. */
 type Wanted = { readonly amount: AmountDto } & (
-  { readonly subject: SubjectDto } | { readonly reservationId: string }
+  { readonly subject: SubjectDto; readonly isHeld?: boolean } | { readonly reservationId: string }
 );
 
 /** The refusals for lack of budget. */
@@ -28,11 +28,16 @@ export const FOR_LACK_OF_BUDGET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 /** Why a retry does not succeed however long the client waits, or undefined if returned funds are enough. */
 function lastingHindrance(code: ErrorCode, wanted: Wanted): string | undefined {
-  if (code !== 'BUDGET_EXCEEDED') {
-    return 'FUNDING_REQUIRED';
-  }
   // Only REJECT refuses a commit with this code, whatever remains.
-  return 'reservationId' in wanted ? 'OVERAGE_REJECTED' : undefined;
+  return code === 'BUDGET_EXCEEDED' && 'reservationId' in wanted ? 'OVERAGE_REJECTED' : undefined;
+}
+
+/** Which budgets refuse what is wanted, as lua/ledger/forecast_funds.lua takes it. */
+function useOf(code: ErrorCode, wanted: Wanted): string {
+  if ('subject' in wanted && wanted.isHeld === true) {
+    return 'hold';
+  }
+  return code === 'OVERDRAFT_LIMIT_EXCEEDED' ? 'overdraft' : 'charge';
 }
 
 /**
@@ -83,8 +88,8 @@ export class FundsForecast {
   }
 
   private async explain(refusal: Refusal, operation: Operation, wanted: Wanted): Promise<void> {
-    const forecast = await this.forecast(operation, wanted);
-    const { nowMs, enoughAtMs, scope } = forecast;
+    const forecast = await this.forecast(operation, wanted, useOf(refusal.code, wanted));
+    const { nowMs, enoughAtMs, scope, window } = forecast;
     // The holds at an allowed scope are allowed, too, and so are the scopes below it.
     const isAllowed = scope === '' || scopeAllowed(operation.caller.scopeFilter, scope);
     const hindrance =
@@ -93,7 +98,7 @@ export class FundsForecast {
     const retryAfterMs = hindrance === undefined && enoughAtMs !== undefined ? enoughAtMs - nowMs : undefined;
     refusal.details = {
       ...refusal.details,
-      ...(scope === '' ? {} : { scope, remaining: BigInt(forecast.remaining) }),
+      ...(scope === '' ? {} : { scope, window, remaining: BigInt(forecast.remaining) }),
       unit: wanted.amount.unit,
       requested: BigInt(forecast.requested),
       short_by: BigInt(forecast.shortBy),
@@ -112,6 +117,7 @@ export class FundsForecast {
   private forecast(
     { caller: { tenantId } }: Operation,
     wanted: Wanted,
+    use: string,
   ): Promise<ScriptReply<'forecast_funds'>> {
     const { partitions } = this.redis;
     const { unit, amount } = wanted.amount;
@@ -125,6 +131,7 @@ export class FundsForecast {
         unit,
         amount: amount.toString(),
         reservationId,
+        use,
         rest: 'subject' in wanted ? deriveScopes(wanted.subject, tenantId) : [],
       },
     );

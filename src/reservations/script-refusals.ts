@@ -59,7 +59,16 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   BUDGET_CLOSED: ['BUDGET_CLOSED', AT_SCOPE('the budget is closed')],
   OVERDRAFT_LIMIT_EXCEEDED: ['OVERDRAFT_LIMIT_EXCEEDED', AT_SCOPE('the overdraft limit is exceeded')],
   DEBT_OUTSTANDING: ['DEBT_OUTSTANDING', AT_SCOPE('debt is outstanding and no overdraft is allowed')],
-  BUDGET_EXCEEDED: ['BUDGET_EXCEEDED', AT_SCOPE('the remaining budget does not cover the amount')],
+  BUDGET_EXCEEDED: [
+    'BUDGET_EXCEEDED',
+    (reply) =>
+      reply.window === undefined || reply.window === ''
+        ? AT_SCOPE('the remaining budget does not cover the amount')(reply)
+        : {
+            message: `what remains in window ${reply.window} does not cover the amount at scope ${reply.scope}`,
+            details: { scope: reply.scope, window: reply.window },
+          },
+  ],
   ACTION_KIND_DENIED: [
     'ACTION_KIND_DENIED',
     ({ policyId }) => ({ message: `policy ${policyId} denies this kind of action` }),

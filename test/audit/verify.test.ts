@@ -43,6 +43,8 @@ async function change(tenant: TestTenant, below: string, by: Record<string, numb
   await changes.exec();
 }
 
+const DAY = 'day,100,0,9999999999998,9999999999999';
+
 describe('verifying the ledger', () => {
   test('finds a balanced one balanced, with holds in every state and overdue ones not swept yet', async () => {
     const tenant = await newTenant();
@@ -141,6 +143,10 @@ describe('verifying the ledger', () => {
     ['INVALID_BOUNDARIES', { boundaries: '9999999999999,9999999999999' }],
     ['NOT_INDEXED', { period_end: '9999999999998' }],
     ['NOT_PLANNED', { recurrence: 'none that anybody set' }],
+    ['INVALID_WINDOWS', { windows: 'day' }],
+    ['INVALID_WINDOWS', { windows: DAY, window_plans: '' }],
+    ['INVALID_WINDOW_PLANS', { windows: DAY, window_rules: 'a rule', window_plans: '1' }],
+    ['WINDOW_NOT_PLANNED', { windows: DAY, window_rules: 'a rule', window_plans: '' }],
   ])('finds a period with %s', async (defect, fields) => {
     const tenant = await newTenant();
     const at = `scope=tenant:${tenant.id}&unit=TOKENS`;

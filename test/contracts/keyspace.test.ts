@@ -24,6 +24,7 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   period_index_key: [[], keyspace.periodIndexKey(TAG)],
   period_plans_key: [[], keyspace.periodPlansKey(TAG)],
   rolled_key: [[], keyspace.rolledKey(TAG)],
+  turned_key: [[], keyspace.turnedKey(TAG)],
   owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
   evidence_bytes_key: [['acme'], keyspace.evidenceBytesKey(TAG, 'acme')],
   tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],

@@ -1,10 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { Redis } from 'ioredis';
-import { budgetKey, waiterQueueKey, waitersKey, wakeChannel } from '../../src/redis/keyspace.js';
+import { budgetKey, waiterQueueKey, waitersKey } from '../../src/redis/keyspace.js';
 import { DEFAULT_UNIT, type LedgerClient, randomText } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { commandsOf } from '../support/script-commands.js';
-import { sharedStoreUrl } from '../support/store.js';
+import { toldOf } from '../support/told-places.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -62,25 +61,6 @@ function renew(ledger: LedgerClient, ...all: Waiter[]): Promise<string[]> {
   return ledger.scripts.run('renew_waiters', [waiters], [ledger.tenant, 3000, ...rest]);
 }
 
-/** The places that are told of their turn meanwhile, in order. */
-async function told(ledger: LedgerClient, act: () => Promise<unknown>): Promise<string[]> {
-  const subscriber = new Redis(sharedStoreUrl());
-  const places: string[] = [];
-  try {
-    subscriber.on('message', (_, message: string) => places.push(message.split(' ')[0] as string));
-    await subscriber.subscribe(wakeChannel('one'), wakeChannel('two'));
-    await act();
-    // What was published before this is here with its reply.
-    await ledger.redis.publish(wakeChannel('one'), 'end');
-    while (places.at(-1) !== 'end') {
-      await subscriber.ping();
-    }
-  } finally {
-    subscriber.disconnect();
-  }
-  return places.slice(0, -1);
-}
-
 async function saturated(): Promise<{ ledger: LedgerClient; id: string }> {
   const ledger = await newLedger();
   await ledger.makeBudget({ allocated: 100 });
@@ -102,7 +82,7 @@ describe('a reserve that may wait', () => {
     const waiter = waiterOf(60);
     expect(await run(ledger, waiter)).toEqual(['WAITING', '1', ledger.scope()]);
     expect(await run(ledger, waiter)).toEqual(['WAITING', '1', ledger.scope()]);
-    expect(await told(ledger, () => ledger.release(id))).toEqual([waiter.place]);
+    expect(await toldOf(ledger, () => ledger.release(id))).toEqual([waiter.place]);
     expect((await run(ledger, waiter)).slice(0, 2)).toEqual(['ALLOW', 'fresh']);
     const { budget, queue, waiters } = keysOf(ledger, ledger.scope());
     expect(await ledger.redis.exists(queue, waiters)).toBe(0);
@@ -124,7 +104,7 @@ describe('a reserve that may wait', () => {
     const [large, small, late] = [waiterOf(90), waiterOf(10), waiterOf(10)];
     await run(ledger, large);
     await run(ledger, small);
-    expect(await told(ledger, () => ledger.commit(id, 50))).toEqual([]);
+    expect(await toldOf(ledger, () => ledger.commit(id, 50))).toEqual([]);
     for (const one of [small, late]) {
       expect((await run(ledger, one))[0]).toBe('WAITING');
     }
@@ -132,8 +112,8 @@ describe('a reserve that may wait', () => {
     expect([large, small, late].map(({ number }) => number)).toEqual(['1', '2', '3']);
     // A reserve that does not wait can.
     expect((await ledger.reserve({ amount: 10 }))[0]).toBe('ALLOW');
-    expect(await told(ledger, () => leave(ledger, large))).toEqual([small.place]);
-    expect(await told(ledger, () => run(ledger, small))).toEqual([late.place]);
+    expect(await toldOf(ledger, () => leave(ledger, large))).toEqual([small.place]);
+    expect(await toldOf(ledger, () => run(ledger, small))).toEqual([late.place]);
     expect((await run(ledger, late))[0]).toBe('ALLOW');
   });
 
@@ -150,7 +130,7 @@ describe('a reserve that may wait', () => {
     await ledger.redis.hset(keysOf(ledger, first.scope).budget, { allocated: '50', remaining: '50' });
     const behind = waiterOf(30);
     await run(ledger, behind);
-    expect(await told(ledger, () => run(ledger, first, { subject }))).toEqual([second.place]);
+    expect(await toldOf(ledger, () => run(ledger, first, { subject }))).toEqual([second.place]);
     expect([first.number, first.scope]).toEqual(['1', ledger.scope()]);
     const { queue } = keysOf(ledger, ledger.scope());
     expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([first.place, behind.place]);
@@ -168,7 +148,7 @@ describe('places', () => {
     await run(ledger, next, { most: 999 });
     const { queue, waiters } = keysOf(ledger, ledger.scope());
     await ledger.redis.zadd(waiters, ...dead.flatMap(({ place }) => ['1', place]));
-    expect(await told(ledger, () => ledger.release(id))).toEqual([next.place]);
+    expect(await toldOf(ledger, () => ledger.release(id))).toEqual([next.place]);
     expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([next.place]);
     expect(await ledger.redis.zcard(waiters)).toBe(1);
   });
@@ -184,7 +164,7 @@ describe('places', () => {
     expect(await renew(ledger, second, first)).toEqual(['RENEWED']);
     expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([first.place, second.place]);
     expect(await ledger.redis.zcard(waiters)).toBe(2);
-    expect(await told(ledger, () => ledger.release(id))).toEqual([first.place]);
+    expect(await toldOf(ledger, () => ledger.release(id))).toEqual([first.place]);
     expect(await renew(ledger, second)).toEqual(['RENEWED']);
     expect(await renew(ledger, second, first)).toEqual(['RENEWED', first.place]);
   });

@@ -1,6 +1,7 @@
 import { fundBudget, type FundRequest } from './model-funding.js';
 import { rolloverEvents, rolloversUntil } from './model-periods.js';
 import type { ModelBudget, ModelHold, ModelTenant } from './model-records.js';
+import { type ModelWindow, planAtOf, windowAt } from './model-windows.js';
 import { crossingsBetween } from './readings.js';
 
 /** The budgets of the model: what is in them, and how time and operators change that. */
@@ -10,15 +11,20 @@ export class BudgetModel {
   readonly holds = new Map<string, ModelHold>();
   events: string[] = [];
   touched = false;
+  /** Whether windows have turned in the last call. */
+  hasTurned = false;
   /** Rollovers since the job last reported them. */
   private rolled = 0;
+  /** Windows that have turned since then. */
+  private turned = 0;
   /** What was in use of each budget before the call. Crossings are told of calls, not of rollovers and funds. */
-  private usedBefore = new Map<string, number>();
+  protected usedBefore = new Map<string, number>();
 
   /** Forgets what the calls before have told. */
   begin(): void {
     this.events = [];
     this.touched = false;
+    this.hasTurned = false;
     this.usedBefore = this.used();
   }
 
@@ -93,20 +99,52 @@ export class BudgetModel {
         budget.isIndexed = false;
       }
     }
-    this.touched ||= due.length > 0 || this.rolled > 0;
     const next = this.indexed().sort(order)[0]?.[1] ?? '';
     const more = due.length === limit ? '1' : '0';
-    const unplanned = this.budgets
-      .flatMap(({ scope, unit, period }): [string, number, number][] =>
-        period?.planAt === undefined ? [] : [[`${scope} ${unit}`, period.planAt, period.ends]],
-      )
+    const unplanned = this.unplanned()
       .filter(([, planAt]) => planAt <= now)
       .sort(([a, one], [b, other]) => order([a, one], [b, other]))
       .slice(0, limit)
-      .flatMap(([member, , ends]) => [...member.split(' '), 'a rule', String(ends)]);
-    const reply = ['ROLLED', String(now), String(this.rolled), String(next), more, '0', ...unplanned];
-    this.rolled = 0;
+      .flatMap(([member, , read]) => [...`${member} `.split(' ').slice(0, 3), ...read(now)]);
+    this.touched ||= due.length > 0 || this.rolled > 0 || this.turned > 0;
+    const counts = [this.rolled, this.turned].map(String);
+    const reply = ['ROLLED', String(now), ...counts, String(next), more, '0', ...unplanned];
+    [this.rolled, this.turned] = [0, 0];
     return reply;
+  }
+
+  /** What is to be planned again: its name, from when on, and its rule and end as they are when the job comes to it. */
+  private unplanned(): [string, number, (now: number) => string[]][] {
+    return this.budgets.flatMap((budget): [string, number, (now: number) => string[]][] => {
+      const { scope, unit, period, windows = [] } = budget;
+      const own = period?.planAt;
+      return [
+        ...(own === undefined
+          ? []
+          : [
+              [`${scope} ${unit}`, own, () => ['a rule', String(period?.ends)]] as [
+                string,
+                number,
+                () => string[],
+              ],
+            ]),
+        ...windows.flatMap(({ name, planAt }): [string, number, (now: number) => string[]][] =>
+          planAt === undefined
+            ? []
+            : [
+                [
+                  `${scope} ${unit} ${name}`,
+                  planAt,
+                  (now) => {
+                    this.turn(budget, now);
+                    const { ends } = budget.windows?.find((one) => one.name === name) as ModelWindow;
+                    return [`rule of ${name}`, String(ends)];
+                  },
+                ],
+              ],
+        ),
+      ];
+    });
   }
 
   /** The service's computation of further boundaries, by the budget's rule or by one that it had before. */
@@ -121,21 +159,37 @@ export class BudgetModel {
       budget.period &&= { ...budget.period, planAt: undefined };
       return ['SKIP'];
     }
-    // A new plan is due before half of this one is used up.
-    const planAt = following[Math.ceil(following.length / 2) - 1];
-    budget.period = { ...period, plan: following, planAt };
+    budget.period = { ...period, plan: following, planAt: planAtOf(following) };
     budget.isIndexed = true;
     this.touched = true;
     return ['PLANNED'];
   }
 
-  /** The budgets as a script needs them: rolled over where their period has ended. */
+  /** The budgets as a script needs that decides from them: rolled over where their period has ended, and with the windows of now. */
   protected current<Budgets extends readonly ModelBudget[]>(budgets: Budgets, now: number): Budgets {
-    budgets.forEach((budget) => this.rollOver(budget, now));
+    this.begun(budgets, now);
+    budgets.forEach((budget) => this.turn(budget, now));
     return budgets;
   }
 
-  private rollOver(budget: ModelBudget, now: number): boolean {
+  /** What is enough for a script that only returns holds: windows do not count them. */
+  protected begun(budgets: readonly ModelBudget[], now: number): void {
+    budgets.forEach((budget) => this.rollOver(budget, now));
+  }
+
+  protected turn(budget: ModelBudget, now: number): void {
+    const { windows = [], status } = budget;
+    const current = status === 'CLOSED' ? windows : windows.map((window) => windowAt(window, now));
+    const turned = current.filter((window, index) => window !== windows[index]).length;
+    if (turned > 0) {
+      budget.windows = current;
+      this.turned += turned;
+      this.hasTurned = true;
+      this.touched = true;
+    }
+  }
+
+  protected rollOver(budget: ModelBudget, now: number): boolean {
     const reserved = this.reservedOf(budget);
     const rollovers = rolloversUntil(budget, reserved, now);
     for (const rollover of rollovers) {
@@ -156,7 +210,7 @@ export class BudgetModel {
   }
 
   /** How much of each budget is in use: `scope unit` and the protocol's utilization, where something is allocated. */
-  private used(): Map<string, number> {
+  protected used(): Map<string, number> {
     const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
     return new Map(
       allocated.map((budget) => [

@@ -2,11 +2,14 @@ import { INT64_MAX, INT64_MIN } from '../../src/ledger/amount.js';
 import {
   atLeastZero,
   isOver,
+  reservedIn,
+  shortOf,
   smaller,
   type DebitRequest,
   type ModelBudget,
   type ModelHold,
 } from './model-records.js';
+import { chargedWindows, roomOf } from './model-windows.js';
 
 /** What is charged: a hold, or a direct debit, which is one of nothing. */
 type Charged = Pick<ModelHold, 'id' | 'tenant' | 'unit' | 'amount' | 'policy' | 'budgets'>;
@@ -35,7 +38,14 @@ function effectsOf(
   const caps = (budget: ModelBudget): boolean =>
     policy === 'ALLOW_IF_AVAILABLE' || budget.overdraftLimit === 0n;
   const short = overage > 0n ? budgets.filter((budget) => caps(budget) && remainingOf(budget) < overage) : [];
-  const granted = short.reduce((least, budget) => smaller(least, atLeastZero(remainingOf(budget))), overage);
+  const rooms = budgets.flatMap((budget) => {
+    const reserved = reservedIn(budget, remainingOf(budget));
+    return (budget.windows ?? []).map((window) => roomOf(window, reserved));
+  });
+  const granted = [...short.map(remainingOf), ...rooms].reduce(
+    (least, room) => smaller(least, atLeastZero(room)),
+    overage,
+  );
   const delta = overage > 0n ? granted : actual - amount;
   const effects = budgets.map((budget) => {
     const before = remainingOf(budget);
@@ -59,7 +69,8 @@ function charge(
     if (unfunded > 0n && budget.debt + unfunded > budget.overdraftLimit) {
       return ['OVERDRAFT_LIMIT_EXCEEDED', budget.scope];
     }
-    if (after < INT64_MIN || after > INT64_MAX || budget.spent + charged - unfunded > INT64_MAX) {
+    const isFull = budget.windows !== undefined && chargedWindows(budget.windows, charged) === undefined;
+    if (after < INT64_MIN || after > INT64_MAX || budget.spent + charged - unfunded > INT64_MAX || isFull) {
       return ['INT64_OVERFLOW', budget.scope];
     }
   }
@@ -70,6 +81,7 @@ function charge(
     budget.spent += charged - unfunded;
     budget.debt += unfunded;
     budget.marked ||= capped;
+    budget.windows &&= chargedWindows(budget.windows, charged) ?? [];
     if (unfunded > 0n) {
       events.push(`budget.debt_incurred ${tenant} ${budget.scope} ${item.id}`);
     }
@@ -115,9 +127,9 @@ export function chargeDebit(
   budgets: readonly ModelBudget[],
   remainingOf: (budget: ModelBudget) => bigint,
 ): Charge | string[] {
-  const short = budgets.find((budget) => remainingOf(budget) < actual);
+  const short = shortOf(budgets, actual, remainingOf);
   if (short !== undefined && policy === 'REJECT') {
-    return ['BUDGET_EXCEEDED', short.scope, String(remainingOf(short))];
+    return short;
   }
   const item = {
     id: '-',

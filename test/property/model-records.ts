@@ -1,5 +1,6 @@
 import { UNITS } from '../../src/ledger/amount.js';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
+import { type ModelWindow, roomOf } from './model-windows.js';
 
 export const ROLLOVER_POLICIES = ['NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'] as const;
 
@@ -28,6 +29,7 @@ export interface ModelBudget {
   period?: ModelPeriod;
   /** Whether the job for idle budgets will find the period's end. */
   isIndexed?: boolean;
+  windows?: readonly ModelWindow[];
 }
 
 export type ExpiryPolicy = 'AUTO_RELEASE' | 'MANUAL_CLEANUP' | 'GRACE_ONLY';
@@ -86,6 +88,7 @@ export interface SettleRequest {
   readonly key: string;
 }
 
+export type DecideRequest = Omit<DebitRequest, 'id' | 'actual' | 'policy'> & { readonly amount: bigint };
 export type CommitRequest = SettleRequest & { readonly unit: string; readonly actual: bigint };
 export type ExtendRequest = SettleRequest & { readonly byMs: number };
 
@@ -132,7 +135,6 @@ export function refusalOf(
     ({ status }) => status !== 'ACTIVE' && `BUDGET_${status}`,
     (budget) => isOver(budget) && 'OVERDRAFT_LIMIT_EXCEEDED',
     ({ debt, overdraftLimit }) => debt > 0n && overdraftLimit === 0n && 'DEBT_OUTSTANDING',
-    (budget) => remainingOf(budget) < amount && 'BUDGET_EXCEEDED',
   ];
   for (const rule of rules) {
     for (const budget of budgets) {
@@ -142,8 +144,32 @@ export function refusalOf(
       }
     }
   }
+  return shortOf(budgets, amount, remainingOf);
+}
+
+/** The refusal of the first budget in which less than the amount remains, in itself or else in one of its windows. */
+export function shortOf(
+  budgets: readonly ModelBudget[],
+  amount: bigint,
+  remainingOf: (budget: ModelBudget) => bigint,
+): string[] | undefined {
+  for (const budget of budgets) {
+    const remaining = remainingOf(budget);
+    if (remaining < amount) {
+      return ['BUDGET_EXCEEDED', budget.scope, String(remaining)];
+    }
+    const reserved = reservedIn(budget, remaining);
+    const window = budget.windows?.find((one) => roomOf(one, reserved) < amount);
+    if (window !== undefined) {
+      return ['BUDGET_EXCEEDED', budget.scope, String(roomOf(window, reserved)), window.name];
+    }
+  }
   return undefined;
 }
+
+/** What a budget holds, given what remains in it. */
+export const reservedIn = ({ allocated, spent, debt }: ModelBudget, remaining: bigint): bigint =>
+  allocated - spent - debt - remaining;
 
 /** The budgets at the scopes in a unit, root first. */
 export function budgetsAt(

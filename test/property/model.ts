@@ -1,6 +1,6 @@
 import { deriveScopes } from '../../src/ledger/scopes.js';
-import { BudgetModel } from './model-budgets.js';
 import { chargeDebit, chargeHold } from './model-charge.js';
+import { OperatedModel } from './model-operators.js';
 import {
   awaitingOf,
   budgetsAt,
@@ -10,8 +10,10 @@ import {
   otherUnits,
   policyOf,
   refusalOf,
+  shortOf,
   type CommitRequest,
   type DebitRequest,
+  type DecideRequest,
   type ExtendRequest,
   type ModelBudget,
   type ModelHold,
@@ -30,7 +32,7 @@ type Remember = (reply: (now: number) => string[], at: number) => string[];
  * Every operation returns the reply that its script owes, appends to `events` what must be told, and sets `touched` when
  * anything else than the event log may change.
  */
-export class LedgerModel extends BudgetModel {
+export class LedgerModel extends OperatedModel {
   private readonly outcomes = new Map<string, { payload: string; replay: (now: number) => string[] }>();
 
   reserve(request: ReserveRequest, now: number): string[] {
@@ -112,9 +114,8 @@ export class LedgerModel extends BudgetModel {
           ? [`BUDGET_${stopped.status}`, stopped.scope, String(this.remainingOf(stopped))]
           : (otherUnits(this.budgets, scopes) ?? ['NOT_FOUND']);
       }
-      const reclaimed = budgets.some((budget) => this.remainingOf(budget) < actual)
-        ? this.reclaimed(now)
-        : undefined;
+      const isShort = shortOf(budgets, actual, (budget) => this.remainingOf(budget)) !== undefined;
+      const reclaimed = isShort ? this.reclaimed(now) : undefined;
       if (reclaimed !== undefined) {
         return reclaimed;
       }
@@ -127,6 +128,31 @@ export class LedgerModel extends BudgetModel {
       const [charged, , , , , debt] = charge.figures as [string, string, string, string, string, string];
       const reply = ['APPLIED', id, charged, policy, debt, ...this.balances(budgets)];
       return remember(() => reply, 1);
+    });
+  }
+
+  /** What a reserve would get. */
+  decide(request: DecideRequest, now: number): string[] {
+    const { tenant: owner, subject, unit, amount } = request;
+    const { key, ...payload } = request;
+    return this.once(['decide', owner, key], payload, now, (remember) => {
+      const [status, scopes] = [this.tenants.get(owner)?.status, deriveScopes(subject, owner)];
+      const deny = (reason: string, scope = scopes.at(-1)): string[] => {
+        this.events.push(`reservation.denied ${owner} ${scope} ${reason}`);
+        return remember(() => ['DENY', reason], 1);
+      };
+      if (status === 'SUSPENDED') {
+        return ['TENANT_SUSPENDED'];
+      } else if (status === 'CLOSED') {
+        return deny('TENANT_CLOSED');
+      }
+      const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
+      if (budgets.length === 0) {
+        return otherUnits(this.budgets, scopes) ?? deny('BUDGET_NOT_FOUND');
+      }
+      const [reason, scope] = refusalOf(budgets, amount, (budget) => this.remainingOf(budget)) ?? [];
+      const reclaimed = reason === 'BUDGET_EXCEEDED' ? this.reclaimed(now) : undefined;
+      return reclaimed ?? (reason === undefined ? remember(() => ['ALLOW'], 1) : deny(reason, scope));
     });
   }
 
@@ -302,11 +328,11 @@ export class LedgerModel extends BudgetModel {
 
   /** A run rolls over the budgets of all holds that it expires before it expires the first. */
   private currentOf(holds: readonly ModelHold[], now: number): void {
-    holds.forEach((hold) => this.current(hold.budgets, now));
+    holds.forEach((hold) => this.begun(hold.budgets, now));
   }
 
   private expireHold(hold: ModelHold, now: number): string[] {
-    this.current(hold.budgets, now);
+    this.begun(hold.budgets, now);
     this.touched = true;
     hold.state = 'EXPIRED';
     this.events.push(`reservation.expired ${hold.tenant} ${hold.leaf} ${hold.id}`);

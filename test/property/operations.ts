@@ -2,11 +2,19 @@ import fc from 'fast-check';
 import { INT64_MAX, OVERAGE_POLICIES, type Unit } from '../../src/ledger/amount.js';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import type { ExpiryPolicy } from './model-records.js';
+import {
+  operatorOperation,
+  type OperatorOperation,
+  type WindowPlan,
+  windowPlans,
+} from './operator-operations.js';
 import { periodOperation, type PeriodOperation, periodPlan, type PeriodPlan } from './period-operations.js';
 
 /** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
 export type Operation =
   | PeriodOperation
+  | OperatorOperation
+  | { kind: 'decide'; client: number; tenant: number; subject: SubjectLevels; unit: Unit; amount: bigint }
   | {
       kind: 'reserve';
       client: number;
@@ -66,6 +74,7 @@ export interface BudgetPlan {
   readonly overdraftLimit: bigint;
   readonly policy: string | undefined;
   readonly period: PeriodPlan | undefined;
+  readonly windows: readonly WindowPlan[];
 }
 
 export interface TenantPlan {
@@ -232,6 +241,11 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     }),
   },
   { weight: 31, arbitrary: periodOperation(client, hold, amount) },
+  { weight: 12, arbitrary: operatorOperation(client, hold, amount) },
+  {
+    weight: 6,
+    arbitrary: fc.record({ kind: fc.constant('decide' as const), client, tenant, subject, unit, amount }),
+  },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -259,6 +273,12 @@ const funds = fc.oneof(
   { weight: 2, arbitrary: fc.constant(INT64_MAX) },
 );
 
+/** Of a window: mostly about as much as a budget has. */
+const limit = fc.oneof(
+  { weight: 4, arbitrary: fc.bigInt({ min: 0n, max: 300n }) },
+  { weight: 1, arbitrary: fc.constant(INT64_MAX) },
+);
+
 /** A budget at most places of the two hierarchies, so that some scopes are skipped. */
 const budgetPlans: fc.Arbitrary<BudgetPlan[]> = fc
   .tuple(
@@ -274,6 +294,7 @@ const budgetPlans: fc.Arbitrary<BudgetPlan[]> = fc
               overdraftLimit: fc.constantFrom(0n, 0n, 40n, INT64_MAX),
               policy: fc.nat(5).chain((die) => (die === 0 ? policy : fc.constant(undefined))),
               period: fc.option(periodPlan, { nil: undefined, freq: 2 }),
+              windows: fc.oneof(fc.constant([]), fc.constant([]), windowPlans(limit)),
             }),
             { nil: undefined, freq: 4 },
           ),

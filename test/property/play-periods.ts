@@ -1,4 +1,10 @@
-import { budgetIndexKey, periodIndexKey, periodPlansKey, rolledKey } from '../../src/redis/keyspace.js';
+import {
+  budgetIndexKey,
+  periodIndexKey,
+  periodPlansKey,
+  rolledKey,
+  turnedKey,
+} from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import type { LedgerState } from '../support/ledger-state.js';
 import { fund } from '../support/governance-client.js';
@@ -9,11 +15,11 @@ import type { Call } from './play.js';
 
 const HOUR_MS = 3_600_000;
 /** How long ago a boundary was passed, and a period began. The next one is at least an hour away, so none comes by itself. */
-const AGO_MS = 60_000;
-const RECURRENCE = 'a rule';
+export const AGO_MS = 60_000;
+export const RECURRENCE = 'a rule';
 
 /** The ends of periods of these lengths, after an instant. */
-function endsAfter(instant: number, hours: readonly number[]): number[] {
+export function endsAfter(instant: number, hours: readonly number[]): number[] {
   let last = instant;
   return hours.map((count) => (last += count * HOUR_MS));
 }
@@ -59,8 +65,6 @@ export async function storePeriod(
     period_end: ends,
     rollover_policy: policy,
     period_allocated: String(allocation),
-    tenant_id: scope.split('/')[0]?.slice('tenant:'.length) as string,
-    ledger_id: 'ldg_1',
     ...(plan && { recurrence: RECURRENCE, boundaries: plan.join() }),
   });
   if (isIndexed === true) {
@@ -134,7 +138,7 @@ export function periodCall(
         'ROLLED',
         ...(await scripts.run(
           'roll_over_budgets',
-          [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag)],
+          [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag)],
           [limit],
         )),
       ],

@@ -1,11 +1,12 @@
 import { INT64_MAX } from '../../src/ledger/amount.js';
-import { debit } from '../support/admission-client.js';
+import { debit, decide } from '../support/admission-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, type LedgerState, readLedger, snapshot } from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
 import type {
   CommitRequest,
   DebitRequest,
+  DecideRequest,
   ExtendRequest,
   ModelBudget,
   ReserveRequest,
@@ -21,6 +22,7 @@ import {
   periodCall,
   storePeriod,
 } from './play-periods.js';
+import { comparedWindows, firstWindows, operatorCall, passedWindow, storeWindows } from './play-operators.js';
 import { changedKeys, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
@@ -42,6 +44,8 @@ export class Play {
   private readonly tenants: readonly string[];
   private count = 0;
   private step = 0;
+  /** An instant before the first operation. */
+  private began = 0;
 
   constructor(
     private readonly clients: readonly LedgerClient[],
@@ -93,7 +97,9 @@ export class Play {
       }
     }
     const now = await this.first.serverTime();
-    for (const { tenant, subject, unit, allocated, overdraftLimit, policy, period } of this.world.budgets) {
+    this.began = now;
+    for (const { tenant, subject, unit, allocated, overdraftLimit, policy, period, windows } of this.world
+      .budgets) {
       const scope = this.first.scope(subject, this.tenants[tenant]);
       const rule = policy === undefined ? {} : { policy };
       const budget: ModelBudget = {
@@ -107,10 +113,17 @@ export class Play {
         status: 'ACTIVE',
         ...rule,
         ...(period && { period: firstPeriod(period, allocated, now), isIndexed: true }),
+        windows: firstWindows(windows, now),
       };
       this.model.budgets.push(budget);
       await this.first.makeBudget({ scope, unit, allocated, overdraftLimit, ...rule });
+      const owner = this.tenants[tenant] as string;
+      await this.first.redis.hset(this.first.budgetKeyOf(scope, unit), {
+        tenant_id: owner,
+        ledger_id: 'ldg_1',
+      });
       await storePeriod(this.first, budget);
+      await storeWindows(this.first, budget);
     }
   }
 
@@ -129,7 +142,9 @@ export class Play {
       const now = instantOf(reply) ?? before;
       const expected = call.judge(this.model, now);
       crossings.push(...this.model.crossings());
-      this.tally(reply[0] as string);
+      this.tally(
+        reply[0] === 'BUDGET_EXCEEDED' && reply.length === 4 ? 'short window' : (reply[0] as string),
+      );
       if (now < before || now > after) {
         faults.push(`decided at ${now}, which is not within ${before} to ${after}`);
       }
@@ -137,6 +152,9 @@ export class Play {
     }
     if (this.model.events.some(isRollover)) {
       this.tally(`rollover in ${operation.kind}`);
+    }
+    if (this.model.hasTurned) {
+      this.tally(`turn in ${operation.kind}`);
     }
     const state = await readLedger(client);
     faults.push(
@@ -205,7 +223,9 @@ export class Play {
     const modelled = [...this.model.holds.values()]
       .map((hold) => summary(hold.id, hold.state, hold.expiresAt))
       .sort();
-    const periods = comparedPeriods(this.model, state).flatMap((pair) => this.differences(...pair));
+    const periods = [...comparedPeriods(this.model, state), ...comparedWindows(this.model, state)].flatMap(
+      (pair) => this.differences(...pair),
+    );
     return [...budgets, ...periods, ...this.differences('holds', stored, modelled)];
   }
 
@@ -222,6 +242,8 @@ export class Play {
         return this.groupableCallOf(operation);
       case 'debit':
         return this.remember(this.debitRequest(operation));
+      case 'decide':
+        return this.remember(this.decideRequest(operation));
       case 'release':
       case 'extend':
         return this.remember(this.settleRequest(operation));
@@ -260,6 +282,11 @@ export class Play {
       case 'plan':
       case 'fund':
         return periodCall(operation, this.model.budgets);
+      case 'update':
+      case 'recurrence':
+      case 'windows':
+      case 'planWindow':
+        return operatorCall(operation, this.model.budgets, this.began);
       default:
         await this.meddle(operation);
         return undefined;
@@ -324,6 +351,18 @@ export class Play {
       return {
         send: (client) => debit(client, { ...request, amount: actual }),
         judge: (model, now) => model.debit(request, now),
+      };
+    };
+  }
+
+  private decideRequest({ client: _, kind: __, tenant, ...rest }: Operation & { kind: 'decide' }): Request {
+    const key = this.nextKey();
+    return (altered) => {
+      const amount = altered ? rest.amount / 2n + 1n : rest.amount;
+      const request: DecideRequest = { ...rest, amount, tenant: this.tenants[tenant] as string, key };
+      return {
+        send: (client) => decide(client, request),
+        judge: (model, now) => model.decide(request, now),
       };
     };
   }
@@ -411,6 +450,8 @@ export class Play {
         budget.period = passed(budget.period, boundaries, now);
         await storePeriod(this.first, budget);
       }
+      budget.windows = budget.windows?.map((window) => passedWindow(window, boundaries, now)) ?? [];
+      await storeWindows(this.first, budget);
     }
   }
 

@@ -4,7 +4,9 @@ import type { LedgerEvent } from '../support/ledger-state.js';
 export function instantOf(reply: readonly string[]): number | undefined {
   const [word, second] = reply;
   const difference = (expiresAt: number): number | undefined =>
-    reply[expiresAt + 1] === '0' ? undefined : Number(reply[expiresAt]) - Number(reply[expiresAt + 1]);
+    reply[expiresAt + 1] === '0' || reply[expiresAt + 1] === undefined
+      ? undefined
+      : Number(reply[expiresAt]) - Number(reply[expiresAt + 1]);
   const told = (index: number): number => Number(reply[index]);
   switch (word) {
     case 'ALLOW':
@@ -13,6 +15,7 @@ export function instantOf(reply: readonly string[]): number | undefined {
       return difference(2);
     case 'EXPIRED':
       return told(3);
+    case 'CHANGED':
     case 'CLEANED':
     case 'JUDGED':
     case 'RECLAIMED':

@@ -149,3 +149,31 @@ export function setFrozen(ledger: LedgerClient, frozen: boolean): Promise<Reply>
     [ledger.tenant, ledger.scope(), 'TOKENS', '', '', ...ADMIN],
   );
 }
+
+/** A window of a budget: its limit, and the ends of the current one and those to come. */
+export interface Window {
+  readonly name: string;
+  readonly limit: Amount;
+  readonly ends: readonly number[];
+}
+
+/** Gives a budget its windows, or ends them. */
+export function setWindows(
+  ledger: LedgerClient,
+  windows: readonly Window[],
+  scope = ledger.scope(),
+  unit = 'TOKENS',
+): Promise<Reply> {
+  const owner = scope.split('/')[0]?.slice('tenant:'.length) as string;
+  return ledger.scripts.run(
+    'set_windows',
+    [ledger.budgetKeyOf(scope, unit)],
+    [
+      owner,
+      scope,
+      unit,
+      ...ADMIN,
+      ...windows.flatMap(({ name, limit, ends }) => [name, String(limit), `rule of ${name}`, ends.join()]),
+    ],
+  );
+}

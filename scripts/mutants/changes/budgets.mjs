@@ -1,7 +1,7 @@
 /** Of the figures of budgets. @type {import('../list.mjs').Mutations} */
 export const BUDGETS = {
   'lib/charge.lua': {
-    tests: ['commit-overage', 'direct-debit', 'commit', 'budget-balance'],
+    tests: ['commit-overage', 'direct-debit', 'commit', 'budget-balance', 'windows'],
     mutations: [
       {
         what: 'REJECT charges an overage',
@@ -90,7 +90,7 @@ export const BUDGETS = {
       },
       {
         what: 'the change of a budget is not written',
-        find: '    write_budget(budget, change)',
+        find: '    write_budget(budget, change, charged_windows and charged_windows[budget])',
         put: '',
       },
       {

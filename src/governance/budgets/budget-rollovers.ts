@@ -7,6 +7,7 @@ import {
   periodPlansKey,
   RedisService,
   rolledKey,
+  turnedKey,
   type ScriptReply,
   tagOf,
 } from '../../redis/index.js';
@@ -44,6 +45,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
   readonly role = 'janitor';
   readonly afterErrorMs = LOOK_MS;
   private readonly rollovers: LabelledCounter;
+  private readonly turns: LabelledCounter;
   private readonly damaged: LabelledCounter;
   private readonly planned: LabelledCounter;
   /** Many budgets have the same rule. */
@@ -61,6 +63,10 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.rollovers = metrics.counter({
       name: 'holdfast_budget_rollovers_total',
       help: 'Periods of budgets that began at the end of the period before, by a request or by the job for idle budgets.',
+    });
+    this.turns = metrics.counter({
+      name: 'holdfast_budget_window_turns_total',
+      help: 'Windows of budgets that began at the end of the window before, when a request used the budget.',
     });
     this.damaged = metrics.counter({
       name: 'holdfast_budget_rollovers_damaged_total',
@@ -122,15 +128,21 @@ export class BudgetRollovers implements OnModuleInit, Job {
     const tag = tagOf(partitionCode(partition));
     // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
     this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
-    const { nowMs, nextMs, rolled, more, damaged, unplanned } = await this.redis.scripts.call(
+    const { nowMs, nextMs, rolled, turned, more, damaged, unplanned } = await this.redis.scripts.call(
       'roll_over_budgets',
-      { periodIndex: periodIndexKey(tag), rolled: rolledKey(tag), periodPlans: periodPlansKey(tag) },
+      {
+        periodIndex: periodIndexKey(tag),
+        rolled: rolledKey(tag),
+        periodPlans: periodPlansKey(tag),
+        turned: turnedKey(tag),
+      },
       { limit: BUDGETS_A_RUN },
     );
     if (nextMs !== undefined) {
       this.dueFrom.set(partition, performance.now() + nextMs - nowMs);
     }
     this.rollovers.inc({}, rolled);
+    this.turns.inc({}, turned);
     for (const budget of damaged) {
       this.damaged.inc({});
       this.logger.error(budget, 'a budget cannot roll over, because its record is damaged');
@@ -141,24 +153,33 @@ export class BudgetRollovers implements OnModuleInit, Job {
     return { rolled, more: more || unplanned.length === BUDGETS_A_RUN };
   }
 
-  /** A rule that cannot be read gets no boundaries, and its budget leaves the plans. */
+  /** A rule that cannot be read gets no boundaries, and its budget or window leaves the plans. */
   private async plan(
     tag: string,
-    { scope, unit, recurrence = '', periodEnd = '' }: ScriptReply<'roll_over_budgets'>['unplanned'][number],
+    {
+      scope,
+      unit,
+      window,
+      recurrence = '',
+      ends = '',
+    }: ScriptReply<'roll_over_budgets'>['unplanned'][number],
   ): Promise<void> {
-    const key = `${recurrence} ${periodEnd}`;
+    const cached = `${recurrence} ${ends}`;
     const rule = parseRecurrence(recurrence);
     const boundaries =
-      this.plans.get(key) ?? (rule === undefined ? [] : boundariesAfter(rule, Number(periodEnd)));
-    this.plans.set(key, boundaries);
-    const { status } = await this.redis.scripts.call(
-      'plan_periods',
-      { budget: budgetKey(tag, unit, scope) },
-      { scope, unit, recurrence, rest: boundaries.map(String) },
-    );
+      this.plans.get(cached) ?? (rule === undefined ? [] : boundariesAfter(rule, Number(ends)));
+    this.plans.set(cached, boundaries);
+    const key = { budget: budgetKey(tag, unit, scope) };
+    const request = { scope, unit, recurrence, rest: boundaries.map(String) };
+    const { status } = await (window === undefined
+      ? this.redis.scripts.call('plan_periods', key, request)
+      : this.redis.scripts.call('plan_window', key, { ...request, window }));
     this.planned.inc({ outcome: status });
     if (status === 'SKIP') {
-      this.logger.warn({ scope, unit, recurrence }, 'the boundaries of a budget could not be planned');
+      this.logger.warn(
+        { scope, unit, window, recurrence },
+        'the boundaries of a budget could not be planned',
+      );
     }
     this.dueFrom.set(Number.parseInt(tag.slice(2, 4), 16), 0);
   }

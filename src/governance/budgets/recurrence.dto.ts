@@ -1,10 +1,11 @@
 import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { Refusal } from '../../ledger/index.js';
 import { Optional, Satisfies } from '../../wire/index.js';
 import { ROLLOVER_POLICIES, type RolloverPolicy } from './budget.dto.js';
-import { canonicalZone, type Every, EVERY } from './recurrence.js';
+import { canonicalZone, type Every, EVERY, type Recurrence } from './recurrence.js';
 
-/** The calendar that the periods of a budget follow. */
-export class BudgetRecurrenceDto {
+/** A rule that names the boundaries of a calendar. */
+export class RecurrenceDto {
   @IsIn(EVERY)
   every!: Every;
 
@@ -28,8 +29,44 @@ export class BudgetRecurrenceDto {
   @Min(1)
   @Max(12)
   anchor_month?: number;
+}
 
+/** The calendar that the periods of a budget follow. */
+export class BudgetRecurrenceDto extends RecurrenceDto {
   @Optional()
   @IsIn(ROLLOVER_POLICIES)
   rollover_policy?: RolloverPolicy;
+}
+
+/**
+ * The rule that a request describes.
+ * @param path what stands before the names of its members in refusals
+ * @throws Refusal INVALID_REQUEST for an anchor that does not suit the rule.
+ */
+export function recurrenceOf(request: RecurrenceDto, path = ''): Recurrence {
+  const { every, time_zone: zone, anchor_day: anchorDay = 1, anchor_month: anchorMonth = 1 } = request;
+  const hasDay = every !== 'day';
+  if ((every === 'week' && anchorDay > 7) || (!hasDay && request.anchor_day !== undefined)) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `${path}anchor_day must be ${hasDay ? '1 (Monday) to 7 for weeks' : 'absent for days'}`,
+      { field: `${path}anchor_day` },
+    );
+  }
+  if (every !== 'quarter' && every !== 'year' && request.anchor_month !== undefined) {
+    throw new Refusal('INVALID_REQUEST', `${path}anchor_month is for quarters and years`, {
+      field: `${path}anchor_month`,
+    });
+  }
+  return { every, timeZone: canonicalZone(zone) as string, anchorDay, anchorMonth };
+}
+
+/** The members of a rule as answers show them. */
+export function recurrenceMembers({ every, timeZone, anchorDay, anchorMonth }: Recurrence): RecurrenceDto {
+  return {
+    every,
+    time_zone: timeZone,
+    ...(every !== 'day' && { anchor_day: anchorDay }),
+    ...((every === 'quarter' || every === 'year') && { anchor_month: anchorMonth }),
+  };
 }

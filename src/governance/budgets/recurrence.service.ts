@@ -1,20 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import { Refusal, type Unit } from '../../ledger/index.js';
+import type { Unit } from '../../ledger/index.js';
 import { budgetKey, orStoreError, Records, RedisService } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin, timeOf } from '../../wire/index.js';
 import type { BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, type UnitAmount } from './budget.js';
-import type { BudgetRecurrenceDto } from './recurrence.dto.js';
-import {
-  boundariesAfter,
-  canonicalZone,
-  parseRecurrence,
-  type Recurrence,
-  recurrenceText,
-} from './recurrence.js';
+import { type BudgetRecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
+import { boundariesAfter, parseRecurrence, type Recurrence, recurrenceText } from './recurrence.js';
 
-/** The boundaries are computed from this long ago: the script decides which of them are to come. */
 const MARGIN_MS = 60_000;
 const SHOWN = 5;
 
@@ -48,7 +41,7 @@ export class RecurrenceService {
     if (reply.status !== 'FOUND') {
       throw budgetRefusal(reply.status, scope, unit);
     }
-    return recurrenceOf(reply.record, scope, unit);
+    return budgetRecurrenceOf(reply.record, scope, unit);
   }
 
   /**
@@ -61,25 +54,11 @@ export class RecurrenceService {
     request: BudgetRecurrenceDto,
     origin: Origin,
   ): Promise<BudgetRecurrence> {
-    const { every, time_zone: zone, anchor_day: anchorDay = 1, anchor_month: anchorMonth = 1 } = request;
-    const hasDay = every !== 'day';
-    if ((every === 'week' && anchorDay > 7) || (!hasDay && request.anchor_day !== undefined)) {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        hasDay ? 'anchor_day of a week must be 1 (Monday) to 7' : 'anchor_day must be absent for days',
-        { field: 'anchor_day' },
-      );
-    }
-    if (every !== 'quarter' && every !== 'year' && request.anchor_month !== undefined) {
-      throw new Refusal('INVALID_REQUEST', 'anchor_month is for quarters and years', {
-        field: 'anchor_month',
-      });
-    }
-    const rule: Recurrence = { every, timeZone: canonicalZone(zone) as string, anchorDay, anchorMonth };
+    const rule = recurrenceOf(request);
     return this.change(caller, query, origin, {
       recurrence: recurrenceText(rule),
       rolloverPolicy: request.rollover_policy ?? '',
-      rest: boundariesAfter(rule, (await this.nowMs()) - MARGIN_MS).map(String),
+      rest: (await this.plan(rule)).map(String),
     });
   }
 
@@ -91,9 +70,10 @@ export class RecurrenceService {
     return this.change(caller, query, origin, { recurrence: '', rolloverPolicy: '', rest: [] });
   }
 
-  private async nowMs(): Promise<number> {
+  /** The boundaries to come, from shortly before now by Redis' clock, since a script decides which of them are to come. */
+  async plan(rule: Recurrence): Promise<number[]> {
     const [seconds] = await orStoreError(this.redis.client.time());
-    return Number(seconds) * 1000;
+    return boundariesAfter(rule, Number(seconds) * 1000 - MARGIN_MS);
   }
 
   private async change(
@@ -115,29 +95,30 @@ export class RecurrenceService {
     if (reply.status !== 'CHANGED') {
       throw budgetRefusal(reply.status, scope, unit);
     }
-    return recurrenceOf(reply.record, scope, unit);
+    return budgetRecurrenceOf(reply.record, scope, unit);
   }
 }
 
 /** @throws Error when the record is corrupt. */
-function recurrenceOf(fields: Fields, scope: string, unit: Unit): BudgetRecurrence {
+function budgetRecurrenceOf(fields: Fields, scope: string, unit: Unit): BudgetRecurrence {
   const { rollover_policy: policy, allocated, ...budget } = budgetOf(fields, scope, unit);
   const shown = { scope, unit, rollover_policy: policy };
   const rule = parseRecurrence(fields.get('recurrence') ?? '');
   if (rule === undefined) {
     return { ...shown, next_boundaries: [] };
   }
-  const { every, timeZone, anchorDay, anchorMonth } = rule;
   const endMs = Number(fieldOf(fields, 'period_end'));
   return {
     ...shown,
-    every,
-    time_zone: timeZone,
-    ...(every !== 'day' && { anchor_day: anchorDay }),
-    ...((every === 'quarter' || every === 'year') && { anchor_month: anchorMonth }),
+    ...recurrenceMembers(rule),
     ...(budget.period_start !== undefined && { period_start: budget.period_start }),
     ...(budget.period_end !== undefined && { period_end: budget.period_end }),
     period_allocated: { unit, amount: BigInt(fields.get('period_allocated') ?? allocated.amount) },
-    next_boundaries: [endMs, ...boundariesAfter(rule, endMs, SHOWN - 1)].map((ms) => timeOf(String(ms))),
+    next_boundaries: nextBoundaries(rule, endMs),
   };
+}
+
+/** The end of the current period or window, and those after it. */
+export function nextBoundaries(rule: Recurrence, endMs: number): string[] {
+  return [endMs, ...boundariesAfter(rule, endMs, SHOWN - 1)].map((ms) => timeOf(String(ms)));
 }

@@ -1,4 +1,5 @@
 import { TENANT_LIMITS, UNITS } from '../../ledger/index.js';
+import { BUDGET_OPERATIONS_SCHEMAS } from './budget-operations-schemas.js';
 import {
   COUNT,
   FLAG,
@@ -25,50 +26,7 @@ const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: IN
 
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
 export const OPERATIONS_SCHEMAS = {
-  BudgetRecurrence: object(
-    {
-      scope: TEXT,
-      unit: oneOf(...UNITS),
-      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
-      next_boundaries: list(TIME),
-    },
-    {
-      every: oneOf('day', 'week', 'month', 'quarter', 'year'),
-      time_zone: TEXT,
-      anchor_day: COUNT,
-      anchor_month: COUNT,
-      period_start: TIME,
-      period_end: TIME,
-      period_allocated: AMOUNT,
-    },
-  ),
-  BudgetHoldList: object(
-    {
-      scope: TEXT,
-      unit: oneOf(...UNITS),
-      holds: list(
-        object({
-          reservation_id: TEXT,
-          amount: AMOUNT,
-          expires_at_ms: MILLISECONDS,
-          reclaim_at_ms: {
-            ...MILLISECONDS,
-            description: 'The end of the grace, when the amount is back at the latest.',
-          },
-          expires_by_itself: {
-            ...FLAG,
-            description: 'False under MANUAL_CLEANUP: only a commit, a release or a cleanup ends it.',
-          },
-        }),
-      ),
-      examined: {
-        ...COUNT,
-        description: "How many live reservations were looked at, of all tenants of the budget's partition.",
-      },
-      has_more: FLAG,
-    },
-    PAGE,
-  ),
+  ...BUDGET_OPERATIONS_SCHEMAS,
   TenantLimits: object({
     tenant_id: TEXT,
     limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))),
@@ -194,6 +152,9 @@ export const OPERATIONS_SCHEMAS = {
               'INVALID_BOUNDARIES',
               'NOT_INDEXED',
               'NOT_PLANNED',
+              'INVALID_WINDOWS',
+              'INVALID_WINDOW_PLANS',
+              'WINDOW_NOT_PLANNED',
             ),
           },
         ),

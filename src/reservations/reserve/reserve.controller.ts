@@ -72,23 +72,28 @@ export class ReserveController {
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     const operation = operationOf(request);
     const patience = patienceOf(request, reply);
-    await this.forecast.explaining(request, { amount: dto.estimate, subject: dto.subject }, () =>
-      this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
-        const outcome = await this.service
-          .reserve(operation, dto, patience)
-          .finally(() => (request.waitedMs = patience?.waitedMs ?? 0));
-        const { stamp, answer } = outcome.reply;
-        const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
-        // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.
-        const isAttestable = held !== undefined || dto.dry_run === true;
-        return {
-          stamp: isAttestable ? stamp : undefined,
-          answer,
-          response: reserveResponse(outcome, dto),
-          unattested: held ? `"remaining_ttl_ms":${held.remainingTtlMs}` : denyDetailJson(outcome.reply, dto),
-          reservationId: held?.reservationId,
-        };
-      }),
+    await this.forecast.explaining(
+      request,
+      { amount: dto.estimate, subject: dto.subject, isHeld: true },
+      () =>
+        this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
+          const outcome = await this.service
+            .reserve(operation, dto, patience)
+            .finally(() => (request.waitedMs = patience?.waitedMs ?? 0));
+          const { stamp, answer } = outcome.reply;
+          const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
+          // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.
+          const isAttestable = held !== undefined || dto.dry_run === true;
+          return {
+            stamp: isAttestable ? stamp : undefined,
+            answer,
+            response: reserveResponse(outcome, dto),
+            unattested: held
+              ? `"remaining_ttl_ms":${held.remainingTtlMs}`
+              : denyDetailJson(outcome.reply, dto),
+            reservationId: held?.reservationId,
+          };
+        }),
     );
   }
 }

@@ -1,0 +1,85 @@
+#!lua
+-- set_windows: give a budget its windows, or end them.
+--
+-- KEYS[1]   budget           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   unit
+-- ARGV[4]   actor            admin
+-- ARGV[5]   key_id           empty for an operator
+-- ARGV[6]   request_id
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] of each window: name, limit, recurrence in the form of src/governance/budgets/recurrence.ts, and instants of that rule in ms,
+--           ascending, among them those after now, with commas between. No window ends all.
+-- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+-- BOUND     one budget, 4 windows, 100 instants of each
+-- EMITS     budget.updated; those of a rollover
+-- @include  keys: tag_of_key, period_plans_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_figure
+-- @include  governed_budget: governed_budget
+-- @include  window: current_windows, windows_text, plans_text
+-- @include  window_turn: plan_windows_at
+-- @include  wake_waiters: wake_waiters
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
+--
+-- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
+-- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent.
+local budget_record = KEYS[1]
+local tenant_id, scope, unit = ARGV[1], ARGV[2], ARGV[3]
+local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
+local first_window, A_WINDOW = 8, 4
+
+local tag = tag_of_key(budget_record)
+
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+if not budget then
+  return refusal
+end
+local now, former, former_names = now_ms(), {}, {}
+for _, window in ipairs(budget.windows_text and current_windows(budget_record, budget.windows_text, budget.status, now) or {}) do
+  former[window.name], former_names[#former_names + 1] = window, window.name
+end
+local windows, rules, plans = {}, {}, {}
+for i = first_window, #ARGV, A_WINDOW do
+  local name, limit, rule, plan = ARGV[i], ARGV[i + 1], ARGV[i + 2], {}
+  for boundary in string.gmatch(ARGV[i + 3], '%d+') do
+    if tonumber(boundary) > now then
+      plan[#plan + 1] = boundary
+    end
+  end
+  if #plan < 2 then
+    error('there are no boundaries after now for ' .. rule)
+  end
+  local earlier = former[name] or { spent = 0, starts = now }
+  windows[#windows + 1] = { name = name, limit = i64_figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(table.remove(plan, 1)) }
+  rules[#rules + 1], plans[#plans + 1] = rule, plan
+end
+redis.call('ZCARD', period_plans_key(tag))
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+for _, name in ipairs(former_names) do
+  redis.call('ZREM', period_plans_key(tag), scope .. ' ' .. unit .. ' ' .. name)
+end
+local text = windows_text(windows)
+if #windows == 0 then
+  redis.call('HDEL', budget_record, 'windows', 'window_rules', 'window_plans')
+else
+  redis.call('HSET', budget_record, 'windows', text, 'window_rules', table.concat(rules, '|'), 'window_plans', plans_text(plans))
+  for i, window in ipairs(windows) do
+    plan_windows_at(tag, unit, scope, window.name, plans[i])
+  end
+end
+redis.call('HSET', budget_record, 'updated_at', ms_text(now))
+if budget.waiting then
+  wake_waiters(budget_record)
+end
+append_event(tag, 'budget.updated', tenant_id, scope, origin,
+  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
+    'changed_fields', 'windows' })
+append_audit(tag, #windows == 0 and 'removeBudgetWindows' or 'setBudgetWindows', 200, tenant_id, 'budget', budget.ledger_id, origin,
+  { 'scope', scope, 'unit', unit, 'windows', text, 'window_rules', table.concat(rules, '|') })
+return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

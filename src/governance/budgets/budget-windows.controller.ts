@@ -1,0 +1,80 @@
+import { Body, Controller, Delete, Get, Put, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Caller } from '../../auth/index.js';
+import { Access, Answers, BodySchema, originOf, QuerySchema, sendJson } from '../../http/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { BudgetLookupQueryDto } from './budget.dto.js';
+import { BudgetWindowsDto } from './windows.dto.js';
+import { WindowsService } from './windows.service.js';
+
+const validateLookup = compileQuery(BudgetLookupQueryDto);
+const validateWindows = compileValidator(BudgetWindowsDto);
+
+@Controller('ops/budgets/windows')
+export class BudgetWindowsController {
+  constructor(private readonly windows: WindowsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'getBudgetWindows',
+    summary: 'Get the windows of a budget and what is used of them',
+  })
+  @Answers(200, 'BudgetWindows')
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async read(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const found = await this.windows.read(request.caller as Caller, validateLookup(query));
+    sendJson(reply, 200, stringifyJson(found));
+  }
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'setBudgetWindows',
+    summary: 'Limit what may be used of a budget in a day, a week or another window of the calendar',
+  })
+  @Answers(200, 'BudgetWindows')
+  @BodySchema(BudgetWindowsDto, {
+    windows: [
+      { name: 'day', limit: { unit: 'TOKENS', amount: 50_000 }, every: 'day', time_zone: 'Europe/Berlin' },
+    ],
+  })
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async set(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const changed = await this.windows.set(
+      request.caller as Caller,
+      validateLookup(query),
+      validateWindows(body),
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(changed));
+  }
+
+  @Delete()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'removeBudgetWindows', summary: 'End the windows of a budget' })
+  @Answers(200, 'BudgetWindows')
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async remove(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const changed = await this.windows.remove(
+      request.caller as Caller,
+      validateLookup(query),
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(changed));
+  }
+}

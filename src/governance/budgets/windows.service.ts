@@ -1,0 +1,122 @@
+import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
+import { parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import { budgetKey, Records, RedisService } from '../../redis/index.js';
+import { type Fields, type Origin, timeOf } from '../../wire/index.js';
+import type { BudgetLookupQueryDto } from './budget.dto.js';
+import { budgetOf, budgetRefusal, ownedScope, requireUnit, type UnitAmount } from './budget.js';
+import { parseRecurrence, recurrenceText } from './recurrence.js';
+import { type RecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
+import { nextBoundaries, RecurrenceService } from './recurrence.service.js';
+import type { BudgetWindowsDto } from './windows.dto.js';
+
+/** One window of a budget, as /ops/budgets/windows shows it. The rule is absent if its time zone is not known any more. */
+export interface BudgetWindow extends Partial<RecurrenceDto> {
+  readonly name: string;
+  readonly limit: UnitAmount;
+  readonly spent: UnitAmount;
+  /** limit - spent - what the budget holds. */
+  readonly remaining: UnitAmount;
+  readonly starts_at: string;
+  readonly ends_at: string;
+  readonly next_boundaries: readonly string[];
+}
+
+export interface BudgetWindows {
+  readonly scope: string;
+  readonly unit: Unit;
+  readonly windows: readonly BudgetWindow[];
+}
+
+/** Further limits of a budget, each for a window of the calendar. lua/lib/window.lua says how they count. */
+@Injectable()
+export class WindowsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+    private readonly recurrences: RecurrenceService,
+  ) {}
+
+  /** @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND. */
+  async read(caller: Caller, { scope: scopeText, unit }: BudgetLookupQueryDto): Promise<BudgetWindows> {
+    const { scope, tenantId } = ownedScope(caller, scopeText);
+    const key = budgetKey(this.records.tagOfTenant(tenantId), unit, scope);
+    const reply = await this.redis.scripts.call('get_budget', { budget: key }, { scope });
+    if (reply.status !== 'FOUND') {
+      throw budgetRefusal(reply.status, scope, unit);
+    }
+    return windowsOf(reply.record, scope, unit);
+  }
+
+  /**
+   * Replaces the windows of a budget. One whose name stays keeps what is spent in it.
+   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED.
+   */
+  async set(
+    caller: Caller,
+    query: BudgetLookupQueryDto,
+    { windows }: BudgetWindowsDto,
+    origin: Origin,
+  ): Promise<BudgetWindows> {
+    if (new Set(windows.map(({ name }) => name)).size < windows.length) {
+      throw new Refusal('INVALID_REQUEST', 'each window needs a name of its own', { field: 'windows' });
+    }
+    const rest: string[] = [];
+    for (const [index, window] of windows.entries()) {
+      requireUnit(query.unit, `windows[${index}].limit`, window.limit);
+      const rule = recurrenceOf(window, `windows[${index}].`);
+      const plan = await this.recurrences.plan(rule);
+      rest.push(window.name, window.limit.amount.toString(), recurrenceText(rule), plan.join());
+    }
+    return this.change(caller, query, origin, rest);
+  }
+
+  /** @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. */
+  remove(caller: Caller, query: BudgetLookupQueryDto, origin: Origin): Promise<BudgetWindows> {
+    return this.change(caller, query, origin, []);
+  }
+
+  private async change(
+    caller: Caller,
+    { scope: scopeText, unit }: BudgetLookupQueryDto,
+    origin: Origin,
+    rest: readonly string[],
+  ): Promise<BudgetWindows> {
+    const { scope, tenantId } = ownedScope(caller, scopeText);
+    const reply = await this.redis.scripts.call(
+      'set_windows',
+      { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
+      { tenantId, scope, unit, ...origin, rest },
+    );
+    if (reply.status !== 'CHANGED') {
+      throw budgetRefusal(reply.status, scope, unit);
+    }
+    return windowsOf(reply.record, scope, unit);
+  }
+}
+
+/** @throws Error when the record is corrupt. */
+function windowsOf(fields: Fields, scope: string, unit: Unit): BudgetWindows {
+  const reserved = budgetOf(fields, scope, unit).reserved.amount;
+  const rules = (fields.get('window_rules') ?? '').split('|');
+  const stored = fields.get('windows')?.split(' ') ?? [];
+  return {
+    scope,
+    unit,
+    windows: stored.map((text, index) => {
+      const [name = '', limitText, spentText, starts = '', ends = ''] = text.split(',');
+      const [limit, spent] = [parseAmount(limitText), parseAmount(spentText)];
+      const rule = parseRecurrence(rules[index] ?? '');
+      return {
+        name,
+        limit: { unit, amount: limit },
+        spent: { unit, amount: spent },
+        remaining: { unit, amount: limit - spent - reserved },
+        ...(rule !== undefined && recurrenceMembers(rule)),
+        starts_at: timeOf(starts),
+        ends_at: timeOf(ends),
+        next_boundaries: rule === undefined ? [timeOf(ends)] : nextBoundaries(rule, Number(ends)),
+      };
+    }),
+  };
+}

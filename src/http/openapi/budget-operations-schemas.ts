@@ -1,0 +1,69 @@
+import { UNITS } from '../../ledger/index.js';
+import { COUNT, FLAG, INT64, list, MILLISECONDS, object, oneOf, PAGE, ref, TEXT, TIME } from './parts.js';
+
+const AMOUNT = ref('Amount');
+/** Of a recurrence. */
+const RULE = {
+  every: oneOf('day', 'week', 'month', 'quarter', 'year'),
+  time_zone: TEXT,
+  anchor_day: COUNT,
+  anchor_month: COUNT,
+};
+
+/** The answers of the operators' paths that budgets have. */
+export const BUDGET_OPERATIONS_SCHEMAS = {
+  BudgetRecurrence: object(
+    {
+      scope: TEXT,
+      unit: oneOf(...UNITS),
+      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
+      next_boundaries: list(TIME),
+    },
+    {
+      ...RULE,
+      period_start: TIME,
+      period_end: TIME,
+      period_allocated: AMOUNT,
+    },
+  ),
+  BudgetHoldList: object(
+    {
+      scope: TEXT,
+      unit: oneOf(...UNITS),
+      holds: list(
+        object({
+          reservation_id: TEXT,
+          amount: AMOUNT,
+          expires_at_ms: MILLISECONDS,
+          reclaim_at_ms: {
+            ...MILLISECONDS,
+            description: 'The end of the grace, when the amount is back at the latest.',
+          },
+          expires_by_itself: {
+            ...FLAG,
+            description: 'False under MANUAL_CLEANUP: only a commit, a release or a cleanup ends it.',
+          },
+        }),
+      ),
+      examined: {
+        ...COUNT,
+        description: "How many live reservations were looked at, of all tenants of the budget's partition.",
+      },
+      has_more: FLAG,
+    },
+    PAGE,
+  ),
+  BudgetWindows: object({ scope: TEXT, unit: oneOf(...UNITS), windows: list(ref('BudgetWindow')) }),
+  BudgetWindow: object(
+    {
+      name: TEXT,
+      limit: AMOUNT,
+      spent: AMOUNT,
+      remaining: object({ unit: oneOf(...UNITS), amount: INT64 }),
+      starts_at: TIME,
+      ends_at: TIME,
+      next_boundaries: list(TIME),
+    },
+    RULE,
+  ),
+} as const;

@@ -1,0 +1,113 @@
+import { BudgetModel } from './model-budgets.js';
+import { isOver, type ModelBudget, type ModelPeriod } from './model-records.js';
+import { type ModelWindow, planAtOf, windowAt } from './model-windows.js';
+
+/** What an operator asks for: a limit of debt, and possibly the end of a period with its policy. */
+export interface UpdateRequest {
+  readonly overdraftLimit: bigint;
+  readonly ends: number | undefined;
+  readonly policy: ModelPeriod['policy'];
+}
+
+/** A window that an operator sets, with its boundaries to come. */
+export type WindowRequest = Pick<ModelWindow, 'name' | 'limit'> & { readonly ends: readonly number[] };
+
+/** What operators change of budgets through the scripts. */
+export class OperatedModel extends BudgetModel {
+  update(budget: ModelBudget, { overdraftLimit, ends, policy }: UpdateRequest, now: number): string[] {
+    const refusal = this.governed(budget, now);
+    if (refusal !== undefined) {
+      return refusal;
+    }
+    if (ends !== undefined && budget.period?.plan !== undefined) {
+      return ['INVALID_PERIOD', 'RECURRING'];
+    }
+    const wasOver = isOver(budget);
+    // A mark that stems from a capped charge stays until there are funds; debt counts by the new limit alone.
+    const byDebt = budget.overdraftLimit > 0n && budget.debt > budget.overdraftLimit;
+    budget.marked &&= !byDebt && this.remainingOf(budget) <= 0n;
+    budget.overdraftLimit = overdraftLimit;
+    budget.marked = isOver(budget);
+    if (ends !== undefined) {
+      const { starts = now, allocation = budget.allocated } = budget.period ?? {};
+      budget.period = { starts, ends, policy, allocation, plan: undefined };
+      budget.isIndexed = true;
+    }
+    this.changed(budget, wasOver);
+    return ['CHANGED'];
+  }
+
+  /** The rule's boundaries to come, or none to end all periods. */
+  setRecurrence(
+    budget: ModelBudget,
+    instants: readonly number[],
+    policy: ModelPeriod['policy'],
+    now: number,
+  ): string[] {
+    const refusal = this.governed(budget, now);
+    if (refusal !== undefined) {
+      return refusal;
+    }
+    const [ends, ...plan] = instants.filter((instant) => instant > now);
+    const { starts = now, allocation = budget.allocated } = budget.period ?? {};
+    delete budget.period;
+    if (ends !== undefined) {
+      budget.period = { starts, ends, policy, allocation, plan, planAt: planAtOf(plan) };
+    }
+    budget.isIndexed = ends !== undefined;
+    this.changed(budget, isOver(budget));
+    return ['CHANGED'];
+  }
+
+  setWindows(budget: ModelBudget, requests: readonly WindowRequest[], now: number): string[] {
+    const refusal = this.governed(budget, now);
+    if (refusal !== undefined) {
+      return refusal;
+    }
+    const former = (budget.windows ?? []).map((window) => windowAt(window, now));
+    budget.windows = requests.map(({ name, limit, ends: instants }) => {
+      const [ends = 0, ...plan] = instants.filter((instant) => instant > now);
+      const { spent = 0n, starts = now } = former.find((window) => window.name === name) ?? {};
+      return { name, limit, spent, starts, ends, plan, planAt: planAtOf(plan) };
+    });
+    this.changed(budget, isOver(budget));
+    return ['CHANGED'];
+  }
+
+  planWindow(budget: ModelBudget, name: string, instants: readonly number[], isOld: boolean): string[] {
+    const window = budget.windows?.find((one) => one.name === name);
+    if (window !== undefined && budget.status !== 'CLOSED' && isOld) {
+      return ['SKIP'];
+    }
+    const plan = instants.filter((instant) => instant > (window?.ends ?? Infinity));
+    const isPlanned = window !== undefined && budget.status !== 'CLOSED' && plan.length > 0;
+    this.touched ||= window?.planAt !== undefined || isPlanned;
+    const change = isPlanned ? { plan, planAt: planAtOf(plan) } : { planAt: undefined };
+    budget.windows = (budget.windows ?? []).map((one) => (one === window ? { ...one, ...change } : one));
+    return [isPlanned ? 'PLANNED' : 'SKIP'];
+  }
+
+  /** The refusal of an operator's change, or the budget's period begins that is due. */
+  private governed(budget: ModelBudget, now: number): string[] | undefined {
+    const owner = budget.scope.split('/')[0]?.slice('tenant:'.length) as string;
+    if (this.tenants.get(owner)?.status === 'CLOSED') {
+      return ['TENANT_CLOSED'];
+    }
+    if (budget.status === 'CLOSED') {
+      return ['BUDGET_CLOSED'];
+    }
+    this.begun([budget], now);
+    return undefined;
+  }
+
+  private changed(budget: ModelBudget, wasOver: boolean): void {
+    const owner = budget.scope.split('/')[0]?.slice('tenant:'.length) as string;
+    this.touched = true;
+    this.events.push(`budget.updated ${owner} ${budget.scope} -`);
+    if (wasOver !== isOver(budget)) {
+      this.events.push(
+        `budget.over_limit_${isOver(budget) ? 'entered' : 'exited'} ${owner} ${budget.scope} -`,
+      );
+    }
+  }
+}
