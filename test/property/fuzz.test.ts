@@ -4,6 +4,16 @@ import { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { seedFrom } from '../../scripts/seed.mjs';
 import { PERMISSIONS } from '../../src/auth/permissions.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  periodIndexKey,
+  periodPlansKey,
+  RedisService,
+  rolledKey,
+  tagOf,
+  turnedKey,
+} from '../../src/redis/index.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import {
@@ -30,6 +40,8 @@ const seed = seedFrom('FUZZ_SEED', 'fuzzed requests');
 const worlds = Number(process.env['FUZZ_WORLDS'] ?? 30);
 const length = Number(process.env['FUZZ_LENGTH'] ?? 60);
 const path = process.env['FUZZ_PATH'];
+/** Before one request of so many, the periods and windows of all budgets end. */
+const PASS_EVERY = 10;
 
 interface Tally {
   done: number;
@@ -88,6 +100,11 @@ async function newWorld(): Promise<World> {
     }),
     200,
   );
+  const day = { name: 'day', limit: { unit: 'TOKENS', amount: 900_000 }, every: 'day', time_zone: 'UTC' };
+  expectStatus(
+    await holdfast.admin('PUT', `/ops/budgets/windows?scope=${scope}&unit=TOKENS`, { windows: [day] }),
+    200,
+  );
   known.learn(
     expectStatus(
       await holdfast.admin('POST', '/v1/admin/policies', {
@@ -132,7 +149,8 @@ async function newWorld(): Promise<World> {
   return { known, tenant };
 }
 
-async function send(draft: Draft, { known, tenant }: World): Promise<void> {
+/** @param rolls whether a read or a refusal may roll budgets over */
+async function send(draft: Draft, { known, tenant }: World, rolls: boolean): Promise<void> {
   const request = draft(known, { api: tenant.key, admin: ADMIN_API_KEY });
   const answer = judge(
     request,
@@ -141,7 +159,7 @@ async function send(draft: Draft, { known, tenant }: World): Promise<void> {
   const problems = [...answer.problems];
   const changed = await watch.changes();
   const isRead = request.method === 'GET' || request.method === 'HEAD';
-  if (changed.length > 0 && (answer.status >= 400 || isRead)) {
+  if (!rolls && changed.length > 0 && (answer.status >= 400 || isRead)) {
     problems.push(`${isRead ? 'a read' : 'a refusal'} changed ${changed.join(', ')}`);
   }
   if (problems.length > 0) {
@@ -153,6 +171,20 @@ async function send(draft: Draft, { known, tenant }: World): Promise<void> {
   known.learn(answer.body);
   const tally = tallies.get(nameOf(request.operation)) as Tally;
   tally[answer.status < 400 ? 'done' : 'refused'] += 1;
+}
+
+/** Rolls over what no request has rolled over, and forgets what has changed. */
+async function rollOver({ id }: TestTenant): Promise<void> {
+  const { partitions, scripts } = holdfast.app.get(RedisService);
+  const tag = tagOf(partitionCode(partitionOfTenant(id, partitions)));
+  const keys = {
+    periodIndex: periodIndexKey(tag),
+    rolled: rolledKey(tag),
+    periodPlans: periodPlansKey(tag),
+    turned: turnedKey(tag),
+  };
+  await scripts.call('roll_over_budgets', keys, { limit: 100 });
+  await watch.changes();
 }
 
 const named = (which: (tally: Tally) => boolean): string[] =>
@@ -174,8 +206,15 @@ test('no request brings about a 5xx, an answer without the error form, a changed
   await fc.assert(
     fc.asyncProperty(fc.array(draft, { minLength: length, maxLength: length }), async (drafts) => {
       const world = await newWorld();
-      for (const each of drafts) {
-        await send(each, world);
+      for (const [index, each] of drafts.entries()) {
+        const rolls = index % PASS_EVERY === PASS_EVERY - 1;
+        if (rolls) {
+          await watch.passBoundaries();
+        }
+        await send(each, world, rolls);
+        if (rolls) {
+          await rollOver(world.tenant);
+        }
       }
       const verdict = expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${world.tenant.id}`), 200);
       expect(verdict).toMatchObject({ ok: true, drift: [], unreadable: [] });

@@ -28,6 +28,22 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return reply`;
 
+/** Ends the current period and the current windows of every budget a second ago. */
+const PASS_BOUNDARIES = `
+local now = redis.call('TIME')[1] * 1000
+local starts, ends = string.format('%d', now - 2000), string.format('%d', now - 1000)
+for _, key in ipairs(redis.call('KEYS', '*}b:*')) do
+  local unit, scope = string.match(key, '}b:([^:]+):(.+)$')
+  local record = redis.call('HMGET', key, 'period_end', 'windows')
+  if record[1] then
+    redis.call('HSET', key, 'period_start', starts, 'period_end', ends)
+    redis.call('ZADD', string.sub(key, 1, 5) .. 'periods', ends, scope .. ' ' .. unit)
+  end
+  if record[2] then
+    redis.call('HSET', key, 'windows', (string.gsub(record[2], ',%d+,%d+%f[ %z]', ',' .. starts .. ',' .. ends)))
+  end
+end`;
+
 /** Sees which keys of a whole server changed, byte for byte, since it last looked. */
 export class LedgerWatch {
   private readonly redis: Redis;
@@ -57,6 +73,10 @@ export class LedgerWatch {
     this.writes = writes;
     const keys = new Set([...before.keys(), ...this.digests.keys()]);
     return [...keys].filter((key) => !RECORDS.test(key) && before.get(key) !== this.digests.get(key));
+  }
+
+  async passBoundaries(): Promise<void> {
+    await this.redis.eval(PASS_BOUNDARIES, 0);
   }
 
   /** Starts anew with an empty server, which stays as quick as it was. */
