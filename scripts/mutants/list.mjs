@@ -4,6 +4,7 @@ import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
 import { WAITING } from './changes/waiting.mjs';
+import { WINDOWS } from './changes/windows.mjs';
 
 /**
  * A change that makes a script wrong. `find` must stand in the file exactly once. If all tests of scripts pass on the changed script,
@@ -14,4 +15,12 @@ import { WAITING } from './changes/waiting.mjs';
  */
 
 /** @type {Mutations} */
-export const MUTATIONS = { ...OPERATIONS, ...SETTLEMENTS, ...EXPIRY, ...BUDGETS, ...LIMITS, ...WAITING };
+export const MUTATIONS = {
+  ...OPERATIONS,
+  ...SETTLEMENTS,
+  ...EXPIRY,
+  ...BUDGETS,
+  ...LIMITS,
+  ...WAITING,
+  ...WINDOWS,
+};

@@ -39,6 +39,16 @@ export const BUDGETS = {
         put: 'ALLOW_WITH_OVERDRAFT = function() return true end',
       },
       {
+        what: 'a window does not cap an overage',
+        find: '      if i64_less(room, granted) then',
+        put: '      if false then',
+      },
+      {
+        what: 'a window is not charged what becomes debt',
+        find: 'charged_windows(budget.windows, charged)',
+        put: 'charged_windows(budget.windows, i64_sub(charged, unfunded))',
+      },
+      {
         what: 'debt has no event',
         find: "    if budget.debt_incurred ~= '0' then\n      entry",
         put: '    if false then\n      entry',
