@@ -17,6 +17,7 @@ const LAYERS = [
   'bulk',
   'expiry',
   'governance',
+  'clocks',
   'evidence',
   'reservations',
   'events',

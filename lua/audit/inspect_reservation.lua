@@ -17,7 +17,7 @@
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: owner_of, known_state, record_defect
 --
--- goes_at_ms is when the record will be deleted, quarantine is its entry in the quarantine, defect is what is wrong with the record, and
+-- now_ms is the time of the reservation's tenant. goes_at_ms is when the record will be deleted, quarantine is its entry in the quarantine, defect is what is wrong with the record, and
 -- word and details are the outcome of an expiry in this run. Each is empty if it does not apply. The text_count texts of end_event are the event
 -- that reported the end, as lua/lib/append_event.lua names them. A damaged record is returned as it is.
 local reservation = KEYS[1]
@@ -47,7 +47,7 @@ if readable and redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0 
 end
 
 local goes_at = redis.call('PEXPIRETIME', reservation)
-local reply = { 'FOUND', ms_text(now), goes_at > 0 and ms_text(goes_at) or '', redis.call('HGET', quarantine_key(tag), reservation_id) or '',
+local reply = { 'FOUND', ms_text(readable and hold.clock_ms or now), goes_at > 0 and ms_text(goes_at) or '', redis.call('HGET', quarantine_key(tag), reservation_id) or '',
   defect or '', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
 local end_event = fields[FIELD.end_event] or ''
 local event = string.find(end_event, '^%d+%-%d+$') and redis.pcall('XRANGE', event_log_key(tag), end_event, end_event)[1]

@@ -7,13 +7,14 @@
 -- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_key, period_index_key, period_plans_key
--- @include  now_ms: now_ms, ms_text
+-- @include  keys: tag_of_key, budget_key, budget_index_key
+-- @include  tenant_clock: tenant_now, period_index_of, period_plans_of
+-- @include  now_ms: ms_text
 -- @include  int64: i64_is_amount
 -- @include  period: POLICIES, instant_of, plan_of
 -- @include  window: parse_windows, parse_plans, rules_of
 --
--- A budget is named by its 'scope unit'. next is empty at the end.
+-- A budget is named by its 'scope unit'. next is empty at the end. now_ms is the tenant's time.
 -- A missing figure is empty: a verification must report damage, not fail on it.
 -- period_defect: INVALID_INSTANTS, UNKNOWN_POLICY, INVALID_ALLOCATION, INVALID_BOUNDARIES; NOT_INDEXED if the job for idle budgets would not
 -- roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its recurrence. If the period is sound:
@@ -23,7 +24,8 @@ local after, limit = ARGV[1], tonumber(ARGV[2])
 
 local tag = tag_of_key(budget_index)
 
-local now = now_ms()
+local tenant_id = string.sub(budget_index, #budget_index_key(tag, '') + 1)
+local now = tenant_now(tag, tenant_id)
 
 local function score_of(index, member)
   local score = redis.pcall('ZSCORE', index, member)
@@ -49,13 +51,13 @@ local function period_defect(key, member, status, f)
   elseif status == 'CLOSED' then
     return nil
   end
-  local score = score_of(period_index_key(tag), member)
+  local score = score_of(period_index_of(tag, tenant_id), member)
   -- A budget that waits for boundaries is not in the index.
   local may_be_absent = f[5] and #plan == 0 and ends <= now
   if score ~= ends and not (may_be_absent and not score) then
     return 'NOT_INDEXED'
   end
-  return f[5] and not score_of(period_plans_key(tag), member) and 'NOT_PLANNED' or nil
+  return f[5] and not score_of(period_plans_of(tag, tenant_id), member) and 'NOT_PLANNED' or nil
 end
 
 -- The fields of a record: windows, window_rules, window_plans.
@@ -70,7 +72,7 @@ local function window_defect(key, member, status, f)
     return 'INVALID_WINDOW_PLANS'
   end
   for _, window in ipairs(windows) do
-    if status ~= 'CLOSED' and not score_of(period_plans_key(tag), member .. ' ' .. window.name) then
+    if status ~= 'CLOSED' and not score_of(period_plans_of(tag, tenant_id), member .. ' ' .. window.name) then
       return 'WINDOW_NOT_PLANNED'
     end
   end

@@ -3,7 +3,7 @@
 -- Runs only at the request of an operator.
 -- It carries allow-oom because it returns budget and must run when Redis is full.
 --
--- KEYS[1]   cleanup_index  zset, score = reclaim deadline in ms
+-- KEYS[1]   cleanup_index  zset, score = reclaim deadline in ms; a tenant with a test clock has one of its own
 -- ARGV[1]   tenant_id      only this tenant's holds, or empty for all
 -- ARGV[2]   overdue_for_ms only holds whose grace ended at least this long ago
 -- ARGV[3]   walked_ms      where the previous run ended: the score, or empty to start
@@ -18,7 +18,8 @@
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
 -- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
--- @include  keys: tag_of_key, reservation_key
+-- @include  keys: tag_of_key, reservation_key, clock_cleanup_key
+-- @include  tenant_clock: clock_of
 -- @include  now_ms: now_ms, ms_text
 -- @include  hold: load_hold, reclaim_deadline, awaits_cleanup
 -- @include  index_walk: index_stretch
@@ -36,8 +37,10 @@ local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumbe
 local request_id, trace = ARGV[10], ARGV[11]
 
 local tag = tag_of_key(index)
-local now = now_ms()
-local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true }
+local clock_ms = tenant_id ~= '' and clock_of(tag, tenant_id) or nil
+local now = clock_ms or now_ms()
+index = clock_ms and clock_cleanup_key(tag, tenant_id) or index
+local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true, clock = clock_ms and ms_text(now) }
 require_event_log(tag)
 require_audit_log(tag)
 
@@ -71,7 +74,7 @@ if dry_run then
     end
   end
 else
-  outcomes = reclaim(tag, ids, now, retention_ms, origin)
+  outcomes = reclaim(tag, ids, now, retention_ms, origin, index)
 end
 local reply = { 'CLEANED', ms_text(now), walked_ms, walked_id, tostring(examined) }
 for i, outcome in ipairs(outcomes) do

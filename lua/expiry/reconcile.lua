@@ -25,6 +25,7 @@
 -- @include  hold: HOLD_STATES, load_hold, reclaim_deadline, deadline_index_key
 -- @include  record: record_fields
 -- @include  damage: known_state
+-- @include  tenant_clock: clock_of
 -- @include  index_walk: index_stretch
 -- @include  append_event: append_event, require_event_log
 -- @include  owned: owned_count, live_count, limit_in_force, size_of, stored_bytes
@@ -190,7 +191,7 @@ while tenant and examined < examine do
   end
 end
 if tenant then
-  tally = table.concat({ ms_text(since or now), ms_text(counted), ms_text(recounts), ms_text(low), ms_text(high) }, ' ')
+  tally = table.concat({ ms_text(since or clock_of(tag, tenant) or now), ms_text(counted), ms_text(recounts), ms_text(low), ms_text(high) }, ' ')
 end
 local reply = { 'RECONCILED', ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
 for _, list in ipairs({ recounted, near, found }) do

@@ -21,7 +21,7 @@
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
 --           budget.over_limit_entered, budget.over_limit_exited; those of a rollover
 -- @include  keys: tag_of_key, bulk_rows_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  int64: i64_positive
 -- @include  governed_budget: governed_budget
 -- @include  funding: planned_funding, funding_changes, apply_funding
@@ -40,7 +40,7 @@ local row = scope .. ' ' .. unit
 if redis.call('SISMEMBER', changed_rows, row) == 1 then
   return { 'SUCCEEDED' }
 end
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
@@ -63,5 +63,5 @@ require_event_log(tag)
 redis.call('SADD', changed_rows, row)
 redis.call('PEXPIRE', changed_rows, keep_ms)
 apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
-  reason = reason, metadata = '' }, ms_text(now_ms()), origin)
+  reason = reason, metadata = '' }, ms_text(budget.now), origin)
 return { 'SUCCEEDED' }

@@ -14,7 +14,7 @@
 -- BOUND     limit entries, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
--- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, budget_index_key, closing_key, api_key_index_key, webhook_index_key
+-- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, budget_index_key, closing_key, api_key_index_key, webhook_index_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event, require_event_log
@@ -33,16 +33,16 @@ local tenant_record = KEYS[1]
 local tenant_id, phase, cursor, limit, retention_ms, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 local tag = tag_of_key(tenant_record)
-local now = now_ms()
 
 local marker = redis.call('HGET', closing_key(tag), tenant_id)
 local tenant = read_tenant(tenant_record)
 if not marker or not tenant or tenant.status ~= 'CLOSED' then
   return { 'NOT_CLOSING' }
 end
+local now = tenant.clock_ms or now_ms()
 local actor, key_id, request_id, trace, prior_status = string.match(marker, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
 local origin = { actor = actor, key = key_id, request = request_id, trace = trace,
-  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id }
+  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id, clock = tenant.clock_ms and ms_text(now) }
 require_event_log(tag)
 require_audit_log(tag)
 
@@ -96,7 +96,7 @@ end
 local function close_webhooks()
   local from = cursor == '' and '-' or '(' .. cursor
   return close_owned(redis.call('ZRANGEBYLEX', webhook_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
-    return disable_webhook_of_closed_tenant(tag, tenant_id, member, now, origin), 'webhook'
+    return disable_webhook_of_closed_tenant(tag, tenant_id, member, now_ms(), origin), 'webhook'
   end)
 end
 
@@ -104,7 +104,7 @@ local function close_keys()
   local index = api_key_index_key(tag, tenant_id)
   local from = cursor == '' and 0 or (redis.call('ZRANK', index, cursor) or -1) + 1
   return close_owned(redis.call('ZRANGE', index, from, from + limit - 1), function(member)
-    return revoke_key_of_closed_tenant(tag, tenant_id, member, now, channel, origin), 'api_key'
+    return revoke_key_of_closed_tenant(tag, tenant_id, member, now_ms(), channel, origin), 'api_key'
   end)
 end
 
@@ -120,9 +120,9 @@ if phase == 'end' then
 end
 local next_phase, next_cursor
 if phase == 'holds' then
-  next_phase, next_cursor = 'unswept', close_holds(ttl_index_key(tag))
+  next_phase, next_cursor = 'unswept', close_holds(tenant.clock_ms and clock_deadlines_key(tag, tenant_id) or ttl_index_key(tag))
 elseif phase == 'unswept' then
-  next_phase, next_cursor = 'budgets', close_holds(cleanup_index_key(tag))
+  next_phase, next_cursor = 'budgets', close_holds(tenant.clock_ms and clock_cleanup_key(tag, tenant_id) or cleanup_index_key(tag))
 elseif phase == 'budgets' then
   next_phase, next_cursor = 'webhooks', close_budgets()
 elseif phase == 'webhooks' then

@@ -23,8 +23,9 @@
 -- BOUND     one budget
 -- EMITS     budget.created
 -- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  tenant: read_tenant
+-- @include  tenant_clock: tenant_now
 -- @include  owned: count_refusal
 -- @include  budget: read_budget
 -- @include  new_period: new_period, set_period
@@ -36,7 +37,7 @@ local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV
 local max_budgets, first_field = ARGV[11], 14
 
 local tag = tag_of_key(budget)
-local now = now_ms()
+local now = tenant_now(tag, tenant_id)
 
 local owner = read_tenant(tenant)
 if not owner then
@@ -45,10 +46,11 @@ end
 if owner.status ~= 'ACTIVE' then
   return { 'TENANT_' .. owner.status }
 end
+origin.clock = owner.clock_ms and ms_text(now)
 if read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
 end
-local period, reason = new_period(tag, ARGV[12], ARGV[13], now)
+local period, reason = new_period(tag, scope, ARGV[12], ARGV[13], now)
 if reason then
   return { 'INVALID_PERIOD', reason }
 end

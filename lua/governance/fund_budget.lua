@@ -24,7 +24,7 @@
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
 --           budget.over_limit_entered, budget.over_limit_exited; those of a rollover
 -- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember
 -- @include  governed_budget: governed_budget
 -- @include  funding: planned_funding, apply_funding
@@ -36,7 +36,6 @@ local fingerprint, idempotency_ttl_ms, reason, metadata = ARGV[7], ARGV[8], ARGV
 local origin = { actor = ARGV[11], key = ARGV[12], request = ARGV[13], trace = ARGV[14] }
 
 local tag = tag_of_key(budget_record)
-local now = ms_text(now_ms())
 
 if fingerprint ~= '' then
   local earlier = recall(idempotency, fingerprint)
@@ -47,7 +46,7 @@ if fingerprint ~= '' then
   end
 end
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
@@ -63,6 +62,7 @@ require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
+local now = ms_text(budget.now)
 apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
   reason = reason, metadata = metadata }, now, origin)
 append_audit(tag, 'fundBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
@@ -70,6 +70,6 @@ append_audit(tag, 'fundBudget', 200, tenant_id, 'budget', budget.ledger_id, orig
 local parts = { budget.allocated, planned.allocated, budget.remaining, planned.remaining, budget.debt, planned.debt, budget.spent,
   planned.spent, now }
 if fingerprint ~= '' then
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, budget.clock_ms)
 end
 return { 'FUNDED', 'fresh', unpack(parts) }

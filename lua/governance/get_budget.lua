@@ -9,6 +9,7 @@
 -- @include  now_ms: now_ms
 -- @include  listing: append_record
 -- @include  period: add_current_fields
+-- @include  tenant_clock: budget_now
 -- @include  window: current_windows, windows_text
 --
 -- If the budget's period has ended, the record has the figures of the new one, and so with its windows.
@@ -23,7 +24,7 @@ add_current_fields(current, budget, scope, now_ms())
 local windows = redis.call('HMGET', budget, 'windows', 'status')
 if windows[1] then
   current[#current + 1] = 'windows'
-  current[#current + 1] = windows_text(current_windows(budget, windows[1], windows[2], now_ms()))
+  current[#current + 1] = windows_text(current_windows(budget, windows[1], windows[2], budget_now(budget)))
 end
 append_record(reply, budget, 'budget', current)
 return reply

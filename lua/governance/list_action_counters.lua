@@ -12,14 +12,16 @@
 -- BOUND     limit counters
 -- EMITS     nothing
 -- @include  keys: tag_of_key, action_counters_key, action_counter_index_key, run_counters_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
+-- @include  tenant_clock: tenant_now
 -- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, counter_figures, parts_of_field
 --
 -- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
 -- at the end.
 local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local by_run = section == 'runs'
-local tag, now = tag_of_key(index), now_ms()
+local tag = tag_of_key(index)
+local now = tenant_now(tag, tenant_id)
 local day = ms_text(math.floor(now / DAY_MS))
 local prefix = by_run and (run == '' and '' or run .. '|' .. scope_prefix) or scope_prefix
 

@@ -10,7 +10,8 @@
 -- RETURNS   PLANNED | SKIP
 -- BOUND     one budget, 100 instants
 -- EMITS     nothing
--- @include  keys: tag_of_key, period_index_key, period_plans_key
+-- @include  keys: tag_of_key
+-- @include  tenant_clock: tenant_of_scope, period_index_of, period_plans_of
 -- @include  new_period: boundaries_after, set_boundaries
 --
 -- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is closed or damaged.
@@ -22,15 +23,16 @@ local tag = tag_of_key(budget_record)
 local record = redis.call('HMGET', budget_record, 'recurrence', 'period_end', 'status')
 local ends = tonumber(record[2] or '')
 local following = ends and boundaries_after(ARGV, first_instant, ends) or {}
-redis.call('ZCARD', period_index_key(tag))
+local period_index, period_plans = period_index_of(tag, tenant_of_scope(scope)), period_plans_of(tag, tenant_of_scope(scope))
+redis.call('ZCARD', period_index)
 
 -- Nothing is refused below this line.
 if record[1] and record[1] ~= recurrence and record[3] ~= 'CLOSED' then
   return { 'SKIP' }
 elseif record[1] ~= recurrence or record[3] == 'CLOSED' or #following == 0 then
-  redis.call('ZREM', period_plans_key(tag), scope .. ' ' .. unit)
+  redis.call('ZREM', period_plans, scope .. ' ' .. unit)
   return { 'SKIP' }
 end
 set_boundaries(tag, budget_record, unit, scope, following)
-redis.call('ZADD', period_index_key(tag), record[2], scope .. ' ' .. unit)
+redis.call('ZADD', period_index, record[2], scope .. ' ' .. unit)
 return { 'PLANNED' }

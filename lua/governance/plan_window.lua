@@ -11,7 +11,8 @@
 -- RETURNS   PLANNED | SKIP
 -- BOUND     one budget, 100 instants
 -- EMITS     nothing
--- @include  keys: tag_of_key, period_plans_key
+-- @include  keys: tag_of_key
+-- @include  tenant_clock: tenant_of_scope, period_plans_of
 -- @include  window: parse_windows, parse_plans, plans_text, rules_of
 -- @include  window_turn: plan_windows_at
 -- @include  new_period: boundaries_after
@@ -35,7 +36,7 @@ end
 if index and rules[index] ~= recurrence and record[4] ~= 'CLOSED' then
   return { 'SKIP' }
 elseif not index or record[4] == 'CLOSED' or #following == 0 then
-  redis.call('ZREM', period_plans_key(tag), scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZREM', period_plans_of(tag, tenant_of_scope(scope)), scope .. ' ' .. unit .. ' ' .. name)
   return { 'SKIP' }
 end
 plans[index] = following

@@ -18,7 +18,8 @@
 -- EMITS     quota.counter_reset
 -- @include  keys: tag_of_key, run_counters_key
 -- @include  now_ms: now_ms, ms_text
--- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, write_counters
+-- @include  tenant_clock: clock_of
+-- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, write_counters, KEPT_ON_CLOCK_MS
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
@@ -27,7 +28,10 @@
 local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
 
-local tag, now = tag_of_key(KEYS[1]), now_ms()
+local tag = tag_of_key(KEYS[1])
+local clock_ms = clock_of(tag, tenant_id)
+local now = clock_ms or now_ms()
+origin.clock = clock_ms and ms_text(now)
 local window = WINDOWS[window_name]
 if window.ms and window_key ~= date_of(window, math.floor(now / window.ms)) then
   return { 'NOT_FOUND' }
@@ -51,7 +55,7 @@ if run then
   counter.bucket = math.max(now, counter.bucket + 1)
   counter.bucket_text = ms_text(counter.bucket)
 end
-write_counters({ now = now, counters = { [key] = { changed = { [field] = counter }, run = run, tenant = tenant_id } } }, tag)
+write_counters({ now = now, counters = { [key] = { changed = { [field] = counter }, run = run, tenant = tenant_id, kept_ms = clock_ms and KEPT_ON_CLOCK_MS } } }, tag)
 origin.correlation = counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
 append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,
   { 'tenant_id', tenant_id, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,

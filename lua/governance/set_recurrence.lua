@@ -15,8 +15,9 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 100 instants
 -- EMITS     budget.updated; those of a rollover
--- @include  keys: tag_of_key, period_index_key, period_plans_key
--- @include  now_ms: now_ms, ms_text
+-- @include  keys: tag_of_key
+-- @include  now_ms: ms_text
+-- @include  tenant_clock: period_index_of, period_plans_of
 -- @include  governed_budget: governed_budget
 -- @include  new_period: set_period, boundaries_after, set_boundaries
 -- @include  append_event: append_event, require_event_log
@@ -30,25 +31,25 @@ local first_instant = 10
 
 local tag = tag_of_key(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
-local now = now_ms()
+local now, period_index, period_plans = budget.now, period_index_of(tag, tenant_id), period_plans_of(tag, tenant_id)
 local following = boundaries_after(ARGV, first_instant, now)
 if recurrence ~= '' and #following < 2 then
   error('there are no boundaries after now for ' .. recurrence)
 end
-redis.call('ZCARD', period_index_key(tag))
-redis.call('ZCARD', period_plans_key(tag))
+redis.call('ZCARD', period_index)
+redis.call('ZCARD', period_plans)
 require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local starts, ends, member = '', '', scope .. ' ' .. unit
 if recurrence == '' then
-  redis.call('ZREM', period_index_key(tag), member)
-  redis.call('ZREM', period_plans_key(tag), member)
+  redis.call('ZREM', period_index, member)
+  redis.call('ZREM', period_plans, member)
   redis.call('HDEL', budget_record, 'period_start', 'period_end', 'period_allocated', 'recurrence', 'boundaries')
 else
   starts, ends = redis.call('HGET', budget_record, 'period_start') or ms_text(now), table.remove(following, 1)

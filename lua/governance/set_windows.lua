@@ -14,8 +14,9 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 4 windows, 100 instants of each
 -- EMITS     budget.updated; those of a rollover
--- @include  keys: tag_of_key, period_plans_key
--- @include  now_ms: now_ms, ms_text
+-- @include  keys: tag_of_key
+-- @include  tenant_clock: period_plans_of
+-- @include  now_ms: ms_text
 -- @include  int64: i64_figure
 -- @include  governed_budget: governed_budget
 -- @include  window: current_windows, windows_text, plans_text
@@ -33,11 +34,11 @@ local first_window, A_WINDOW = 8, 4
 
 local tag = tag_of_key(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
-local now, former, former_names = now_ms(), {}, {}
+local now, former, former_names = budget.now, {}, {}
 for _, window in ipairs(budget.windows_text and current_windows(budget_record, budget.windows_text, budget.status, now) or {}) do
   former[window.name], former_names[#former_names + 1] = window, window.name
 end
@@ -56,13 +57,13 @@ for i = first_window, #ARGV, A_WINDOW do
   windows[#windows + 1] = { name = name, limit = i64_figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(table.remove(plan, 1)) }
   rules[#rules + 1], plans[#plans + 1] = rule, plan
 end
-redis.call('ZCARD', period_plans_key(tag))
+redis.call('ZCARD', period_plans_of(tag, tenant_id))
 require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
 for _, name in ipairs(former_names) do
-  redis.call('ZREM', period_plans_key(tag), scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZREM', period_plans_of(tag, tenant_id), scope .. ' ' .. unit .. ' ' .. name)
 end
 local text = windows_text(windows)
 if #windows == 0 then

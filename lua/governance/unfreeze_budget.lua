@@ -16,7 +16,7 @@
 -- BOUND     one budget
 -- EMITS     budget.unfrozen; those of a rollover
 -- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  governed_budget: governed_budget
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
@@ -26,7 +26,7 @@ local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV
 
 local tag = tag_of_key(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
@@ -37,7 +37,7 @@ require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
-redis.call('HSET', budget_record, 'status', 'ACTIVE', 'updated_at', ms_text(now_ms()))
+redis.call('HSET', budget_record, 'status', 'ACTIVE', 'updated_at', ms_text(budget.now))
 append_event(tag, 'budget.unfrozen', tenant_id, scope, origin,
   { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'STATUS_CHANGE', 'previous_status', 'FROZEN', 'new_status', 'ACTIVE',
     'reason', reason, 'metadata', metadata })

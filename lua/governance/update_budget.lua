@@ -18,7 +18,7 @@
 -- BOUND     one budget
 -- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover
 -- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  int64: i64_positive
 -- @include  budget: budget_over_limit
 -- @include  governed_budget: governed_budget
@@ -36,14 +36,14 @@ local starts, ends, first_field = ARGV[9], ARGV[10], 11
 
 local tag = tag_of_key(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
-local now, period, reason = now_ms(), nil, nil
+local now, period, reason = budget.now, nil, nil
 if starts .. ends ~= '' then
   local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end', 'recurrence')
-  period, reason = new_period(tag, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
+  period, reason = new_period(tag, scope, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
   reason = stored[3] and 'RECURRING' or reason or not period and 'NO_END' or nil
 end
 if reason then

@@ -28,7 +28,7 @@
 -- @include  keys: tag_of_key
 -- @include  int64: i64_figure, i64_text, i64_less
 -- @include  idempotency: recall, remember
--- @include  group: group_now, group_now_text, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
+-- @include  group: group_now, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
 -- @include  plain_move: moves_plainly
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
 -- @include  charge: charge_of, charge_emits, emit_charge
@@ -63,6 +63,8 @@ end
 if awaits_cleanup(hold, now) then
   return { 'RESERVATION_EXPIRED' }
 end
+local real_now = now
+now = hold.now
 if unit ~= hold.unit then
   return { 'UNIT_MISMATCH', hold.unit, hold.scopes[#hold.scopes] }
 end
@@ -98,7 +100,7 @@ if not charge then
   return over
 end
 local governing = hold.has_commit_rates and governing_policy(tag, hold.tenant, hold.scopes, now)
-local limited = rate_refusal(tag, governing, 'commits', now)
+local limited = rate_refusal(tag, governing, 'commits', real_now)
 if limited then
   return limited
 end
@@ -125,7 +127,7 @@ if charge.overage ~= '0' then
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
       'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
-local ended = { 'HSET', reservation, FIELD.state, 'COMMITTED', FIELD.ended_at, group_now_text(group), FIELD.ended_by, key_id,
+local ended = { 'HSET', reservation, FIELD.state, 'COMMITTED', FIELD.ended_at, hold.now_text, FIELD.ended_by, key_id,
   FIELD.charged, charge.charged }
 if metadata ~= '' then
   ended[#ended + 1] = FIELD.commit_metadata
@@ -136,9 +138,9 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
-count_rate(tag, governing, 'commits', now)
+count_rate(tag, governing, 'commits', real_now)
 end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
-remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)
 redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms))
 return reply

@@ -26,7 +26,7 @@
 -- @include  idempotency: recall, remember
 -- @include  tenant: read_tenant
 -- @include  expiry: reclaim_due
--- @include  group: new_group, group_now
+-- @include  group: new_group, group_now, tenant_time
 -- @include  admission: budgets_at, missing_budget, hold_refusal
 -- @include  governing_policy: governing_policy
 -- @include  action_rules: action_refusal
@@ -45,7 +45,7 @@ local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(idempotency)
 local group = new_group()
-local now = group_now(group)
+local now, clock_ms = group_now(group), nil
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -58,18 +58,22 @@ elseif earlier then
 end
 
 local function answer(word, detail)
-  remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms)
+  remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms, tenant_id, clock_ms)
   return { word, 'fresh', detail }
 end
 
 local function decline(refusal, policy)
   emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
   local parts = denial_parts(refusal, policy, ARGV, first_field)
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
   return denial_reply(parts, 'fresh')
 end
 
 local tenant = read_tenant(tenant_record)
+clock_ms = tenant and tenant.clock_ms
+if clock_ms then
+  now, origin.clock = tenant_time(group, tenant_id, clock_ms)
+end
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 elseif tenant and tenant.status == 'CLOSED' then
@@ -100,7 +104,7 @@ end
 
 local refusal = exhausted or hold_refusal(budgets, amount)
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
-  local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(group, tag, clock_ms and tenant_id, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end

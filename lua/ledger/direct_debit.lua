@@ -29,7 +29,7 @@
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
--- @include  group: new_group, group_now, copies_of, keep_budget, write_group
+-- @include  group: new_group, group_now, tenant_time, copies_of, keep_budget, write_group
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
 -- @include  charge: charge_of, emit_charge
@@ -58,6 +58,10 @@ elseif earlier then
 end
 
 local tenant = read_tenant(tenant_record)
+local clock_ms = tenant and tenant.clock_ms
+if clock_ms then
+  now, origin.clock = tenant_time(group, tenant_id, clock_ms)
+end
 if tenant and tenant.status ~= 'ACTIVE' then
   return { 'TENANT_' .. tenant.status }
 end
@@ -79,7 +83,7 @@ end
 
 local short = short_budget(budgets, actual)
 if short then
-  local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(group, tag, clock_ms and tenant_id, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end
@@ -109,5 +113,5 @@ emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
 append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
     'debt_incurred', charge.debt, unpack(ARGV, first_field) })
-remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
 return reply

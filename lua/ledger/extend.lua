@@ -19,11 +19,12 @@
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, tenant_key, reserve_idempotency_key
--- @include  now_ms: now_ms, ms_text
--- @include  idempotency: recall, remember
--- @include  group: new_group
+-- @include  now_ms: ms_text
+-- @include  idempotency: recall, remember, outlast
+-- @include  group: new_group, group_now
 -- @include  settle: open_hold
 -- @include  tenant: read_tenant
+-- @include  tenant_clock: clock_of
 -- @include  hold: whole_number, deadline_index_key
 --
 -- Like the reserve's lease, one extension is capped at the max_ttl_ms of the policy that governed the reserve, or else at the
@@ -34,22 +35,25 @@ local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[5]), ARGV[6], ARG
 local origin = { actor = 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
 
 local tag = tag_of_key(reservation)
-local now = now_ms()
+local group = new_group()
+local now = group_now(group)
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
   local active = redis.pcall('HGET', reservation, FIELD.state) == 'ACTIVE'
+  now = clock_of(tag, tenant_id) or now
   local remaining_ttl_ms = active and math.max(0, tonumber(earlier[1]) - now) or 0
   return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
 end
 
-local hold, refusal = open_hold(new_group(), tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.max_extensions,
+local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.max_extensions,
   FIELD.idempotency_key, FIELD.max_ttl_ms, FIELD.key_id)
 if not hold then
   return refusal
 end
+now = hold.now
 if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
@@ -77,7 +81,9 @@ redis.call('HSET', reservation, FIELD.expires_at, expires_text, FIELD.extensions
 if hold[FIELD.idempotency_key] then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold[FIELD.idempotency_key]), ms_text(lifetime_ms), 'GT')
+  local reserve_record = reserve_idempotency_key(tag, hold.tenant, hold[FIELD.idempotency_key])
+  outlast(reserve_record, lifetime_ms, hold.tenant, hold.clock_ms)
 end
-remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
+remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)), hold.tenant,
+  hold.clock_ms)
 return { 'ACTIVE', 'fresh', expires_text, ms_text(math.max(0, expires_at - now)) }

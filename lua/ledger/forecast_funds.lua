@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- forecast_funds: what the budgets lack for an amount, and when holds that end, new periods or new windows will have returned it.
 --
--- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms
+-- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms; a tenant with a test clock has one of its own
 -- ARGV[1]   tenant_id       the owner of the budgets
 -- ARGV[2]   unit
 -- ARGV[3]   amount          int64 as a decimal string: what a request wanted to hold or charge
@@ -12,7 +12,8 @@
 -- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, three fields of each hold
 -- EMITS     nothing
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key
+-- @include  keys: tag_of_key, reservation_key, clock_deadlines_key
+-- @include  tenant_clock: clock_of
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_figure, i64_is_amount, i64_less, i64_negative, i64_positive, i64_saturating_add, i64_sub, i64_text
 -- @include  budget: read_budget, budget_over_limit
@@ -32,7 +33,8 @@ local tenant_id, unit, amount, reservation_id, use, first_scope = ARGV[1], ARGV[
 local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
 
 local tag = tag_of_key(ttl_index)
-local now = now_ms()
+local clock_ms = clock_of(tag, tenant_id)
+local now = clock_ms or now_ms()
 local requested, scopes = i64_figure(amount), { unpack(ARGV, first_scope) }
 if reservation_id ~= '' then
   local hold = load_hold(reservation_key(tag, reservation_id))
@@ -164,7 +166,7 @@ local function pass_boundaries(instant)
   end
 end
 
-local entries = redis.call('ZRANGE', ttl_index, 0, HOLDS_READ - 1, 'WITHSCORES')
+local entries = redis.call('ZRANGE', clock_ms and clock_deadlines_key(tag, tenant_id) or ttl_index, 0, HOLDS_READ - 1, 'WITHSCORES')
 for i = 1, #entries, 2 do
   local subject, held = live_hold(entries[i])
   local deadline = tonumber(entries[i + 1])

@@ -13,19 +13,24 @@
 -- BOUND     examine entries, limit holds
 -- EMITS     nothing
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key
+-- @include  keys: tag_of_key, reservation_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
+-- @include  tenant_clock: clock_of
 -- @include  now_ms: ms_text
 -- @include  int64: i64_is_amount
 -- @include  hold: known_subject, load_hold, whole_number
 -- @include  index_walk: index_stretch
 --
--- walked_ms is empty at the end of the index, which other tenants share. A hold whose deadline has passed is listed until it is expired,
+-- walked_ms is empty at the end of the index, which other tenants share. A tenant with a test clock has indexes of its own, which are read
+-- instead. A hold whose deadline has passed is listed until it is expired,
 -- because its budgets still hold the amount. Damaged records are left out.
 local index = KEYS[1]
 local tenant_id, scope, unit, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local tag = tag_of_key(index)
+if clock_of(tag, tenant_id) then
+  index = index == cleanup_index_key(tag) and clock_cleanup_key(tag, tenant_id) or clock_deadlines_key(tag, tenant_id)
+end
 local owner = tenant_id .. '\31'
 
 local function holds_budget(subject)

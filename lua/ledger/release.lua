@@ -64,6 +64,7 @@ end
 local hold, refusal, damaged, owner, created_at = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.run_counters)
 local budgets
 if hold then
+  now = hold.now
   local sound, found = pcall(held_budgets, group, tag, hold)
   if not sound and (not by_operator or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0) then
     error(found, 0)
@@ -97,7 +98,7 @@ local function release_from_quarantine()
       { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known[FIELD.unit], 'amount', amount, 'reason', reason,
         'quarantine_reason', quarantine_reason })
   end
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, known[FIELD.tenant], damaged.clock_ms)
   return reply
 end
 if damaged then
@@ -145,7 +146,7 @@ end
 count_ended(tag, hold.tenant, 1)
 uncount_run(tag, hold.tenant, hold[FIELD.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
-remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(emits and budgets or {}) do
   if budget.crossings then

@@ -43,10 +43,10 @@
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_positive
 -- @include  idempotency: recall, remember
--- @include  group: group_now, group_now_text, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
+-- @include  group: group_now, tenant_time, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
--- @include  tenant: read_tenant, expiry_letter
--- @include  hold: requested_subject, with_levels, subject_fields, deadline_index_key
+-- @include  tenant: read_tenant, expiry_letters
+-- @include  hold: requested_subject, with_levels, subject_fields, deadline_index_of
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
@@ -74,16 +74,19 @@ local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(reservation)
-local now = group_now(group)
+local real_now = group_now(group)
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  return replayed_reserve(tag, scopes, earlier, now)
+  return replayed_reserve(tag, tenant_id, scopes, earlier, real_now)
 end
 
 local tenant = group_tenant(group, read_tenant, tenant_record)
+local clock_ms = tenant and tenant.clock_ms
+local now, now_text = tenant_time(group, tenant_id, clock_ms)
+local clock = clock_ms and now_text
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 end
@@ -121,23 +124,23 @@ if not refusal then
   if not OVERAGE_POLICIES[overage_policy] then
     return { 'INVALID_POLICY', overage_policy }
   end
-  refusal = hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, now)
+  refusal = hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, real_now)
 end
 if not refusal then
   subject.text_bytes = subject.text_bytes or long_text(subject.levels, 1)
   owned, text_bytes = group_owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + long_text(ARGV, first_field)
   refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)
-  refusal = refusal or rate_refusal(tag, policy, 'reservations', now)
+  refusal = refusal or rate_refusal(tag, policy, 'reservations', real_now)
 end
 if refusal then
-  local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+  local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
   if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
-    local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
+    local outcomes = reclaim_due(group, tag, clock_ms and tenant_id, now, RECLAIM_LIMIT, retention_ms, origin)
     if #outcomes > 0 then
       return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
     end
   end
-  local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
+  local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, real_now)
   if place then
     return place
   end
@@ -152,7 +155,7 @@ if refusal then
     return refusal
   end
   local parts = denial_parts(refusal, policy, ARGV, first_field, is_observed)
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
   return denial_reply(parts, is_observed and 'observed' or 'fresh')
 end
 
@@ -166,7 +169,7 @@ end
 local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
 local expires_at = now + ttl_ms
 -- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
-local expiry_policy = expiry_letter(tenant)
+local expiry_policy = expiry_letters(tenant)
 
 local held, marks, emits = i64_figure(amount), marks_of(tenant and tenant.marks), false
 local is_plain = not dry_run and type(held) == 'number' and moves_plainly(budgets, marks, -held, held, 0)
@@ -208,17 +211,17 @@ if dry_run then
     parts[#parts + 1] = text
   end
   if is_observed then
-    emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace }, asked,
+    emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }, asked,
       unit, amount, caps, with_levels(subject, ARGV, first_field), action_facts)
   end
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
   return reply
 end
 
 -- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
 -- the first is an orphan, which the sweeper removes.
-add_to_index(group, deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
-add_to_index(group, reservation_index_key(tag, tenant_id), group_now_text(group), reservation_id)
+add_to_index(group, deadline_index_of(tag, tenant_id, expiry_policy), ms_text(expires_at + grace_ms), reservation_id)
+add_to_index(group, reservation_index_key(tag, tenant_id), now_text, reservation_id)
 if waiter then
   waiters.leave(tag, tenant_id, unit, waiter)
 end
@@ -237,7 +240,7 @@ for _, budget in ipairs(budgets) do
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,
-  FIELD.overage_policy, overage_policy, FIELD.created_at, group_now_text(group), FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
+  FIELD.overage_policy, overage_policy, FIELD.created_at, now_text, FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
   subject_fields(subject, mask, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, FIELD.max_ttl_ms, ms_text(policy.max_ttl_ms))
@@ -246,8 +249,8 @@ if expiry_policy then
   redis.call('HSET', reservation, FIELD.expiry_policy, expiry_policy)
 end
 count_live(owned, text_bytes, stored_after)
-count_rate(tag, policy, 'reservations', now)
-local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+count_rate(tag, policy, 'reservations', real_now)
+local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
 local run_counters = counts and count_actions(tag, tenant_id, policy, counts, origin, now)
 if run_counters then
   redis.call('HSET', reservation, FIELD.run_counters, run_counters)
@@ -264,5 +267,6 @@ for _, budget in ipairs(emits and budgets or {}) do
 end
 -- The replay must last as long as the reservation can.
 local lives_ms = ttl_ms + grace_ms
-remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and ms_text(lives_ms) or idempotency_ttl_ms)
+remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and ms_text(lives_ms) or idempotency_ttl_ms,
+  tenant_id, clock_ms)
 return reply

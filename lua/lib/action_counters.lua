@@ -22,6 +22,8 @@ local WINDOWS = {
 local NAME_OF_CODE = { r = 'per_run', m = 'per_minute_tumbling', h = 'per_hour_tumbling', d = 'per_day_tumbling', t = 'per_tenant_per_day' }
 -- Of a day's hash, from its last new counter on.
 local DAY_TTL_MS = 90000000
+-- How much longer a hash of a tenant with a test clock is kept, whose time may not pass meanwhile.
+local KEPT_ON_CLOCK_MS = 30 * DAY_MS
 
 -- The bucket that a calendar window has at an instant, as `YYYY-MM-DDTHH:MM` or the start of it, in UTC.
 local function date_of(window, bucket)
@@ -140,7 +142,7 @@ local function current_counter(key, of_key, entry, value, now)
 end
 
 -- The counters of a part of a plan in a hash, as the calls before this one left them. `part` has entries and their fields.
-local function read_counters(group, key, part, now)
+local function read_counters(group, key, part, now, on_clock)
   local all = group.counters
   if not all then
     all = {}
@@ -148,7 +150,7 @@ local function read_counters(group, key, part, now)
   end
   local known, missing, fields = all[key], part, part.fields
   if not known then
-    known = { fields = {}, changed = {} }
+    known = { fields = {}, changed = {}, now = now, kept_ms = on_clock and KEPT_ON_CLOCK_MS }
     all[key] = known
   else
     missing, fields = {}, {}
@@ -209,7 +211,7 @@ end
 -- Writes what the calls of a run have counted.
 local function write_counters(group, tag)
   for key, known in pairs(group.counters or {}) do
-    local command, size, ttl_ms, added = { 'HSET', key }, 2, 0, nil
+    local command, size, ttl_ms, added, kept_ms = { 'HSET', key }, 2, 0, nil, known.kept_ms or 0
     for field, counter in pairs(known.changed) do
       local text = counter_text(counter, counter.last == group.now and group.now_text)
       command[size + 1], command[size + 2], size = field, text, size + 2
@@ -230,18 +232,18 @@ local function write_counters(group, tag)
       redis.call(unpack(command))
       if not known.run then
         if added then
-          local index = action_counter_index_key(tag, known.tenant, ms_text(math.floor(group.now / DAY_MS)))
-          redis.call('PEXPIRE', key, DAY_TTL_MS)
+          local index = action_counter_index_key(tag, known.tenant, ms_text(math.floor(known.now / DAY_MS)))
+          redis.call('PEXPIRE', key, ms_text(DAY_TTL_MS + kept_ms))
           index_counters(index, added)
-          redis.pcall('PEXPIRE', index, DAY_TTL_MS)
+          redis.pcall('PEXPIRE', index, ms_text(DAY_TTL_MS + kept_ms))
         end
       else
         -- Another counter of the run may live longer.
-        if redis.call('PEXPIRE', key, ms_text(ttl_ms), 'GT') == 0 and redis.call('PTTL', key) == -1 then
-          redis.call('PEXPIRE', key, ms_text(ttl_ms))
+        if redis.call('PEXPIRE', key, ms_text(ttl_ms + kept_ms), 'GT') == 0 and redis.call('PTTL', key) == -1 then
+          redis.call('PEXPIRE', key, ms_text(ttl_ms + kept_ms))
         end
         if added then
-          note_run(tag, known.tenant, known.run, group.now, ttl_ms)
+          note_run(tag, known.tenant, known.run, known.now, ttl_ms)
           index_counters(run_counter_index_key(tag, known.tenant), added)
         end
       end

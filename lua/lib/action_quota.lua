@@ -106,15 +106,16 @@ local function counts_of(group, tag, tenant_id, known, now)
     return counts
   end
   local plan, run, counters, day, of_run = known.plan, known.run, {}, nil, nil
+  local on_clock = group.clocks and group.clocks[tenant_id]
   if #plan.day > 0 then
     local date = math.floor(now / DAY_MS)
     if known.date ~= date then
       known.date, known.day_key = date, day_counters_key(tag, tenant_id, now)
     end
-    day = read_counters(group, known.day_key, plan.day, now)
+    day = read_counters(group, known.day_key, plan.day, now, on_clock)
   end
   if #plan.of_run > 0 then
-    of_run = read_counters(group, run_counters_key(tag, tenant_id, run), plan.of_run, now)
+    of_run = read_counters(group, run_counters_key(tag, tenant_id, run), plan.of_run, now, on_clock)
   end
   for i = 1, #plan do
     local entry = plan[i]

@@ -3,12 +3,12 @@
 --
 -- The script that changes state appends the event in the same run, so an event exists if and only if its change does.
 -- An entry has short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id, rq request id, tr trace id and flags,
--- co correlation id, va whether a decision or dry run was denied instead of a reservation, and then the type's own figures under the names of its EventData schema.
+-- co correlation id, cl the instant of the tenant's test clock, va whether a decision or dry run was denied instead of a reservation, and then the type's own figures under the names of its EventData schema.
 -- Separate streams with the same entry ids index the events of a tenant and those of a correlation id.
 -- Returns the entry's id, from which the event's public id is derived.
 --
 -- `origin` is the cause of the event: { actor = 'api_key' | 'admin' | 'system' | ..., key = key id or '', request = id or '', trace =
--- trace or '', correlation = id or nil }.
+-- trace or '', correlation = id or nil, clock = the instant of the test clock as text, if the tenant has one }.
 -- `figures` is a flat list of name, value pairs. Pairs with an empty value are skipped.
 -- The length of a trace id, a hyphen and its flags. What follows these in an origin's trace is for the audit log only; see append_audit.
 local TRACE_LENGTH = 35
@@ -31,6 +31,7 @@ local function append_event(tag, event_type, tenant, scope, origin, figures)
   size = put_field(entry, size, 'rq', origin.request)
   size = put_field(entry, size, 'tr', origin.trace and string.sub(origin.trace, 1, TRACE_LENGTH))
   size = put_field(entry, size, 'co', correlation)
+  size = put_field(entry, size, 'cl', origin.clock)
   for i = 2, #figures, 2 do
     local value = figures[i]
     if value and value ~= '' then

@@ -34,7 +34,7 @@ end
 local function emit_approach(tag, tenant_id, policy, origin, entry, counts, used)
   local rule, window_key = entry.rule, window_key_of(entry, counts)
   append_event(tag, 'quota.threshold_approaching', tenant_id, entry.scope,
-    { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
+    { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace, clock = origin.clock,
       correlation = counter_correlation(tenant_id, entry.scope, rule.risk_class or rule.kind, rule.window, window_key) },
     { 'action_kind', rule.risk_class and RISK or rule.kind, 'risk_class', rule.risk_class or '', 'window', rule.window,
       'window_key', window_key, 'used', ms_text(used), 'limit', ms_text(rule.limit), 'threshold_pct', rule.threshold_text,

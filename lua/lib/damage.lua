@@ -2,7 +2,7 @@
 -- @include fields: FIELD, LEVEL_FIELDS
 -- @include keys: reservation_index_key, tenant_index_key
 -- @include int64: i64_is_amount
--- @include hold: HOLD_STATES, EXPIRY_POLICIES, whole_number, HOLD_POLICIES, new_subject, hold_defect
+-- @include hold: HOLD_STATES, EXPIRY_POLICIES, set_expiry_terms, whole_number, HOLD_POLICIES, new_subject, hold_defect
 --
 -- If the record lacks its owner or creation time, the tenant's index of reservations has them. Anything unknown gets the value that
 -- claims least: nothing is held, at no scope, and the lease ended when it began.
@@ -115,10 +115,12 @@ end
 local function known_hold(key, known)
   local subject = new_subject(known[FIELD.tenant], known[FIELD.workspace], known[FIELD.app], known[FIELD.workflow], known[FIELD.agent],
     known[FIELD.toolset], known[FIELD.unit], known[FIELD.scope_mask])
-  return {
+  local hold = {
     key = key, state = known[FIELD.state], amount = known[FIELD.amount], expires_at = tonumber(known[FIELD.expires_at]),
-    grace_ms = tonumber(known[FIELD.grace_ms]), expiry_letter = known[FIELD.expiry_policy], fields = known,
+    grace_ms = tonumber(known[FIELD.grace_ms]), fields = known,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
     [FIELD.created_at] = known[FIELD.created_at], [FIELD.idempotency_key] = known[FIELD.idempotency_key],
   }
+  set_expiry_terms(hold, known[FIELD.expiry_policy])
+  return hold
 end

@@ -3,7 +3,7 @@
 -- hold, so there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
 -- @include fields: FIELD
--- @include keys: reservation_key, ttl_index_key, cleanup_index_key, quarantine_key
+-- @include keys: reservation_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, quarantine_key
 -- @include hold: HOLD_STATES, whole_number, load_hold, terms_defect, reclaim_deadline, is_overdue, awaits_cleanup, deadline_index_key
 -- @include refund: new_refunds, take_back, write_refunds, emit_refund_crossings
 -- @include append_event: append_event, require_event_log
@@ -23,6 +23,10 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   redis.call('ZCARD', cleanup_index_key(tag))
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
   redis.call('ZREM', cleanup_index_key(tag), reservation_id)
+  if tenant then
+    redis.pcall('ZREM', clock_deadlines_key(tag, tenant), reservation_id)
+    redis.pcall('ZREM', clock_cleanup_key(tag, tenant), reservation_id)
+  end
   if earlier and string.match(earlier, '^%S+') == reason then
     return { 'QUARANTINED', reason, tenant or '', 'again' }
   end
@@ -31,23 +35,25 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
     redis.call('HSET', key, FIELD.quarantined_at, ms_text(now), FIELD.quarantine_reason, reason)
   end
   append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
-    { actor = 'system', request = origin.request, trace = origin.trace },
+    { actor = 'system', request = origin.request, trace = origin.trace, clock = origin.clock },
     { 'reservation_id', reservation_id, 'reason', reason, 'quarantined_at', ms_text(now) })
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
--- Expires the holds that `refunds` has taken, by id, in one pass. The index comes first: if it is damaged, the script ends here,
+-- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, so they have the same clock. The index comes first: if it is damaged, the script ends here,
 -- before a figure has changed. Then come the budgets, once each, and then each hold's record and event.
 local function end_expired(tag, refunds, now, retention_ms, origin)
-  local ids, now_text = refunds.ids, ms_text(now)
+  local ids = refunds.ids
   if #ids == 0 then
     return
   end
+  local clock_ms = refunds.holds[1].clock_ms
+  local now_text = ms_text(clock_ms or now)
   require_event_log(tag)
-  redis.call('ZREM', origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag), unpack(ids))
+  redis.call('ZREM', deadline_index_key(tag, refunds.holds[1]), unpack(ids))
   write_refunds(refunds)
   local ended_by, live_ended = origin.cleanup and 'admin' or 'system', {}
-  local teller = { actor = ended_by, request = origin.request, trace = origin.trace }
+  local teller = { actor = ended_by, request = origin.request, trace = origin.trace, clock = clock_ms and now_text }
   for i = 1, #ids do
     local hold = refunds.holds[i]
     local created_at, extensions_used = whole_number(hold[FIELD.created_at]), hold[FIELD.extensions_used]
@@ -104,12 +110,12 @@ local function skip_reason(hold, now, origin)
   return hold.state == 'ACTIVE' and 'in_grace_period' or nil
 end
 
--- Checks entries of the TTL index, or of the cleanup index for an operator's cleanup, and acts on them. Returns an outcome for each,
--- as lua/expiry/expire.lua does.
+-- Checks entries of `index`, by default the TTL index, or the cleanup index for an operator's cleanup, and acts on them. Returns an
+-- outcome for each, as lua/expiry/expire.lua does.
 -- All entries are checked before the first due one expires. Entries that are not due are handled during the check.
-local function reclaim(tag, reservation_ids, now, retention_ms, origin)
+local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
   local refunds = new_refunds(now)
-  local index = origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
+  index = index or origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
 
   local function judge(reservation_id)
     if refunds.taken[reservation_id] then
@@ -130,6 +136,9 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin)
     end
     local deadline = hold.expires_at and hold.grace_ms and ms_text(reclaim_deadline(hold))
     local skipped = skip_reason(hold, now, origin)
+    if hold.clock_ms and deadline_index_key(tag, hold) ~= index then
+      skipped = 'on_test_clock'
+    end
     if deadline and skipped then
       -- Without this, an entry whose score disagrees with its record would come up forever.
       put_in_place(tag, index, reservation_id, hold, deadline)
@@ -161,12 +170,14 @@ local function flat_outcomes(outcomes)
   return flat
 end
 
--- Checks and reclaims what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of three texts each.
-local function reclaim_due(group, tag, now, limit, retention_ms, origin)
-  local due = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
+-- Checks and reclaims what is due in the partition, at most `limit` entries, or of a tenant with a test clock, if one is given. Returns
+-- their outcomes as a flat list of three texts each.
+local function reclaim_due(group, tag, clocked_tenant, now, limit, retention_ms, origin)
+  local index = clocked_tenant and clock_deadlines_key(tag, clocked_tenant) or ttl_index_key(tag)
+  local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
   if #due == 0 then
     return {}
   end
   leave_group(group, tag)
-  return flat_outcomes(reclaim(tag, due, now, retention_ms, origin))
+  return flat_outcomes(reclaim(tag, due, now, retention_ms, origin, index))
 end

@@ -1,13 +1,14 @@
 -- governed_budget: the budget that an operation of the governance plane will change.
 -- @include keys: tenant_key
--- @include now_ms: now_ms
+-- @include now_ms: now_ms, ms_text
 -- @include tenant: read_tenant
 -- @include budget: read_budget
 -- @include rollover: roll_over_if_due
 --
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence over a closed budget.
--- A budget whose period has ended is rolled over first, even if the caller then refuses.
-local function governed_budget(tag, unit, scope, tenant_id)
+-- A budget whose period has ended is rolled over first, even if the caller then refuses. `now` of the budget is the tenant's time. If that
+-- is a test clock's, it is `clock_ms`, too, and the time of `origin`.
+local function governed_budget(tag, unit, scope, tenant_id, origin)
   local budget = read_budget(tag, unit, scope)
   if not budget then
     return nil, { 'NOT_FOUND' }
@@ -19,9 +20,13 @@ local function governed_budget(tag, unit, scope, tenant_id)
   if budget.status == 'CLOSED' then
     return nil, { 'BUDGET_CLOSED' }
   end
-  if roll_over_if_due(tag, budget.key, unit, scope, budget.period_end, budget.status, now_ms()) then
+  local clock_ms = owner and owner.clock_ms
+  local now = clock_ms or now_ms()
+  origin.clock = clock_ms and ms_text(now)
+  if roll_over_if_due(tag, budget.key, unit, scope, budget.period_end, budget.status, now) then
     budget = read_budget(tag, unit, scope)
   end
+  budget.now, budget.clock_ms = now, clock_ms
   budget.ledger_id = redis.call('HGET', budget.key, 'ledger_id') or ''
   return budget
 end

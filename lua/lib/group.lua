@@ -10,6 +10,7 @@
 -- @include ended: note_ended
 -- @include action_counters: write_counters
 -- @include wake_waiters: wake_waiters
+-- @include tenant_clock: tenant_of_scope
 --
 -- While a run of a script is in flight in a partition, the service queues further calls, and sends them together in the next run
 -- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share.
@@ -35,6 +36,17 @@ end
 local function group_now_text(group)
   group.now_text = group.now_text or ms_text(group_now(group))
   return group.now_text
+end
+
+-- The time of a tenant, and its text: that of its test clock, if it has one. `clock_ms` is the clock's instant, or nil. The tenant's
+-- budgets roll over by it.
+local function tenant_time(group, tenant_id, clock_ms)
+  if not clock_ms then
+    return group_now(group), group_now_text(group)
+  end
+  group.clocks = group.clocks or {}
+  group.clocks[tenant_id] = clock_ms
+  return clock_ms, ms_text(clock_ms)
 end
 
 -- The result of `read` for a tenant's record: read_tenant or tenant_status.
@@ -88,10 +100,11 @@ end
 local function shared_budget(group, tag, unit, key, scope)
   local f = budget_fields(key)
   -- The first call of the run that reads a budget rolls it over and turns its windows, so no call has changed it in memory yet.
-  if f[11] and roll_over_if_due(tag, key, unit, scope, f[11], f[8], group_now(group)) then
+  local now = (f[11] or f[12]) and (group.clocks and group.clocks[tenant_of_scope(scope)] or group_now(group))
+  if f[11] and roll_over_if_due(tag, key, unit, scope, f[11], f[8], now) then
     f = budget_fields(key)
   end
-  if f[12] and turn_windows_if_due(tag, key, f[12], f[8], group_now(group)) then
+  if f[12] and turn_windows_if_due(tag, key, f[12], f[8], now) then
     f = budget_fields(key)
   end
   local shared = kept[key]

@@ -1,11 +1,13 @@
 -- hold: the record of one reservation as settlements need it. Its fields are those of lua/lib/fields.lua.
 -- @include fields: FIELD
--- @include keys: ttl_index_key, cleanup_index_key
+-- @include keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
 -- @include int64: i64_is_amount
 -- @include derive_scopes: derive_scopes
 -- @include record: split_subject, subject_text, short_fields
+-- @include tenant_clock: clock_of
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
-local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
+-- By the letters in a record: c follows those of a hold whose tenant has a test clock.
+local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY', c = 'AUTO_RELEASE', mc = 'MANUAL_CLEANUP', gc = 'GRACE_ONLY' }
 
 -- A stored count or instant as a number, or nil if the text is not one: tonumber alone accepts 'inf', 'nan' and '0x1f'.
 local function whole_number(text)
@@ -134,6 +136,16 @@ local function subject_fields(subject, mask, fields, first)
   return unpack(fields_with_subject(subject.tenant, subject.unit, mask, with_levels(subject, fields, first), 1))
 end
 
+-- Sets what the letters of the expiry policy say: `expiry_letter` is the policy's own. `clock_ms` is the instant of the tenant's test clock, by which the hold lives. Without
+-- a valid one, its time does not pass.
+local function set_expiry_terms(hold, letters)
+  hold.expiry_letters, hold.expiry_letter = letters or nil, letters or nil
+  if letters and string.sub(letters, -1) == 'c' then
+    hold.expiry_letter = letters ~= 'c' and string.sub(letters, 1, -2) or nil
+    hold.clock_ms = hold.tenant and clock_of(tag_of_key(hold.key), hold.tenant) or 0
+  end
+end
+
 -- The record, or nil if it does not exist. Its figures are text as stored; hold_defect checks whether they are valid.
 -- Each field costs about a third of a microsecond to read, so callers name those that not every script needs. They are returned under
 -- their stored names, as stored. `fields` is set only for a record without FIELD.subject: its values, as short_fields reads them.
@@ -155,10 +167,12 @@ local function load_hold(key, ...)
   end
   local subject = known_subject(text)
   local hold = {
-    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]),
-    expiry_letter = f[6] or nil, fields = fields,
+    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), fields = fields,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
   }
+  if f[6] then
+    set_expiry_terms(hold, f[6])
+  end
   for i = 1, select('#', ...) do
     local name = select(i, ...)
     hold[name] = fields and fields[name] or f[6 + i]
@@ -171,7 +185,7 @@ local function terms_defect(hold)
   if not HOLD_STATES[hold.state] then
     return 'INVALID_STATE'
   end
-  if not hold.expires_at or not hold.grace_ms or hold.expiry_letter and not EXPIRY_POLICIES[hold.expiry_letter] then
+  if not hold.expires_at or not hold.grace_ms or hold.expiry_letters and not EXPIRY_POLICIES[hold.expiry_letters] then
     return 'INVALID_EXPIRY'
   end
   if not hold.tenant or not hold.mask then
@@ -197,7 +211,7 @@ local function reclaim_deadline(hold)
 end
 
 local function is_past_grace(hold, now)
-  return hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and now > reclaim_deadline(hold)
+  return hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and (hold.clock_ms or now) > reclaim_deadline(hold)
 end
 
 -- True if the hold is ACTIVE in its record, but too old to be settled, so that any script that finds it expires it.
@@ -211,7 +225,19 @@ local function awaits_cleanup(hold, now)
   return is_past_grace(hold, now) and hold.expiry_letter == 'm'
 end
 
--- The index that has a live hold at its reclaim deadline. Holds that the sweeper must not expire are not in the sweeper's index.
+-- The index that has a live hold with these letters at its reclaim deadline. Holds that the sweeper must not expire are not in the
+-- sweeper's index.
+local function deadline_index_of(tag, tenant_id, letters)
+  if letters == 'm' then
+    return cleanup_index_key(tag)
+  elseif letters == 'c' or letters == 'gc' then
+    return clock_deadlines_key(tag, tenant_id or '')
+  elseif letters == 'mc' then
+    return clock_cleanup_key(tag, tenant_id or '')
+  end
+  return ttl_index_key(tag)
+end
+
 local function deadline_index_key(tag, hold)
-  return hold.expiry_letter == 'm' and cleanup_index_key(tag) or ttl_index_key(tag)
+  return deadline_index_of(tag, hold.tenant, hold.expiry_letters)
 end

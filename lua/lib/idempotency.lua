@@ -1,4 +1,6 @@
 -- idempotency: the record that makes a repeated request return its first outcome.
+-- @include now_ms: ms_text
+-- @include keys: tag_of_key, clock_lapses_key
 --
 -- A record is one string: the payload's fingerprint, a space, and the reply's parts joined by spaces. No part has a space: they are
 -- ids, figures and status words that this service makes. The fingerprint may be followed by a colon and the stamp of lua/lib/attest.lua,
@@ -27,7 +29,26 @@ local function recall(key, fingerprint)
   return parts
 end
 
--- remember keeps the reply for at least `ttl_ms`.
-local function remember(key, fingerprint, parts, ttl_ms)
-  redis.call('SET', key, fingerprint .. ' ' .. table.concat(parts, ' '), 'PX', ttl_ms)
+-- How long a record that lapses by a test clock is kept if its time does not pass.
+local KEPT_ON_CLOCK_MS = 30 * 86400000
+
+-- remember keeps the reply for at least `ttl_ms`. If the tenant has a test clock, whose instant is `clock_ms`, its time lets the record
+-- lapse: lua/clocks/advance_tenant.lua removes what an index says has lapsed.
+local function remember(key, fingerprint, parts, ttl_ms, tenant_id, clock_ms)
+  local text = fingerprint .. ' ' .. table.concat(parts, ' ')
+  if not clock_ms then
+    redis.call('SET', key, text, 'PX', ttl_ms)
+    return
+  end
+  redis.call('SET', key, text, 'PX', ms_text(ttl_ms + KEPT_ON_CLOCK_MS))
+  redis.pcall('ZADD', clock_lapses_key(tag_of_key(key), tenant_id), ms_text(clock_ms + ttl_ms), key)
+end
+
+-- Keeps a record for at least `ttl_ms` from now on.
+local function outlast(key, ttl_ms, tenant_id, clock_ms)
+  if clock_ms then
+    redis.pcall('ZADD', clock_lapses_key(tag_of_key(key), tenant_id), 'XX', 'GT', ms_text(clock_ms + ttl_ms), key)
+  else
+    redis.call('PEXPIRE', key, ms_text(ttl_ms), 'GT')
+  end
 end

@@ -26,6 +26,13 @@ local function period_index_key(tag) return tag .. 'periods' end
 local function period_plans_key(tag) return tag .. 'period-plans' end
 local function rolled_key(tag) return tag .. 'rolled' end
 local function turned_key(tag) return tag .. 'turned' end
+local function clock_deadlines_key(tag, tenant) return tag .. 'ttl:' .. tenant end
+local function clock_cleanup_key(tag, tenant) return tag .. 'cleanup:' .. tenant end
+local function clock_periods_key(tag, tenant) return tag .. 'periods:' .. tenant end
+local function clock_plans_key(tag, tenant) return tag .. 'period-plans:' .. tenant end
+local function clock_lapses_key(tag, tenant) return tag .. 'lapses:' .. tenant end
+local function test_clock_key(tag, clock_id) return tag .. 'clock:' .. clock_id end
+local function test_clock_tenants_key(tag, clock_id) return tag .. 'clock-tenants:' .. clock_id end
 local function audit_log_key(tag) return tag .. 'audit' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end
 local function audit_indexed_key(tag) return tag .. 'audit-indexed' end

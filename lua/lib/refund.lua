@@ -7,7 +7,7 @@
 --
 -- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
 -- this family of budgets is looked up once.
--- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund.
+-- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund, by the test clock of the hold if it has one.
 local function new_refunds(now)
   return { now = now, ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
 end
@@ -18,7 +18,8 @@ end
 
 -- The budget with the two figures that a refund changes, as i64_figure returns them, or with the reason why it cannot take a refund.
 -- Only these two must be valid: a budget that is otherwise damaged still gets its refund.
-local function refunded_budget(tag, refunds, unit, scope)
+local function refunded_budget(tag, refunds, hold, scope)
+  local unit = hold.unit
   local key = budget_key(tag, unit, scope)
   local budget = refunds.by_key[key]
   if budget then
@@ -26,7 +27,7 @@ local function refunded_budget(tag, refunds, unit, scope)
   end
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting', 'period_end')
   -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
-  local _, rolled = pcall(roll_over_if_due, tag, key, unit, scope, f[8], f[3], refunds.now)
+  local _, rolled = pcall(roll_over_if_due, tag, key, unit, scope, f[8], f[3], hold.clock_ms or refunds.now)
   if rolled == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting')
   end
@@ -51,7 +52,7 @@ local function family_of(tag, refunds, hold)
   end
   family = { defect = subject.defect, leaf = subject.scopes[#subject.scopes] }
   for _, scope in ipairs(family.defect and {} or subject.held) do
-    family[#family + 1] = refunded_budget(tag, refunds, hold.unit, scope)
+    family[#family + 1] = refunded_budget(tag, refunds, hold, scope)
     family.defect = family.defect or family[#family].defect
   end
   refunds.families[subject] = family

@@ -28,7 +28,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     end
   end
   -- These come first, because they write budgets that the others then read.
-  local outcomes = reclaim(tag, overdue, now, retention_ms, origin)
+  local outcomes = reclaim(tag, overdue, now, retention_ms, origin, index)
   if #overdue > 0 then
     -- They may have been in the cleanup index, where they do not belong.
     redis.call('ZREM', index, unpack(overdue))

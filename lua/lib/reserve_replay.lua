@@ -3,10 +3,11 @@
 -- @include keys: reservation_key
 -- @include now_ms: ms_text
 -- @include admission: with_balances
+-- @include tenant_clock: clock_of
 -- @include denial: denial_reply
 
--- The original outcome, with the hold's current remaining time.
-local function replayed_reserve(tag, scopes, parts, now)
+-- The original outcome, with the hold's current remaining time. `now` is Redis' time.
+local function replayed_reserve(tag, tenant_id, scopes, parts, now)
   local word = parts[1]
   if word == 'DENY' then
     return denial_reply(parts, 'replay')
@@ -17,7 +18,7 @@ local function replayed_reserve(tag, scopes, parts, now)
   end
   local held_id, expires_at = parts[2], tonumber(parts[3])
   local active = redis.pcall('HGET', reservation_key(tag, held_id), FIELD.state) == 'ACTIVE'
-  local remaining_ttl_ms = active and math.max(0, expires_at - now) or 0
+  local remaining_ttl_ms = active and math.max(0, expires_at - (clock_of(tag, tenant_id) or now)) or 0
   local reply = { word, 'replay', held_id, parts[3], ms_text(remaining_ttl_ms), parts[4] }
   if word == 'ALLOW_WITH_CAPS' then
     reply[7] = parts[5]

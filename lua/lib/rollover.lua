@@ -1,5 +1,5 @@
 -- rollover: the one way in which a budget passes into its next period. lua/lib/period.lua computes its figures.
--- @include keys: audit_log_key, period_index_key, rolled_key
+-- @include keys: audit_log_key, rolled_key
 -- @include now_ms: ms_text
 -- @include int64: i64_positive
 -- @include budget: budget_over_limit
@@ -8,12 +8,13 @@
 -- @include wake_waiters: wake_waiters
 -- @include append_event: append_event, require_event_log
 -- @include audit_row: put_audit_row
+-- @include tenant_clock: clock_of, period_index_of
 --
 -- A rollover is a change of its own: it stays even if what the script does next is refused. Whichever script comes first after the
 -- boundary makes it, with one event and one audit row.
 
-local function emit_rollover(tag, budget, unit, former, state)
-  local origin, tenant, scope = { actor = 'system' }, budget.tenant, budget.scope
+local function emit_rollover(tag, budget, unit, former, state, clock)
+  local origin, tenant, scope = { actor = 'system', clock = clock }, budget.tenant, budget.scope
   append_event(tag, 'budget.reset_spent', tenant, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'RESET_SPENT', 'spent_override_provided', '0',
       'previous_allocated', former.allocated, 'new_allocated', state.allocated, 'previous_remaining', former.remaining,
@@ -43,7 +44,8 @@ local function roll_over(tag, key, unit, scope, now)
   end
   require_event_log(tag)
   redis.call('XLEN', audit_log_key(tag))
-  redis.call('ZADD', period_index_key(tag), ms_text(last.ends), scope .. ' ' .. unit)
+  redis.call('ZADD', period_index_of(tag, budget.tenant), ms_text(last.ends), scope .. ' ' .. unit)
+  local clock = clock_of(tag, budget.tenant) and ms_text(now)
   if budget.plan then
     redis.call('HSET', key, 'boundaries', table.concat(budget.plan.texts, ',', #budget.plan - last.left + 1))
   end
@@ -51,7 +53,7 @@ local function roll_over(tag, key, unit, scope, now)
     'period_start', ms_text(last.starts), 'period_end', ms_text(last.ends), 'updated_at', ms_text(now))
   local former = budget
   for _, state in ipairs(states) do
-    emit_rollover(tag, budget, unit, former, state)
+    emit_rollover(tag, budget, unit, former, state, clock)
     former = state
   end
   if budget.waiting then

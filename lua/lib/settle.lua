@@ -1,8 +1,7 @@
 -- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
 -- @include keys: reservation_key, tenant_key
--- @include now_ms: ms_text
 -- @include hold: load_hold, hold_defect, is_overdue
--- @include group: group_tenant, group_budget, leave_group
+-- @include group: tenant_time, group_tenant, group_budget, leave_group
 -- @include tenant: tenant_status
 -- @include expiry: quarantine, expire_hold
 -- @include damage: creation_in_index, owner_of, known_state
@@ -10,6 +9,7 @@
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
 -- QUARANTINED reason. A hold that cannot be settled is quarantined, and returned third, followed by its owner and its creation time.
 -- Its `defect` is the reason, or nil if only its budgets do not match.
+-- `now` is Redis' time; `now` and `now_text` of the hold are the time of its tenant.
 -- `owner` is the caller's tenant, or empty for an operator, who may settle any hold.
 -- A closed tenant takes precedence over the reservation's own state. An overdue hold is expired here, by the same transition as in
 -- the sweeper, and then refused. `...` names further fields of the record, as for load_hold.
@@ -21,6 +21,8 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
   end
   local defect = hold_defect(hold)
   local tenant, created_at = hold.tenant, nil
+  hold.now, hold.now_text = tenant_time(group, tenant, hold.clock_ms)
+  origin.clock = hold.clock_ms and hold.now_text
   if owner ~= '' and tenant ~= owner then
     tenant, created_at, defect = owner, creation_in_index(tag, owner, reservation_id), defect or 'MISSING_SCOPES'
     if not created_at then
@@ -56,7 +58,7 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     if outcome[1] == 'QUARANTINED' then
       return nil, outcome, hold, tenant
     end
-    return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(now) }
+    return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], hold.now_text }
   end
   hold.marks, hold.has_commit_rates = marks, commit_rates
   return hold

@@ -5,7 +5,8 @@
 -- which is all that a settlement needs.
 -- set_derived sets a field that follows from what the tenant owns, or removes it if the value is nil. A tenant without a record gets no
 -- field: a record without a status would stop everything of the tenant.
--- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/fields.lua), nil for AUTO_RELEASE.
+-- expiry_letters returns the tenant's expiry policy and whether it has a test clock as a hold stores it (lua/lib/fields.lua), nil for
+-- AUTO_RELEASE by Redis' clock. clock_ms is the instant of the test clock.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
@@ -24,7 +25,7 @@ end
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
     'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy',
-    'observe_mode')
+    'observe_mode', 'clock_now')
   if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -41,6 +42,7 @@ local function read_tenant(key)
     marks = fields[8],
     expiry_policy = fields[9],
     observe_mode = fields[10],
+    clock_ms = tonumber(fields[11] or ''),
   }
 end
 
@@ -52,10 +54,12 @@ local function set_derived(key, field, value)
   end
 end
 
-local function expiry_letter(tenant)
+local function expiry_letters(tenant)
   local policy = tenant and tenant.expiry_policy
+  local clocked = tenant and tenant.clock_ms and 'c'
   if not policy or policy == 'AUTO_RELEASE' then
-    return nil
+    return clocked or nil
   end
-  return EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
+  local letter = EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
+  return letter .. (clocked or '')
 end

@@ -3,6 +3,7 @@
 -- @include now_ms: now_ms
 -- @include int64: i64_figure, i64_less
 -- @include window: current_windows, short_window
+-- @include tenant_clock: budget_now
 --
 -- A script that may have raised what remains of a budget, or has closed or frozen it, calls this after it has written the budget, if the
 -- budget's field `waiting` is set. Where nobody waits, that is one field more of a record that the script reads anyway.
@@ -54,7 +55,7 @@ local function is_worth_a_try(budget, place)
   elseif i64_less(i64_figure(f[2]), wanted) then
     return false
   end
-  return not f[4] or not short_window(current_windows(budget, f[4], f[1], now_ms()), i64_figure(f[3]), wanted)
+  return not f[4] or not short_window(current_windows(budget, f[4], f[1], budget_now(budget)), i64_figure(f[3]), wanted)
 end
 
 local function wake_first(budget)

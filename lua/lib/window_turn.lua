@@ -1,5 +1,6 @@
 -- window_turn: the one way in which a budget's windows turn. lua/lib/window.lua describes them.
--- @include keys: turned_key, period_plans_key
+-- @include keys: turned_key
+-- @include tenant_clock: tenant_of_scope, period_plans_of
 -- @include window: parse_windows, windows_text, parse_plans, plans_text, has_ended, windows_at
 -- @include wake_waiters: wake_waiters
 --
@@ -8,7 +9,7 @@
 
 -- Notes when a window's boundaries are to be planned again: before half of them have passed.
 local function plan_windows_at(tag, unit, scope, name, plan)
-  redis.call('ZADD', period_plans_key(tag), plan[math.ceil(#plan / 2)], scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZADD', period_plans_of(tag, tenant_of_scope(scope)), plan[math.ceil(#plan / 2)], scope .. ' ' .. unit .. ' ' .. name)
 end
 
 -- Turns the windows of a budget whose end has passed. `text` is its field `windows`. Returns whether the caller has to read the budget again.

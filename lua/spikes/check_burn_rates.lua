@@ -14,6 +14,7 @@
 -- EMITS     budget.burn_rate_anomaly
 -- @include  keys: tag_of_key, budget_key, burn_rate_key
 -- @include  now_ms: now_ms, ms_text
+-- @include  tenant_clock: clock_of
 -- @include  listing: members_after_name
 -- @include  append_event: append_event, require_event_log
 --
@@ -29,7 +30,7 @@ local KEPT_WINDOWS = 4
 
 local tag = tag_of_key(event_log)
 local now = now_ms()
-if after == '' and redis.call('EXISTS', checked) == 1 then
+if after == '' and redis.call('EXISTS', checked) == 1 or clock_of(tag, tenant) then
   return { 'RESTS' }
 end
 local members = members_after_name(budget_index, after, limit)

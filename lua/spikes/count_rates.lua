@@ -36,7 +36,7 @@ local last, _, more = walk_stream('XRANGE', event_log, start, '+', examine, func
       kind = KINDS[value]
     elseif name == 'tn' then
       tenant = value
-    elseif name == 'va' then
+    elseif name == 'va' or name == 'cl' then
       kind = nil
     end
   end

@@ -1,4 +1,5 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { TestClocksModule } from '../clocks/index.js';
 import { AuditLogModule, AuditModule, AuditTrailModule } from '../audit/index.js';
 import { ConfigModule, type HoldfastConfig } from '../config/index.js';
 import { EvidenceModule } from '../evidence/index.js';
@@ -45,6 +46,7 @@ export class AppModule {
         AuditTrailModule,
         AuditLogModule,
         GovernanceModule,
+        ...(config.testClocks ? [TestClocksModule] : []),
         EvidenceModule,
         ReservationsModule,
         DecideModule,

@@ -26,7 +26,13 @@ export interface InspectedReservation {
 type History = Readonly<Record<string, unknown>>;
 
 /** The record's codes for policies other than AUTO_RELEASE, from lua/lib/fields.lua. */
-const EXPIRY_POLICIES: Readonly<Record<string, string>> = { m: 'MANUAL_CLEANUP', g: 'GRACE_ONLY' };
+const EXPIRY_POLICIES: Readonly<Record<string, string>> = {
+  m: 'MANUAL_CLEANUP',
+  g: 'GRACE_ONLY',
+  c: 'AUTO_RELEASE',
+  mc: 'MANUAL_CLEANUP',
+  gc: 'GRACE_ONLY',
+};
 
 /** Fields of an event that the history shows elsewhere or under another name. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'reservation_id']);

@@ -193,6 +193,12 @@ const LIMITS = {
   ),
 };
 
+const TESTING = {
+  testClocks: setting('HOLDFAST_TEST_CLOCKS', 'false', flag).describe(
+    'true allows tenants whose time stands still until it is advanced, for tests of clients.',
+  ),
+};
+
 const NETWORK = {
   trustProxy: optional('TRUST_PROXY', NONE, proxies).describe(
     'Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, loopback, linklocal, uniquelocal.',
@@ -290,6 +296,7 @@ export const SETTINGS = {
   ...SWEEP,
   ...RETENTION,
   ...LIMITS,
+  ...TESTING,
   ...NETWORK,
   ...ACTIONS,
   ...WEBHOOKS,

@@ -21,6 +21,7 @@ import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
 import { KeptOrders } from './budgets/kept-orders.js';
+import { PeriodPlans } from './budgets/period-plans.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
@@ -69,10 +70,11 @@ export class ApiKeysModule {}
     BudgetRollovers,
     FundingService,
     KeptOrders,
+    PeriodPlans,
     RecurrenceService,
     WindowsService,
   ],
-  exports: [BudgetsService, FundingService],
+  exports: [BudgetsService, FundingService, PeriodPlans],
 })
 export class BudgetsModule {}
 

@@ -114,6 +114,53 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'ENDED answer:fresh|replay response',
   },
+  /** lua/clocks/advance_tenant.lua: let the time of a tenant with a test clock pass, up to an instant, or as far as one run may go. */
+  advance_tenant: {
+    keys: ['tenant'],
+    args: ['tenant_id', 'clock_id', 'to_ms', 'limit', 'retention_ms', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns:
+      'ADVANCED clock_now_ms more:flag rolled:int outcome_count outcomes(word detail? second_detail?)* damaged_count damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)* | NOT_FOUND',
+  },
+  /** lua/clocks/begin_advance.lua: say how far a test clock is to be advanced. Its tenants' time passes by lua/clocks/advance_tenant.lua. */
+  begin_advance: {
+    keys: ['test_clock', 'clock_tenants'],
+    args: ['to_ms', 'longest_ms', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'ADVANCING from_ms tenants* | NOT_FOUND | NOT_FORWARD clock_now_ms | TOO_FAR clock_now_ms',
+  },
+  /** lua/clocks/create_test_clock.lua: create a test clock, which stands still at an instant. */
+  create_test_clock: {
+    keys: ['test_clock', 'test_clocks'],
+    args: ['clock_id', 'name', 'instant', 'most', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: [],
+    returns: 'CREATED record{} | LIMIT_EXCEEDED used:int',
+  },
+  /** lua/clocks/delete_test_clock.lua: delete a test clock whose tenants are all closed. Their time stands still for good. */
+  delete_test_clock: {
+    keys: ['test_clock', 'test_clocks', 'clock_tenants'],
+    args: ['clock_id', 'tenants', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'DELETED | NOT_FOUND | IN_USE',
+  },
+  /** lua/clocks/end_advance.lua: say that all tenants of a test clock have reached an instant. */
+  end_advance: { keys: ['test_clock'], args: ['to_ms'], flags: ['allow-oom'], returns: 'ENDED | NOT_FOUND' },
+  /** lua/clocks/join_test_clock.lua: enter a tenant that is about to be created into the tenants of a test clock. */
+  join_test_clock: {
+    keys: ['test_clock', 'clock_tenants'],
+    args: ['tenant_id', 'most'],
+    flags: [],
+    returns: 'JOINED clock_now_ms | NOT_FOUND | ADVANCING to_ms | LIMIT_EXCEEDED used:int',
+  },
+  /** lua/clocks/leave_test_clock.lua: remove a tenant that could not be created from the tenants of a test clock. */
+  leave_test_clock: { keys: ['clock_tenants'], args: ['tenant_id'], flags: ['allow-oom'], returns: 'LEFT' },
+  /** lua/clocks/list_test_clocks.lua: all test clocks in the order of creation, or one of them. */
+  list_test_clocks: {
+    keys: ['test_clocks'],
+    args: ['clock_id'],
+    flags: ['no-writes'],
+    returns: 'clocks(tenant_count tenants* text_count record{})*',
+  },
   /** lua/events/emit_store_outage.lua: emit the events of a Redis outage once, however many instances saw it. */
   emit_store_outage: {
     keys: ['event_log', 'outage'],
@@ -1226,6 +1273,50 @@ export interface ScriptReplies {
     readonly status: 'ENDED';
     readonly answer: 'fresh' | 'replay';
     readonly response: string;
+  };
+  readonly advance_tenant:
+    | {
+        readonly status: 'ADVANCED';
+        readonly clockNowMs: number;
+        readonly more: boolean;
+        readonly rolled: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+        readonly damaged: readonly { readonly scope: string; readonly unit: string }[];
+        readonly unplanned: readonly {
+          readonly scope: string;
+          readonly unit: string;
+          readonly window?: string;
+          readonly recurrence?: string;
+          readonly ends?: string;
+        }[];
+      }
+    | { readonly status: 'NOT_FOUND' };
+  readonly begin_advance:
+    | { readonly status: 'ADVANCING'; readonly fromMs: number; readonly tenants: readonly string[] }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'NOT_FORWARD'; readonly clockNowMs: number }
+    | { readonly status: 'TOO_FAR'; readonly clockNowMs: number };
+  readonly create_test_clock:
+    | { readonly status: 'CREATED'; readonly record: ReadonlyMap<string, string> }
+    | { readonly status: 'LIMIT_EXCEEDED'; readonly used: number };
+  readonly delete_test_clock:
+    { readonly status: 'DELETED' } | { readonly status: 'NOT_FOUND' } | { readonly status: 'IN_USE' };
+  readonly end_advance: { readonly status: 'ENDED' } | { readonly status: 'NOT_FOUND' };
+  readonly join_test_clock:
+    | { readonly status: 'JOINED'; readonly clockNowMs: number }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'ADVANCING'; readonly toMs: number }
+    | { readonly status: 'LIMIT_EXCEEDED'; readonly used: number };
+  readonly leave_test_clock: { readonly status: 'LEFT' };
+  readonly list_test_clocks: {
+    readonly clocks: readonly {
+      readonly tenants: readonly string[];
+      readonly record: ReadonlyMap<string, string>;
+    }[];
   };
   readonly emit_store_outage: { readonly status: 'EMITTED' } | { readonly status: 'SAME' };
   readonly list_events: {

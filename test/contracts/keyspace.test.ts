@@ -25,6 +25,13 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   period_plans_key: [[], keyspace.periodPlansKey(TAG)],
   rolled_key: [[], keyspace.rolledKey(TAG)],
   turned_key: [[], keyspace.turnedKey(TAG)],
+  clock_deadlines_key: [['acme'], keyspace.clockDeadlinesKey(TAG, 'acme')],
+  clock_cleanup_key: [['acme'], keyspace.clockCleanupKey(TAG, 'acme')],
+  clock_periods_key: [['acme'], keyspace.clockPeriodsKey(TAG, 'acme')],
+  clock_plans_key: [['acme'], keyspace.clockPlansKey(TAG, 'acme')],
+  clock_lapses_key: [['acme'], keyspace.clockLapsesKey(TAG, 'acme')],
+  test_clock_key: [['clk_X'], keyspace.testClockKey(TAG, 'clk_X')],
+  test_clock_tenants_key: [['clk_X'], keyspace.testClockTenantsKey(TAG, 'clk_X')],
   owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
   evidence_bytes_key: [['acme'], keyspace.evidenceBytesKey(TAG, 'acme')],
   tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],
@@ -84,23 +91,32 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   ],
 };
 
+const MOST_NAMES = 50;
+
 test('every key name of the Lua include equals that of keyspace.ts, and none is left out here', async () => {
   const text = readFileSync(new URL('../../lua/lib/keys.lua', import.meta.url), 'utf8');
   const names = [...text.matchAll(/local function (\w+)\(tag\b/g)].map((match) => match[1]);
   expect(Object.keys(twins).sort()).toEqual(names.sort());
-  const calls = Object.entries(twins).map(
-    ([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`,
-  );
-  const header = `#!lua flags=no-writes
+  const redis = new Redis(sharedStoreUrl());
+  // A Lua function knows at most 60 names from around it.
+  for (let first = 0; first < names.length; first += MOST_NAMES) {
+    const some = Object.entries(twins).slice(first, first + MOST_NAMES);
+    const calls = some.map(
+      ([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`,
+    );
+    const header = `#!lua flags=no-writes
 -- probe: names keys.
 -- RETURNS names
 -- BOUND one probe
 -- EMITS nothing
--- @include keys: tag_of_key, ${names.join(', ')}
+-- @include keys: tag_of_key, ${some.map(([name]) => name).join(', ')}
 `;
-  const redis = new Redis(sharedStoreUrl());
-  const { source } = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
-  expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);
+    const { source } = assemble(
+      'probe',
+      `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`,
+    );
+    expect(await redis.eval(source, 0)).toEqual([TAG, ...some.map(([, [, key]]) => key)]);
+  }
   await redis.quit();
 });
 

@@ -50,7 +50,7 @@ let holdfast: Holdfast;
 let document: OwnDocument;
 
 beforeAll(async () => {
-  holdfast = await Holdfast.start();
+  holdfast = await Holdfast.start({ HOLDFAST_TEST_CLOCKS: 'true' });
   document = (await holdfast.call('GET', '/openapi.json')).body as OwnDocument;
 });
 

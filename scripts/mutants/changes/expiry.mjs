@@ -5,8 +5,8 @@ export const EXPIRY = {
     mutations: [
       {
         what: 'a hold expires at its deadline instead of after it',
-        find: 'now > reclaim_deadline(hold)',
-        put: 'now >= reclaim_deadline(hold)',
+        find: '(hold.clock_ms or now) > reclaim_deadline(hold)',
+        put: '(hold.clock_ms or now) >= reclaim_deadline(hold)',
       },
       {
         what: 'a hold expires without its grace',
@@ -20,7 +20,7 @@ export const EXPIRY = {
       },
       {
         what: 'a hold under MANUAL_CLEANUP stands in the index of the sweeper',
-        find: "return hold.expiry_letter == 'm' and cleanup_index_key(tag) or ttl_index_key(tag)",
+        find: 'return cleanup_index_key(tag)',
         put: 'return ttl_index_key(tag)',
       },
       {
@@ -45,7 +45,7 @@ export const EXPIRY = {
       },
       {
         what: 'the hold stays in the index',
-        find: "  redis.call('ZREM', origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag), unpack(ids))",
+        find: "  redis.call('ZREM', deadline_index_key(tag, refunds.holds[1]), unpack(ids))",
         put: '',
       },
       {

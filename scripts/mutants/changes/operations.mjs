@@ -30,7 +30,7 @@ export const OPERATIONS = {
       },
       {
         what: 'the rate of the governing policy is not checked',
-        find: "  refusal = refusal or rate_refusal(tag, policy, 'reservations', now)",
+        find: "  refusal = refusal or rate_refusal(tag, policy, 'reservations', real_now)",
         put: '',
       },
       {
@@ -55,8 +55,8 @@ export const OPERATIONS = {
       },
       {
         what: 'the hold is not in the deadline index',
-        find: 'add_to_index(group, deadline_index_key(',
-        put: 'local _ = (function() end)(group, deadline_index_key(',
+        find: 'add_to_index(group, deadline_index_of(',
+        put: 'local _ = (function() end)(group, deadline_index_of(',
       },
       {
         what: 'the hold is not in the list of its tenant',
@@ -131,12 +131,12 @@ export const OPERATIONS = {
       },
       {
         what: 'commits are not counted for the rate of the policy',
-        find: "count_rate(tag, governing, 'commits', now)",
+        find: "count_rate(tag, governing, 'commits', real_now)",
         put: '',
       },
       {
         what: 'the outcome is not remembered',
-        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms)',
+        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)',
         put: '',
       },
       {

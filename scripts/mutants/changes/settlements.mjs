@@ -16,7 +16,7 @@ export const SETTLEMENTS = {
       { what: 'a release counts as live', find: 'count_ended(tag, hold.tenant, 1)', put: '' },
       {
         what: 'the outcome is not remembered',
-        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms)\nkeep_ended',
+        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)\nkeep_ended',
         put: 'keep_ended',
       },
       {
@@ -71,8 +71,8 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a retry of the reserve makes a second hold',
-        find: "  redis.call('PEXPIRE', reserve_idempotency_key(",
-        put: "  local _ = (function() end)('PEXPIRE', reserve_idempotency_key(",
+        find: 'outlast(reserve_record, lifetime_ms, hold.tenant, hold.clock_ms)',
+        put: '',
       },
       {
         what: 'the extension is added to the present instead of the expiry',

@@ -45,10 +45,27 @@ const JSON_DETAILS = new Set([
 ]);
 
 /** The fields of lua/lib/append_audit.lua that are not metadata. */
-const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co', 'ec', 'ip', 'ua']);
+const OWN = new Set([
+  'op',
+  'tn',
+  'ow',
+  'ac',
+  'rt',
+  'ri',
+  'st',
+  'ki',
+  'rq',
+  'tr',
+  'co',
+  'ec',
+  'cl',
+  'ip',
+  'ua',
+]);
 
 /**
- * Reads one entry of a partition's audit log. Its id contains the time of Redis at which it was written.
+ * Reads one entry of a partition's audit log. Its id contains the time of Redis at which it was written; its timestamp is that of the
+ * tenant's test clock, if it has one.
  * @throws Error if the entry is corrupt.
  */
 export function auditEntryOf(
@@ -63,7 +80,7 @@ export function auditEntryOf(
   const details = [...fields].filter(([name]) => !OWN.has(name));
   return {
     log_id: `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`,
-    timestamp: timeOf(ms),
+    timestamp: timeOf(fields.get('cl') ?? ms),
     tenant_id: tenantOf(fieldOf(fields, 'tn'), fields.get('ow')),
     operation: fieldOf(fields, 'op'),
     status: Number(fieldOf(fields, 'st')),

@@ -1,19 +1,16 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { LRUCache } from 'lru-cache';
 import {
-  budgetKey,
   partitionCode,
   periodIndexKey,
   periodPlansKey,
   RedisService,
   rolledKey,
   turnedKey,
-  type ScriptReply,
   tagOf,
 } from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { type Job, type Turn, type TurnReport, Worker } from '../../worker/index.js';
-import { boundariesAfter, parseRecurrence } from './recurrence.js';
+import { PeriodPlans } from './period-plans.js';
 
 /** Longest time between two looks at all partitions, which find the boundaries that other instances have added. */
 const LOOK_MS = 1000;
@@ -47,9 +44,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
   private readonly rollovers: LabelledCounter;
   private readonly turns: LabelledCounter;
   private readonly damaged: LabelledCounter;
-  private readonly planned: LabelledCounter;
-  /** Many budgets have the same rule. */
-  private readonly plans = new LRUCache<string, number[]>({ max: 500 });
   /** When each partition is next known to have something due, by the monotonic clock. */
   private readonly dueFrom = new Map<number, number>();
   private nextLookAt = 0;
@@ -57,6 +51,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
   constructor(
     private readonly redis: RedisService,
     private readonly worker: Worker,
+    private readonly plans: PeriodPlans,
     metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
@@ -71,11 +66,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.damaged = metrics.counter({
       name: 'holdfast_budget_rollovers_damaged_total',
       help: 'Budgets that could not roll over because their record is damaged.',
-    });
-    this.planned = metrics.counter({
-      name: 'holdfast_budget_plans_total',
-      help: 'Budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
-      labels: ['outcome'],
     });
   }
 
@@ -148,39 +138,9 @@ export class BudgetRollovers implements OnModuleInit, Job {
       this.logger.error(budget, 'a budget cannot roll over, because its record is damaged');
     }
     for (const budget of unplanned) {
-      await this.plan(tag, budget);
+      await this.plans.plan(tag, budget);
+      this.dueFrom.set(partition, 0);
     }
     return { rolled, more: more || unplanned.length === BUDGETS_A_RUN };
-  }
-
-  /** A rule that cannot be read gets no boundaries, and its budget or window leaves the plans. */
-  private async plan(
-    tag: string,
-    {
-      scope,
-      unit,
-      window,
-      recurrence = '',
-      ends = '',
-    }: ScriptReply<'roll_over_budgets'>['unplanned'][number],
-  ): Promise<void> {
-    const cached = `${recurrence} ${ends}`;
-    const rule = parseRecurrence(recurrence);
-    const boundaries =
-      this.plans.get(cached) ?? (rule === undefined ? [] : boundariesAfter(rule, Number(ends)));
-    this.plans.set(cached, boundaries);
-    const key = { budget: budgetKey(tag, unit, scope) };
-    const request = { scope, unit, recurrence, rest: boundaries.map(String) };
-    const { status } = await (window === undefined
-      ? this.redis.scripts.call('plan_periods', key, request)
-      : this.redis.scripts.call('plan_window', key, { ...request, window }));
-    this.planned.inc({ outcome: status });
-    if (status === 'SKIP') {
-      this.logger.warn(
-        { scope, unit, window, recurrence },
-        'the boundaries of a budget could not be planned',
-      );
-    }
-    this.dueFrom.set(Number.parseInt(tag.slice(2, 4), 16), 0);
   }
 }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import type { Unit } from '../../ledger/index.js';
-import { budgetKey, orStoreError, Records, RedisService } from '../../redis/index.js';
+import { budgetKey, orStoreError, Records, RedisService, tenantKey } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin, timeOf } from '../../wire/index.js';
 import type { BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, type UnitAmount } from './budget.js';
@@ -58,7 +58,7 @@ export class RecurrenceService {
     return this.change(caller, query, origin, {
       recurrence: recurrenceText(rule),
       rolloverPolicy: request.rollover_policy ?? '',
-      rest: (await this.plan(rule)).map(String),
+      rest: (await this.plan(rule, ownedScope(caller, query.scope).tenantId)).map(String),
     });
   }
 
@@ -70,10 +70,19 @@ export class RecurrenceService {
     return this.change(caller, query, origin, { recurrence: '', rolloverPolicy: '', rest: [] });
   }
 
-  /** The boundaries to come, from shortly before now by Redis' clock, since a script decides which of them are to come. */
-  async plan(rule: Recurrence): Promise<number[]> {
+  /** The boundaries to come, from shortly before now by the tenant's clock, since a script decides which of them are to come. */
+  async plan(rule: Recurrence, tenantId: string): Promise<number[]> {
+    return boundariesAfter(rule, (await this.nowMs(tenantId)) - MARGIN_MS);
+  }
+
+  private async nowMs(tenantId: string): Promise<number> {
+    const key = tenantKey(this.records.tagOfTenant(tenantId), tenantId);
+    const clock = await orStoreError(this.redis.client.hget(key, 'clock_now'));
+    if (clock !== null) {
+      return Number(clock);
+    }
     const [seconds] = await orStoreError(this.redis.client.time());
-    return boundariesAfter(rule, Number(seconds) * 1000 - MARGIN_MS);
+    return Number(seconds) * 1000;
   }
 
   private async change(

@@ -65,7 +65,7 @@ export class WindowsService {
     for (const [index, window] of windows.entries()) {
       requireUnit(query.unit, `windows[${index}].limit`, window.limit);
       const rule = recurrenceOf(window, `windows[${index}].`);
-      const plan = await this.recurrences.plan(rule);
+      const plan = await this.recurrences.plan(rule, ownedScope(caller, query.scope).tenantId);
       rest.push(window.name, window.limit.amount.toString(), recurrenceText(rule), plan.join());
     }
     return this.change(caller, query, origin, rest);

@@ -141,6 +141,18 @@ export const CONTENTS: readonly {
     ],
   },
   {
+    tag: 'Test clocks',
+    description: 'Tenants whose time passes when a test says so. Only with HOLDFAST_TEST_CLOCKS=true.',
+    operations: [
+      'createTestClock',
+      'getTestClock',
+      'listTestClocks',
+      'createTestClockTenant',
+      'advanceTestClock',
+      'deleteTestClock',
+    ],
+  },
+  {
     tag: 'Documentation',
     description: 'This page and its source.',
     operations: ['getOpenApiDocument', 'getDocumentationPage', 'getDocumentationFile'],

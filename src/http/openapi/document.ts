@@ -228,6 +228,8 @@ function complete(document: OpenAPIObject): OpenAPIObject {
       default: { $ref: '#/components/responses/ErrorResponse' },
     };
   }
+  const sections = new Set(operationsOf(document.paths).flatMap(({ operation }) => operation.tags ?? []));
+  document.tags = (document.tags ?? []).filter(({ name }) => sections.has(name));
   components.schemas = { ...components.schemas, ...usedSchemas(document), ErrorResponse: ERROR_SCHEMA };
   return document;
 }

@@ -27,6 +27,18 @@ const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: IN
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
 export const OPERATIONS_SCHEMAS = {
   ...BUDGET_OPERATIONS_SCHEMAS,
+  TestClock: object(
+    {
+      clock_id: TEXT,
+      name: TEXT,
+      status: oneOf('READY', 'ADVANCING'),
+      now: { ...TIME, description: 'The instant that all tenants of the clock have reached.' },
+      tenants: list(TEXT),
+      created_at: TIME,
+    },
+    { advancing_to: TIME },
+  ),
+  TestClockList: object({ test_clocks: list(ref('TestClock')) }),
   TenantLimits: object({
     tenant_id: TEXT,
     limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))),
