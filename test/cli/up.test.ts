@@ -3,6 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { ConsoleClient } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { paste, UpCommand, type RunningUp, type UpResult } from './up-command.js';
 
@@ -142,6 +143,15 @@ describe('npm run up', () => {
     );
     expect(pasted.stdout).toContain('cycles_reservations_commit_total');
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('the address of the console and the key that it names open the console', async () => {
+    const [, url = '', keyFile = ''] =
+      /open (http:\S+)\/console and log in with the admin key, which is in (\S+)\.\n/.exec(running.stdout) ??
+      [];
+    expect(await (await fetch(`${url}/console`)).text()).toContain('<title>Holdfast</title>');
+    const { body } = await new ConsoleClient(url).logIn(readFileSync(keyFile, 'utf8').trim());
+    expect(body).toMatchObject({ session: { role: 'operator' } });
   });
 
   test("the README's first session works when it is pasted", () => {

@@ -90,7 +90,7 @@ export function ChangeDialog({
 
 function Differences({ rows }: { rows: readonly Difference[] }): ReactNode {
   return (
-    <table className="table" aria-label="What changes">
+    <table className="table differences" aria-label="What changes">
       <thead>
         <tr>
           <th>Figure</th>

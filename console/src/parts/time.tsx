@@ -1,6 +1,14 @@
 import type { ReactNode } from 'react';
 
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+/** Of the current year. */
+const SHORT = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+});
 const CLOCK = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
   minute: '2-digit',
@@ -11,9 +19,10 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
 /** An instant in the reader's time zone, with UTC on hover. */
 export function Time({ at, clock = false }: { at: string | number; clock?: boolean }): ReactNode {
   const date = new Date(at);
+  const format = clock ? CLOCK : date.getFullYear() === new Date().getFullYear() ? SHORT : FULL;
   return (
     <time className="num" dateTime={date.toISOString()} title={`${date.toISOString()} (UTC)`}>
-      {(clock ? CLOCK : FULL).format(date)}
+      {format.format(date)}
     </time>
   );
 }

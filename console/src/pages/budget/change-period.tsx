@@ -94,12 +94,12 @@ function differencesOf(budget: Budget, recurrence: Recurrence, draft: Draft): Di
             : 'of the same length',
     },
     {
-      label: 'The next one begins',
+      label: 'Next begins',
       before: end === undefined ? 'never' : <Time at={end} />,
       after: draft.kind === 'none' || next === undefined ? 'never' : <Time at={next} />,
     },
     {
-      label: 'What is not spent',
+      label: 'Not spent',
       before: end === undefined ? 'stays' : ROLLOVERS[rollover].toLowerCase(),
       after: draft.kind === 'none' ? 'stays' : ROLLOVERS[draft.rollover].toLowerCase(),
     },

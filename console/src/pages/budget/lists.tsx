@@ -52,9 +52,13 @@ interface HoldList {
   readonly next_cursor?: string;
 }
 
-/** The first holds of a budget, from as many of the partition's live reservations as may be looked at. */
-async function readHolds({ scope, unit }: Budget, mostExamined: number): Promise<HoldList> {
-  let found: HoldList = { holds: [], examined: 0, has_more: true };
+/**
+ * The first holds of a budget, from as many of the partition's live reservations as may be looked at. Once they add up to what the
+ * budget has reserved, there are no more.
+ */
+async function readHolds({ scope, unit, reserved }: Budget, mostExamined: number): Promise<HoldList> {
+  let missing = BigInt(reserved.amount);
+  let found: HoldList = { holds: [], examined: 0, has_more: missing > 0n };
   while (found.has_more && found.holds.length < SHOWN && found.examined < mostExamined) {
     const page = await get<HoldList>('/ops/budgets/holds', {
       scope,
@@ -62,7 +66,13 @@ async function readHolds({ scope, unit }: Budget, mostExamined: number): Promise
       limit: SHOWN - found.holds.length,
       cursor: found.next_cursor,
     });
-    found = { ...page, holds: [...found.holds, ...page.holds], examined: found.examined + page.examined };
+    missing -= page.holds.reduce((sum, { amount }) => sum + BigInt(amount.amount), 0n);
+    found = {
+      ...page,
+      holds: [...found.holds, ...page.holds],
+      examined: found.examined + page.examined,
+      has_more: page.has_more && missing > 0n,
+    };
   }
   return found;
 }
@@ -81,7 +91,7 @@ export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
   return (
     <Panel
       title="Live holds by deadline"
-      className="span-6"
+      className="span-6 scrolls"
       flush
       aside={isFull && holds.data?.has_more === true ? `the first ${SHOWN}` : ''}
     >
@@ -157,7 +167,7 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
     refetchInterval: EVERY_MS,
   });
   return (
-    <Panel title="Last denials" className="span-6" flush>
+    <Panel title="Last denials" className="span-6 scrolls" flush>
       <Loaded query={denials}>
         {(events) =>
           events.length === 0 ? (

@@ -32,7 +32,7 @@ export function TightBudgets(): ReactNode {
     refetchInterval: ({ state }) => Math.max(EVERY_MS, SHARE * (state.data?.tookMs ?? 0)),
   });
   return (
-    <Panel title="Budgets nearest their limits" className="span-7" flush>
+    <Panel title="Budgets nearest their limits" className="span-8" flush>
       <Loaded query={tight} height={240}>
         {({ ledgers }) =>
           ledgers.length === 0 ? (
@@ -64,7 +64,7 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
           <Scope path={scope} />
         </Link>
       </td>
-      <td style={{ width: '26%' }}>
+      <td style={{ width: 150 }}>
         <div className="row" style={{ flexWrap: 'nowrap' }}>
           <div style={{ flex: 1 }}>
             <BudgetBar budget={budget} />
@@ -91,7 +91,7 @@ export function FailingWebhooks(): ReactNode {
   return (
     <Panel
       title="Webhooks that fail"
-      className="span-5"
+      className="span-4"
       flush
       aside={
         disabled > 0 && (

@@ -34,6 +34,8 @@ export function Overview(): ReactNode {
             readiness={snapshot?.readiness}
             samples={isRecorded ? (snapshot?.memory ?? []) : undefined}
           />
+        </div>
+        <div className="grid" style={{ alignItems: 'start' }}>
           <TightBudgets />
           <FailingWebhooks />
         </div>
