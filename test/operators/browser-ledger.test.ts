@@ -103,7 +103,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     );
   });
 
-  test('filters are in the URL, and a narrow screen has no sideways scroll', async () => {
+  test('filters are in the URL, a budget is created, and a narrow screen has no sideways scroll', async () => {
     await visit(
       '/budgets',
       'tenant:',
@@ -111,6 +111,18 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         await page.getByLabel('Scope contains').fill('prod');
         await page.waitForURL(/search=prod/);
         await page.getByText('1 row', { exact: true }).waitFor();
+
+        await page.getByRole('button', { name: 'Create budget' }).click();
+        const dialog = page.getByRole('dialog');
+        const created = `tenant:${tenant.id}/workspace:prod-2`;
+        await dialog.getByLabel('Scope').fill(created);
+        await dialog.getByLabel('Unit').selectOption('CREDITS');
+        await dialog.getByLabel('Allocated').fill('5,000');
+        await dialog.getByRole('row', { name: 'Allocated none 5,000' }).waitFor();
+        await dialog.getByRole('button', { name: 'Create budget' }).click();
+        await page.getByText('2 rows', { exact: true }).waitFor();
+        const path = `/v1/admin/budgets/lookup?scope=${created}&unit=CREDITS`;
+        expect(expectStatus(await holdfast.admin('GET', path), 200).allocated.amount).toBe(5000);
       },
       { looks: [{ width: 390 }] },
     );
@@ -261,6 +273,25 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       const change = page.getByRole('row', { name: / Funded 100 150 / });
       await change.getByRole('cell', { name: ATTACK, exact: true }).waitFor();
       expect((await budget()).allocated.amount).toBe(150);
+      const dialog = page.getByRole('dialog');
+      for (const [operation, amount, allocated] of [
+        ['DEBIT', '10', 140],
+        ['RESET', '120', 120],
+      ] as const) {
+        await page.getByRole('button', { name: 'Fund or reset' }).click();
+        await dialog.getByLabel('Operation').selectOption(operation);
+        await dialog.getByLabel('Amount').fill(amount);
+        await dialog.getByRole('row', { name: new RegExp(`^Allocated \\d+ ${allocated}$`) }).waitFor();
+        await dialog.getByRole('button', { name: 'Change the budget' }).click();
+        await dialog.waitFor({ state: 'detached' });
+        expect((await budget()).allocated.amount).toBe(allocated);
+      }
+      await page.getByRole('button', { name: 'Overdraft limit' }).click();
+      await dialog.getByLabel('Overdraft limit').fill('30');
+      await dialog.getByRole('row', { name: 'Overdraft limit 0 30' }).waitFor();
+      await dialog.getByRole('button', { name: 'Change the limit' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect((await budget()).overdraft_limit.amount).toBe(30);
       for (const [verb, status] of [
         ['Freeze', 'FROZEN'],
         ['Unfreeze', 'ACTIVE'],
