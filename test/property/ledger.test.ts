@@ -80,7 +80,7 @@ test(
         'CHANGED',
         'PLANNED',
         'turn in reserve',
-        'turn in commit',
+        'turn in group',
         'short window',
         ...['reserve', 'commit', 'debit', 'group', 'fund', 'idle'].map((kind) => `rollover in ${kind}`),
       ];

@@ -187,7 +187,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
       byMs: fc.constantFrom(1, 60_000, 24 * HOUR_MS),
     }),
   },
-  { weight: 10, arbitrary: fc.record({ kind: fc.constant('expire' as const), client, hold }) },
+  { weight: 18, arbitrary: fc.record({ kind: fc.constant('expire' as const), client, hold }) },
   {
     weight: 5,
     arbitrary: fc.record({
@@ -211,7 +211,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('expiryPolicy' as const), tenant, policy: expiryPolicy }),
   },
   {
-    weight: 14,
+    weight: 18,
     arbitrary: fc.record({ kind: fc.constant('backdate' as const), hold, overdue: fc.boolean() }),
   },
   {
