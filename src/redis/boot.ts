@@ -4,7 +4,7 @@ import type { Logger } from '../telemetry/index.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { describeTarget, type RedisTarget } from './connection.js';
 import type { EmbeddedRedis } from './embedded/embedded-redis.js';
-import { StoreBootError } from './errors.js';
+import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import { metaKey } from './keyspace.js';
 import { parseInfo } from './memory-guard.js';
 
@@ -50,6 +50,27 @@ export async function waitUntilReady(
       deadline = performance.now() + BOOT_TIMEOUT_MS;
     }
     await delay(POLL_MS);
+  }
+}
+
+/**
+ * Prepares the store. If it goes away meanwhile, as in a failover, the preparation begins again, for as long as a start may wait.
+ * @param prepare waits until commands can be sent, and may be repeated
+ * @throws what `prepare` throws, but StoreUnavailable only at the end of that time.
+ */
+export async function prepareInTime(prepare: () => Promise<void>, logger: Logger): Promise<void> {
+  const deadline = performance.now() + BOOT_TIMEOUT_MS;
+  for (;;) {
+    try {
+      return await prepare();
+    } catch (error) {
+      const failure = toStoreError(error);
+      if (!(failure instanceof StoreUnavailable) || performance.now() > deadline) {
+        throw error;
+      }
+      logger.info({ err: failure }, 'the store went away during the start; the start waits for it');
+      await delay(POLL_MS);
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Registry } from 'prom-client';
 import type { HoldfastConfig } from '../config/index.js';
 import { type Logger, Tracing } from '../telemetry/index.js';
-import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
+import { agreeOnPartitions, checkVersion, prepareInTime, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
 import {
   type ConnectionTimes,
@@ -129,8 +129,6 @@ export class RedisService implements OnApplicationShutdown {
         metrics,
         tracing,
       };
-      await waitUntilReady(client, parts);
-      await waitUntilReady(queryClient, { ...parts, watch: queryWatch });
       const scripts = new ScriptRegistry(queryClient, () => metrics.scriptTextsRun.inc());
       scripts.traceCalls(tracing);
       const queries = new Queries(
@@ -138,7 +136,11 @@ export class RedisService implements OnApplicationShutdown {
         config,
       );
       const service = new RedisService(client, queries, config.partitions, parts);
-      await service.prepare();
+      await prepareInTime(async () => {
+        await waitUntilReady(client, parts);
+        await waitUntilReady(queryClient, { ...parts, watch: queryWatch });
+        await service.prepare();
+      }, logger);
       logger.info({ store: describeTarget(target), partitions: config.partitions }, 'the store is ready');
       return service;
     } catch (error) {

@@ -5,11 +5,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 
 import { StoreBootError, StoreUnavailable, toStoreError } from '../../src/redis/errors.js';
 import { budgetIndexKey } from '../../src/redis/keyspace.js';
+import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
 import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
@@ -31,6 +32,29 @@ function worksAgain({ service }: RunningService): Promise<unknown> {
     async () => (await service.client.set(`probe:${randomUUID()}`, '1')) === 'OK',
   );
 }
+
+test('a start whose connections break while it prepares the store waits for it, and goes on', async () => {
+  const { url } = await startRedis();
+  const admin = new Redis(url);
+  const { load } = ScriptRegistry.prototype;
+  const loading = jest.spyOn(ScriptRegistry.prototype, 'load').mockImplementationOnce(async function (
+    this: ScriptRegistry,
+  ) {
+    await admin.call('CLIENT', 'KILL', 'SKIPME', 'yes');
+    return load.call(this);
+  });
+  try {
+    const running = await startRedisService({ REDIS_URL: url });
+    expect(loading).toHaveBeenCalledTimes(2);
+    expect(running.log.map(({ msg }) => msg)).toContain(
+      'the store went away during the start; the start waits for it',
+    );
+    await worksAgain(running);
+  } finally {
+    loading.mockRestore();
+    admin.disconnect();
+  }
+});
 
 describe('a Redis that is killed', () => {
   test('fails every command within two seconds as store trouble, and commands work again when it is back', async () => {
