@@ -1,6 +1,7 @@
 // What the commands share that run one test file with other settings than `npm test`.
 import { spawn } from 'node:child_process';
 import { ROOT, SetupError, checkNode, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
+import { seedFrom } from './seed.mjs';
 import { openRun } from './test-run.mjs';
 
 /**
@@ -23,7 +24,9 @@ export function runTestFile({ command, file, seedVariable, option, settings }) {
     if (unknown !== undefined) {
       throw new SetupError(`${unknown} is no option of ${command}`);
     }
-    const seed = words.find((word) => word.startsWith('--seed='))?.slice('--seed='.length);
+    const given = words.find((word) => word.startsWith('--seed='))?.slice('--seed='.length);
+    const seed = given ?? String(seedFrom(seedVariable, command, () => undefined));
+    const chosen = words.find((word) => option.test(word));
     const run = openRun();
     try {
       const child = spawn(process.execPath, ['node_modules/jest/bin/jest.js', file], {
@@ -31,14 +34,22 @@ export function runTestFile({ command, file, seedVariable, option, settings }) {
         stdio: 'inherit',
         env: {
           ...process.env,
-          ...settings(words.find((word) => option.test(word))),
-          ...(seed === undefined ? {} : { [seedVariable]: seed }),
+          ...settings(chosen),
+          [seedVariable]: seed,
         },
       });
-      return await new Promise((resolve, reject) => {
-        child.once('error', reject);
-        child.once('exit', (code) => resolve(code ?? 1));
-      });
+      const code = /** @type {number} */ (
+        await new Promise((resolve, reject) => {
+          child.once('error', reject);
+          child.once('exit', (number) => resolve(number ?? 1));
+        })
+      );
+      if (code !== 0) {
+        process.stdout.write(
+          `to repeat it: ${[command, '--', chosen, `--seed=${seed}`].filter(Boolean).join(' ')}\n`,
+        );
+      }
+      return code;
     } finally {
       await run.close({ inOrder: true });
     }

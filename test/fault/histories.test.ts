@@ -3,18 +3,15 @@ import { Redis } from 'ioredis';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mutate } from '../../scripts/mutants/mutate.mjs';
 import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
+import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
 import { readScripts, type Script } from '../../src/redis/script-source.js';
-import { buildService, startService } from '../support/built-service.js';
+import { buildService } from '../support/built-service.js';
+import { ClusterSite, type Crash } from '../support/cluster-site.js';
 import { eventually } from '../support/eventually.js';
 import { RecordedClients } from '../support/history/clients.js';
-import {
-  ADMIN_API_KEY,
-  Holdfast,
-  HoldfastClient,
-  WEBHOOK_SECRET_ENCRYPTION_KEY,
-} from '../support/holdfast.js';
+import { Holdfast } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
-import { startCluster } from '../support/redis-topologies.js';
+import { slotOf } from '../support/redis-topologies.js';
 
 /**
  * Concurrent clients on two instances: some order explains what each tenant's clients got. The seed is printed; HISTORY_SEED=<seed>
@@ -25,6 +22,7 @@ const rounds = Number(process.env['HISTORY_ROUNDS'] ?? 0);
 const CLIENTS = 4;
 const TENANTS = 4;
 const ENOUGH = 150;
+const PARTITIONS = 64;
 
 const cleanUps: (() => Promise<unknown> | void)[] = [];
 afterEach(async () => {
@@ -74,89 +72,32 @@ test('an order explains what clients of two instances got, and none does if a sc
   }
 });
 
-type Service = Awaited<ReturnType<typeof startService>>;
-
-/** A cluster of three masters with a replica each, and two instances in front of it. */
-class Site {
-  private constructor(
-    private readonly env: Record<string, string>,
-    private readonly nodes: readonly { readonly host: string; readonly port: number }[],
-    private readonly services: Service[],
-  ) {}
-
-  static async open(): Promise<Site> {
-    const { addresses, replicas, masters } = await startCluster();
-    const env = {
-      REDIS_CLUSTER_NODES: addresses,
-      ADMIN_API_KEY,
-      WEBHOOK_SECRET_ENCRYPTION_KEY,
-      HOLDFAST_ROLES: 'api',
-    };
-    const services = await Promise.all([startService(env), startService(env)]);
-    const site = new Site(env, [...masters, ...replicas], services);
-    cleanUps.push(() => site.close());
-    return site;
-  }
-
-  /** Those that run, or are coming up again. */
-  readonly clients = (): readonly HoldfastClient[] => this.services.map(({ url }) => new HoldfastClient(url));
-
-  /** SIGKILL, in the middle of whatever it does, and a new one in its place. */
-  async kill(index: number): Promise<void> {
-    const victim = this.services[index] as Service;
-    victim.child.kill('SIGKILL');
-    await victim.ended;
-    this.services[index] = await startService(this.env);
-  }
-
-  /** Has each replica take over from its master. Both agree on it, so nothing that was answered is lost. */
-  async failOver(): Promise<void> {
-    const nodes = this.nodes.map(({ host, port }) => new Redis({ host, port }));
-    const isMaster = async (redis: Redis): Promise<boolean> =>
-      (await redis.info('replication')).includes('role:master');
-    const masters = await Promise.all(nodes.map(isMaster));
-    for (const replica of nodes.filter((_, index) => masters[index] === false)) {
-      await replica.call('CLUSTER', 'FAILOVER');
-      await eventually('the replica is a master', () => isMaster(replica));
-    }
-    nodes.forEach((redis) => redis.disconnect());
-  }
-
-  async ready(): Promise<void> {
-    await eventually('both are ready', async () => {
-      const answers = await Promise.all(this.services.map(({ url }) => fetch(`${url}/health/ready`)));
-      return answers.every(({ status }) => status === 200);
-    });
-  }
-
-  private async close(): Promise<void> {
-    for (const { child, ended } of this.services) {
-      child.kill('SIGTERM');
-      await ended;
-    }
-  }
-}
-
-async function playRound(site: Site, random: () => number): Promise<void> {
+async function playRound(site: ClusterSite, random: () => number): Promise<void> {
   const loads = await Promise.all(
     Array.from({ length: TENANTS }, (_, index) => RecordedClients.make(site.clients, seed + 10 * index)),
   );
   const running = Promise.all(loads.map((load) => load.run(CLIENTS)));
   const pause = (): Promise<void> => delay(200 + random() * 400);
-  const faults = (async (): Promise<void> => {
+  const faults = (async (): Promise<Crash> => {
     await pause();
     await site.kill(0);
     await pause();
     await site.failOver();
     await pause();
+    const crash = await site.crash(Math.floor(random() * 3), 20 + random() * 100);
+    await pause();
     await site.kill(1);
     await pause();
     await site.ready();
+    return crash;
   })().finally(() => loads.forEach((load) => load.stop()));
   const ended = await Promise.allSettled([running, faults]);
   expect(ended.filter(({ status }) => status === 'rejected')).toEqual([]);
+  const crash = await faults;
   for (const load of loads) {
-    expect(load.verdict()).toEqual({ word: 'explained', faults: [] });
+    const tag = tagOf(partitionCode(partitionOfTenant(load.tenantId, PARTITIONS)));
+    const isMet = crash.hadSlot(await slotOf(site.anyNode(), tag));
+    expect(load.verdict(isMet ? crash : undefined)).toEqual({ word: 'explained', faults: [] });
   }
   const [all, answered] = [loads.map(({ attempts }) => attempts.length), loads.map((load) => load.answered)];
   process.stdout.write(
@@ -168,9 +109,10 @@ if (rounds > 0) {
   beforeAll(buildService, 120_000);
 
   test(
-    'an order explains what clients got while instances were killed and masters gave way to their replicas',
+    'an order explains what clients got while instances and a master were killed, and masters gave way to their replicas, but for what the master lost',
     async () => {
-      const site = await Site.open();
+      const site = await ClusterSite.open(2, { HOLDFAST_ROLES: 'api' });
+      cleanUps.push(() => site.close());
       const random = randomFrom(seed);
       for (let round = 0; round < rounds; round += 1) {
         await playRound(site, random);

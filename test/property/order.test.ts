@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { type Loss, momentsOf, withLosses } from '../support/history/crashes.js';
 import { explain, type Attempt, type Model } from '../support/history/order.js';
 import { tenantModel, type LedgerRequest } from '../support/history/tenant-model.js';
 
@@ -100,6 +101,7 @@ describe('histories of a ledger', () => {
     hold,
     amount,
   });
+  const FIVE = 'COMMITTED :5,0,5,10 a:5,0,5,10';
   const SIX = 'ALLOW :4,6,0,10 a:4,6,0,10';
 
   test.each<[string, 'explained' | 'violated', Attempt<LedgerRequest>[]]>([
@@ -168,5 +170,41 @@ describe('histories of a ledger', () => {
     ],
   ])('%s: %s', (_, word, history) => {
     expect(explain(history, MODEL).word).toBe(word);
+  });
+
+  test.each<[string, 'explained' | 'violated', Attempt<LedgerRequest>[]]>([
+    ['nothing was lost', 'explained', [attempt(commit('c1', 'r1', 5), [9, 10], FIVE)]],
+    [
+      'a commit was lost that the replica did not have',
+      'explained',
+      [attempt(commit('c1', 'r1', 5), [5, 6], FIVE), attempt(commit('c2', 'r1', 5), [9, 10], FIVE)],
+    ],
+    [
+      'a commit was lost that the replica had',
+      'violated',
+      [attempt(commit('c1', 'r1', 5), [2, 3], FIVE), attempt(commit('c2', 'r1', 5), [9, 10], FIVE)],
+    ],
+    [
+      'a commit was lost after the replica took over',
+      'violated',
+      [attempt(commit('c1', 'r1', 5), [9, 10], FIVE), attempt(commit('c2', 'r1', 5), [11, 12], FIVE)],
+    ],
+    [
+      'the earlier of two was lost, and the later one was not',
+      'violated',
+      [
+        attempt(reserve('r2', 'b', 1), [5, 5.2], 'ALLOW :3,7,0,10 b:9,1,0,10'),
+        attempt(commit('c1', 'r1', 5), [5.3, 5.6], 'COMMITTED :4,1,5,10 a:5,0,5,10'),
+        attempt({ kind: 'release', key: 'l2', hold: 'r2' }, [9, 10], 'NOT_FOUND'),
+        attempt({ kind: 'release', key: 'l1', hold: 'r1' }, [11, 12], 'RESERVATION_FINALIZED'),
+      ],
+    ],
+  ])('with a master that was killed, %s: %s', (_, word, history) => {
+    const all = [attempt(reserve('r1', 'a', 6), [0, 1], SIX), ...history];
+    const moments = momentsOf({ keptUntil: 4, killedAt: 7, replacedAt: 8 });
+    const model = withLosses(MODEL);
+    expect(
+      explain<Parameters<typeof model.nameOf>[0], LedgerRequest | Loss>([...all, ...moments], model).word,
+    ).toBe(word);
   });
 });

@@ -19,9 +19,12 @@ export interface Entry {
   readonly hold?: Entry;
   /** What the first answer said; nothing while none has come. */
   answer?: Json;
+  /** When it came, by the monotonic clock. */
+  answeredAt?: number;
 }
 
-const ALLOCATED = 1_000_000_000;
+/** Of each budget, and of each of its periods. */
+export const ALLOCATED = 1_000_000_000;
 const WORKSPACES = ['red', 'blue'] as const;
 /** The shortest lease there is; nobody touches such a hold again, so that it expires. */
 const SHORT_MS = 1000;
@@ -36,6 +39,12 @@ const PAUSE_MS = 100;
  */
 export class JournaledLoad {
   readonly entries: Entry[] = [];
+  /** Whether a reservation that was answered may be unknown later: after a failover that lost it. Its story ends there. */
+  mayLose = false;
+  /** How many were unknown. */
+  unknown = 0;
+  /** Longest pause of a client between two reservations. */
+  pauseMs = 0;
   private stopped = false;
 
   private constructor(
@@ -75,6 +84,9 @@ export class JournaledLoad {
       Array.from({ length: clients }, async () => {
         while (!this.stopped) {
           await this.live();
+          if (this.pauseMs > 0) {
+            await delay(this.random() * this.pauseMs);
+          }
         }
       }),
     );
@@ -129,6 +141,7 @@ export class JournaledLoad {
   forget(): void {
     for (const entry of this.entries) {
       delete entry.answer;
+      delete entry.answeredAt;
     }
   }
 
@@ -206,7 +219,12 @@ export class JournaledLoad {
     if (answer.status === 503 && answer.headers.get('retry-after') !== null) {
       return delay(PAUSE_MS, false);
     }
+    if (this.mayLose && entry.hold !== undefined && answer.status === 404) {
+      this.unknown += 1;
+      return false;
+    }
     entry.answer = expectStatus(answer, statusOf(entry));
+    entry.answeredAt = performance.now();
     return true;
   }
 

@@ -1,5 +1,6 @@
 import { deriveScopes } from '../../src/ledger/scopes.js';
 import { tenantEventsKey } from '../../src/redis/keyspace.js';
+import { assemble } from '../../src/redis/script-source.js';
 import { holdFields } from './hold-record.js';
 import type { LedgerClient } from './ledger-client.js';
 
@@ -27,11 +28,27 @@ export interface LedgerState {
   readonly events: readonly LedgerEvent[];
 }
 
-const READ_ALL = `
+/** The records of reservations are read as the scripts do, packed or not. */
+const { source: READ_ALL } = assemble(
+  'read_all',
+  `#!lua flags=no-writes
+-- read_all: reads all that a partition holds.
+-- KEYS[1] tag
+-- RETURNS contents
+-- BOUND one partition of a test
+-- EMITS nothing
+-- @include record: record_fields
 local tag, reply = KEYS[1], {}
 for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
   local kind, name = redis.call('TYPE', key).ok, string.sub(key, #tag + 1)
-  if kind == 'hash' then
+  if kind == 'hash' and string.sub(name, 1, 2) == 'r:' then
+    local flat = {}
+    for field, value in pairs(record_fields(key)) do
+      flat[#flat + 1] = field
+      flat[#flat + 1] = value
+    end
+    reply[#reply + 1] = { name, flat }
+  elseif kind == 'hash' then
     reply[#reply + 1] = { name, redis.call('HGETALL', key) }
   elseif kind == 'stream' then
     reply[#reply + 1] = { name, redis.call('XRANGE', key, '-', '+') }
@@ -39,7 +56,9 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
     reply[#reply + 1] = { name, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
   end
 end
-return reply`;
+return reply
+`,
+);
 
 /** A dump of a large hash tells of its order, too, which a read may change. */
 const DIGEST_ALL = `

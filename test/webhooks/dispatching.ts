@@ -1,5 +1,11 @@
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectStatus,
+  Holdfast,
+  type HoldfastClient,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 
 export const SYSTEM = '__system__';
 
@@ -9,7 +15,7 @@ export function startDispatcher(env: Record<string, string>): Promise<Holdfast> 
 }
 
 /** Lets endpoints be on loopback and without TLS, for all of a Redis. */
-export async function allowLoopback(holdfast: Holdfast): Promise<void> {
+export async function allowLoopback(holdfast: HoldfastClient): Promise<void> {
   expectStatus(
     await holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
       blocked_cidr_ranges: [],
@@ -21,7 +27,7 @@ export async function allowLoopback(holdfast: Holdfast): Promise<void> {
 
 /** A subscription to refused reservations, unless told otherwise. Returns its id. */
 export async function subscribe(
-  holdfast: Holdfast,
+  holdfast: HoldfastClient,
   owner: TestTenant | typeof SYSTEM,
   url: string,
   more: Json = {},

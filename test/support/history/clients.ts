@@ -2,6 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { randomFrom } from '../../../scripts/seed.mjs';
 import { type Answer, expectStatus, type HoldfastClient, type Json, type TestTenant } from '../holdfast.js';
 import { NoAnswer } from '../send.js';
+import type { Crash } from '../cluster-site.js';
+import { type Loss, momentsOf, withLosses } from './crashes.js';
 import { explain, type Attempt, type Verdict } from './order.js';
 import { balanceText, tenantModel, type LedgerRequest } from './tenant-model.js';
 
@@ -47,6 +49,10 @@ export class RecordedClients {
     return new RecordedClients(tenant, instances, seed);
   }
 
+  get tenantId(): string {
+    return this.tenant.id;
+  }
+
   get answered(): number {
     return this.attempts.filter(({ answer }) => answer !== undefined).length;
   }
@@ -66,10 +72,17 @@ export class RecordedClients {
     this.stopped = true;
   }
 
-  /** What is wrong with the history, or nothing. */
-  verdict(): { readonly word: Verdict<LedgerRequest>['word']; readonly faults: readonly string[] } {
-    const history = asRequests(this.attempts);
-    const verdict = explain(history, tenantModel(ALLOCATED, new Set()));
+  /**
+   * What is wrong with the history, or nothing.
+   * @param crash of the master that has the tenant: it may have lost what its replica had not received
+   */
+  verdict(crash?: Crash): {
+    readonly word: Verdict<LedgerRequest | Loss>['word'];
+    readonly faults: readonly string[];
+  } {
+    const { history, repeated } = requestsAround(this.attempts, crash);
+    const model = withLosses(tenantModel(ALLOCATED, repeated));
+    const verdict = explain<Parameters<typeof model.nameOf>[0], LedgerRequest | Loss>(history, model);
     const faults =
       verdict.word === 'violated'
         ? [
@@ -228,6 +241,24 @@ function asRequests(attempts: readonly Attempt<LedgerRequest>[]): Attempt<Ledger
     }
   }
   return [...requests.values()];
+}
+
+/**
+ * The same where a master crashed in between: what was done by an attempt before may be lost, and a later one does it again. So those
+ * before and those after count as two requests under one key.
+ */
+function requestsAround(
+  attempts: readonly Attempt<LedgerRequest>[],
+  crash: Crash | undefined,
+): { history: Attempt<LedgerRequest | Loss>[]; repeated: ReadonlySet<string> } {
+  if (crash === undefined) {
+    return { history: asRequests(attempts), repeated: new Set() };
+  }
+  const before = asRequests(attempts.filter(({ sentAt }) => sentAt <= crash.killedAt));
+  const after = asRequests(attempts.filter(({ sentAt }) => sentAt > crash.killedAt));
+  const earlier = new Set(before.map(({ request }) => request.key));
+  const repeated = new Set(after.flatMap(({ request: { key } }) => (earlier.has(key) ? [key] : [])));
+  return { history: [...before, ...momentsOf(crash), ...after], repeated };
 }
 
 /** In the order of the model: the root, then the workspace. */

@@ -1,0 +1,11 @@
+// npm run soak: load, kills, failovers and rollovers in turn on a cluster, with an account of every answer after each; see docs/soak.md.
+// `--minutes=<n>` sets how long (5), `--seed=<n>` repeats the choices of a run.
+import { runTestFile } from './run-test-file.mjs';
+
+runTestFile({
+  command: 'npm run soak',
+  file: 'test/fault/soak.test.ts',
+  seedVariable: 'SOAK_SEED',
+  option: /^--minutes=\d+$/,
+  settings: (minutes = '--minutes=5') => ({ SOAK_MINUTES: minutes.slice('--minutes='.length) }),
+});
