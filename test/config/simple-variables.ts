@@ -110,6 +110,7 @@ export const SIMPLE: readonly Simple[] = [
     bad: ['no', 'sometimes'],
   },
   flag('HOLDFAST_ALLOW_EVICTION', 'allowEviction', false),
+  flag('HOLDFAST_TEST_CLOCKS', 'testClocks', false),
   number('PARTITIONS', 'partitions', 64, 1, 256),
   number('SWEEP_INTERVAL_MS', 'sweepIntervalMs', 1000, 50, 60_000),
   number('SWEEP_BATCH_SIZE', 'sweepBatchSize', 1000, 1, 10_000),

@@ -94,7 +94,7 @@ describe('a Redis that may evict the ledger', () => {
 
 describe('keys that Redis did evict', () => {
   test('turn readiness red, and it stays red when the policy is corrected, even where eviction was allowed', async () => {
-    const redis = await startRedis({ maxmemory: '5mb', policy: 'allkeys-lru' });
+    const redis = await startRedis({ maxmemory: '10mb', policy: 'allkeys-lru' });
     const { service, metric } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
     expect(await service.status()).toMatchObject({ ready: true });
     await fill(redis);

@@ -19,6 +19,8 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
   '--disable-dev-shm-usage',
+  // Otherwise the widths of texts differ between builds of Chromium, and with them the layout of pictures.
+  '--font-render-hinting=none',
 ];
 const WAIT_MS = 15_000;
 

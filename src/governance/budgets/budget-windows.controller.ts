@@ -2,7 +2,15 @@ import { Body, Controller, Delete, Get, Put, Query, Req, Res } from '@nestjs/com
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, originOf, QuerySchema, sendJson } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  LimitedChange,
+  originOf,
+  QuerySchema,
+  sendJson,
+} from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
 import { BudgetWindowsDto } from './windows.dto.js';
@@ -34,6 +42,7 @@ export class BudgetWindowsController {
 
   @Put()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({
     operationId: 'setBudgetWindows',
     summary: 'Limit what may be used of a budget in a day, a week or another window of the calendar',
@@ -62,6 +71,7 @@ export class BudgetWindowsController {
 
   @Delete()
   @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
   @ApiOperation({ operationId: 'removeBudgetWindows', summary: 'End the windows of a budget' })
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })

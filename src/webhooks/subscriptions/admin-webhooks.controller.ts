@@ -43,7 +43,6 @@ export class AdminWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', admin: true })
-  @LimitedChange()
   @ApiOperation({
     operationId: 'createWebhookSubscription',
     summary: "Subscribe an endpoint to one tenant's events, or to all tenants' events",

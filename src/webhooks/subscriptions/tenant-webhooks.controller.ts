@@ -37,7 +37,6 @@ export class TenantWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'webhooks:write' })
-  @LimitedChange()
   @ApiOperation({
     operationId: 'createTenantWebhook',
     summary: "Subscribe an endpoint to the tenant's events",

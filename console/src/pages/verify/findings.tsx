@@ -33,8 +33,8 @@ const KINDS: Readonly<Record<Drift['kind'], Kind>> = {
     advice: 'Restore the budget from a backup.',
   },
   PERIOD: {
-    words: 'Its period is damaged',
-    advice: 'Set its period or recurrence again, or restore the budget from a backup.',
+    words: 'Its period or its windows are damaged',
+    advice: 'Set its period, recurrence or windows again, or restore the budget from a backup.',
   },
 };
 
