@@ -3,8 +3,12 @@ import {
   eventLogKey,
   idempotencyKey,
   keyRevokedChannel,
+  periodIndexKey,
+  periodPlansKey,
+  rolledKey,
   tenantKey,
   ttlIndexKey,
+  turnedKey,
 } from '../../src/redis/keyspace.js';
 import {
   DEFAULT_UNIT,
@@ -27,6 +31,8 @@ const SUBJECTS: Record<string, SubjectLevels> = {
   'acme/prod/bot': { workspace: 'prod', agent: 'bot' },
 };
 const MAX_EXTENSIONS = '1';
+/** Its `hold` is the instant. */
+const PERIOD_ENDED = 'budget.reset_spent';
 /** Where a reply has what is left of a lease, which a replay computes anew. */
 const REMAINING_TTL: Record<string, number> = { ALLOW: 4, ACTIVE: 3 };
 
@@ -92,9 +98,26 @@ export class Replay {
 
   private async prepare(): Promise<void> {
     await this.ledger.makeTenant({ max_reservation_extensions: MAX_EXTENSIONS });
-    for (const [name, { allocated, limit }] of (this.walk[0] as SpecStep).budgets) {
+    for (const [name, budget] of (this.walk[0] as SpecStep).budgets) {
+      const { allocated, limit } = budget;
       await this.ledger.makeBudget({ scope: this.scope(name), allocated, overdraftLimit: limit });
+      if (budget.period > 0) {
+        await this.givePeriod(this.scope(name), budget);
+      }
     }
+  }
+
+  private async givePeriod(scope: string, { ends, base, rollover }: SpecBudget): Promise<void> {
+    const { redis, tag, tenant } = this.ledger;
+    await redis.hset(this.ledger.budgetKeyOf(scope), {
+      period_start: this.start,
+      period_end: this.start + ends,
+      rollover_policy: rollover,
+      period_allocated: base,
+      tenant_id: tenant,
+      ledger_id: 'ldg_1',
+    });
+    await redis.zadd(periodIndexKey(tag), this.start + ends, `${scope} ${DEFAULT_UNIT}`);
   }
 
   /** Sends everything before the first answer, so that the next step's commands come after these. */
@@ -155,6 +178,8 @@ export class Replay {
         return this.fund(options.key, scope, amount);
       case 'sweep':
         return ledger.expire(id);
+      case 'rollover':
+        return this.endPeriods();
       default:
         return this.close(kind);
     }
@@ -183,6 +208,12 @@ export class Replay {
         TRACE,
       ],
     );
+  }
+
+  private async endPeriods(): Promise<string[]> {
+    const { tag, scripts } = this.ledger;
+    const keys = [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag)] as const;
+    return ['ROLLED', ...(await scripts.run('roll_over_budgets', [...keys], [100]))];
   }
 
   /** The steps that the service takes where the model takes one. */
@@ -221,7 +252,7 @@ export class Replay {
       .map(([number, { expires, grace }]) => ({ id: this.ids.get(number), at: this.start + expires + grace }))
       .sort((a, b) => a.at - b.at || (String(a.id) < String(b.id) ? -1 : 1));
     return [
-      ...[...budgets.values()].map(budgetText),
+      ...[...budgets.values()].map((budget) => budgetText(budget, this.start)),
       ...made.map(({ state, amount, policy, grace, expires, extensions }) =>
         [state, amount, policy, grace, this.start + expires, extensions].join(),
       ),
@@ -230,7 +261,8 @@ export class Replay {
   }
 
   private eventText({ kind, scope, hold }: SpecEvent): string {
-    return [kind, scope === '' ? '-' : this.scope(scope), hold < 0 ? '-' : this.ids.get(hold)].join(' ');
+    const about = kind === PERIOD_ENDED ? this.start + hold : hold < 0 ? '-' : this.ids.get(hold);
+    return [kind, scope === '' ? '-' : this.scope(scope), about].join(' ');
   }
 }
 
@@ -238,14 +270,16 @@ function nameOf({
   ty: type,
   sc: scope = '-',
   reservation_id: hold = '-',
+  previous_period_end: ended,
 }: Readonly<Record<string, string>>): string {
-  return [type, scope, hold].join(' ');
+  return [type, scope, ended ?? hold].join(' ');
 }
 
-function budgetText(budget: SpecBudget): string {
-  const { remaining, reserved, spent, allocated, debt, limit, over, closed, returned } = budget;
+function budgetText(budget: SpecBudget, start: number): string {
+  const { remaining, reserved, spent, allocated, debt, limit, over, closed, returned, ends, period } = budget;
   const figures = [remaining, reserved, spent, allocated, debt, limit];
-  return [...figures, over ? 1 : 0, closed ? 'CLOSED' : 'ACTIVE', returned].join();
+  const end = period === 0 ? 0 : start + ends;
+  return [...figures, over ? 1 : 0, closed ? 'CLOSED' : 'ACTIVE', returned, end].join();
 }
 
 function withoutLease(reply: readonly string[]): string {

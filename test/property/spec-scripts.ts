@@ -18,6 +18,7 @@ const REPLAYED = [
   'fund_budget',
   'update_tenant',
   'close_tenant',
+  'roll_over_budgets',
 ] as const;
 
 /**
@@ -72,6 +73,7 @@ const BUDGET_FIELDS = [
   'is_over_limit',
   'status',
   'cascade_released',
+  'period_end',
 ];
 const HOLD_FIELDS = ['st', 'am', 'op', 'gr', 'ex', 'xc'];
 /** A line for each budget and each hold, the index of deadlines, and how long the event log is. */

@@ -35,6 +35,11 @@ export interface SpecBudget {
   readonly over: boolean;
   readonly closed: boolean;
   readonly returned: number;
+  readonly ends: number;
+  /** 0 if it has no period. */
+  readonly period: number;
+  readonly base: number;
+  readonly rollover: string;
 }
 
 export interface SpecHold {
