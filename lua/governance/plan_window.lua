@@ -33,9 +33,9 @@ for i, window in ipairs(readable and sound and windows or {}) do
 end
 
 -- Nothing is refused below this line.
-if index and rules[index] ~= recurrence and record[4] ~= 'CLOSED' then
+if index and rules[index] and rules[index] ~= recurrence and record[4] ~= 'CLOSED' then
   return { 'SKIP' }
-elseif not index or record[4] == 'CLOSED' or #following == 0 then
+elseif not index or not rules[index] or record[4] == 'CLOSED' or #following == 0 then
   redis.call('ZREM', period_plans_of(tag, tenant_of_scope(scope)), scope .. ' ' .. unit .. ' ' .. name)
   return { 'SKIP' }
 end

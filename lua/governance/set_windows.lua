@@ -39,7 +39,9 @@ if not budget then
   return refusal
 end
 local now, former, former_names = budget.now, {}, {}
-for _, window in ipairs(budget.windows_text and current_windows(budget_record, budget.windows_text, budget.status, now) or {}) do
+-- Damaged windows can be replaced or removed, but what was spent in them is lost.
+local readable, current = pcall(current_windows, budget_record, budget.windows_text or '', budget.status, now)
+for _, window in ipairs(readable and current or {}) do
   former[window.name], former_names[#former_names + 1] = window, window.name
 end
 local windows, rules, plans = {}, {}, {}

@@ -218,15 +218,7 @@ function installJson(instance: FastifyInstance, largeBodies: LargeBodies): void 
         finish(done, () => parseBody(body));
         return;
       }
-      void largeBodies
-        .inTurn(request, () => finish(done, () => parseBody(body)))
-        .then((parsed) => {
-          if (!parsed) {
-            done(
-              new Refusal('INVALID_REQUEST', 'the client closed the connection before its request was read'),
-            );
-          }
-        });
+      largeBodies.inTurn(request, () => finish(done, () => parseBody(body))).catch(done);
     });
   }
   instance.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, body, done) => {

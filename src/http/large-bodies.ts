@@ -1,6 +1,7 @@
 import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { Counter, type Registry } from 'prom-client';
+import { Refusal, TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter, TimeShare } from '../redis/index.js';
 import { API_KEY_HEADER, presentedKey } from './access.guard.js';
 
@@ -8,6 +9,7 @@ import { API_KEY_HEADER, presentedKey } from './access.guard.js';
 export const LARGE_BODY_BYTES = 32_768;
 /** The rest of the process' time is for requests of usual size. */
 const SHARE = 0.25;
+const LONGEST_WAIT_MS = 10_000;
 
 /**
  * Lets requests with large bodies take turns, by API key, and use at most a share of the process' time. Parsing and checking such a body
@@ -18,29 +20,44 @@ export class LargeBodies {
   private readonly turns = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   private readonly share = new TimeShare(SHARE);
   private pauses: Counter | undefined;
+  private refusals: Counter | undefined;
+
+  /** @param waitMs the longest wait for a turn */
+  constructor(private readonly waitMs = LONGEST_WAIT_MS) {}
 
   countIn(registry: Registry): void {
+    const registers = [registry];
     this.pauses = new Counter({
       name: 'holdfast_large_body_pauses_total',
       help: 'Pauses of requests with large bodies, because these had used up their share of the time.',
-      registers: [registry],
+      registers,
+    });
+    this.refusals = new Counter({
+      name: 'holdfast_large_bodies_refused_total',
+      help: 'Requests with large bodies refused with 429, because they had waited too long for their turn.',
+      registers,
     });
   }
 
   /**
    * Calls `parse` when it is the request's turn. The turn lasts until the operation waits for Redis for the first time.
-   * @returns false if the client disconnected before; `parse` was not called then
+   * @throws TooBusy if that takes too long, Refusal if the client has disconnected; `parse` was not called then
    */
-  async inTurn(request: FastifyRequest, parse: () => void): Promise<boolean> {
+  async inTurn(request: FastifyRequest, parse: () => void): Promise<void> {
     const { socket } = request.raw;
     const gone = new AbortController();
     const leave = (): void => gone.abort();
     // One listener per pipelined request.
     socket.setMaxListeners(0).once('close', leave);
     const claim = { owner: presentedKey(request, API_KEY_HEADER) ?? request.ip };
-    const result = socket.destroyed ? 'gone' : await this.turns.acquire(claim, { signal: gone.signal });
+    const result = await this.turns.acquire(claim, { waitMs: this.waitMs, signal: gone.signal });
+    socket.off('close', leave);
+    if (result === 'late') {
+      this.refusals?.inc();
+      throw new TooBusy('too many requests with large bodies at the same time', 1);
+    }
     if (result !== 'acquired') {
-      return false;
+      throw disconnected();
     }
     try {
       for (let pauseMs = this.share.pauseMs(); pauseMs > 0; pauseMs = this.share.pauseMs()) {
@@ -48,16 +65,21 @@ export class LargeBodies {
         await delay(Math.ceil(pauseMs));
       }
       if (socket.destroyed) {
-        return false;
+        throw disconnected();
       }
       this.share.begin();
-      parse();
-      await setImmediate();
-      this.share.end();
-      return true;
+      try {
+        parse();
+        await setImmediate();
+      } finally {
+        this.share.end();
+      }
     } finally {
-      socket.off('close', leave);
       this.turns.release(claim);
     }
   }
 }
+
+/** No client receives this response. */
+const disconnected = (): Refusal =>
+  new Refusal('INVALID_REQUEST', 'the client closed the connection before its request was read');

@@ -128,9 +128,9 @@ export function LimitedQuery(): MethodDecorator {
 }
 
 /**
- * Marks an operation that makes or changes one record of a tenant. Few of a tenant's run at the same time; the others wait, and get 429
- * with `Retry-After` if that takes long. Such an operation must end soon: it may look up a host name, which has a time limit, but must not
- * call an endpoint or walk through other records.
+ * Marks an operation that makes or changes one record of a tenant. Those of a tenant run one after the other; one that waits too long gets
+ * 429 with `Retry-After`. Such an operation must end soon: it may look up a host name, which has a time limit, but must not call an
+ * endpoint or walk through other records.
  */
 export function LimitedChange(): MethodDecorator {
   return UseInterceptors(ChangeInterceptor);

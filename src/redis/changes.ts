@@ -2,8 +2,8 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter } from './concurrency-limiter.js';
 
-/** More would only let one tenant's requests queue in front of the others': one change uses Redis while the next one is parsed. */
-const PER_TENANT = 2;
+/** More would let one tenant's changes queue in front of the requests of others. */
+const PER_TENANT = 1;
 /** A client that makes thousands of budgets at once should get them all. */
 const LONGEST_WAIT_MS = 10_000;
 
@@ -13,7 +13,7 @@ export class ChangeAbandoned extends Error {
 }
 
 /**
- * Lets each tenant change few of its records at the same time: budgets, policies, keys and subscriptions. Each may have kilobytes of
+ * Lets each tenant change one of its records at a time: budgets, policies, keys and subscriptions. Each may have kilobytes of
  * metadata, so a flood of such changes would keep the process busy and delay the reservations of other tenants.
  */
 export class Changes {
@@ -50,7 +50,7 @@ export class Changes {
   }
 
   /**
-   * Waits until few other changes of the owner are running.
+   * Waits until no other change of the owner is running.
    * @param owner the tenant, or an empty string for operators, who count as one tenant
    * @param signal aborted when the client has disconnected
    * @returns ends the turn
@@ -66,10 +66,7 @@ export class Changes {
       }
       if (result !== 'acquired') {
         this.refusals.inc();
-        throw new TooBusy(
-          `too many changes at the same time: at most ${PER_TENANT} per tenant run at once`,
-          1,
-        );
+        throw new TooBusy('too many changes at the same time: those of a tenant run one after the other', 1);
       }
     }
     return () => this.turns.release(claim);

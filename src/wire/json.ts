@@ -54,7 +54,7 @@ export function parseBody(body: Buffer): unknown {
 /** Like JSON.stringify, but writes `bigint` as an integer. */
 export function stringifyJson(value: unknown): string {
   try {
-    // Several times as fast as with a replacer, and fails only for a bigint, which is rare.
+    // Several times as fast as with a replacer. Fails at the first bigint, before it has done much.
     return JSON.stringify(value);
   } catch {
     return unmarked(

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import type { FastifyRequest } from 'fastify';
+import { Registry } from 'prom-client';
 import { LargeBodies } from '../../src/http/large-bodies.js';
 import { shows } from '../compatibility/shows.js';
 import {
@@ -222,8 +223,24 @@ describe('requests with large bodies', () => {
       bodies.inTurn(request(second), () => handled.push('second')),
     ];
     second.emit('close');
-    expect(await Promise.all(answers)).toEqual([true, false]);
+    const outcomes = await Promise.allSettled(answers);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+    await expect(answers[1]).rejects.toThrow('the client closed the connection');
     expect(handled).toEqual(['first']);
     expect(first.listenerCount('close')).toBe(0);
+  });
+
+  test('are refused and counted if they wait too long', async () => {
+    const [bodies, registry] = [new LargeBodies(20), new Registry()];
+    bodies.countIn(registry);
+    const request = { raw: { socket: new EventEmitter() }, headers: {}, ip: '127.0.0.1' } as unknown;
+    const send = (parse: () => void): Promise<void> => bodies.inTurn(request as FastifyRequest, parse);
+    // Uses up the share, so the next one pauses for longer than the third one may wait.
+    const first = send(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100));
+    await first;
+    const [second, third] = [send(() => undefined), send(() => undefined)];
+    await expect(third).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED', retryAfterS: 1 });
+    await second;
+    expect(await registry.metrics()).toContain('holdfast_large_bodies_refused_total 1\n');
   });
 });

@@ -298,6 +298,9 @@ describe('the windows of a budget', () => {
     await ledger.redis.zadd(periodPlansKey(ledger.tag), 1, `${ledger.scope()} TOKENS gone`);
     expect((await lookAt(later)).slice(6)).toEqual([ledger.scope(), 'TOKENS', 'gone', '', '']);
     expect(await plan('', 'gone')).toEqual(['SKIP']);
+    await ledger.redis.zadd(periodPlansKey(ledger.tag), 1, `${ledger.scope()} TOKENS day`);
+    await ledger.redis.hdel(ledger.budgetKeyOf(), 'window_rules');
+    expect(await plan('rule of day')).toEqual(['SKIP']);
     expect(await lookAt(later)).toHaveLength(6);
   });
 
@@ -349,6 +352,8 @@ describe('the windows of a budget', () => {
     const [after, before] = [clockAt(ledger, ENDS), await snapshot(ledger)];
     await expect(after.reserve()).rejects.toThrow(`corrupt budget record ${ledger.budgetKeyOf()}`);
     expect(await snapshot(ledger)).toEqual(before);
+    expect((await setWindows(ledger, []))[0]).toBe('CHANGED');
+    expect((await after.reserve())[0]).toBe('ALLOW');
   });
 });
 
