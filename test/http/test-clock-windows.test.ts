@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from '@jest/globals';
-import { tenantKey, waitersKey } from '../../src/redis/keyspace.js';
+import { waitersKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,
@@ -11,7 +11,6 @@ import {
   type TestTenant,
 } from '../support/holdfast.js';
 import { DAY_MS, eventsOf, expectSound, HOUR_MS, stateOf, TestClock } from '../support/test-clock.js';
-import { commandsOf } from '../support/script-commands.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance({}, { HOLDFAST_TEST_CLOCKS: 'true', IDEMPOTENCY_TTL_MS: String(DAY_MS) });
@@ -167,23 +166,4 @@ test('a reserve that waits for funds gets those that an advance frees', async ()
   await eventually('it waits', async () => (await on.stored.redis.zcard(places)) === 1);
   await clock.advance(2 * HOUR_MS);
   expect(Number(expectStatus(await waiting, 200).expires_at_ms)).toBe(msAt(3 * HOUR_MS));
-});
-
-test('a tenant without a clock costs no command: each reserve, commit and release reads its record once', async () => {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000, {
-    period_end: new Date(Date.now() + DAY_MS).toISOString(),
-  });
-  const { reservation_id: id } = await clock.hold(tenant, HOUR_MS);
-  const { reservation_id: unused } = await clock.hold(tenant, HOUR_MS);
-  const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
-  for (const act of [
-    () => clock.hold(tenant, HOUR_MS),
-    () => on.holdfast.commit(tenant, id as string, 1),
-    () => on.holdfast.settle(tenant, 'release', unused as string),
-  ]) {
-    const commands = await commandsOf(on.stored.redis, tenant.id, act);
-    expect(commands.filter(([, key]) => key === record).map(([name]) => name)).toEqual(['HMGET']);
-    expect(commands.filter(([, key]) => /(ttl|periods|lapses):/.test(key ?? ''))).toEqual([]);
-  }
 });

@@ -1,0 +1,29 @@
+import { expect, test } from '@jest/globals';
+import { tenantKey } from '../../src/redis/keyspace.js';
+import { expectStatus } from '../support/holdfast.js';
+import { commandsOf } from '../support/script-commands.js';
+import { useGovernance } from '../support/use-governance.js';
+
+const HOUR_MS = 3_600_000;
+const on = useGovernance();
+
+test('a tenant without a test clock costs no command: each reserve, commit and release reads its record once', async () => {
+  const tenant = await on.holdfast.createTenant();
+  await on.holdfast.createBudget(tenant, '', 1000);
+  const at = `?scope=tenant:${tenant.id}&unit=TOKENS`;
+  const period = { period_end: new Date(Date.now() + HOUR_MS).toISOString() };
+  expectStatus(await on.holdfast.admin('PATCH', `/ops/budgets/period${at}`, period), 200);
+  const hold = async (): Promise<string> =>
+    expectStatus(await on.holdfast.reserve(tenant, 10), 200).reservation_id as string;
+  const [used, unused] = [await hold(), await hold()];
+  const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
+  for (const act of [
+    hold,
+    () => on.holdfast.commit(tenant, used, 1),
+    () => on.holdfast.settle(tenant, 'release', unused),
+  ]) {
+    const commands = await commandsOf(on.stored.redis, tenant.id, act);
+    expect(commands.filter(([, key]) => key === record).map(([name]) => name)).toEqual(['HMGET']);
+    expect(commands.filter(([, key]) => /(ttl|periods|lapses):/.test(key ?? ''))).toEqual([]);
+  }
+});
