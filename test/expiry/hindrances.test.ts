@@ -179,5 +179,5 @@ test('a damaged index of periods fails the turn of its job, but budgets of other
     return (await holdfast.admin('GET', events)).body.events.length === 1;
   });
   expect(String(failures[0])).toMatch(/WRONGTYPE/);
-  await stored.redis.del(...broken);
+  await Promise.all(broken.map((key) => stored.redis.del(key)));
 });
