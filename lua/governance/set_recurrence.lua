@@ -17,6 +17,7 @@
 -- EMITS     budget.updated; those of a rollover
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text
+-- @include  extras: mark_extras
 -- @include  tenant_clock: period_index_of, period_plans_of
 -- @include  governed_budget: governed_budget
 -- @include  new_period: set_period, boundaries_after, set_boundaries
@@ -51,6 +52,7 @@ if recurrence == '' then
   redis.call('ZREM', period_index, member)
   redis.call('ZREM', period_plans, member)
   redis.call('HDEL', budget_record, 'period_start', 'period_end', 'period_allocated', 'recurrence', 'boundaries')
+  mark_extras(budget_record)
 else
   starts, ends = redis.call('HGET', budget_record, 'period_start') or ms_text(now), table.remove(following, 1)
   set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends }, not budget.period_end and budget.allocated)

@@ -18,6 +18,7 @@
 -- @include  tenant_clock: period_plans_of
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure
+-- @include  extras: mark_extras
 -- @include  governed_budget: governed_budget
 -- @include  window: current_windows, windows_text, plans_text
 -- @include  window_turn: plan_windows_at
@@ -76,6 +77,7 @@ else
     plan_windows_at(tag, unit, scope, window.name, plans[i])
   end
 end
+mark_extras(budget_record)
 redis.call('HSET', budget_record, 'updated_at', ms_text(now))
 if budget.waiting then
   wake_waiters(budget_record)

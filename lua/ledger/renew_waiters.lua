@@ -11,6 +11,7 @@
 -- EMITS     nothing
 -- @include  keys: tag_of_key, budget_key, waiter_queue_key, reserve_idempotency_key
 -- @include  now_ms: now_ms, ms_text
+-- @include  extras: mark_extras
 -- @include  wake_waiters: first_waiter, is_worth_a_try
 --
 -- Returns the places that are first in their queues and for which enough remains. Usually their instance knows: this finds what a lost
@@ -39,6 +40,7 @@ for i = first_place, #ARGV, A_PLACE do
   if has_lost and redis.call('EXISTS', budget) == 1 then
     redis.call('ZADD', queue, number, place)
     redis.call('HSET', budget, 'waiting', '1')
+    mark_extras(budget)
   end
   if not budgets[budget] then
     budgets[budget], budgets[#budgets + 1] = true, budget

@@ -10,9 +10,15 @@
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
 -- The figures of a record, its status, its overage policy, whether reserves wait for its funds, the end of its period, and its windows.
+-- Few budgets have one of the last three, and only those are read twice.
 local function budget_fields(key)
-  return redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'waiting', 'period_end', 'windows')
+  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
+    'commit_overage_policy', 'extras')
+  if f[10] then
+    local extras = redis.call('HMGET', key, 'waiting', 'period_end', 'windows')
+    f[10], f[11], f[12] = extras[1], extras[2], extras[3]
+  end
+  return f
 end
 
 -- The budget with these fields, or nil if it does not exist.

@@ -1,6 +1,7 @@
 -- new_period: gives a budget a period. lua/lib/period.lua describes the fields.
 -- @include tenant_clock: tenant_of_scope, period_index_of, period_plans_of
 -- @include now_ms: ms_text
+-- @include extras: mark_extras
 --
 -- A shorter period would only make many rollovers of little use.
 local SHORTEST_MS = 60000
@@ -30,6 +31,7 @@ local function set_period(tag, key, unit, scope, period, allocated)
     return
   end
   redis.call('HSET', key, 'period_start', period.starts, 'period_end', period.ends)
+  mark_extras(key)
   if allocated then
     redis.call('HSET', key, 'period_allocated', allocated)
   end

@@ -25,13 +25,14 @@ local function refunded_budget(tag, refunds, hold, scope)
   if budget then
     return budget
   end
-  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting', 'period_end')
+  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'extras')
+  local extras = f[7] and redis.call('HMGET', key, 'waiting', 'period_end') or {}
   -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
-  local _, rolled = pcall(roll_over_if_due, tag, key, unit, scope, f[8], f[3], hold.clock_ms or refunds.now)
+  local _, rolled = pcall(roll_over_if_due, tag, key, unit, scope, extras[2], f[3], hold.clock_ms or refunds.now)
   if rolled == true then
-    f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting')
+    f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
   end
-  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = f[7] }
+  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = extras[1] }
   if not f.err and not f[3] and not f[1] and not f[2] then
     budget.defect = 'MISSING_BUDGET'
   elseif not (f[3] and is_figure(f[1]) and is_figure(f[2])) then

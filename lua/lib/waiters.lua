@@ -2,6 +2,7 @@
 -- @include keys: budget_key, waiter_queue_key, waiters_key, arrivals_key
 -- @include now_ms: ms_text
 -- @include int64: i64_text
+-- @include extras: mark_extras
 -- @include wake_waiters: first_waiter, wake_waiters
 --
 -- A reserve that lacks funds takes a place in the queue of the budget that refused it, and its instance runs it again when it is woken. It
@@ -67,6 +68,7 @@ function waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
   redis.call('ZADD', queue, number, place)
   redis.call('PEXPIRE', queue, KEPT_MS)
   redis.call('HSET', budget_key(tag, unit, scope), 'waiting', '1')
+  mark_extras(budget_key(tag, unit, scope))
   for _, budget in ipairs(budgets) do
     if budget.scope == scope then
       budget.waiting = '1'

@@ -2,11 +2,12 @@
 -- @include keys: tag_of_key, waiter_queue_key, waiters_key, wake_channel
 -- @include now_ms: now_ms
 -- @include int64: i64_figure, i64_less
+-- @include extras: mark_extras
 -- @include window: current_windows, short_window
 -- @include tenant_clock: budget_now
 --
 -- A script that may have raised what remains of a budget, or has closed or frozen it, calls this after it has written the budget, if the
--- budget's field `waiting` is set. Where nobody waits, that is one field more of a record that the script reads anyway.
+-- budget's field `waiting` is set.
 --
 -- A place in the queue of a budget is a text: the instance that waits, a number, and the amount, with dots between. It counts as long as
 -- the tenant's waiters have it with a time in the future, which its instance extends (lua/ledger/renew_waiters.lua).
@@ -41,6 +42,7 @@ local function first_waiter(budget, now)
       return place, number, page > 0 or #gone > 0
     elseif #found == 0 then
       redis.call('HDEL', budget, 'waiting')
+      mark_extras(budget)
       return nil
     end
   end

@@ -161,6 +161,20 @@ describe('verifying the ledger', () => {
     });
   });
 
+  test('finds a period that reserves would not see', async () => {
+    const tenant = await newTenant();
+    const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
+    const body = { period_end: new Date(Date.now() + 86_400_000).toISOString() };
+    expectStatus(await holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
+    await stored.redis.hdel(
+      budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`),
+      'extras',
+    );
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ period_defect: 'NOT_MARKED' }]);
+    expectStatus(await holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
+    expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
+  });
+
   test('is counted, with the drift that it finds', async () => {
     const tenant = await newTenant();
     const broken = await hold(tenant, 50);

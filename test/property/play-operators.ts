@@ -23,6 +23,7 @@ export async function storeWindows(
     [name, limit, spent, starts, ends].join(),
   );
   await client.redis.hset(client.budgetKeyOf(scope, unit), {
+    extras: '1',
     windows: fields.join(' '),
     window_rules: windows.map(({ name }) => `rule of ${name}`).join('|'),
     window_plans: windows.map(({ plan }) => plan.join()).join('|'),

@@ -61,6 +61,7 @@ export async function storePeriod(
   }
   const { starts, ends, policy, allocation, plan, planAt } = period;
   await client.redis.hset(client.budgetKeyOf(scope, unit), {
+    extras: '1',
     period_start: starts,
     period_end: ends,
     rollover_policy: policy,

@@ -110,6 +110,7 @@ export class Replay {
   private async givePeriod(scope: string, { ends, base, rollover }: SpecBudget): Promise<void> {
     const { redis, tag, tenant } = this.ledger;
     await redis.hset(this.ledger.budgetKeyOf(scope), {
+      extras: '1',
       period_start: this.start,
       period_end: this.start + ends,
       rollover_policy: rollover,

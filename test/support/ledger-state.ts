@@ -182,6 +182,10 @@ function budgetFaults(state: LedgerState): string[] {
         `${name}: reserved is ${figure('reserved')}, its live holds add up to ${reserved.get(name) ?? 0n}`,
       );
     }
+    const hasExtras = ['waiting', 'period_end', 'windows'].some((field) => budget[field] !== undefined);
+    if (hasExtras !== (budget['extras'] !== undefined)) {
+      faults.push(`${name}: its field extras is ${budget['extras']}`);
+    }
     for (const field of ['spent', 'reserved', 'debt', 'allocated'].filter((field) => figure(field) < 0n)) {
       faults.push(`${name}: ${field} is negative`);
     }

@@ -167,6 +167,7 @@ export const OPERATIONS_SCHEMAS = {
               'INVALID_WINDOWS',
               'INVALID_WINDOW_PLANS',
               'WINDOW_NOT_PLANNED',
+              'NOT_MARKED',
             ),
           },
         ),
