@@ -34,7 +34,7 @@
 -- @include  charge: charge_of, charge_emits, emit_charge
 -- @include  append_event: append_event, require_event_log
 -- @include  owned: LONG_VALUE
--- @include  hold: HOLD_POLICIES, awaits_cleanup, deadline_index_key
+-- @include  hold: HOLD_POLICIES, constants_of_hold, awaits_cleanup, deadline_index_key
 -- @include  expiry: quarantine
 -- @include  threshold: marks_of
 -- @include  governing_policy: governing_policy
@@ -56,7 +56,7 @@ elseif earlier then
   return with_scopes(tag, reservation_id, reply, earlier, 7)
 end
 
-local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.overage_policy)
+local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.constants)
 if not hold then
   return refusal
 end
@@ -78,7 +78,7 @@ for _, budget in ipairs(budgets) do
     return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope }
   end
 end
-local policy = hold[FIELD.overage_policy]
+local policy = constants_of_hold(hold)
 if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
   -- The requested policy is unknown. Up to the estimate, it does not matter.
   leave_group(group, tag)

@@ -25,7 +25,7 @@
 -- @include  settle: open_hold
 -- @include  tenant: read_tenant
 -- @include  tenant_clock: clock_of
--- @include  hold: whole_number, deadline_index_key
+-- @include  hold: whole_number, constants_of_hold, deadline_index_key
 --
 -- Like the reserve's lease, one extension is capped at the max_ttl_ms of the policy that governed the reserve, or else at the
 -- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
@@ -48,8 +48,8 @@ elseif earlier then
   return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
 end
 
-local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.max_extensions,
-  FIELD.idempotency_key, FIELD.max_ttl_ms, FIELD.key_id)
+local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.constants,
+  FIELD.idempotency_key, FIELD.max_ttl_ms)
 if not hold then
   return refusal
 end
@@ -58,7 +58,8 @@ if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
 -- Damaged counts allow no extension: a hold must not live forever.
-local max_extensions = whole_number(hold[FIELD.max_extensions] or '0') or 0
+local _, most, made_by = constants_of_hold(hold)
+local max_extensions = whole_number(most or '0') or 0
 local extensions = whole_number(hold[FIELD.extensions_used] or '0') or max_extensions
 if extensions >= max_extensions then
   return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(max_extensions) }
@@ -76,7 +77,7 @@ local expires_at = hold.expires_at + extend_by_ms
 local expires_text = ms_text(expires_at)
 local used = ms_text(extensions + 1)
 redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)
-local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == hold[FIELD.key_id] and '' or '+' .. key_id)
+local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == made_by and '' or '+' .. key_id)
 redis.call('HSET', reservation, FIELD.expires_at, expires_text, FIELD.extensions_used, used, FIELD.extension .. used, granted)
 if hold[FIELD.idempotency_key] then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.

@@ -22,7 +22,7 @@
 -- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[17]  observe          what the request says of observe mode: see lib/observe
 -- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters takes it, or empty
--- ARGV[...] further field and value pairs of the record: subject, action, metadata
+-- ARGV[...] further field and value pairs of the record, the action's kind and name first
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)*
@@ -46,7 +46,7 @@
 -- @include  group: group_now, tenant_time, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letters
--- @include  hold: requested_subject, with_levels, subject_fields, deadline_index_of
+-- @include  hold: requested_subject, with_levels, lasting_fields, deadline_index_of
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
@@ -240,8 +240,7 @@ for _, budget in ipairs(budgets) do
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,
-  FIELD.overage_policy, overage_policy, FIELD.created_at, now_text, FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
-  subject_fields(subject, mask, ARGV, first_field))
+  FIELD.created_at, now_text, lasting_fields(subject, mask, overage_policy, ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, FIELD.max_ttl_ms, ms_text(policy.max_ttl_ms))
 end

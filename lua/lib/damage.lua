@@ -79,7 +79,7 @@ end
 local function known_fields(key, fields, tenant, created_at)
   local known = {}
   for name, value in pairs(fields) do
-    if name ~= FIELD.subject and not string.find(name, '^%d+$') then
+    if name ~= FIELD.subject and name ~= FIELD.constants and not string.find(name, '^%d+$') then
       known[name] = value
     end
   end

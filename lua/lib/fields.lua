@@ -13,6 +13,8 @@ local FIELD = {
   -- Live records only: tenant, levels, unit and scope_mask as one text, as lua/lib/record.lua splits it. If it would be too long for
   -- a compact record, they are separate fields.
   subject = 'su',
+  -- Live records only: overage_policy, max_extensions, key_id, action_kind and action_name as one text, likewise.
+  constants = 'cn',
   tenant = 'tn',
   -- The subject's tenant as given, if it differs from tenant in case.
   given_tenant = 'tv',

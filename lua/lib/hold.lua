@@ -3,7 +3,7 @@
 -- @include keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
 -- @include int64: i64_is_amount
 -- @include derive_scopes: derive_scopes
--- @include record: split_subject, subject_text, short_fields
+-- @include record: split_constants, split_subject, subject_text, short_fields
 -- @include tenant_clock: clock_of
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 -- By the letters in a record: c follows those of a hold whose tenant has a test clock.
@@ -134,6 +134,32 @@ local function subject_fields(subject, mask, fields, first)
     return FIELD.subject, text, unpack(fields, first)
   end
   return unpack(fields_with_subject(subject.tenant, subject.unit, mask, with_levels(subject, fields, first), 1))
+end
+
+local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
+
+-- The fields and values of a new record that do not change while it lives, one by one. `fields` are those of the request, which begin with
+-- the action's kind and name.
+local function lasting_fields(subject, mask, policy, max_extensions, key_id, fields, first)
+  local kind, text = fields[first + 1], subject.text .. '\31' .. mask
+  local constants = POLICY_LETTERS[policy] .. max_extensions .. '\31' .. key_id .. '\31' .. kind .. '\31' .. fields[first + 3]
+  if #text <= LONGEST_VALUE and #constants <= LONGEST_VALUE and not string.find(kind, '\31', 1, true) then
+    return FIELD.subject, text, FIELD.constants, constants, unpack(fields, first + 4)
+  end
+  return FIELD.overage_policy, policy, FIELD.max_extensions, max_extensions, FIELD.key_id, key_id,
+    subject_fields(subject, mask, fields, first)
+end
+
+-- The overage policy, the most extensions and the API key of a hold that was loaded with FIELD.constants.
+local function constants_of_hold(hold)
+  if hold[FIELD.constants] then
+    return split_constants(hold[FIELD.constants])
+  end
+  local fields = hold.fields
+  if fields then
+    return fields[FIELD.overage_policy], fields[FIELD.max_extensions], fields[FIELD.key_id]
+  end
+  return unpack(redis.call('HMGET', hold.key, FIELD.overage_policy, FIELD.max_extensions, FIELD.key_id))
 end
 
 -- Sets what the letters of the expiry policy say: `expiry_letter` is the policy's own. `clock_ms` is the instant of the tenant's test clock, by which the hold lives. Without

@@ -1,5 +1,5 @@
--- record: the forms of a reservation's record, live and packed. A live one has its subject in one field or, if that would be too
--- long, in a field for each value.
+-- record: the forms of a reservation's record, live and packed. A live one has its subject in one field, and what else never changes and
+-- no expiry needs in another. What would be too long for that is in a field for each value.
 -- @include fields: FIELD
 -- @include now_ms: ms_text
 --
@@ -9,6 +9,8 @@
 -- (metadata and other JSON) stay separate fields. A field that is set in a packed record later takes precedence.
 --
 -- Live records are never packed, so the tables that only packed records need are created where they are used.
+
+local POLICIES_BY_LETTER = { r = 'REJECT', a = 'ALLOW_IF_AVAILABLE', o = 'ALLOW_WITH_OVERDRAFT' }
 
 -- The values of a packed text by field name. `code` is the partition as it appears in ids.
 local function unpack_fields(text, code)
@@ -48,7 +50,6 @@ local function unpack_fields(text, code)
     error('a packed record has not the form of one')
   end
   local units = { u = 'USD_MICROCENTS', t = 'TOKENS', c = 'CREDITS', r = 'RISK_POINTS' }
-  local policies = { r = 'REJECT', a = 'ALLOW_IF_AVAILABLE', o = 'ALLOW_WITH_OVERDRAFT' }
   local born, maker = tonumber(created_at, 16), long_id(key_id)
   local fields = {
     [FIELD.tenant] = tenant,
@@ -58,7 +59,7 @@ local function unpack_fields(text, code)
     [FIELD.agent] = own(agent),
     [FIELD.toolset] = own(toolset),
     [FIELD.unit] = units[string.sub(terms, 1, 1)],
-    [FIELD.overage_policy] = policies[string.sub(terms, 2, 2)],
+    [FIELD.overage_policy] = POLICIES_BY_LETTER[string.sub(terms, 2, 2)],
     [FIELD.scope_mask] = string.sub(terms, 3),
     [FIELD.amount] = amount,
     [FIELD.charged] = charged == '=' and amount or own(charged),
@@ -100,6 +101,18 @@ local function split_subject(text)
   return own(tenant), own(workspace), own(app), own(workflow), own(agent), own(toolset), own(unit), own(mask)
 end
 
+-- The overage policy, the most extensions, the API key, and the action's kind and name from a live record's constants, all nil if the text
+-- is malformed. Only the name may contain the separator.
+local function split_constants(text)
+  local letter, max_extensions, key_id, kind, name = string.match(text, '^(%a)(%d+)\31([^\31]*)\31([^\31]*)\31(.*)$')
+  if not POLICIES_BY_LETTER[letter] then
+    return nil
+  end
+  return POLICIES_BY_LETTER[letter], max_extensions, key_id, kind, name
+end
+
+local CONSTANT_FIELDS = { FIELD.overage_policy, FIELD.max_extensions, FIELD.key_id, FIELD.action_kind, FIELD.action_name }
+
 local function subject_text(fields)
   local values = {}
   for i = 1, #SUBJECT_FIELDS do
@@ -108,7 +121,7 @@ local function subject_text(fields)
   return table.concat(values, '\31')
 end
 
--- Replaces the subject of a live record and the packed values of an ended one with separate fields.
+-- Replaces the subject and the constants of a live record, and the packed values of an ended one, with separate fields.
 local function spell_out(fields, key)
   local subject = { split_subject(fields[FIELD.subject] or '') }
   if subject[1] then
@@ -116,6 +129,13 @@ local function spell_out(fields, key)
       fields[SUBJECT_FIELDS[i]] = subject[i]
     end
     fields[FIELD.subject] = nil
+  end
+  local constants = { split_constants(fields[FIELD.constants] or '') }
+  if constants[1] then
+    for i = 1, #CONSTANT_FIELDS do
+      fields[CONSTANT_FIELDS[i]] = fields[CONSTANT_FIELDS[i]] or constants[i]
+    end
+    fields[FIELD.constants] = nil
   end
   if not fields['0'] then
     return fields
@@ -152,7 +172,7 @@ end
 -- A record with longer free texts is read without them and without its extensions: a few kilobytes at most.
 local SHORT_TEXT = 1024
 local SHORT_FIELDS = {
-  FIELD.state, FIELD.subject, FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.given_tenant,
+  FIELD.state, FIELD.subject, FIELD.constants, FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.given_tenant,
   FIELD.dimensions, FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.unit, FIELD.amount,
   FIELD.overage_policy, FIELD.scope_mask, FIELD.max_ttl_ms, FIELD.created_at, FIELD.expires_at, FIELD.grace_ms, FIELD.max_extensions,
   FIELD.extensions_used, FIELD.key_id, FIELD.ended_at, FIELD.ended_by, FIELD.charged, FIELD.release_reason, FIELD.end_event,

@@ -154,10 +154,10 @@ export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: s
 /** The same without the levels, which `reserve` takes in the text of its subject. */
 export function otherFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
   const fields: string[] = [];
-  keep(fields, 'tv', subject.tenant === tenantId ? undefined : subject.tenant);
-  keep(fields, 'dm', subject.dimensions && stringifyJson(subject.dimensions));
   keep(fields, 'ak', action.kind);
   keep(fields, 'an', action.name);
+  keep(fields, 'tv', subject.tenant === tenantId ? undefined : subject.tenant);
+  keep(fields, 'dm', subject.dimensions && stringifyJson(subject.dimensions));
   keep(fields, 'at', action.tags && stringifyJson(action.tags));
   keep(fields, 'pk', action.policy_keys && stringifyJson(action.policy_keys));
   return fields;

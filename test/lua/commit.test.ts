@@ -58,9 +58,7 @@ describe('a commit within the estimate', () => {
       const ledger = await newLedger();
       const scope = await ledger.makeBudget();
       const { id } = await ledger.hold({ amount: 10 });
-      await (policy === undefined
-        ? ledger.redis.hdel(ledger.reservationKeyOf(id), 'op')
-        : ledger.redis.hset(ledger.reservationKeyOf(id), 'op', policy));
+      await damageHold(ledger.redis, ledger.reservationKeyOf(id), 'op', policy);
       const settled = ['7', '3', 'TOKENS', 'UNKNOWN', '0', '0', scope, '993,0,7,1000,0,0,0'];
       expect(await ledger.commit(id, 7, { key: 'c' })).toEqual(['COMMITTED', 'fresh', ...settled]);
       expect(await ledger.commit(id, 7, { key: 'c' })).toEqual(['COMMITTED', 'replay', ...settled]);

@@ -125,7 +125,7 @@ describe('an extension that is refused changes no byte', () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold();
-    await ledger.redis.hset(ledger.reservationKeyOf(id), field, 'x');
+    await damageHold(ledger.redis, ledger.reservationKeyOf(id), field, 'x');
     expect((await refused(ledger, id))[0]).toBe('MAX_EXTENSIONS_EXCEEDED');
   });
 

@@ -130,3 +130,50 @@ describe('the subject of a live record', () => {
     await assertInvariants(ledger);
   });
 });
+
+describe('what never changes in a live record', () => {
+  const TERMS = { op: 'ALLOW_WITH_OVERDRAFT', mx: '10', ki: 'key_1', ak: 'llm' };
+
+  test.each([
+    ['one field', 'gpt', true],
+    ['one field, also with separators in the name', 'g\u001fp\u001ft', true],
+    ['a field for each, where that would be too long for a compact record', 'g'.repeat(60), false],
+  ])('is %s', async (_, name, isOne) => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ policy: TERMS.op, fields: { an: name } });
+    const key = ledger.reservationKeyOf(id);
+    expect(await ledger.redis.object('ENCODING', key)).toBe('listpack');
+    expect(await ledger.redis.hexists(key, 'cn')).toBe(isOne ? 1 : 0);
+    expect(await ledger.record(id)).toMatchObject({ ...TERMS, an: name });
+    expect((await ledger.get(id)).join(' ')).toContain(name);
+    await ledger.extend(id, 1000);
+    await ledger.extend(id, 1000, { by: 'key_2' });
+    const { x1: byMaker, x2: byAnother } = await ledger.record(id);
+    expect([byMaker, byAnother].map((text) => text?.replace(/^\d+/, ''))).toEqual(['+1000', '+1000+key_2']);
+    expect((await ledger.commit(id, 11))[5]).toBe(TERMS.op);
+    expect(await ledger.record(id)).toMatchObject({ ...TERMS, an: name });
+    await assertInvariants(ledger);
+  });
+
+  test('is apart if the kind of the action has a separator', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ fields: { ak: 'l\u001fm' } });
+    expect(await ledger.record(id)).toMatchObject({ ak: 'l\u001fm', an: 'gpt', mx: '10' });
+    expect(await ledger.redis.hexists(ledger.reservationKeyOf(id), 'cn')).toBe(0);
+  });
+
+  test.each(['', 'a', 'x10\u001fkey_1\u001fllm\u001fgpt', 'a1e1\u001fkey_1\u001fllm\u001fgpt'])(
+    'counts as missing if it is damaged (%j)',
+    async (damaged) => {
+      const ledger = await newLedger();
+      await ledger.makeBudget();
+      const { id } = await ledger.hold({ amount: 10 });
+      await ledger.redis.hset(ledger.reservationKeyOf(id), 'cn', damaged);
+      expect((await ledger.get(id))[0]).toBe('FOUND');
+      expect(await ledger.extend(id, 1000)).toEqual(['MAX_EXTENSIONS_EXCEEDED', '0']);
+      expect((await ledger.commit(id, 11)).slice(0, 2)).toEqual(['QUARANTINED', 'INVALID_POLICY']);
+    },
+  );
+});

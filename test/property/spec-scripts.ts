@@ -83,6 +83,10 @@ for i = 2, #ARGV do fields[i - 1] = ARGV[i] end
 local function line(key, first, last)
   local values = redis.call('HMGET', key, unpack(fields, first, last))
   for i = 1, #values do values[i] = values[i] or '0' end
+  local constants = fields[first + 2] == 'op' and redis.call('HGET', key, 'cn')
+  if constants then
+    values[3] = ({ r = 'REJECT', a = 'ALLOW_IF_AVAILABLE', o = 'ALLOW_WITH_OVERDRAFT' })[string.sub(constants, 1, 1)]
+  end
   return table.concat(values, ',')
 end
 for i = 3, #KEYS do

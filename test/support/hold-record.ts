@@ -6,13 +6,27 @@ const SEPARATOR = '\u001f';
 
 type Stored = Readonly<Record<string, string>>;
 
-/** A stored record by the names of its fields, with its subject taken apart. */
-export function holdFields({ su: subject, ...others }: Stored): Record<string, string> {
-  const parts =
-    subject === undefined
-      ? []
-      : subject.split(SEPARATOR).map((part, index) => [SUBJECT_FIELDS[index] as string, part] as const);
-  return { ...others, ...Object.fromEntries(parts.filter(([, part]) => part !== '')) };
+/** What its field `cn` holds, after the letter of the overage policy. */
+const CONSTANT_FIELDS = ['op', 'mx', 'ki', 'ak', 'an'];
+const POLICIES: Stored = { r: 'REJECT', a: 'ALLOW_IF_AVAILABLE', o: 'ALLOW_WITH_OVERDRAFT' };
+
+function subjectParts(text: string | undefined): Record<string, string> {
+  const parts = text?.split(SEPARATOR).map((part, index) => [SUBJECT_FIELDS[index] as string, part] as const);
+  return Object.fromEntries((parts ?? []).filter(([, part]) => part !== ''));
+}
+
+function constantParts(text: string | undefined): Record<string, string> {
+  if (text === undefined) {
+    return {};
+  }
+  const [terms = '', keyId = '', kind = '', ...name] = text.split(SEPARATOR);
+  const values = [POLICIES[terms.charAt(0)] ?? terms, terms.slice(1), keyId, kind, name.join(SEPARATOR)];
+  return Object.fromEntries(CONSTANT_FIELDS.map((field, index) => [field, values[index] as string]));
+}
+
+/** A stored record by the names of its fields, with its subject and its constants taken apart. */
+export function holdFields({ su: subject, cn: constants, ...others }: Stored): Record<string, string> {
+  return { ...subjectParts(subject), ...constantParts(constants), ...others };
 }
 
 /** Overwrites a field of a record, or removes it, wherever the record has it. */
@@ -23,10 +37,17 @@ export async function damageHold(
   value?: string,
 ): Promise<void> {
   const subject = (await redis.hget(key, 'su'))?.split(SEPARATOR);
+  const constants = await redis.hget(key, 'cn');
   if (subject !== undefined && SUBJECT_FIELDS.includes(field)) {
     subject[SUBJECT_FIELDS.indexOf(field)] = value ?? '';
     await redis.hset(key, 'su', subject.join(SEPARATOR));
-  } else if (value === undefined) {
+    return;
+  }
+  if (constants !== null && CONSTANT_FIELDS.includes(field)) {
+    await redis.hdel(key, 'cn');
+    await redis.hset(key, constantParts(constants));
+  }
+  if (value === undefined) {
     await redis.hdel(key, field);
   } else {
     await redis.hset(key, field, value);
@@ -36,6 +57,6 @@ export async function damageHold(
 /** Gives a record the form that it has where its subject is long, and had before 0.5: a field for each part of the subject. */
 export async function takeSubjectApart(redis: StoreClient, key: string): Promise<void> {
   const fields = holdFields(await redis.hgetall(key));
-  await redis.hdel(key, 'su');
+  await redis.hdel(key, 'su', 'cn');
   await redis.hset(key, fields);
 }
