@@ -104,6 +104,9 @@ interface QueryContext {
   isCounted: boolean;
 }
 
+/** One per process: Node stores a value of each storage that was ever used in every promise. */
+const CONTEXT = new AsyncLocalStorage<QueryContext>();
+
 /**
  * Runs lists, searches, exports and checks of the ledger. They have a separate connection, so a silent one does not drop that of the
  * ledger. Few run at a time, per tenant and in total. Their runs take turns by tenant and leave Redis a share of the time, however many
@@ -113,7 +116,6 @@ export class Queries {
   private readonly slots: ConcurrencyLimiter;
   private readonly runs: ConcurrencyLimiter;
   private readonly share: TimeShare;
-  private readonly context = new AsyncLocalStorage<QueryContext>();
   /**
    * Counts runs that failed because Redis was unreachable or silent, and keeps the latest error. Runs that were waiting at that time
    * fail with it, instead of timing out one after the other.
@@ -180,7 +182,7 @@ export class Queries {
       );
     }
     metrics.started.inc();
-    return { run: (work) => this.context.run(context, work), end: () => this.slots.release(claim) };
+    return { run: (work) => CONTEXT.run(context, work), end: () => this.slots.release(claim) };
   }
 
   /** Runs one script, like `ScriptRegistry.run`. @throws StoreUnavailable, QueryAbandoned */
@@ -209,7 +211,7 @@ export class Queries {
   }
 
   private async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const context = this.context.getStore();
+    const context = CONTEXT.getStore();
     const claim = { owner: context?.owner ?? '' };
     const failures = this.storeFailures;
     if ((await this.runs.acquire(claim, { signal: context?.signal })) !== 'acquired') {

@@ -117,9 +117,10 @@ class OpenTelemetrySpan implements Span {
   }
 }
 
-class OpenTelemetryBackend implements SpanBackend {
-  private readonly running = new AsyncLocalStorage<Span>();
+/** One per process, see `Queries`. */
+const RUNNING = new AsyncLocalStorage<Span>();
 
+class OpenTelemetryBackend implements SpanBackend {
   constructor(
     private readonly tracer: Tracer,
     private readonly ids: ChosenIds,
@@ -127,11 +128,11 @@ class OpenTelemetryBackend implements SpanBackend {
   ) {}
 
   current(): Span | undefined {
-    return this.running.getStore();
+    return RUNNING.getStore();
   }
 
   within<T>(span: Span, work: () => T): T {
-    return this.running.run(span, work);
+    return RUNNING.run(span, work);
   }
 
   start(name: string, { kind, attributes = {} }: SpanOptions, from: Span | SpanOrigin): Span {

@@ -69,6 +69,9 @@ const AMBIGUOUS = /[\s\\\p{Cc}]/u;
 const ASCII = /^[!-~]*$/;
 const RETRY_AFTER_S = 2;
 
+/** The owner of the delivery that a connection is made for. One per process, see `Queries`. */
+const OWNER = new AsyncLocalStorage<string>();
+
 interface TargetRefusal {
   readonly reason: RefusalReason;
   readonly message: string;
@@ -81,8 +84,6 @@ interface TargetRefusal {
 @Injectable()
 export class TargetPolicy {
   private readonly lookups: HostLookups;
-  /** The owner of the delivery that a connection is made for. */
-  private readonly owner = new AsyncLocalStorage<string>();
 
   constructor(
     private readonly settings: SecuritySettings,
@@ -135,7 +136,7 @@ export class TargetPolicy {
 
   /** Counts all lookups that `dial` starts against an owner. */
   forOwner<T>(owner: string, dial: () => T): T {
-    return this.owner.run(owner, dial);
+    return OWNER.run(owner, dial);
   }
 
   /** For `net.connect`, which calls it for names only. Callers that connect to an address must call it themselves. */
@@ -160,7 +161,7 @@ export class TargetPolicy {
   ): Promise<readonly LookupAddress[]> {
     const [rules, found] = await Promise.all([
       this.settings.recent(),
-      this.lookups.addressesOf(hostname, this.owner.getStore() ?? SYSTEM_OWNER),
+      this.lookups.addressesOf(hostname, OWNER.getStore() ?? SYSTEM_OWNER),
     ]);
     const addresses = found.filter((entry) => (family !== 4 && family !== 6) || entry.family === family);
     if (addresses.length === 0) {
