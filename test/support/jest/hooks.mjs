@@ -5,7 +5,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ROOT, compile } from './typescript.mjs';
 
 const TESTS = `${pathToFileURL(join(ROOT, 'test')).href}/`;
-const HERE = new URL('.', import.meta.url).href;
+/** What is loaded once in a process: this folder, and the checks against the protocol's documents, which compile the schemas they meet. */
+const LOADED_ONCE = [new URL('.', import.meta.url).href, `${TESTS}support/spec/`];
 const GLOBALS = new URL('globals.mjs', import.meta.url).href;
 
 /** @type {import('node:module').ResolveHook} */
@@ -16,7 +17,8 @@ export async function resolve(specifier, context, nextResolve) {
   const source = sourceOf(specifier, context.parentURL);
   const resolved =
     source === undefined ? await nextResolve(specifier, context) : { url: source, shortCircuit: true };
-  const isOfTests = resolved.url.startsWith(TESTS) && !resolved.url.startsWith(HERE);
+  const isOfTests =
+    resolved.url.startsWith(TESTS) && !LOADED_ONCE.some((folder) => resolved.url.startsWith(folder));
   return isOfTests ? { ...resolved, url: withQuery(resolved.url, queryOf(context.parentURL)) } : resolved;
 }
 
