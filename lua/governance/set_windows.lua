@@ -27,7 +27,8 @@
 -- @include  append_audit: append_audit, require_audit_log
 --
 -- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
--- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent.
+-- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent. To end the windows of a budget
+-- that has none changes nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
@@ -59,6 +60,9 @@ for i = first_window, #ARGV, A_WINDOW do
   local earlier = former[name] or { spent = 0, starts = now }
   windows[#windows + 1] = { name = name, limit = i64_figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(table.remove(plan, 1)) }
   rules[#rules + 1], plans[#plans + 1] = rule, plan
+end
+if #windows == 0 and not budget.windows_text then
+  return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }
 end
 redis.call('ZCARD', period_plans_of(tag, tenant_id))
 require_event_log(tag)

@@ -7,7 +7,8 @@
 --
 -- All scopes are charged the same amount, or none is. Budgets are changed in memory.
 -- A window is charged all of it, what becomes debt included, because it limits use. It has no overdraft: what does not remain in it is
--- capped under either policy, but does not mark its scope as over limit, because the window's end is enough to lift it.
+-- capped under either policy, but does not mark its scope as over limit, because the window's end is enough to lift it. A scope is marked
+-- if what remains in it does not cover the whole overage, even if a window or another scope caps the charge at less than that.
 
 local function floor_zero(amount)
   return string.sub(amount, 1, 1) == '-' and '0' or amount

@@ -10,6 +10,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
+import { eventsOf } from '../support/test-clock.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const rule = (every: Recurrence['every'], timeZone: string, anchorDay = 1, anchorMonth = 1): Recurrence => ({
@@ -147,6 +148,10 @@ describe('budgets with a recurrence', () => {
       next_boundaries: [],
     });
     expect((await lookUp(tenant)).period_end).toBeUndefined();
+    const told = async (): Promise<number> => (await eventsOf(on.holdfast, tenant, 'budget.updated')).length;
+    const before = await told();
+    expectStatus(await on.holdfast.admin('DELETE', `/ops/budgets/recurrence${at(tenant)}`), 200);
+    expect(await told()).toBe(before);
   });
 
   test.each([

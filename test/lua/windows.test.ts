@@ -132,6 +132,20 @@ describe('a window of a budget', () => {
     },
   );
 
+  // A commit of 40 under an estimate of 20, with room for 5 more in the window.
+  test.each([
+    ['marks its budget as over limit where that does not cover the overage either', '10', '5,0,25,30,0,0,1'],
+    ['does not mark its budget where that covers the overage', '20', '15,0,25,40,0,0,0'],
+  ])('that caps an overage %s, whatever is left', async (_, left, figures) => {
+    const ledger = await withDay(25);
+    const { id } = await ledger.hold({ amount: 20, policy: 'ALLOW_IF_AVAILABLE' });
+    const allocated = String(20 + Number(left));
+    await ledger.redis.hset(ledger.budgetKeyOf(), { allocated, remaining: left });
+    expect((await ledger.commit(id, 40)).slice(2, 3)).toEqual(['25']);
+    expect(await ledger.figures()).toBe(figures);
+    await assertInvariants(ledger);
+  });
+
   test('counts what becomes debt, too', async () => {
     const ledger = await withDay(2000, { overdraft_limit: '500' });
     const { id } = await ledger.hold({ amount: 1000, policy: 'ALLOW_WITH_OVERDRAFT' });
@@ -239,6 +253,9 @@ describe('the windows of a budget', () => {
       row.join(' '),
     );
     expect(rows.filter((row) => row.includes('BudgetWindows'))).toHaveLength(3);
+    const ended = await snapshot(ledger);
+    expect((await setWindows(ledger, []))[0]).toBe('CHANGED');
+    expect(await snapshot(ledger)).toEqual(ended);
   });
 
   test('go on while the budget is frozen or starts a new period, and stop when it is closed', async () => {
