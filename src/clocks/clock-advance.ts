@@ -3,7 +3,6 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { PeriodPlans } from '../governance/index.js';
 import { Records, RedisService, tenantKey } from '../redis/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
 import type { Origin } from '../wire/index.js';
 
 /** What one run of the script may do: about two milliseconds of Redis' time. */
@@ -28,7 +27,6 @@ export class ClockAdvance {
     private readonly records: Records,
     private readonly plans: PeriodPlans,
     private readonly expiries: ExpiryMetrics,
-    @Inject(LOGGER) private readonly logger: Logger,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
@@ -75,7 +73,7 @@ export class ClockAdvance {
       this.expiries.outcome('clock', outcome);
     }
     for (const budget of reply.damaged) {
-      this.logger.error(budget, 'a budget cannot roll over, because its record is damaged');
+      this.plans.reportDamaged(budget);
     }
     for (const budget of reply.unplanned) {
       await this.plans.plan(tag, budget);

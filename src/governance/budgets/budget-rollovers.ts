@@ -1,4 +1,4 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import {
   partitionCode,
   periodIndexKey,
@@ -8,7 +8,7 @@ import {
   turnedKey,
   tagOf,
 } from '../../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import { type Job, type Turn, type TurnReport, Worker } from '../../worker/index.js';
 import { PeriodPlans } from './period-plans.js';
 
@@ -43,7 +43,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
   readonly afterErrorMs = LOOK_MS;
   private readonly rollovers: LabelledCounter;
   private readonly turns: LabelledCounter;
-  private readonly damaged: LabelledCounter;
   /** When each partition is next known to have something due, by the monotonic clock. */
   private readonly dueFrom = new Map<number, number>();
   private nextLookAt = 0;
@@ -53,7 +52,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
     private readonly worker: Worker,
     private readonly plans: PeriodPlans,
     metrics: MetricsRegistry,
-    @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.rollovers = metrics.counter({
       name: 'holdfast_budget_rollovers_total',
@@ -62,10 +60,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.turns = metrics.counter({
       name: 'holdfast_budget_window_turns_total',
       help: 'Windows of budgets that began at the end of the window before, when a request used the budget.',
-    });
-    this.damaged = metrics.counter({
-      name: 'holdfast_budget_rollovers_damaged_total',
-      help: 'Budgets that could not roll over because their record is damaged.',
     });
   }
 
@@ -134,8 +128,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.rollovers.inc({}, rolled);
     this.turns.inc({}, turned);
     for (const budget of damaged) {
-      this.damaged.inc({});
-      this.logger.error(budget, 'a budget cannot roll over, because its record is damaged');
+      this.plans.reportDamaged(budget);
     }
     for (const budget of unplanned) {
       await this.plans.plan(tag, budget);

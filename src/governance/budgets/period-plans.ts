@@ -4,10 +4,13 @@ import { budgetKey, RedisService, type ScriptReply } from '../../redis/index.js'
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { boundariesAfter, parseRecurrence } from './recurrence.js';
 
-/** Gives budgets with a recurrence the boundaries of their next periods, when a script says that they need them. */
+type Found = ScriptReply<'roll_over_budgets'>;
+
+/** Gives budgets with a recurrence the boundaries of their next periods and windows, when a script says that they need them. */
 @Injectable()
 export class PeriodPlans {
   private readonly planned: LabelledCounter;
+  private readonly damaged: LabelledCounter;
   /** Many budgets have the same rule. */
   private readonly plans = new LRUCache<string, number[]>({ max: 500 });
 
@@ -18,21 +21,19 @@ export class PeriodPlans {
   ) {
     this.planned = metrics.counter({
       name: 'holdfast_budget_plans_total',
-      help: 'Budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
+      help: 'Periods and windows of budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
       labels: ['outcome'],
+    });
+    this.damaged = metrics.counter({
+      name: 'holdfast_budget_boundaries_damaged_total',
+      help: 'Budgets that could not pass the end of a period or window because their record is damaged.',
     });
   }
 
   /** A rule that cannot be read gets no boundaries, and its budget or window leaves the plans. */
   async plan(
     tag: string,
-    {
-      scope,
-      unit,
-      window,
-      recurrence = '',
-      ends = '',
-    }: ScriptReply<'roll_over_budgets'>['unplanned'][number],
+    { scope, unit, window, recurrence = '', ends = '' }: Found['unplanned'][number],
   ): Promise<void> {
     const cached = `${recurrence} ${ends}`;
     const rule = parseRecurrence(recurrence);
@@ -48,8 +49,16 @@ export class PeriodPlans {
     if (status === 'SKIP') {
       this.logger.warn(
         { scope, unit, window, recurrence },
-        'the boundaries of a budget could not be planned',
+        'the boundaries of a budget or of one of its windows could not be planned',
       );
     }
+  }
+
+  reportDamaged(budget: Found['damaged'][number]): void {
+    this.damaged.inc({});
+    this.logger.error(
+      budget,
+      'a budget cannot pass the end of a period or window, because its record is damaged',
+    );
   }
 }

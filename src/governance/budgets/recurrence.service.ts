@@ -55,10 +55,11 @@ export class RecurrenceService {
     origin: Origin,
   ): Promise<BudgetRecurrence> {
     const rule = recurrenceOf(request);
+    const [plan = []] = await this.plan([rule], ownedScope(caller, query.scope).tenantId);
     return this.change(caller, query, origin, {
       recurrence: recurrenceText(rule),
       rolloverPolicy: request.rollover_policy ?? '',
-      rest: (await this.plan(rule, ownedScope(caller, query.scope).tenantId)).map(String),
+      rest: plan.map(String),
     });
   }
 
@@ -70,9 +71,12 @@ export class RecurrenceService {
     return this.change(caller, query, origin, { recurrence: '', rolloverPolicy: '', rest: [] });
   }
 
-  /** The boundaries to come, from shortly before now by the tenant's clock, since a script decides which of them are to come. */
-  async plan(rule: Recurrence, tenantId: string): Promise<number[]> {
-    return boundariesAfter(rule, (await this.nowMs(tenantId)) - MARGIN_MS);
+  /**
+   * The boundaries to come of each rule, from shortly before now by the tenant's clock, since a script decides which of them are to come.
+   */
+  async plan(rules: readonly Recurrence[], tenantId: string): Promise<number[][]> {
+    const from = (await this.nowMs(tenantId)) - MARGIN_MS;
+    return rules.map((rule) => boundariesAfter(rule, from));
   }
 
   private async nowMs(tenantId: string): Promise<number> {

@@ -5,7 +5,7 @@ import { budgetKey, Records, RedisService } from '../../redis/index.js';
 import { type Fields, type Origin, timeOf } from '../../wire/index.js';
 import type { BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, requireUnit, type UnitAmount } from './budget.js';
-import { parseRecurrence, recurrenceText } from './recurrence.js';
+import { parseRecurrence, type Recurrence, recurrenceText } from './recurrence.js';
 import { type RecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
 import { nextBoundaries, RecurrenceService } from './recurrence.service.js';
 import type { BudgetWindowsDto } from './windows.dto.js';
@@ -61,13 +61,17 @@ export class WindowsService {
     if (new Set(windows.map(({ name }) => name)).size < windows.length) {
       throw new Refusal('INVALID_REQUEST', 'each window needs a name of its own', { field: 'windows' });
     }
-    const rest: string[] = [];
-    for (const [index, window] of windows.entries()) {
+    const rules = windows.map((window, index) => {
       requireUnit(query.unit, `windows[${index}].limit`, window.limit);
-      const rule = recurrenceOf(window, `windows[${index}].`);
-      const plan = await this.recurrences.plan(rule, ownedScope(caller, query.scope).tenantId);
-      rest.push(window.name, window.limit.amount.toString(), recurrenceText(rule), plan.join());
-    }
+      return recurrenceOf(window, `windows[${index}].`);
+    });
+    const plans = await this.recurrences.plan(rules, ownedScope(caller, query.scope).tenantId);
+    const rest = windows.flatMap(({ name, limit }, index) => [
+      name,
+      limit.amount.toString(),
+      recurrenceText(rules[index] as Recurrence),
+      String(plans[index]),
+    ]);
     return this.change(caller, query, origin, rest);
   }
 
