@@ -19,8 +19,8 @@
 -- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
 -- @include  keys: tag_of_key, reservation_key, clock_cleanup_key
--- @include  tenant_clock: clock_of
--- @include  now_ms: now_ms, ms_text
+-- @include  tenant_clock: tenant_now
+-- @include  now_ms: ms_text
 -- @include  hold: load_hold, reclaim_deadline, awaits_cleanup
 -- @include  index_walk: index_stretch
 -- @include  expiry: reclaim
@@ -37,8 +37,7 @@ local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumbe
 local request_id, trace = ARGV[10], ARGV[11]
 
 local tag = tag_of_key(index)
-local clock_ms = tenant_id ~= '' and clock_of(tag, tenant_id) or nil
-local now = clock_ms or now_ms()
+local now, clock_ms = tenant_now(tag, tenant_id)
 index = clock_ms and clock_cleanup_key(tag, tenant_id) or index
 local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true, clock = clock_ms and ms_text(now) }
 require_event_log(tag)

@@ -37,7 +37,7 @@ local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV
 local max_budgets, first_field = ARGV[11], 14
 
 local tag = tag_of_key(budget)
-local now = tenant_now(tag, tenant_id)
+local now, clock_ms = tenant_now(tag, tenant_id)
 
 local owner = read_tenant(tenant)
 if not owner then
@@ -46,7 +46,7 @@ end
 if owner.status ~= 'ACTIVE' then
   return { 'TENANT_' .. owner.status }
 end
-origin.clock = owner.clock_ms and ms_text(now)
+origin.clock = clock_ms and ms_text(now)
 if read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
 end

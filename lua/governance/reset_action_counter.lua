@@ -16,9 +16,9 @@
 -- RETURNS   RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND
 -- BOUND     one counter
 -- EMITS     quota.counter_reset
--- @include  keys: tag_of_key, run_counters_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant_clock: clock_of
+-- @include  keys: tag_of_key, run_counters_key, run_index_key
+-- @include  now_ms: ms_text
+-- @include  tenant_clock: tenant_now
 -- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, write_counters, KEPT_ON_CLOCK_MS
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
@@ -29,8 +29,7 @@ local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
 
 local tag = tag_of_key(KEYS[1])
-local clock_ms = clock_of(tag, tenant_id)
-local now = clock_ms or now_ms()
+local now, clock_ms = tenant_now(tag, tenant_id)
 origin.clock = clock_ms and ms_text(now)
 local window = WINDOWS[window_name]
 if window.ms and window_key ~= date_of(window, math.floor(now / window.ms)) then
@@ -46,6 +45,7 @@ if not counter or not is_current(window, counter, now) then
 end
 require_event_log(tag)
 require_audit_log(tag)
+redis.call('ZCARD', run_index_key(tag, tenant_id))
 
 -- Nothing is refused below this line.
 local previous_used, run = ms_text(counter.used), not window.ms and window_key or nil

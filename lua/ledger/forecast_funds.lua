@@ -13,8 +13,8 @@
 -- EMITS     nothing
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_key, clock_deadlines_key
--- @include  tenant_clock: clock_of
--- @include  now_ms: now_ms, ms_text
+-- @include  tenant_clock: tenant_now
+-- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_is_amount, i64_less, i64_negative, i64_positive, i64_saturating_add, i64_sub, i64_text
 -- @include  budget: read_budget, budget_over_limit
 -- @include  hold: known_subject, load_hold
@@ -33,8 +33,7 @@ local tenant_id, unit, amount, reservation_id, use, first_scope = ARGV[1], ARGV[
 local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
 
 local tag = tag_of_key(ttl_index)
-local clock_ms = clock_of(tag, tenant_id)
-local now = clock_ms or now_ms()
+local now, clock_ms = tenant_now(tag, tenant_id)
 local requested, scopes = i64_figure(amount), { unpack(ARGV, first_scope) }
 if reservation_id ~= '' then
   local hold = load_hold(reservation_key(tag, reservation_id))

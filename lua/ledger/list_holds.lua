@@ -21,8 +21,8 @@
 -- @include  index_walk: index_stretch
 --
 -- walked_ms is empty at the end of the index, which other tenants share. A tenant with a test clock has indexes of its own, which are read
--- instead. A hold whose deadline has passed is listed until it is expired,
--- because its budgets still hold the amount. Damaged records are left out.
+-- instead. A hold whose deadline has passed is listed until it is expired, because its budgets still hold the amount. Damaged records are
+-- left out.
 local index = KEYS[1]
 local tenant_id, scope, unit, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -3,7 +3,8 @@
 --
 -- The script that changes state appends the event in the same run, so an event exists if and only if its change does.
 -- An entry has short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id, rq request id, tr trace id and flags,
--- co correlation id, cl the instant of the tenant's test clock, va whether a decision or dry run was denied instead of a reservation, and then the type's own figures under the names of its EventData schema.
+-- co correlation id, cl the instant of the tenant's test clock, va whether a decision or dry run was denied instead of a reservation, and
+-- then the type's own figures under the names of its EventData schema.
 -- Separate streams with the same entry ids index the events of a tenant and those of a correlation id.
 -- Returns the entry's id, from which the event's public id is derived.
 --

@@ -2,8 +2,9 @@
 -- @include fields: FIELD
 -- @include append_event: append_event
 --
--- A refusal is a list: a status word, the scope that refused, what remains there, and the window of that budget if only this was short. Where a policy's rules on actions refused, the
--- policy's id stands third, and for a quota its window, the key of that window, how many it has counted, its limit and its risk class.
+-- A refusal is a list: a status word, the scope that refused, what remains there, and the window of that budget if only this was short.
+-- Where a policy's rules on actions refused, the policy's id stands third, and for a quota its window, the key of that window, how many
+-- it has counted, its limit and its risk class.
 --
 -- The reason code of a decision for a refusal, where it differs from the refusal's own word.
 local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED' }

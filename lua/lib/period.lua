@@ -3,7 +3,7 @@
 -- @include int64: i64_sub, i64_less, i64_negative, i64_positive, i64_saturating_add, i64_is_amount
 -- @include budget: parse_budget, require_balanced
 -- @include keys: tag_of_key
--- @include tenant_clock: clock_of
+-- @include tenant_clock: clock_of, tenant_of_scope
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the next period),
 -- rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as the one before, unless the
@@ -158,13 +158,17 @@ local function states_until(budget, now)
   return states
 end
 
--- The state of a budget in the period that `now`, or its tenant's test clock, is in, if a rollover is due that this script cannot write, else nil.
+-- The state of a budget in the period that it is in now, if a rollover is due that this script cannot write, else nil. `now` is Redis'
+-- time: the tenant may have another.
 local function state_now(key, scope, period_end, status, now)
-  if not period_end or not is_period_over(key, period_end, status, now) then
+  if not period_end then
     return nil
   end
-  local budget = read_period(key, scope)
-  local states = states_until(budget, clock_of(tag_of_key(key), budget.tenant) or now)
+  now = clock_of(tag_of_key(key), tenant_of_scope(scope)) or now
+  if not is_period_over(key, period_end, status, now) then
+    return nil
+  end
+  local states = states_until(read_period(key, scope), now)
   return states[#states]
 end
 

@@ -12,8 +12,10 @@ local function clock_of(tag, tenant_id)
   return type(instant) == 'string' and tonumber(instant) or nil
 end
 
+-- The tenant's time, and the same again if it is that of a test clock.
 local function tenant_now(tag, tenant_id)
-  return clock_of(tag, tenant_id) or now_ms()
+  local clock_ms = clock_of(tag, tenant_id)
+  return clock_ms or now_ms(), clock_ms
 end
 
 local function tenant_of_scope(scope)
@@ -31,5 +33,5 @@ end
 
 -- The time of the tenant whose budget has this key.
 local function budget_now(key)
-  return tenant_now(tag_of_key(key), string.match(key, ':tenant:([^/]+)') or '')
+  return (tenant_now(tag_of_key(key), string.match(key, ':tenant:([^/]+)') or ''))
 end

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from '@jest/globals';
-import { waitersKey } from '../../src/redis/keyspace.js';
+import { tenantKey, waitersKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,
@@ -79,6 +79,23 @@ test('windows of a budget turn when the clock has reached their end, however lon
   }
 });
 
+test('a budget is shown in the period that the clock has reached, though by the real time it has not begun', async () => {
+  const future = await TestClock.create(on.holdfast, '2150-01-01T00:00:00Z');
+  const tenant = await future.tenant(10);
+  const period = { period_start: '2149-12-31T00:00:00Z', period_end: '2150-01-02T00:00:00Z' };
+  await on.holdfast.createBudget(tenant, '/app:a', 10, period);
+  const held = await on.holdfast.reserve(tenant, 4, { subject: { tenant: tenant.id, app: 'a' } });
+  expectStatus(await on.holdfast.commit(tenant, expectStatus(held, 200).reservation_id as string, 4), 200);
+  // As an instance leaves it that dies while many budgets are due at this instant.
+  const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
+  await on.stored.redis.hset(record, 'clock_now', Date.parse('2150-01-02T00:00:00Z'));
+  const next = { period_start: '2150-01-02T00:00:00.000Z', period_end: '2150-01-04T00:00:00.000Z' };
+  const path = `/v1/admin/budgets?tenant_id=${tenant.id}&scope_prefix=tenant:${tenant.id}/app`;
+  const { ledgers } = expectStatus(await on.holdfast.admin('GET', path), 200);
+  expect(ledgers).toEqual([expect.objectContaining(next)]);
+  expect((await on.holdfast.balances(tenant))[`tenant:${tenant.id}/app:a`]).toBe('10 0 0 0');
+});
+
 test('a policy is in effect by the clock', async () => {
   const tenant = await clock.tenant(1000);
   const denied = { denied_action_kinds: ['db.write'] };
@@ -132,6 +149,9 @@ test('a hold under MANUAL_CLEANUP waits for its cleanup by the clock', async () 
   await clock.advance(2 * HOUR_MS);
   expect(await stateOf(on.holdfast, id)).toBe('ACTIVE');
   expectRefusal(await on.holdfast.commit(tenant, id, 1), 410, 'RESERVATION_EXPIRED');
+  // A cleanup of all tenants goes by real time.
+  const general = await on.holdfast.admin('POST', '/ops/reservations/cleanup', { all_tenants: true });
+  expect(expectStatus(general, 200).reservations).toEqual([]);
   expect(await cleanUp()).toEqual([expect.objectContaining({ reservation_id: id, outcome: 'EXPIRED' })]);
   const [told] = await eventsOf(on.holdfast, tenant, 'reservation.expired');
   expect(told.timestamp).toBe(at(2 * HOUR_MS));

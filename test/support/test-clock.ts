@@ -12,8 +12,8 @@ export class TestClock {
     readonly id: string,
   ) {}
 
-  static async create(holdfast: Holdfast): Promise<TestClock> {
-    const made = await holdfast.admin('POST', '/ops/test-clocks', { name: 'a test', now: TestClock.at(0) });
+  static async create(holdfast: Holdfast, now = TestClock.at(0)): Promise<TestClock> {
+    const made = await holdfast.admin('POST', '/ops/test-clocks', { name: 'a test', now });
     return new TestClock(holdfast, expectStatus(made, 201).clock_id as string);
   }
 
