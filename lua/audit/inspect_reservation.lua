@@ -17,9 +17,10 @@
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: owner_of, known_state, record_defect
 --
--- now_ms is the time of the reservation's tenant. goes_at_ms is when the record will be deleted, quarantine is its entry in the quarantine, defect is what is wrong with the record, and
--- word and details are the outcome of an expiry in this run. Each is empty if it does not apply. The text_count texts of end_event are the event
--- that reported the end, as lua/lib/append_event.lua names them. A damaged record is returned as it is.
+-- now_ms is the time of the reservation's tenant. goes_at_ms is when the record will be deleted, quarantine is its entry in the
+-- quarantine, defect is what is wrong with the record, and word and details are the outcome of an expiry in this run. Each is empty if it
+-- does not apply. The text_count texts of end_event are the event that reported the end, as lua/lib/append_event.lua names them. A
+-- damaged record is returned as it is.
 local reservation = KEYS[1]
 local reservation_id, retention_ms = ARGV[1], ARGV[2]
 local origin = { actor = 'system', request = ARGV[3], trace = ARGV[4] }
@@ -37,7 +38,7 @@ local defect = not readable and 'NOT_A_RECORD' or record_defect(hold, fields)
 -- Quarantined reservations wait for an operator.
 if readable and redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0 then
   if hold_defect(hold) and known_state(reservation, hold.state) == 'ACTIVE' then
-    outcome = quarantine(tag, reservation_id, reservation, defect, now, origin, owner_of(tag, reservation_id, hold.tenant), true)
+    outcome = quarantine(tag, reservation_id, reservation, defect, origin, owner_of(tag, reservation_id, hold.tenant), true)
   elseif is_overdue(hold, now) then
     outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   end

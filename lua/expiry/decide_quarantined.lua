@@ -14,9 +14,10 @@
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, quarantine_key
+-- @include  keys: tag_of_key, ttl_index_key, quarantine_key
 -- @include  now_ms: now_ms, ms_text
--- @include  hold: load_hold
+-- @include  hold: load_hold, deadline_index_key, remove_deadlines
+-- @include  tenant_clock: clock_of
 -- @include  expiry: reclaim
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
@@ -24,7 +25,7 @@
 -- @include  damage: owner_of, known_state
 -- @include  release_damaged: mend_ended, release_damaged, decision_figures
 --
--- A retry returns the reservation to the sweeper's index and checks it at once; if it is still damaged, it stays in quarantine. A
+-- A retry returns the reservation to its index of deadlines and checks it at once; if it is still damaged, it stays in quarantine. A
 -- release returns what it can to the budgets and ends the reservation, whatever its record lacks. If there is no record, it only
 -- removes the entry. A reservation that has been settled since is not released again: only its entry is removed. The record is valid
 -- afterwards, with what is known of it.
@@ -33,7 +34,6 @@ local reservation_id, action, reason, retention_ms = ARGV[1], ARGV[2], ARGV[3], 
 local origin = { actor = 'admin', request = ARGV[5], trace = ARGV[6] }
 
 local tag = tag_of_key(reservation)
-local now = now_ms()
 local entry = redis.call('HGET', quarantine_key(tag), reservation_id)
 if not entry then
   return { 'NOT_FOUND' }
@@ -45,6 +45,9 @@ if readable then
   owner, created_at = owner_of(tag, reservation_id, hold.tenant)
 end
 local tenant = owner or '__system__'
+local clock_ms = owner and clock_of(tag, owner)
+local now = clock_ms or now_ms()
+origin.clock = clock_ms and ms_text(now)
 require_event_log(tag)
 require_audit_log(tag)
 local quarantine_reason = string.match(entry, '^%S+') or ''
@@ -57,8 +60,9 @@ end
 
 -- Nothing is refused below this line.
 if action == 'retry' then
-  redis.call('ZADD', ttl_index_key(tag), 0, reservation_id)
-  local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace })[1]
+  local index = readable and deadline_index_key(tag, hold) or ttl_index_key(tag)
+  redis.call('ZADD', index, 0, reservation_id)
+  local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace }, index)[1]
   if outcome[1] ~= 'QUARANTINED' then
     redis.call('HDEL', quarantine_key(tag), reservation_id)
     redis.pcall('HDEL', reservation, FIELD.quarantined_at, FIELD.quarantine_reason)
@@ -67,8 +71,7 @@ if action == 'retry' then
   return { 'RETRIED', ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
 end
 
-redis.call('ZREM', ttl_index_key(tag), reservation_id)
-redis.call('ZREM', cleanup_index_key(tag), reservation_id)
+remove_deadlines(tag, owner, reservation_id)
 redis.call('HDEL', quarantine_key(tag), reservation_id)
 if not readable or known_state(reservation, hold.state) ~= 'ACTIVE' then
   if readable then

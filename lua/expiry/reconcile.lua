@@ -22,7 +22,7 @@
 -- @include  keys: tag_of_key, reservation_key, reservation_index_key, ttl_index_key, quarantine_key, owned_key, budget_index_key,
 --     api_key_index_key, policy_index_key, webhook_index_key
 -- @include  now_ms: now_ms, ms_text
--- @include  hold: HOLD_STATES, load_hold, reclaim_deadline, deadline_index_key
+-- @include  hold: HOLD_STATES, load_hold, terms_defect, reclaim_deadline, deadline_index_key
 -- @include  record: record_fields
 -- @include  damage: known_state
 -- @include  tenant_clock: clock_of
@@ -32,7 +32,8 @@
 --
 -- tenant is empty at the end.
 -- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its record. A
--- reservation without a valid deadline in its record is put first in the index, where expire.lua quarantines it.
+-- reservation without a valid deadline in its record, or with an unknown clock, is put first in the TTL index, where expire.lua
+-- quarantines it.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id, tally = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local examine, retention_ms, trace = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -45,6 +46,8 @@ local NEAR = 0.8
 local tag = tag_of_key(tenant_index)
 local now = now_ms()
 local found, examined = { count = 0 }, 0
+-- The instant of the tenant's test clock, if it has one.
+local clock_ms = tenant ~= '' and clock_of(tag, tenant)
 require_event_log(tag)
 
 -- Tenants are never removed. If an entry is missing anyway, the walk ends, and the next one starts over.
@@ -65,9 +68,10 @@ local function begin_count()
   since, counted, recounts, low, high = nil, live_count(f[1]), owned_count(f[2]), 0, 0
 end
 
--- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention.
+-- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention, which goes by
+-- Redis' clock even if the tenant has another.
 local function packed_end(key)
-  if redis.call('PEXPIRETIME', key) - retention_ms < since then
+  if not clock_ms and redis.call('PEXPIRETIME', key) - retention_ms < since then
     return nil
   end
   local readable, fields = pcall(record_fields, key)
@@ -151,7 +155,7 @@ local function place_of(reservation_id, born_ms)
     return nil
   end
   local hold = load_hold(key)
-  if hold.expires_at and hold.grace_ms then
+  if hold.expires_at and hold.grace_ms and not (hold.on_test_clock and terms_defect(hold)) then
     return hold, deadline_index_key(tag, hold), ms_text(reclaim_deadline(hold))
   end
   return hold, ttl_index_key(tag), '0'
@@ -165,7 +169,8 @@ local function examine_one(reservation_id, born_ms)
   end
   local word = score and 'MISPLACED' or 'MISSING'
   redis.call('ZADD', index, deadline, reservation_id)
-  append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil, { actor = 'system', trace = trace },
+  append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil,
+    { actor = 'system', trace = trace, clock = hold.clock_ms and ms_text(hold.clock_ms) },
     { 'reservation_id', reservation_id, 'found', word, 'reclaim_deadline', deadline })
   put(found, reservation_id, word)
 end
@@ -180,6 +185,7 @@ while tenant and examined < examine do
     tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
     if tenant then
       begin_count()
+      clock_ms = clock_of(tag, tenant)
     end
     examined = examined + TENANT_STEP
   else
@@ -191,7 +197,7 @@ while tenant and examined < examine do
   end
 end
 if tenant then
-  tally = table.concat({ ms_text(since or clock_of(tag, tenant) or now), ms_text(counted), ms_text(recounts), ms_text(low), ms_text(high) }, ' ')
+  tally = table.concat({ ms_text(since or clock_ms or now), ms_text(counted), ms_text(recounts), ms_text(low), ms_text(high) }, ' ')
 end
 local reply = { 'RECONCILED', ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
 for _, list in ipairs({ recounted, near, found }) do

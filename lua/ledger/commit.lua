@@ -71,7 +71,7 @@ end
 local budgets = held_budgets(group, tag, hold)
 if not budgets then
   leave_group(group, tag)
-  return quarantine(tag, reservation_id, reservation, 'MISSING_BUDGET', now, origin, hold.tenant, true)
+  return quarantine(tag, reservation_id, reservation, 'MISSING_BUDGET', origin, hold.tenant, true)
 end
 for _, budget in ipairs(budgets) do
   if budget.status ~= 'ACTIVE' then
@@ -82,7 +82,7 @@ local policy = constants_of_hold(hold)
 if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
   -- The requested policy is unknown. Up to the estimate, it does not matter.
   leave_group(group, tag)
-  return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', now, origin, hold.tenant, true)
+  return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', origin, hold.tenant, true)
 end
 -- A damaged policy must not go into the reply, nor into its idempotency record, whose parts are separated by spaces.
 policy = HOLD_POLICIES[policy] and policy or 'UNKNOWN'
@@ -142,5 +142,5 @@ count_rate(tag, governing, 'commits', real_now)
 end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)
-redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms))
+redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))
 return reply

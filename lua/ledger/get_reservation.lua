@@ -44,14 +44,14 @@ local outcome = {}
 if not defect and is_overdue(hold, now) then
   outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   if outcome[1] == 'EXPIRED' then
-    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(now) }
+    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(hold.clock_ms or now) }
   end
 end
 if defect then
   local tenant, created_at = owner_of(tag, reservation_id, tenant_id ~= '' and tenant_id or hold.tenant)
   fields = known_fields(reservation, fields, tenant, created_at)
   if fields[FIELD.state] == 'ACTIVE' and (foreign or hold_defect(hold)) then
-    outcome = quarantine(tag, reservation_id, reservation, defect, now, origin, tenant, true)
+    outcome = quarantine(tag, reservation_id, reservation, defect, origin, tenant, true)
   end
 end
 local reply = { 'FOUND', defect or '', outcome[1] == 'QUARANTINED' and not outcome[4] and outcome[2] or '' }

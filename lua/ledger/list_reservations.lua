@@ -103,7 +103,7 @@ local function known_of_damaged(reservation_id, hold, defect, created_at)
   local known = known_hold(hold.key, known_fields(hold.key, hold.fields or short_fields(hold.key), tenant_id, created_at))
   note_damage(reservation_id, defect)
   if known.state == 'ACTIVE' and defect ~= 'INVALID_CREATION' then
-    local outcome = quarantine(tag, reservation_id, hold.key, defect, now, origin, tenant_id, true)
+    local outcome = quarantine(tag, reservation_id, hold.key, defect, origin, tenant_id, true)
     if not outcome[4] then
       append_outcome(outcome)
     end

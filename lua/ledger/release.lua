@@ -72,7 +72,7 @@ if hold then
     budgets = copies_of(found)
   else
     owner, created_at = owner_of(tag, reservation_id, hold.tenant)
-    damaged, refusal = hold, quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', now, origin, owner, true)
+    damaged, refusal = hold, quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', origin, owner, true)
   end
 end
 if not hold and not damaged or damaged and not by_operator and not damaged.defect then
@@ -80,8 +80,8 @@ if not hold and not damaged or damaged and not by_operator and not damaged.defec
 end
 -- Returns what can be returned of a hold in quarantine.
 local function release_from_quarantine()
-  local refunded, _, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
-    settled_retention(retention_ms, idempotency_ttl_ms), origin)
+  local refunded, _, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, damaged.now,
+    settled_retention(retention_ms, idempotency_ttl_ms, damaged.clock_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
   local reply, parts = { 'RELEASED', 'fresh', amount, known[FIELD.unit] }, { amount, known[FIELD.unit] }
   for _, budget in ipairs(refunded) do
@@ -147,7 +147,7 @@ count_ended(tag, hold.tenant, 1)
 uncount_run(tag, hold.tenant, hold[FIELD.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)
-keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
+keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))
 for _, budget in ipairs(emits and budgets or {}) do
   if budget.crossings then
     emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)

@@ -185,17 +185,23 @@ local function forget_run(tag, tenant_id, run)
   end
 end
 
-local function note_run(tag, tenant_id, run, now, ttl_ms)
+-- Enters a run into the index. The hash of a run says when it lapses. That of a tenant with a test clock is kept longer than it counts,
+-- so there the index says it, and each count of the run has to be entered.
+local function note_run(tag, tenant_id, run, now, ttl_ms, on_clock)
   local index = run_index_key(tag, tenant_id)
   for _, other in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
-    local ends_at = redis.call('PEXPIRETIME', run_counters_key(tag, tenant_id, other))
+    local key = run_counters_key(tag, tenant_id, other)
+    if on_clock and other ~= run then
+      redis.call('UNLINK', key)
+    end
+    local ends_at = redis.call('PEXPIRETIME', key)
     if ends_at < 0 then
       forget_run(tag, tenant_id, other)
-    else
+    elseif not on_clock then
       redis.call('ZADD', index, ms_text(ends_at), other)
     end
   end
-  redis.call('ZADD', index, ms_text(now + ttl_ms), run)
+  redis.call('ZADD', index, 'GT', ms_text(now + ttl_ms), run)
 end
 
 -- Enters new counters into the index of their day or of the tenant's runs. A damaged index must not end the script in the middle of its
@@ -242,8 +248,10 @@ local function write_counters(group, tag)
         if redis.call('PEXPIRE', key, ms_text(ttl_ms + kept_ms), 'GT') == 0 and redis.call('PTTL', key) == -1 then
           redis.call('PEXPIRE', key, ms_text(ttl_ms + kept_ms))
         end
+        if added or known.kept_ms then
+          note_run(tag, known.tenant, known.run, known.now, ttl_ms, known.kept_ms)
+        end
         if added then
-          note_run(tag, known.tenant, known.run, known.now, ttl_ms)
           index_counters(run_counter_index_key(tag, known.tenant), added)
         end
       end

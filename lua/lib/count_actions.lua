@@ -25,7 +25,7 @@ local function require_counting(tag, tenant_id, counts)
   if emits then
     require_event_log(tag)
   end
-  if begins and counts.run then
+  if counts and counts.run and (begins or counts.of_run.kept_ms) then
     redis.call('ZCARD', run_index_key(tag, tenant_id))
   end
   return emits

@@ -3,11 +3,13 @@
 -- hold, so there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
 -- @include fields: FIELD
--- @include keys: reservation_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, quarantine_key
+-- @include keys: reservation_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, quarantine_key
 -- @include hold: HOLD_STATES, whole_number, load_hold, terms_defect, reclaim_deadline, is_overdue, awaits_cleanup, deadline_index_key
+-- @include hold: remove_deadlines
 -- @include refund: new_refunds, take_back, write_refunds, emit_refund_crossings
 -- @include append_event: append_event, require_event_log
--- @include now_ms: ms_text
+-- @include now_ms: now_ms, ms_text
+-- @include tenant_clock: clock_of
 -- @include ended: note_ended
 -- @include owned: count_ended
 -- @include action_counters: uncount_run
@@ -15,33 +17,30 @@
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
 -- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
--- recorded or reported again; its outcome ends with `again`.
-local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
+-- recorded or reported again; its outcome ends with `again`. `tenant` is its owner, by whose clock this happens, or nil if unknown.
+local function quarantine(tag, reservation_id, key, reason, origin, tenant, writable)
   require_event_log(tag)
-  -- Read before an index is written: if one of these keys is damaged, the entry must not be lost from all of them.
+  -- Read before an index is written: if the key is damaged, the entry must not be lost from the indexes.
   local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
-  redis.call('ZCARD', cleanup_index_key(tag))
-  redis.call('ZREM', ttl_index_key(tag), reservation_id)
-  redis.call('ZREM', cleanup_index_key(tag), reservation_id)
-  if tenant then
-    redis.pcall('ZREM', clock_deadlines_key(tag, tenant), reservation_id)
-    redis.pcall('ZREM', clock_cleanup_key(tag, tenant), reservation_id)
-  end
+  remove_deadlines(tag, tenant, reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
     return { 'QUARANTINED', reason, tenant or '', 'again' }
   end
-  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. ms_text(now))
+  local clock_ms = tenant and clock_of(tag, tenant)
+  local now_text = ms_text(clock_ms or now_ms())
+  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. now_text)
   if writable then
-    redis.call('HSET', key, FIELD.quarantined_at, ms_text(now), FIELD.quarantine_reason, reason)
+    redis.call('HSET', key, FIELD.quarantined_at, now_text, FIELD.quarantine_reason, reason)
   end
   append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
-    { actor = 'system', request = origin.request, trace = origin.trace, clock = origin.clock },
-    { 'reservation_id', reservation_id, 'reason', reason, 'quarantined_at', ms_text(now) })
+    { actor = 'system', request = origin.request, trace = origin.trace, clock = clock_ms and now_text },
+    { 'reservation_id', reservation_id, 'reason', reason, 'quarantined_at', now_text })
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
--- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, so they have the same clock. The index comes first: if it is damaged, the script ends here,
--- before a figure has changed. Then come the budgets, once each, and then each hold's record and event.
+-- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, so they have the same clock. The index comes
+-- first: if it is damaged, the script ends here, before a figure has changed. Then come the budgets, once each, and then each hold's
+-- record and event.
 local function end_expired(tag, refunds, now, retention_ms, origin)
   local ids = refunds.ids
   if #ids == 0 then
@@ -79,7 +78,7 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   local refunds = new_refunds(now)
   local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
   if reason then
-    return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
+    return quarantine(tag, reservation_id, hold.key, reason, origin, hold.tenant, true)
   end
   if hold[FIELD.created_at] == nil or hold[FIELD.extensions_used] == nil then
     local f = redis.call('HMGET', hold.key, FIELD.created_at, FIELD.extensions_used, FIELD.run_counters)
@@ -117,6 +116,13 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
   local refunds = new_refunds(now)
   index = index or origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
 
+  -- Quarantines a hold that was found in `index`. Its record may not say whose clock's index that is.
+  local function take_out(reservation_id, key, reason, tenant, writable)
+    local outcome = quarantine(tag, reservation_id, key, reason, origin, tenant, writable)
+    redis.call('ZREM', index, reservation_id)
+    return outcome
+  end
+
   local function judge(reservation_id)
     if refunds.taken[reservation_id] then
       return { 'SKIP', 'EXPIRED' }
@@ -124,7 +130,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
     local key = reservation_key(tag, reservation_id)
     local readable, hold = pcall(load_hold, key, FIELD.created_at, FIELD.extensions_used, FIELD.run_counters)
     if not readable then
-      return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', now, origin, nil, false)
+      return take_out(reservation_id, key, 'NOT_A_RECORD', nil, false)
     end
     if not hold then
       redis.call('ZREM', index, reservation_id)
@@ -135,8 +141,11 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       return { 'SKIP', hold.state }
     end
     local deadline = hold.expires_at and hold.grace_ms and ms_text(reclaim_deadline(hold))
-    local skipped = skip_reason(hold, now, origin)
-    if hold.clock_ms and deadline_index_key(tag, hold) ~= index then
+    local skipped, defect = skip_reason(hold, now, origin), terms_defect(hold)
+    if hold.on_test_clock and defect then
+      -- Its clock and its index may be unknown, so it would never be judged by its own time.
+      return take_out(reservation_id, key, defect, hold.tenant, true)
+    elseif hold.on_test_clock and deadline_index_key(tag, hold) ~= index then
       skipped = 'on_test_clock'
     end
     if deadline and skipped then
@@ -144,9 +153,9 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       put_in_place(tag, index, reservation_id, hold, deadline)
       return { 'SKIP', skipped, deadline }
     end
-    local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
+    local reason = defect or take_back(tag, refunds, reservation_id, hold)
     if reason then
-      return quarantine(tag, reservation_id, key, reason, now, origin, hold.tenant, true)
+      return take_out(reservation_id, key, reason, hold.tenant, true)
     end
     return { 'EXPIRED', hold.tenant, deadline }
   end

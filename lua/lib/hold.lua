@@ -162,13 +162,17 @@ local function constants_of_hold(hold)
   return unpack(redis.call('HMGET', hold.key, FIELD.overage_policy, FIELD.max_extensions, FIELD.key_id))
 end
 
--- Sets what the letters of the expiry policy say: `expiry_letter` is the policy's own. `clock_ms` is the instant of the tenant's test clock, by which the hold lives. Without
--- a valid one, its time does not pass.
+-- Sets what the letters of the expiry policy say: `expiry_letter` is the policy's own. `clock_ms` is the instant of the tenant's test
+-- clock, by which the hold lives. If the tenant has no valid one, the hold's time does not pass. A hold on a test clock whose owner is
+-- unreadable has no `clock_ms`: nobody knows its clock.
 local function set_expiry_terms(hold, letters)
   hold.expiry_letters, hold.expiry_letter = letters or nil, letters or nil
   if letters and string.sub(letters, -1) == 'c' then
+    hold.on_test_clock = true
     hold.expiry_letter = letters ~= 'c' and string.sub(letters, 1, -2) or nil
-    hold.clock_ms = hold.tenant and clock_of(tag_of_key(hold.key), hold.tenant) or 0
+    if hold.tenant then
+      hold.clock_ms = clock_of(tag_of_key(hold.key), hold.tenant) or 0
+    end
   end
 end
 
@@ -252,18 +256,30 @@ local function awaits_cleanup(hold, now)
 end
 
 -- The index that has a live hold with these letters at its reclaim deadline. Holds that the sweeper must not expire are not in the
--- sweeper's index.
+-- sweeper's index, except those of an unknown owner, which the sweeper quarantines.
 local function deadline_index_of(tag, tenant_id, letters)
   if letters == 'm' then
     return cleanup_index_key(tag)
-  elseif letters == 'c' or letters == 'gc' then
-    return clock_deadlines_key(tag, tenant_id or '')
-  elseif letters == 'mc' then
-    return clock_cleanup_key(tag, tenant_id or '')
+  elseif tenant_id and (letters == 'c' or letters == 'gc') then
+    return clock_deadlines_key(tag, tenant_id)
+  elseif tenant_id and letters == 'mc' then
+    return clock_cleanup_key(tag, tenant_id)
   end
   return ttl_index_key(tag)
 end
 
 local function deadline_index_key(tag, hold)
   return deadline_index_of(tag, hold.tenant, hold.expiry_letters)
+end
+
+-- Removes the entries of a hold from all indexes of deadlines that may have it. `tenant` is its owner, or nil if unknown.
+local function remove_deadlines(tag, tenant, reservation_id)
+  -- Read before an index is written: if one of the two is damaged, the entry must not be lost from both.
+  redis.call('ZCARD', cleanup_index_key(tag))
+  redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  redis.call('ZREM', cleanup_index_key(tag), reservation_id)
+  if tenant then
+    redis.pcall('ZREM', clock_deadlines_key(tag, tenant), reservation_id)
+    redis.pcall('ZREM', clock_cleanup_key(tag, tenant), reservation_id)
+  end
 end

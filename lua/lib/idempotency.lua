@@ -29,19 +29,42 @@ local function recall(key, fingerprint)
   return parts
 end
 
--- How long a record that lapses by a test clock is kept if its time does not pass.
+-- How much longer a record that lapses by a test clock is kept, whose time may not pass meanwhile.
 local KEPT_ON_CLOCK_MS = 30 * 86400000
+-- How many entries of the index of such records are checked with each new one. Two, so that entries go faster than they come.
+local LAPSES_CHECKED = 2
+
+-- How long Redis keeps a record that lapses after `ttl_ms` by the tenant's time.
+local function kept_ms(ttl_ms, clock_ms)
+  return clock_ms and ms_text(ttl_ms + KEPT_ON_CLOCK_MS) or ttl_ms
+end
+
+-- Removes entries whose records Redis has removed, because the clock has not reached their instants for so long.
+local function drop_stale_lapses(index)
+  for _, key in ipairs(redis.call('ZRANDMEMBER', index, LAPSES_CHECKED)) do
+    if redis.call('EXISTS', key) == 0 then
+      redis.call('ZREM', index, key)
+    end
+  end
+end
+
+-- Enters a record of a tenant with a test clock into the index of those that lapse. The index goes with its last record.
+local function note_lapse(key, ttl_ms, tenant_id, clock_ms)
+  local index, kept = clock_lapses_key(tag_of_key(key), tenant_id), kept_ms(ttl_ms, clock_ms)
+  drop_stale_lapses(index)
+  redis.call('ZADD', index, ms_text(clock_ms + ttl_ms), key)
+  redis.call('PEXPIRE', index, kept, 'NX')
+  redis.call('PEXPIRE', index, kept, 'GT')
+end
 
 -- remember keeps the reply for at least `ttl_ms`. If the tenant has a test clock, whose instant is `clock_ms`, its time lets the record
 -- lapse: lua/clocks/advance_tenant.lua removes what an index says has lapsed.
 local function remember(key, fingerprint, parts, ttl_ms, tenant_id, clock_ms)
-  local text = fingerprint .. ' ' .. table.concat(parts, ' ')
-  if not clock_ms then
-    redis.call('SET', key, text, 'PX', ttl_ms)
-    return
+  redis.call('SET', key, fingerprint .. ' ' .. table.concat(parts, ' '), 'PX', kept_ms(ttl_ms, clock_ms))
+  if clock_ms then
+    -- A damaged index must not end the script in the middle of its change.
+    pcall(note_lapse, key, ttl_ms, tenant_id, clock_ms)
   end
-  redis.call('SET', key, text, 'PX', ms_text(ttl_ms + KEPT_ON_CLOCK_MS))
-  redis.pcall('ZADD', clock_lapses_key(tag_of_key(key), tenant_id), ms_text(clock_ms + ttl_ms), key)
 end
 
 -- Keeps a record for at least `ttl_ms` from now on.

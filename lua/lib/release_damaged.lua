@@ -2,7 +2,7 @@
 -- @include fields: FIELD, LEVEL_FIELDS
 -- @include keys: ttl_index_key, cleanup_index_key
 -- @include now_ms: ms_text
--- @include hold: fields_with_subject
+-- @include hold: fields_with_subject, remove_deadlines
 -- @include record: SUBJECT_FIELDS, record_fields
 -- @include damage: known_fields
 -- @include returnable_budgets: returnable_budgets
@@ -81,8 +81,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   local marks = tenant and watched_marks(tag, tenant)
   local known = known_fields(hold.key, record_fields(hold.key), tenant, created_at)
 
-  redis.call('ZREM', ttl_index_key(tag), reservation_id)
-  redis.call('ZREM', cleanup_index_key(tag), reservation_id)
+  remove_deadlines(tag, tenant, reservation_id)
   for _, budget in ipairs(refunded) do
     redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
     if budget.waiting then

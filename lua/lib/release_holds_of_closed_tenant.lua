@@ -38,7 +38,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     local reservation_id, hold = one[1], one[2]
     local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
     if reason then
-      outcomes[#outcomes + 1] = quarantine(tag, reservation_id, hold.key, reason, now, origin, tenant_id, true)
+      outcomes[#outcomes + 1] = quarantine(tag, reservation_id, hold.key, reason, origin, tenant_id, true)
     else
       for _, budget in ipairs(refunds.families[hold.subject]) do
         budget.cascade_released = i64_saturating_add(budget.cascade_released or '0', hold.amount)

@@ -4,6 +4,8 @@
 -- @include group: tenant_time, group_tenant, group_budget, leave_group
 -- @include tenant: tenant_status
 -- @include expiry: quarantine, expire_hold
+-- @include tenant_clock: clock_of
+-- @include idempotency: kept_ms
 -- @include damage: creation_in_index, owner_of, known_state
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
@@ -21,8 +23,6 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
   end
   local defect = hold_defect(hold)
   local tenant, created_at = hold.tenant, nil
-  hold.now, hold.now_text = tenant_time(group, tenant, hold.clock_ms)
-  origin.clock = hold.clock_ms and hold.now_text
   if owner ~= '' and tenant ~= owner then
     tenant, created_at, defect = owner, creation_in_index(tag, owner, reservation_id), defect or 'MISSING_SCOPES'
     if not created_at then
@@ -33,6 +33,12 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     leave_group(group, tag)
     tenant, created_at = owner_of(tag, reservation_id, tenant)
   end
+  if defect then
+    -- The record may name another owner than this, or none.
+    hold.clock_ms = tenant and clock_of(tag, tenant)
+  end
+  hold.now, hold.now_text = tenant_time(group, tenant, hold.clock_ms)
+  origin.clock = hold.clock_ms and hold.now_text
   local status, marks, commit_rates
   if tenant then
     status, marks, commit_rates = group_tenant(group, tenant_status, tenant_key(tag, tenant))
@@ -50,7 +56,7 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
   if defect then
     leave_group(group, tag)
     hold.defect = defect
-    return nil, quarantine(tag, reservation_id, key, defect, now, origin, tenant, true), hold, tenant, created_at
+    return nil, quarantine(tag, reservation_id, key, defect, origin, tenant, true), hold, tenant, created_at
   end
   if is_overdue(hold, now) then
     leave_group(group, tag)
@@ -80,8 +86,9 @@ end
 
 -- How long the record of a settled hold is kept: for the audit trail, and at least as long as the request's idempotency record, whose
 -- replay reads the scopes here instead of storing them twice.
-local function settled_retention(retention_ms, idempotency_ttl_ms)
-  return tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms
+local function settled_retention(retention_ms, idempotency_ttl_ms, clock_ms)
+  local replayed_ms = kept_ms(idempotency_ttl_ms, clock_ms)
+  return tonumber(retention_ms) >= tonumber(replayed_ms) and retention_ms or replayed_ms
 end
 
 -- Appends the hold's scopes to a replayed reply, each with its figure from the settlement's idempotency record.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, ownedKey, tenantIndexKey } from '../../src/redis/keyspace.js';
+import { endedKey, ownedKey, tenantIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -19,9 +19,12 @@ const NO_LIMITS = [
   0,
 ] as const;
 
-async function withHolds(count: number): Promise<{ ledger: LedgerClient; ids: string[] }> {
+async function withHolds(
+  count: number,
+  settings: Record<string, string> = {},
+): Promise<{ ledger: LedgerClient; ids: string[] }> {
   const ledger = await newLedger();
-  await ledger.makeTenant();
+  await ledger.makeTenant(settings);
   await ledger.makeBudget({ allocated: 100_000 });
   await ledger.redis.zadd(tenantIndexKey(ledger.tag), 1, ledger.tenant);
   const ids: string[] = [];
@@ -146,6 +149,21 @@ describe('the count of live reservations', () => {
     expect(await live(ledger)).toBe(String(states.filter((state) => state === 'ACTIVE').length));
     expect((await walk(ledger)).recounts).toEqual([]);
   });
+
+  test.each(['2020', '2150'])(
+    'of a tenant whose test clock stands in %s comes out right, whatever ends during the walk',
+    async (year) => {
+      const start = Date.parse(`${year}-01-01T00:00:00Z`);
+      const { ledger, ids } = await withHolds(60, { clock_id: 'clk_1', clock_now: String(start) });
+      const record = tenantKey(ledger.tag, ledger.tenant);
+      await ledger.redis.hset(record, 'clock_now', start + 1);
+      const { recounts } = await walk(ledger, NO_LIMITS, async (run) => {
+        await ledger.commit(ids[59 - run] as string, 1);
+        await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+      });
+      expect(recounts).toEqual([]);
+    },
+  );
 });
 
 describe('a walk', () => {

@@ -85,7 +85,7 @@ export const EXPIRY = {
       },
       {
         what: 'a hold that cannot be settled is not quarantined',
-        find: "  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. ms_text(now))",
+        find: "  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. now_text)",
         put: '',
       },
       {

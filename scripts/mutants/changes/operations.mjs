@@ -141,7 +141,7 @@ export const OPERATIONS = {
       },
       {
         what: 'the record never expires',
-        find: "redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms))",
+        find: "redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))",
         put: '',
       },
       {

@@ -132,7 +132,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a settled record goes before its replay',
-        find: 'tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms',
+        find: 'tonumber(retention_ms) >= tonumber(replayed_ms) and retention_ms or replayed_ms',
         put: 'retention_ms',
       },
     ],
@@ -152,7 +152,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a record never expires',
-        find: ", 'PX', ttl_ms)",
+        find: ", 'PX', kept_ms(ttl_ms, clock_ms))",
         put: ')',
       },
     ],
