@@ -12,7 +12,7 @@
 -- @include wake_waiters: wake_waiters
 -- @include tenant_clock: tenant_of_scope
 --
--- While a run of a script is in flight in a partition, the service queues further calls, and sends them together in the next run
+-- The service sends calls of a partition that come at once, or that have waited for runs in flight, together in one run
 -- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share.
 -- Each call decides as if the calls before it had been separate runs. Its changes to budgets, indexes and counts stay in memory until
 -- write_group. It writes its own keys itself: record, idempotency record and events.

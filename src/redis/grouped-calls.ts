@@ -1,7 +1,7 @@
 import { ReplyError as AnyReplyError } from 'ioredis';
 import { StoreUnavailable } from './errors.js';
 import type { Runnable } from './script-source.js';
-import type { Arguments, Reply } from './script-call.js';
+import type { Argument, Arguments, Reply } from './script-call.js';
 
 /** ioredis does not declare its type. */
 const ReplyError = AnyReplyError as new (message: string) => Error;
@@ -11,6 +11,8 @@ const FAILED = '\u001e';
 const SEPARATOR = '\u001f';
 /** The hash tag that a key begins with, as in `{p2a}`. */
 const TAG_LENGTH = 5;
+/** In one partition and of one script. With two, Redis has the next one when it has finished the first. */
+const RUNS_IN_FLIGHT = 2;
 
 export interface GroupedCall {
   readonly keys: Arguments;
@@ -26,14 +28,21 @@ interface WaitingCall extends GroupedCall {
 /** One script in one partition. */
 interface Queue {
   waiting: WaitingCall[];
-  isRunning: boolean;
+  inFlight: number;
+  /** Whether runs start at the end of this turn of the event loop. */
+  isStarting: boolean;
 }
 
-/** The keys and arguments of a run with these calls. */
+/** The keys and arguments of a run with these calls. `concat` copies whole arrays, which `flatMap` and spreads do not. */
 export function groupOf(calls: readonly GroupedCall[]): { keys: Arguments; args: Arguments } {
+  const none: Argument[] = [];
   return {
-    keys: calls.flatMap(({ keys }) => keys),
-    args: [...calls.flatMap(({ args }) => args), ...calls.map(({ args }) => args.length), calls.length],
+    keys: none.concat(...calls.map(({ keys }) => keys)),
+    args: none.concat(
+      ...calls.map(({ args }) => args),
+      calls.map(({ args }) => args.length),
+      calls.length,
+    ),
   };
 }
 
@@ -43,8 +52,8 @@ export function replyOf(text: string): Reply | Error {
 }
 
 /**
- * Group commit: while a run of a script is in flight in a partition, further calls of it wait and share the next run. A single call does
- * not wait. Each call gets its own reply or error; see lua/lib/group.lua.
+ * Group commit: calls of a script that come in the same turn of the event loop share a run, and while two runs are in flight in a
+ * partition, further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own reply or error; see lua/lib/group.lua.
  */
 export class GroupedCalls {
   private readonly queues = new Map<string, Queue>();
@@ -65,41 +74,51 @@ export class GroupedCalls {
     const name = script.functionName + String(keys[0]).slice(0, TAG_LENGTH);
     let queue = this.queues.get(name);
     if (queue === undefined) {
-      queue = { waiting: [], isRunning: false };
+      queue = { waiting: [], inFlight: 0, isStarting: false };
       this.queues.set(name, queue);
     }
-    const { waiting, isRunning } = queue;
+    const { waiting } = queue;
     const since = performance.now();
     const reply = new Promise<Reply>((resolve, reject) =>
       waiting.push({ keys, args, since, resolve, reject }),
     );
-    if (!isRunning) {
-      void this.drain(script, queue);
-    }
+    this.startSoon(script, queue);
     return reply;
   }
 
+  /** The turn in which one request is read often reads others, too. */
+  private startSoon(script: Runnable, queue: Queue): void {
+    if (queue.isStarting || queue.inFlight === RUNS_IN_FLIGHT || queue.waiting.length === 0) {
+      return;
+    }
+    queue.isStarting = true;
+    setImmediate(() => {
+      queue.isStarting = false;
+      while (queue.inFlight < RUNS_IN_FLIGHT && this.hasWaiting(queue)) {
+        queue.inFlight += 1;
+        void this.run(script, queue, queue.waiting.splice(0, script.header.group));
+      }
+    });
+  }
+
   /** Never rejects. */
-  private async drain(script: Runnable, queue: Queue): Promise<void> {
-    queue.isRunning = true;
-    while (this.hasWaiting(queue)) {
-      const calls = queue.waiting.splice(0, script.header.group);
-      try {
-        const { keys, args } = groupOf(calls);
-        const texts = await this.send(script, keys, args);
-        // A run may end before its last call.
-        queue.waiting.unshift(...calls.slice(texts.length));
-        this.ran(script, texts.length);
-        texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
-      } catch (error) {
-        // While Redis is unreachable, silent or full, waiting calls would fail one run after the other.
-        const waiting = error instanceof StoreUnavailable ? queue.waiting.splice(0) : [];
-        for (const { reject } of [...calls, ...waiting]) {
-          reject(error);
-        }
+  private async run(script: Runnable, queue: Queue, calls: readonly WaitingCall[]): Promise<void> {
+    try {
+      const { keys, args } = groupOf(calls);
+      const texts = await this.send(script, keys, args);
+      // A run may end before its last call.
+      queue.waiting.unshift(...calls.slice(texts.length));
+      this.ran(script, texts.length);
+      texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
+    } catch (error) {
+      // While Redis is unreachable, silent or full, waiting calls would fail one run after the other.
+      const waiting = error instanceof StoreUnavailable ? queue.waiting.splice(0) : [];
+      for (const { reject } of [...calls, ...waiting]) {
+        reject(error);
       }
     }
-    queue.isRunning = false;
+    queue.inFlight -= 1;
+    this.startSoon(script, queue);
   }
 
   /** Rejects the calls that have waited too long. @returns whether others are waiting */

@@ -1,7 +1,7 @@
 import { SCRIPT_SIGNATURES, type ScriptReplies } from './script-types.js';
 
 type Signatures = typeof SCRIPT_SIGNATURES;
-type Argument = string | number;
+export type Argument = string | number;
 
 export type Arguments = readonly Argument[];
 

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { StoreUnavailable } from '../../src/redis/errors.js';
 import { GroupedCalls } from '../../src/redis/grouped-calls.js';
@@ -9,48 +9,92 @@ const SCRIPT = { functionName: 'probe', header: { group: 2 } } as unknown as Scr
 /** Runs that take as long as the test wants, and answer each call with its first argument. */
 function slowRuns(waitMs?: number) {
   const ended: ((error?: Error) => void)[] = [];
-  const sizes: number[] = [];
+  const sent: string[][] = [];
   const calls = new GroupedCalls(
     async (_, __, args) => {
-      const count = args.at(-1) as number;
+      const texts = args.slice(0, args.at(-1) as number) as string[];
+      sent.push(texts);
       await new Promise<void>((resolve, reject) => {
         ended.push((error) => (error === undefined ? resolve() : reject(error)));
       });
-      return args.slice(0, count) as string[];
+      return texts;
     },
-    (_, size) => sizes.push(size),
+    () => undefined,
     waitMs,
   );
-  return { calls, ended, sizes, call: (text: string) => calls.call(SCRIPT, ['{p00}k'], [text]) };
+  const call = (text: string) => calls.call(SCRIPT, ['{p00}k'], [text]);
+  return { ended, sent, call, callAll: (...texts: string[]) => texts.map(call) };
 }
 
-test('a call that has waited too long is refused and not sent', async () => {
-  const { call, ended, sizes } = slowRuns(50);
+test('calls of one turn go together, in the order of their arrival, and each gets its own answer', async () => {
+  const { callAll, ended, sent } = slowRuns();
+  const answers = callAll('a', 'b', 'c');
+  await turn();
+  expect(sent).toEqual([['a', 'b'], ['c']]);
+  ended.forEach((end) => end());
+  expect(await Promise.all(answers)).toEqual([['a'], ['b'], ['c']]);
+});
+
+test('a call does not wait for a run that is in flight, but for one of two', async () => {
+  const { call, callAll, ended, sent } = slowRuns();
   const first = call('a');
+  await turn();
   const second = call('b');
-  const refused = expect(second).rejects.toEqual(new StoreUnavailable('timeout'));
-  await delay(100);
-  const third = call('c');
+  await turn();
+  expect(sent).toEqual([['a'], ['b']]);
+  const others = callAll('c', 'd', 'e');
+  await turn();
+  expect(sent).toEqual([['a'], ['b']]);
+  ended[1]?.();
+  expect(await second).toEqual(['b']);
+  await turn();
+  expect(sent).toEqual([['a'], ['b'], ['c', 'd']]);
   ended[0]?.();
   expect(await first).toEqual(['a']);
+  await turn();
+  expect(sent).toEqual([['a'], ['b'], ['c', 'd'], ['e']]);
+  ended[2]?.();
+  ended[3]?.();
+  expect(await Promise.all(others)).toEqual([['c'], ['d'], ['e']]);
+});
+
+test('a call that has waited too long is refused and not sent', async () => {
+  const { call, callAll, ended, sent } = slowRuns(50);
+  const first = callAll('a', 'b', 'c', 'd');
+  await turn();
+  const refused = expect(call('e')).rejects.toEqual(new StoreUnavailable('timeout'));
+  await delay(100);
+  const last = call('f');
+  ended[0]?.();
   await refused;
   ended[1]?.();
-  expect(await third).toEqual(['c']);
-  expect(sizes).toEqual([1, 1]);
+  expect(await Promise.all(first)).toEqual([['a'], ['b'], ['c'], ['d']]);
+  ended[2]?.();
+  expect(await last).toEqual(['f']);
+  expect(sent).toEqual([['a', 'b'], ['c', 'd'], ['f']]);
 });
 
 test('those that wait fail with a run that did not reach Redis, but not with a run that broke', async () => {
-  const { call, ended } = slowRuns();
-  const [first, second] = [call('a'), call('b')].map((reply) =>
+  const { callAll, ended, sent } = slowRuns();
+  const failing = callAll('a', 'b', 'c', 'd', 'e').map((reply) =>
     expect(reply).rejects.toThrow('cannot be reached'),
   );
+  await turn();
   ended[0]?.(new StoreUnavailable('connection'));
-  await Promise.all([first, second]);
+  ended[1]?.(new StoreUnavailable('connection'));
+  await Promise.all(failing);
+  expect(sent).toEqual([
+    ['a', 'b'],
+    ['c', 'd'],
+  ]);
 
-  const broken = expect(call('c')).rejects.toThrow('broken');
-  const sound = call('d');
-  ended[1]?.(new Error('broken'));
-  await broken;
-  ended[2]?.();
-  expect(await sound).toEqual(['d']);
+  const [broken, alsoBroken, ...sound] = callAll('f', 'g', 'h', 'i', 'j');
+  const broke = [broken, alsoBroken].map((reply) => expect(reply).rejects.toThrow('broken'));
+  await turn();
+  ended[2]?.(new Error('broken'));
+  await Promise.all(broke);
+  await turn();
+  ended[3]?.();
+  ended[4]?.();
+  expect(await Promise.all(sound)).toEqual([['h'], ['i'], ['j']]);
 });
