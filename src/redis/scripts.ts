@@ -1,6 +1,7 @@
 import { Cluster, type Redis } from 'ioredis';
 import { Tracing } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
+import { FunctionCall } from './function-call.js';
 import { GroupedCalls } from './grouped-calls.js';
 import type {
   Arguments,
@@ -200,16 +201,22 @@ export class ScriptRegistry {
    * Runs one script, with a stamp in its reply if outcomes are attested.
    * @throws as `call` does.
    */
-  async callAttestable<Name extends AttestedName>(
+  callAttestable<Name extends AttestedName>(
+    name: Name,
+    keys: NamedKeys<Name>,
+    args: NamedArgs<Name>,
+  ): Promise<ScriptReply<Name> & Attestable> {
+    return this.attests ? this.callAttested(name, keys, args) : this.call(name, keys, args);
+  }
+
+  private async callAttested<Name extends AttestedName>(
     name: Name,
     keys: NamedKeys<Name>,
     args: NamedArgs<Name>,
   ): Promise<ScriptReply<Name> & Attestable> {
     const script = this.script(name);
-    if (!this.attests || script.attested === undefined) {
-      return this.call(name, keys, args);
-    }
-    const reply = await this.sendTraced(script.attested, script.keysOf(keys), script.argsOf(args));
+    const attested = script.attested as Runnable;
+    const reply = await this.sendTraced(attested, script.keysOf(keys), script.argsOf(args));
     const stamp = reply.pop();
     return { ...(script.decode<ScriptReply<Name>>(reply) as object), stamp } as ScriptReply<Name> &
       Attestable;
@@ -262,7 +269,10 @@ export class ScriptRegistry {
 
   private async sendAlone(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     try {
-      return this.plain(script, await this.client.fcall(script.functionName, keys.length, ...keys, ...args));
+      return this.plain(
+        script,
+        await this.client.sendCommand(new FunctionCall(script.functionName, keys, args)),
+      );
     } catch (error) {
       if (!isUnknownFunction(error)) {
         throw toStoreError(error);

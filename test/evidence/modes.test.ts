@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import type { Command } from 'ioredis';
 import { generateEvidenceKeys, rotateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
 import { evidenceKey, tagOfEvidenceId } from '../../src/redis/keyspace.js';
@@ -69,10 +70,12 @@ describe('without an identity', () => {
   test('Redis gets the same calls as ever, and no attested function is run', async () => {
     const functions: string[] = [];
     const { client } = off.app.get(RedisService);
-    const fcall = client.fcall.bind(client) as (...args: unknown[]) => unknown;
-    client.fcall = ((...args: unknown[]) => {
-      functions.push(args[0] as string);
-      return fcall(...args);
+    const sendCommand = client.sendCommand.bind(client) as (...args: unknown[]) => unknown;
+    client.sendCommand = ((command: Command, ...to: unknown[]) => {
+      if (command.name === 'fcall') {
+        functions.push(command.args[0] as string);
+      }
+      return sendCommand(command, ...to);
     }) as never;
     const { reservation_id: id } = (await reserve(off, reserveBody(tenant, 1))).body;
     await off.commit(tenant, id as string, 1);
