@@ -75,12 +75,19 @@ export class FundsForecast {
    * `Retry-After`. They describe the moment after the refusal, so evidence does not include them.
    * @throws what the operation throws; Refusal INVALID_REQUEST before it runs; StoreUnavailable if Redis is lost in between.
    */
-  async explaining<T>(request: FastifyRequest, wanted: Wanted, operation: () => Promise<T>): Promise<T> {
-    const explains = asksToExplain(request);
+  explaining<T>(request: FastifyRequest, wanted: Wanted, operation: () => Promise<T>): Promise<T> {
+    return asksToExplain(request) ? this.explained(request, wanted, operation) : operation();
+  }
+
+  private async explained<T>(
+    request: FastifyRequest,
+    wanted: Wanted,
+    operation: () => Promise<T>,
+  ): Promise<T> {
     try {
       return await operation();
     } catch (error) {
-      if (explains && error instanceof Refusal && FOR_LACK_OF_BUDGET.has(error.code)) {
+      if (error instanceof Refusal && FOR_LACK_OF_BUDGET.has(error.code)) {
         await this.explain(error, operationOf(request), wanted);
       }
       throw error;

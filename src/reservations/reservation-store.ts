@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type Caller, scopeAllowed } from '../auth/index.js';
+import { type Caller, scopeAllowed, type ScopeFilter } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { Refusal } from '../ledger/index.js';
@@ -50,10 +50,17 @@ export class ReservationStore {
    * the script runs is not a race. Keys without a filter skip the read.
    * @throws Refusal FORBIDDEN when the reservation lies outside the key's scope filter.
    */
-  async requireInScope({ caller }: Operation<Caller>, tag: string, reservationId: string): Promise<void> {
-    if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
-      return;
-    }
+  requireInScope(
+    { caller }: Operation<Caller>,
+    tag: string,
+    reservationId: string,
+  ): Promise<void> | undefined {
+    return caller.kind === 'admin' || caller.scopeFilter.length === 0
+      ? undefined
+      : this.requireIn(caller.scopeFilter, tag, reservationId);
+  }
+
+  private async requireIn(filter: ScopeFilter, tag: string, reservationId: string): Promise<void> {
     const found = await this.redis.scripts.call(
       'reservation_scope',
       { reservation: reservationKey(tag, reservationId) },
@@ -61,8 +68,7 @@ export class ReservationStore {
     );
     // A record whose scope cannot be read is outside every scope filter.
     const allowed =
-      found.status === 'NOT_FOUND' ||
-      (found.status === 'SCOPE' && scopeAllowed(caller.scopeFilter, found.scopePath));
+      found.status === 'NOT_FOUND' || (found.status === 'SCOPE' && scopeAllowed(filter, found.scopePath));
     if (!allowed) {
       throw new Refusal('FORBIDDEN', "the reservation is outside the API key's scope filter");
     }

@@ -77,9 +77,10 @@ export class ReserveController {
       { amount: dto.estimate, subject: dto.subject, isHeld: true },
       () =>
         this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
-          const outcome = await this.service
-            .reserve(operation, dto, patience)
-            .finally(() => (request.waitedMs = patience?.waitedMs ?? 0));
+          const reserving = this.service.reserve(operation, dto, patience);
+          const outcome = await (patience === undefined
+            ? reserving
+            : reserving.finally(() => (request.waitedMs = patience.waitedMs)));
           const { stamp, answer } = outcome.reply;
           const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
           // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.

@@ -148,13 +148,13 @@ export class ReserveService {
     return place < this.allowSampleRate ? `|${this.allowSampleRate}` : '|-';
   }
 
-  private async decide(
+  private decide(
     operation: Operation,
     request: ReserveDto,
     patience: Patience | undefined,
   ): Promise<Decided> {
     if (patience === undefined) {
-      return (await this.run(operation, request, '')) as Decided;
+      return this.run(operation, request, '') as Promise<Decided>;
     }
     const { unit, amount } = request.estimate;
     const { tenantId } = operation.caller;
