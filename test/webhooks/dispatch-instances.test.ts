@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import {
   deliveryKey,
   dispatchLeaseKey,
+  eventLogKey,
   orderedQueueKey,
   orderedQueuesKey,
   outcomesKey,
@@ -187,6 +188,25 @@ describe('a partition whose lease another instance has', () => {
     await causeEvent(api, tenant);
     await endedDeliveries(api, id, 1);
   });
+
+  test('is read from its unacknowledged events on, also when this instance turns out to hold the lease, as after a lost reply', async () => {
+    const instance = await start();
+    await sharesBecome(64);
+    const id = await subscribe(api, tenant, receiver.url);
+    await causeEvent(api, tenant);
+    await endedDeliveries(api, id, 1);
+    const [lease, log] = [dispatchLeaseKey(tagOfTenant()), eventLogKey(tagOfTenant())];
+    const token = (await redis.get(lease)) as string;
+    await redis.set(lease, 'another', 'PX', 300_000);
+    await eventually(
+      'it is lost',
+      async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
+    );
+    await causeEvent(api, tenant);
+    await redis.xreadgroup('GROUP', 'dispatcher', 'dispatcher', 'STREAMS', log, '>');
+    await redis.set(lease, token, 'PX', 300_000);
+    await endedDeliveries(api, id, 2);
+  });
 });
 
 describe('a dispatch that is stuck', () => {
@@ -256,12 +276,20 @@ describe('what a process left behind that died between two steps', () => {
   describe('does not let entries that cannot be repaired block others, however many there are:', () => {
     let damaged: string[] = [];
 
-    /** Puts records that nobody can read before the others of an index, more than are taken up in two goes. */
-    async function hide(index: string, tag: string, id: string): Promise<void> {
+    /** Puts records that nobody can read before the others of an index, more than are taken up in two goes. Returns their refs. */
+    async function hide(index: string, tag: string, id: string): Promise<string[]> {
       const refs = Array.from({ length: 250 }, (_, number) => `1000-${number}:${id}`);
       damaged = [index, ...refs.map((ref) => deliveryKey(tag, ref))];
       await Promise.all(refs.map((ref) => redis.set(deliveryKey(tag, ref), 'damaged')));
       await redis.zadd(index, ...refs.flatMap((ref) => [500, ref]));
+      return refs;
+    }
+
+    function moveBack(index: string, refs: readonly string[]): Promise<unknown> {
+      return eventually('those before it move back', async () => {
+        const scores = await redis.zmscore(index, ...refs);
+        return scores.every((score) => Number(score) > 1000);
+      });
     }
 
     // The partition may be that of other tests, too.
@@ -270,24 +298,26 @@ describe('what a process left behind that died between two steps', () => {
     test('a retry', async () => {
       await start({ WEBHOOK_LEASE_MS: '1000' });
       const { id, ref, tag } = await failedOnce({});
-      await hide(retryingKey(tag), tag, id);
+      const refs = await hide(retryingKey(tag), tag, id);
       receiver.react = (response) => response.writeHead(200).end();
       await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
       await redis.zadd(retryingKey(tag), 1000, ref);
       expect(await endedDeliveries(api, id, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2 }]);
+      await moveBack(retryingKey(tag), refs);
     });
 
     test('a failure that was not counted', async () => {
       await start({ WEBHOOK_LEASE_MS: '1000' });
       const { id, ref, tag } = await failedOnce({ max_retries: 0 });
       await eventually('it is counted', async () => (await subscription(api, id)).consecutive_failures === 1);
-      await hide(outcomesKey(tag), tag, id);
+      const refs = await hide(outcomesKey(tag), tag, id);
       await redis.hdel(storedWebhookKey(id), 'cf', 'ld');
       await redis.zadd(outcomesKey(tag), 1000, ref);
       await eventually(
         'it is counted again',
         async () => (await subscription(api, id)).consecutive_failures === 1,
       );
+      await moveBack(outcomesKey(tag), refs);
     });
   });
 

@@ -38,9 +38,10 @@ class Log {
     const { complete, deliveries } = backlog.takeBatch(SIZE, ({ entryId, event }) =>
       Array.from({ length: deliveriesEach }, () => ({
         entryId,
+        subscriptionId: '',
         tenant: event.get('tn') ?? '',
-        event: undefined as unknown as WantedDelivery['event'],
-        target: undefined as unknown as WantedDelivery['target'],
+        type: '',
+        trace: '',
       })),
     );
     complete.forEach((entryId) => this.pending.delete(entryId));

@@ -42,8 +42,6 @@ export class AttemptPostponed extends Error {
 export class Attempts {
   /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted again. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
-  /** The spans of attempts, for the scripts that record their verdicts. */
-  private readonly spans = new WeakMap<Verdict, Span>();
   /** Outcomes that are not sent yet. */
   private readonly unsent: (() => void)[] = [];
 
@@ -82,18 +80,16 @@ export class Attempts {
     const span = this.tracing.isOn ? this.startSpan(delivery, event, target) : undefined;
     return this.tracing.during(span, async () => {
       const verdict = await this.send(event, target, attempts + 1, span?.spanId);
-      if (span !== undefined) {
-        this.spans.set(verdict, span);
-        describe(span, verdict);
-      }
-      return verdict;
+      describe(span, verdict);
+      return { ...verdict, span };
     });
   }
 
   /**
    * Records a verdict: one script updates the delivery and its queue, then the subscription's counts and the metrics follow.
    * @returns how many deliveries are left in its ordered queue.
-   * @throws StoreUnavailable. The delivery is then unchanged, unless only the reply was lost.
+   * @throws StoreUnavailable. The delivery is then unchanged, unless only the reply was lost. A failed first attempt that cannot be stored as
+   * a retry leaves its delivery first in its queue.
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { partition, ref, event, subscriptionId, tenant } = delivery;
@@ -102,6 +98,13 @@ export class Attempts {
     // Without a subscription there is no endpoint that could have failed. A delivery that became too old is a failure.
     const isDeadLetter = outcome === 'FAILED' && (isAttempt || reason === 'stale');
     const keys = { delivery: deliveryKey(tagOf(partition), ref) };
+    if (outcome === 'RETRYING' && delivery.status === 'PENDING') {
+      await this.redis.scripts.call('plan_retry', keys, { ref, retryInMs }).catch((error: unknown) => {
+        // For example, Redis is full.
+        this.metrics.counters.retriesNotStored.inc();
+        throw error;
+      });
+    }
     const args = {
       ref,
       queue: `${subscriptionId}:${tenant}`,
@@ -119,9 +122,7 @@ export class Attempts {
       trace: event?.trace ?? '',
     };
     const reply = await this.together(() =>
-      this.tracing.within(this.spans.get(verdict), () =>
-        this.redis.scripts.call('settle_delivery', keys, args),
-      ),
+      this.tracing.within(verdict.span, () => this.redis.scripts.call('settle_delivery', keys, args)),
     );
     if (!hasEnded(delivery)) {
       this.metrics.countVerdict(delivery, verdict);
@@ -207,10 +208,10 @@ export class Attempts {
   }
 }
 
-function describe(span: Span, { outcome, status, reason }: Verdict): void {
-  span.set({ 'http.response.status_code': status, 'holdfast.outcome': outcome });
+function describe(span: Span | undefined, { outcome, status, reason }: Verdict): void {
+  span?.set({ 'http.response.status_code': status, 'holdfast.outcome': outcome });
   if (outcome !== 'SUCCESS') {
-    span.fail(reason ?? 'unknown');
+    span?.fail(reason ?? 'unknown');
   }
 }
 

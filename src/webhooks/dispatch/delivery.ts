@@ -1,5 +1,6 @@
 import { eventIdOf, eventJson, toEvent, traceOf } from '../../events/index.js';
 import { eventLogKey, type RedisService, tagOf } from '../../redis/index.js';
+import type { Span } from '../../telemetry/index.js';
 import type { SignedEvent } from '../signing/signing.js';
 
 /** Where a delivery's record is: its partition and its ref (see lua/lib/delivery.lua). */
@@ -80,6 +81,8 @@ export interface Verdict {
   readonly message?: string;
   /** Only with RETRYING. */
   readonly retryInMs?: number;
+  /** The span of the attempt, to which the recording of the verdict belongs. */
+  readonly span?: Span | undefined;
 }
 
 /** The event that a delivery carries. */

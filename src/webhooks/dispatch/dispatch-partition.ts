@@ -1,8 +1,5 @@
-import { partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
+import { dispatchLeaseKey, eventLogKey, partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
 import { EventBacklog } from './event-backlog.js';
-
-/** The state of a partition as lua/webhooks/dispatch_page.lua returns it. */
-export type DispatchSnapshot = ScriptAnswer<'dispatch_page', 'HELD'>;
 
 /** The longest wait for a retry without checking the index, because this process' clock may drift from that of Redis. */
 const RECHECK_MS = 10_000;
@@ -12,12 +9,37 @@ export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 }
 
-/** A partition whose events this instance dispatches. Instants are of the process' monotonic clock. */
+/** The deliveries of one tenant's events to one subscription that wait in Redis for their first attempt. */
+export interface OrderedQueue {
+  /** `<subscription_id>:<tenant>` */
+  readonly name: string;
+  /** Whether anything was pushed since the head of the queue was last read. */
+  pushed: boolean;
+  /** Its length, as last known. */
+  left: number;
+  /** When its first delivery was made, by Redis' clock. */
+  oldestMs: number;
+  /** How many to read at a time. Starts at one and doubles, so a queue that makes no progress costs one read per try, not a whole page. */
+  pageSize: number;
+  /** Whether its endpoint was slow the last time. */
+  isSlow: boolean;
+  /** First attempts that failed since the last one that succeeded. */
+  failuresInRow: number;
+}
+
+/**
+ * A partition whose events this instance dispatches, and its work in progress. The object outlives the lease, because attempts may still
+ * be in flight when the lease is lost and taken again. Instants are of the process' monotonic clock.
+ */
 export class DispatchPartition {
   readonly code: string;
   readonly tag: string;
-  /** False once the lease is lost or about to be given up. Nothing new starts then. */
-  active = true;
+  /** The keys of the scripts that check the lease. */
+  readonly keys: { readonly lease: string; readonly eventLog: string };
+  /** False without the lease, or when it is about to be given up. Nothing new starts then. */
+  active = false;
+  /** Changes with the lease. What was read from Redis in an earlier term is out of date. */
+  term = 0;
   /** Whether ordered queues that a previous holder left are still to be found. */
   unknown = true;
   /** Where to read on: an id among the events read but not acknowledged, or `>` for events never read. */
@@ -28,24 +50,32 @@ export class DispatchPartition {
   watched = false;
   /** The last event read, by this or a previous holder. */
   lastRead = '0-0';
-  /** When to check the retries again. */
+  /** Ordered queues that are being worked on, by name. */
+  readonly queues = new Map<string, OrderedQueue>();
+  /** The refs of retries that wait for a place or are in flight. */
+  readonly retries = new Set<string>();
+  /** When to check the index of retries again. */
   retriesAt = Number.POSITIVE_INFINITY;
   /** The rank at which the next check of the retries starts. */
   retriesFrom = 0;
-  /** How many failures at the head of the outcomes index cannot be counted. */
-  uncountable = 0;
   lag = 0;
   retrying = 0;
   toRecover = 0;
+  private readonly inFlight = new Set<Promise<void>>();
   /** When the oldest event not yet queued was written, as of the last check. */
   private oldestAt = Number.POSITIVE_INFINITY;
   private behindSince = Number.POSITIVE_INFINITY;
   /** How far Redis' clock is ahead of this process' clock. */
   private redisAheadMs = 0;
 
-  constructor(readonly number: number) {
+  /** @param token of this instance's leases */
+  constructor(
+    readonly number: number,
+    readonly token: string,
+  ) {
     this.code = partitionCode(number);
     this.tag = tagOf(this.code);
+    this.keys = { lease: dispatchLeaseKey(this.tag), eventLog: eventLogKey(this.tag) };
   }
 
   /** Redis' time, estimated. Good for ages of seconds; ask Redis where it must be exact. */
@@ -53,16 +83,22 @@ export class DispatchPartition {
     return performance.now() + this.redisAheadMs;
   }
 
-  see({
-    nowMs,
-    oldestMs,
-    lag = 0,
-    lastRead = this.lastRead,
-    retrying = 0,
-    toRecover = 0,
-  }: DispatchSnapshot): void {
+  /** Forgets everything that is different once another instance has held the lease. */
+  reset(): void {
+    this.term += 1;
+    this.behindSince = Number.POSITIVE_INFINITY;
+    this.retriesAt = Number.POSITIVE_INFINITY;
+    this.retriesFrom = 0;
+    this.beginAnew();
+  }
+
+  /** @param snapshot the state of the partition as lua/webhooks/dispatch_page.lua returns it */
+  see(snapshot: ScriptAnswer<'dispatch_page', 'HELD'>): void {
+    const { nowMs, oldestMs, lag = 0, lastRead = this.lastRead, retrying = 0, toRecover = 0 } = snapshot;
+
     const now = performance.now();
     Object.assign(this, { lag, lastRead, retrying, toRecover });
+    this.unknown ||= (snapshot.queues ?? 0) > 0;
     this.redisAheadMs = nowMs - now;
     this.oldestAt = (oldestMs ?? Number.POSITIVE_INFINITY) - this.redisAheadMs;
     this.behindSince = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.min(this.behindSince, now);
@@ -71,25 +107,47 @@ export class DispatchPartition {
     }
   }
 
-  /** Whether everything known at the last check is queued, so only later events remain to be read. */
-  get isCaughtUp(): boolean {
-    return !this.unknown && this.after === '>' && this.backlog.isEmpty;
-  }
-
-  /** Starts over, because another instance may have held the partition meanwhile, or a batch may be half done. */
+  /** Reads everything again, because another instance may have held the partition meanwhile, or a batch may be half done. */
   beginAnew(): void {
     this.unknown = true;
     this.after = '0';
     this.backlog = new EventBacklog();
   }
 
+  /** Whether everything known at the last check is queued, so only later events remain to be read. */
+  get isCaughtUp(): boolean {
+    return !this.unknown && this.after === '>' && this.backlog.isEmpty;
+  }
+
   retryIn(delayMs: number): void {
     this.retriesAt = Math.min(this.retriesAt, performance.now() + delayMs);
   }
 
-  /** Age of the oldest event not yet queued, as of the last check. */
+  /** @param work that must end before the partition is given up, and for which a shutdown waits; it never rejects */
+  async track(work: Promise<void>): Promise<void> {
+    this.inFlight.add(work);
+    await work;
+    this.inFlight.delete(work);
+  }
+
+  get isBusy(): boolean {
+    return this.inFlight.size > 0;
+  }
+
+  /** Resolves when nothing is in flight. */
+  async idle(): Promise<void> {
+    await Promise.all(this.inFlight);
+  }
+
+  /** Deliveries that wait for their first attempt, as far as this process knows. */
+  get waiting(): number {
+    return [...this.queues.values()].reduce((sum, { left }) => sum + left, 0);
+  }
+
+  /** Age of the oldest event that waits to be read or for its first attempt. */
   oldestForMs(now: number): number {
-    return Math.max(0, now - this.oldestAt);
+    const queuedMs = Math.min(...[...this.queues.values()].map(({ oldestMs }) => oldestMs));
+    return Math.max(0, now - Math.min(this.oldestAt, queuedMs - this.redisAheadMs));
   }
 
   /**

@@ -5,7 +5,6 @@ import {
   dispatchInstancesKey,
   dispatchLeaseKey,
   dispatchReportsKey,
-  eventLogKey,
   RedisService,
   StoreUnavailable,
 } from '../../redis/index.js';
@@ -52,6 +51,7 @@ export class Dispatcher implements OnModuleInit, Job {
   readonly name = 'webhook_dispatch';
   readonly role = 'dispatcher';
   readonly afterErrorMs: number;
+  private readonly partitions: readonly DispatchPartition[];
   private readonly leases: PartitionLeases<DispatchPartition>;
   private lastGoodBeatAt = performance.now();
   private endingSince: number | undefined;
@@ -77,18 +77,25 @@ export class Dispatcher implements OnModuleInit, Job {
       instancesKey: dispatchInstancesKey(),
       reportsKey: dispatchReportsKey(),
       leaseKey: dispatchLeaseKey,
-      partition: (number) => new DispatchPartition(number),
-      ask: (partition, token) => this.takeOrRenew(partition, token),
+      partition: (number) => this.partitions[number] as DispatchPartition,
+      ask: (partition) => this.takeOrRenew(partition),
       mayLeave: (partition) => {
         partition.active = false;
-        return !queues.isBusy(partition) && !retries.isBusy(partition);
+        return !partition.isBusy;
       },
       changed: (change, partition) => {
-        partition.active = change === 'taken';
+        if (change !== 'taken') {
+          partition.active = false;
+          partition.reset();
+        }
         metrics.leaseChanged(change);
       },
       announcementFailed: () => metrics.maintenance.leaseFailed(this.name, 'lease_error'),
     });
+    this.partitions = Array.from(
+      { length: redis.partitions },
+      (_, number) => new DispatchPartition(number, this.leases.instance),
+    );
   }
 
   onModuleInit(): void {
@@ -104,15 +111,14 @@ export class Dispatcher implements OnModuleInit, Job {
       return { sleepMs: this.config.webhookPollMs };
     }
     const outcome = await this.beat(turn);
-    const { instance } = this.leases;
     const active = this.held.filter((partition) => partition.active);
     const readable = await this.reader.withEvents(active);
     const now = performance.now();
     const [read] = await Promise.all([
-      this.each(readable, (partition) => this.reader.readPartition(partition, instance, turn)),
+      this.each(readable, (partition) => this.reader.readPartition(partition, turn)),
       this.each(
         active.filter(({ retriesAt }) => retriesAt <= now),
-        (partition) => this.retries.startDue(partition, instance),
+        (partition) => this.retries.startDue(partition),
       ),
     ]);
     return { sleepMs: read.includes(true) ? 0 : this.sleepMs(), ...outcome };
@@ -132,7 +138,7 @@ export class Dispatcher implements OnModuleInit, Job {
 
   async drain(): Promise<void> {
     const leftMs = Math.max(LAST_CALL_MS, DRAIN_MS - (performance.now() - (this.endingSince ?? 0)));
-    await within(leftMs, Promise.all([this.queues.idle(), this.retries.idle()]));
+    await within(leftMs, Promise.all(this.partitions.map((partition) => partition.idle())));
     await within(LAST_CALL_MS, this.tally.flush());
     await within(LAST_CALL_MS, this.leases.leave());
   }
@@ -141,26 +147,20 @@ export class Dispatcher implements OnModuleInit, Job {
     return [...this.leases.held.values()];
   }
 
-  private async takeOrRenew(partition: DispatchPartition, token: string): Promise<LeaseAnswer> {
-    const { tag } = partition;
-    const snapshot = await this.redis.scripts.call(
-      'dispatch_page',
-      { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
-      { token, leaseMs: this.config.webhookLeaseMs, take: 1, after: '>', limit: 0 },
-    );
+  private async takeOrRenew(partition: DispatchPartition): Promise<LeaseAnswer> {
+    const leaseMs = this.config.webhookLeaseMs;
+    const args = { token: partition.token, leaseMs, take: 1, after: '>', limit: 0 };
+    const snapshot = await this.redis.scripts.call('dispatch_page', partition.keys, args);
     if (snapshot.status !== 'HELD') {
       return { word: 'other', lapsesInMs: snapshot.status === 'OTHER' ? snapshot.lapsesInMs : 0 };
+    }
+    if (snapshot.lease === 'taken') {
+      partition.reset();
     }
     partition.see(snapshot);
     // It may have been due to be given up; this beat decides again.
     partition.active = true;
-    if (snapshot.lease === 'taken') {
-      // Another instance may have held it since.
-      partition.beginAnew();
-      return { word: 'taken' };
-    }
-    partition.unknown ||= (snapshot.queues ?? 0) > 0;
-    return { word: 'held' };
+    return { word: snapshot.lease === 'taken' ? 'taken' : 'held' };
   }
 
   /** @returns undefined if no beat was due */
@@ -183,7 +183,7 @@ export class Dispatcher implements OnModuleInit, Job {
     gauges.lag.set(this.sum('lag'));
     gauges.oldest.set(this.oldestForMs(now) / 1000);
     gauges.inFlight.set(this.queues.limiter.inUse);
-    gauges.waiting.set(this.queues.waiting, { for: 'first_attempt' });
+    gauges.waiting.set(this.sum('waiting'), { for: 'first_attempt' });
     gauges.waiting.set(this.sum('retrying'), { for: 'retry' });
     return { outcome: isGood ? 'success' : 'failed', durationMs: now - began };
   }
@@ -237,19 +237,19 @@ export class Dispatcher implements OnModuleInit, Job {
         partitions: this.held.length,
         event_lag: this.sum('lag'),
         oldest_undelivered_ms: Math.round(this.oldestForMs(now)),
-        waiting_deliveries: this.queues.waiting,
+        waiting_deliveries: this.sum('waiting'),
         waiting_retries: this.sum('retrying'),
       },
     };
   }
 
-  private sum(figure: 'lag' | 'retrying'): number {
+  private sum(figure: 'lag' | 'retrying' | 'waiting'): number {
     return this.held.reduce((total, partition) => total + partition[figure], 0);
   }
 
   /** Age of the oldest event that waits to be read or for its first attempt. */
   private oldestForMs(now: number): number {
-    return Math.max(this.queues.oldestForMs, ...this.held.map((partition) => partition.oldestForMs(now)));
+    return Math.max(0, ...this.held.map((partition) => partition.oldestForMs(now)));
   }
 }
 

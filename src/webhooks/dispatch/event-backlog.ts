@@ -1,16 +1,22 @@
 import type { ScriptAnswer } from '../../redis/index.js';
-import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 
 /** One entry of the event log. `event` is empty if the entry was deleted. */
 export type LogEntry = ScriptAnswer<'dispatch_page', 'HELD'>['events'][number];
 
-/** A delivery still to be queued. */
+/** A delivery still to be queued, as lua/webhooks/queue_deliveries.lua takes it. */
 export interface WantedDelivery {
   readonly entryId: string;
+  readonly subscriptionId: string;
   readonly tenant: string;
-  /** `trace` as stored in the event log: trace id and flags, or empty. */
-  readonly event: { readonly type: string; readonly trace: string };
-  readonly target: DispatchTarget;
+  readonly type: string;
+  /** As stored in the event log: trace id and flags, or empty. */
+  readonly trace: string;
+}
+
+/** An event whose deliveries are not all queued. */
+interface KeptEvent extends LogEntry {
+  /** Its remaining deliveries. Undefined before its turn. */
+  left?: WantedDelivery[];
 }
 
 /** Events of one tenant kept in memory. Further ones are read again from Redis once these are queued. */
@@ -21,9 +27,7 @@ const KEPT = 500;
 interface TenantEvents {
   readonly tenant: string;
   /** Oldest first. */
-  readonly kept: LogEntry[];
-  /** The remaining deliveries of the first event, if a batch ended in the middle of them. */
-  rest: readonly WantedDelivery[] | undefined;
+  readonly kept: KeptEvent[];
   /** The entry after which the tenant's events were read but not kept. Undefined if all are kept. */
   unkeptAfter: string | undefined;
 }
@@ -68,12 +72,7 @@ export class EventBacklog {
   add(entries: readonly LogEntry[]): void {
     for (const entry of entries) {
       const tenant = tenantOf(entry);
-      const events = this.tenants.get(tenant) ?? {
-        tenant,
-        kept: [],
-        rest: undefined,
-        unkeptAfter: undefined,
-      };
+      const events = this.tenants.get(tenant) ?? { tenant, kept: [], unkeptAfter: undefined };
       this.tenants.set(tenant, events);
       this.keep(events, entry);
     }
@@ -103,7 +102,7 @@ export class EventBacklog {
    * Takes out the next deliveries, tenant by tenant, as many as one script makes.
    * @param wanted returns the deliveries of an event
    */
-  takeBatch(size: number, wanted: (entry: LogEntry) => readonly WantedDelivery[]): Batch {
+  takeBatch(size: number, wanted: (entry: LogEntry) => WantedDelivery[]): Batch {
     const batch: Batch = { complete: [], deliveries: [] };
     for (const events of [...this.tenants.values()]) {
       this.takeFrom(events, batch, size, wanted);
@@ -136,24 +135,21 @@ export class EventBacklog {
   }
 
   private takeFrom(
-    events: TenantEvents,
+    { kept }: TenantEvents,
     { complete, deliveries }: Batch,
     size: number,
-    wanted: (entry: LogEntry) => readonly WantedDelivery[],
+    wanted: (entry: LogEntry) => WantedDelivery[],
   ): void {
-    while (events.kept.length > 0 && complete.length < KEPT_OF_TENANT) {
-      const entry = events.kept[0] as LogEntry;
-      const left = events.rest ?? wanted(entry);
-      const room = size - deliveries.length;
-      deliveries.push(...left.slice(0, room));
-      if (left.length > room) {
-        events.rest = left.slice(room);
+    while (kept.length > 0 && complete.length < KEPT_OF_TENANT) {
+      const event = kept[0] as KeptEvent;
+      event.left ??= wanted(event);
+      deliveries.push(...event.left.splice(0, size - deliveries.length));
+      if (event.left.length > 0) {
         return;
       }
-      events.rest = undefined;
-      events.kept.shift();
+      kept.shift();
       this.keptCount -= 1;
-      complete.push(entry.entryId);
+      complete.push(event.entryId);
     }
   }
 }

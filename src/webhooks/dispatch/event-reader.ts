@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { toEvent } from '../../events/index.js';
-import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER } from '../../redis/index.js';
+import { RedisService, type ScriptAnswer, SYSTEM_OWNER } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { SharedRedisTime, type Turn } from '../../worker/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
-import { type DispatchSnapshot, type DispatchPartition, LeaseLost } from './dispatch-partition.js';
+import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import type { LogEntry, WantedDelivery } from './event-backlog.js';
 import { OrderedQueues } from './ordered-queues.js';
@@ -52,14 +52,14 @@ export class EventReader {
     const replies = groups
       .filter((group) => group.length > 0)
       .map((group) => {
-        const keys = group.map(({ tag }) => eventLogKey(tag));
-        return client.xread('COUNT', 1, 'STREAMS', ...keys, ...group.map(({ lastRead }) => lastRead));
+        const logs = group.map(({ keys }) => keys.eventLog);
+        return client.xread('COUNT', 1, 'STREAMS', ...logs, ...group.map(({ lastRead }) => lastRead));
       });
     try {
       const moved = new Set(
         (await Promise.all(replies)).flatMap((reply) => (reply ?? []).map(([key]) => key)),
       );
-      return partitions.filter(({ isCaughtUp, tag }) => !isCaughtUp || moved.has(eventLogKey(tag)));
+      return partitions.filter(({ isCaughtUp, keys }) => !isCaughtUp || moved.has(keys.eventLog));
     } catch {
       // Reading each partition will show what is wrong with it.
       return partitions;
@@ -68,10 +68,9 @@ export class EventReader {
 
   /**
    * Queues deliveries for as long as one turn may take.
-   * @param token of the lease
    * @returns whether there is more @throws StoreUnavailable, LeaseLost; the events are then read again.
    */
-  async readPartition(partition: DispatchPartition, token: string, turn: Turn): Promise<boolean> {
+  async readPartition(partition: DispatchPartition, turn: Turn): Promise<boolean> {
     const deadline = performance.now() + TURN_BUDGET_MS;
     try {
       if (partition.unknown) {
@@ -81,11 +80,11 @@ export class EventReader {
       let more = true;
       while (partition.active && turn.goesOn() && performance.now() < deadline) {
         if (more && !partition.backlog.isFull) {
-          more = await this.readPage(partition, token, turn);
+          more = await this.readPage(partition, turn);
         } else if (partition.backlog.isEmpty) {
           return false;
         } else {
-          await this.queueBatch(partition, token, turn);
+          await this.queueBatch(partition, turn);
         }
       }
       return true;
@@ -96,12 +95,12 @@ export class EventReader {
   }
 
   /** Reads the next events into the backlog. @returns whether there may be more */
-  private async readPage(partition: DispatchPartition, token: string, turn: Turn): Promise<boolean> {
+  private async readPage(partition: DispatchPartition, turn: Turn): Promise<boolean> {
     const { after } = partition;
-    if (after === '>' && (await this.skipUnwanted(partition, token))) {
+    if (after === '>' && (await this.skipUnwanted(partition))) {
       return false;
     }
-    const { events, more } = await this.readEvents(partition, token, after);
+    const { events, more } = await this.readEvents(partition, after);
     if (!turn.goesOn()) {
       // Another turn may have taken over the partition; these events are read again.
       partition.beginAnew();
@@ -119,15 +118,16 @@ export class EventReader {
 
   /** Reads events, and then the subscriptions of their tenants. */
   private async readEvents(
-    { tag }: DispatchPartition,
-    token: string,
+    { keys, token }: DispatchPartition,
     after: string,
-  ): Promise<DispatchSnapshot> {
-    const snapshot = await this.redis.scripts.call(
-      'dispatch_page',
-      { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
-      { token, leaseMs: this.config.webhookLeaseMs, take: 0, after, limit: PAGE },
-    );
+  ): Promise<ScriptAnswer<'dispatch_page', 'HELD'>> {
+    const snapshot = await this.redis.scripts.call('dispatch_page', keys, {
+      token,
+      leaseMs: this.config.webhookLeaseMs,
+      take: 0,
+      after,
+      limit: PAGE,
+    });
     if (snapshot.status !== 'HELD') {
       throw new LeaseLost();
     }
@@ -142,11 +142,11 @@ export class EventReader {
    * read after the end of the log is noted, so none misses an event.
    * @returns whether the events were skipped; if not, they must be read
    */
-  private async skipUnwanted(partition: DispatchPartition, token: string): Promise<boolean> {
+  private async skipUnwanted(partition: DispatchPartition): Promise<boolean> {
     if (partition.watched || this.subscriptions.hasTargets(SYSTEM_OWNER)) {
       return false;
     }
-    const keys = { lease: dispatchLeaseKey(partition.tag), eventLog: eventLogKey(partition.tag) };
+    const { keys, token } = partition;
     const end = await this.redis.scripts.call('skip_events', keys, { token, upTo: '', entriesAdded: '' });
     let { status } = end;
     if (end.status === 'UP_TO') {
@@ -169,11 +169,11 @@ export class EventReader {
   }
 
   /** Queues the next deliveries, as many as one script makes. */
-  private async queueBatch(partition: DispatchPartition, token: string, turn: Turn): Promise<void> {
-    const { tag, code, backlog } = partition;
+  private async queueBatch(partition: DispatchPartition, turn: Turn): Promise<void> {
+    const { tag, code, keys, token, backlog } = partition;
     const { toRefill } = backlog;
     if (toRefill !== undefined) {
-      const { events } = await this.readEvents(partition, token, toRefill.after);
+      const { events } = await this.readEvents(partition, toRefill.after);
       backlog.refill(toRefill.tenant, events);
       return;
     }
@@ -182,34 +182,24 @@ export class EventReader {
         return;
       }
       const { complete, deliveries } = backlog.takeBatch(QUEUED_AT_ONCE, (one) => this.wanted(code, one));
-      const reply = await this.redis.scripts.call(
-        'queue_deliveries',
-        { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
-        {
-          token,
-          retentionMs: this.config.webhookDeliveryRetentionDays * DAY_MS,
-          eventCount: complete.length,
-          rest: [
-            ...complete,
-            ...deliveries.flatMap(({ entryId, tenant, event: { type, trace }, target }) => [
-              entryId,
-              target.subscriptionId,
-              tenant,
-              type,
-              trace,
-            ]),
-          ],
-        },
-      );
+      const reply = await this.redis.scripts.call('queue_deliveries', keys, {
+        token,
+        retentionMs: this.config.webhookDeliveryRetentionDays * DAY_MS,
+        eventCount: complete.length,
+        rest: [
+          ...complete,
+          ...deliveries.flatMap((one) => [one.entryId, one.subscriptionId, one.tenant, one.type, one.trace]),
+        ],
+      });
       if (reply.status !== 'QUEUED') {
         throw new LeaseLost();
       }
       this.metrics.maintenance.trimmedEntries(reply.forgotten);
       this.metrics.counters.queued.inc({ result: 'queued' }, deliveries.length);
-      for (const [index, { tenant, target }] of deliveries.entries()) {
+      for (const [index, { subscriptionId, tenant }] of deliveries.entries()) {
         // A delivery that existed before is in its queue or done.
         if (reply.made?.[index] === '1') {
-          this.queues.start(partition, `${target.subscriptionId}:${tenant}`, 1);
+          this.queues.start(partition, `${subscriptionId}:${tenant}`, 1);
         }
       }
     });
@@ -226,7 +216,7 @@ export class EventReader {
       const trace = fields.get('tr') ?? '';
       return this.subscriptions
         .matching(event)
-        .map((target) => ({ entryId, tenant, event: { type, trace }, target }));
+        .map(({ subscriptionId }) => ({ entryId, subscriptionId, tenant, type, trace }));
     } catch (error) {
       this.metrics.counters.queued.inc({ result: 'failure' });
       this.logger.error(

@@ -3,7 +3,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
   ConcurrencyLimiter,
-  deliveryKey,
   orderedQueueKey,
   orderedQueuesKey,
   orStoreError,
@@ -14,7 +13,7 @@ import {
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
 import { type Delivery, readDeliveries, type Verdict } from './delivery.js';
-import type { DispatchPartition } from './dispatch-partition.js';
+import type { DispatchPartition, OrderedQueue } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
 /** An endpoint is slow if its last first attempt took longer than this. */
@@ -32,27 +31,6 @@ const NAMES = 500;
 /** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
 const UNSETTLED = 16;
 
-/** The deliveries of one tenant's events to one subscription that wait in Redis for their first attempt. */
-interface OrderedQueue {
-  /** `<subscription_id>:<tenant>` */
-  readonly name: string;
-  partition: DispatchPartition;
-  /** Whether anything was pushed since the head of the queue was last read. */
-  pushed: boolean;
-  /** Its length, as last known. */
-  left: number;
-  /** When its first delivery was made, by Redis' clock. */
-  oldestMs: number;
-  /** How many to read at a time. Starts at one and doubles, so a queue that makes no progress costs one read per try, not a whole page. */
-  pageSize: number;
-  /** The work on it, while there is any. */
-  pump: Promise<void> | undefined;
-  /** Whether its endpoint was slow the last time. */
-  isSlow: boolean;
-  /** First attempts that failed since the last one that succeeded. */
-  failuresInRow: number;
-}
-
 /**
  * First attempts, in order: one after the other in each queue, queues side by side. So a hanging endpoint delays only its own queue. A
  * failed attempt is scheduled as a retry before it leaves the queue, and a delivery leaves the queue only once it is settled, so a crash
@@ -62,7 +40,6 @@ interface OrderedQueue {
 export class OrderedQueues {
   /** Limits all attempts by subscription, including retries. */
   readonly limiter: ConcurrencyLimiter;
-  private readonly queues = new Map<string, OrderedQueue>();
 
   constructor(
     private readonly redis: RedisService,
@@ -72,24 +49,6 @@ export class OrderedQueues {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.limiter = new ConcurrencyLimiter({ total: config.webhookConcurrency, perOwner: PER_SUBSCRIPTION });
-  }
-
-  /** Waiting deliveries, as far as this process knows. */
-  get waiting(): number {
-    return [...this.queues.values()].reduce((sum, { left }) => sum + left, 0);
-  }
-
-  /** Age of the oldest waiting delivery. */
-  get oldestForMs(): number {
-    const ages = [...this.queues.values()].map(({ oldestMs, partition }) => partition.nowMs() - oldestMs);
-    return Math.max(0, ...ages);
-  }
-
-  /** Whether first attempts of a partition are in flight. */
-  isBusy({ number }: DispatchPartition): boolean {
-    return [...this.queues.values()].some(
-      (queue) => queue.pump !== undefined && queue.partition.number === number,
-    );
   }
 
   /** Finds queues of a partition that were filled by a previous holder or a replay. @throws StoreUnavailable */
@@ -106,26 +65,23 @@ export class OrderedQueues {
 
   /** @param pushed how many deliveries were just pushed to the queue */
   start(partition: DispatchPartition, name: string, pushed: number): void {
-    const key = partition.tag + name;
-    let queue = this.queues.get(key);
-    if (queue === undefined) {
-      queue = {
-        name,
-        partition,
-        pushed: true,
-        left: 0,
-        oldestMs: Infinity,
-        pageSize: 1,
-        pump: undefined,
-        isSlow: false,
-        failuresInRow: 0,
-      };
-      this.queues.set(key, queue);
+    const known = partition.queues.get(name);
+    if (known !== undefined) {
+      known.pushed = true;
+      known.left += pushed;
+      return;
     }
-    queue.partition = partition;
-    queue.pushed = true;
-    queue.left += pushed;
-    this.startPump(queue);
+    const queue = {
+      name,
+      pushed: true,
+      left: pushed,
+      oldestMs: Number.POSITIVE_INFINITY,
+      pageSize: 1,
+      isSlow: false,
+      failuresInRow: 0,
+    };
+    partition.queues.set(name, queue);
+    void partition.track(this.drain(partition, queue));
   }
 
   /** Starts nothing any more. Attempts in flight continue. */
@@ -133,32 +89,11 @@ export class OrderedQueues {
     this.limiter.close();
   }
 
-  /** Resolves when nothing is in flight. */
-  async idle(): Promise<void> {
-    await Promise.all([...this.queues.values()].flatMap(({ pump }) => pump ?? []));
-  }
-
-  /** Runs at most one pump per queue, however often its partition is taken and lost. */
-  private startPump(queue: OrderedQueue): void {
-    queue.pump ??= this.pump(queue).finally(() => {
-      queue.pump = undefined;
-      if (queue.pushed && this.isOn(queue)) {
-        this.startPump(queue);
-      } else if (!this.limiter.isClosed) {
-        this.queues.delete(queue.partition.tag + queue.name);
-      }
-    });
-  }
-
-  private isOn({ partition }: OrderedQueue): boolean {
-    return partition.active && !this.limiter.isClosed;
-  }
-
   /** Attempts the queue's deliveries until it is empty. Never rejects. */
-  private async pump(queue: OrderedQueue): Promise<void> {
-    while (this.isOn(queue) && (queue.pushed || queue.left > 0)) {
+  private async drain(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
+    while (partition.active && !this.limiter.isClosed && (queue.pushed || queue.left > 0)) {
       try {
-        await this.attemptPage(queue);
+        await this.attemptPage(partition, queue);
       } catch (error) {
         // The connection logs outages, and postponed attempts are counted.
         if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
@@ -172,22 +107,25 @@ export class OrderedQueues {
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
+    partition.queues.delete(queue.name);
   }
 
   /** Attempts the first deliveries of a queue. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
-  private async attemptPage(queue: OrderedQueue): Promise<void> {
-    const { partition, name } = queue;
+  private async attemptPage(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
+    const { tag, code, term } = partition;
+    const { name, pageSize } = queue;
     queue.pushed = false;
-    const head = this.redis.client.lrange(orderedQueueKey(partition.tag, name), 0, queue.pageSize - 1);
-    const refs = await orStoreError(head);
+    const refs = await orStoreError(this.redis.client.lrange(orderedQueueKey(tag, name), 0, pageSize - 1));
     queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
     const [subscriptionId = '', ...tenant] = name.split(':');
     const settling = new Set<Promise<void>>();
     try {
-      for (const read of await readDeliveries(this.redis, partition.code, refs)) {
+      for (const read of await readDeliveries(this.redis, code, refs)) {
         const delivery = { ...read, subscriptionId, tenant: tenant.join(':') };
         queue.oldestMs = delivery.createdMs;
-        const verdict = await this.attemptFirst(queue, partition, delivery);
+        // Another instance may have held the partition in between.
+        const verdict =
+          partition.term === term ? await this.attemptFirst(partition, queue, delivery) : undefined;
         if (verdict === undefined) {
           break;
         }
@@ -201,6 +139,7 @@ export class OrderedQueues {
         if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED) {
           await Promise.all(settling);
         }
+        partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
         await this.pauseAfterFailure(queue, verdict);
       }
     } finally {
@@ -208,7 +147,7 @@ export class OrderedQueues {
       await Promise.allSettled(settling);
     }
     await Promise.all(settling);
-    queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
+    queue.pageSize = Math.min(pageSize * 2, PAGE);
   }
 
   /**
@@ -229,35 +168,20 @@ export class OrderedQueues {
 
   /** @returns undefined if nothing may start any more @throws as Attempts does; the delivery then stays first in its queue */
   private async attemptFirst(
-    queue: OrderedQueue,
     partition: DispatchPartition,
+    queue: OrderedQueue,
     delivery: Delivery,
   ): Promise<Verdict | undefined> {
     const claim = { owner: delivery.subscriptionId, slow: queue.isSlow };
-    // Another instance may have held the partition in between.
-    const isCurrent = partition.active && queue.partition === partition;
-    if (!isCurrent || (await this.limiter.acquire(claim)) !== 'acquired') {
+    if (!partition.active || (await this.limiter.acquire(claim)) !== 'acquired') {
       return undefined;
     }
     const began = performance.now();
-    let verdict: Verdict;
     try {
-      verdict = await this.attempts.attempt(delivery, partition.nowMs());
+      return await this.attempts.attempt(delivery, partition.nowMs());
     } finally {
       this.limiter.release(claim);
       queue.isSlow = performance.now() - began > SLOW_MS;
     }
-    const { retryInMs } = verdict;
-    if (retryInMs !== undefined) {
-      const { ref } = delivery;
-      const keys = { delivery: deliveryKey(partition.tag, ref) };
-      await this.redis.scripts.call('plan_retry', keys, { ref, retryInMs }).catch((error: unknown) => {
-        // For example, Redis is full.
-        this.metrics.counters.retriesNotStored.inc();
-        throw error;
-      });
-      partition.retryIn(retryInMs);
-    }
-    return verdict;
   }
 }

@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import {
   ConcurrencyLimiter,
-  dispatchLeaseKey,
   orStoreError,
   RedisService,
   retryingKey,
@@ -28,9 +27,8 @@ const PAGE = 500;
 const PAGE_PAUSE_MS = 5;
 /** Pause before the next pass over the index if a due retry could not start. */
 const BLOCKED_MS = 100;
-/** How long to skip a delivery whose first attempt is not settled yet, or that could not start. */
-const SOON_MS = 500;
-/** The same after an unexpected error, such as a damaged record. */
+/** How far a retry moves back in the index if it could not be made: up to twice that, or after an unexpected error such as a damaged record. */
+const POSTPONED_MS = 500;
 const AFTER_ERROR_MS = 10_000;
 /**
  * How long a retry that fails keeps its place at least, up to twice that. Attempts that fail at once, because a name has no address for
@@ -43,7 +41,7 @@ const RECOVER_AFTER_MS = 30_000;
 /**
  * Retries. The holder of a partition's lease attempts the deliveries that are due in its index, by Redis' clock. A delivery stays in the
  * index until its attempt is settled, which reschedules or removes it, so a crash loses none. Passes over the index go page by page, and
- * subscriptions startRetry turns, so a subscription with a long backlog or a hanging endpoint does not delay the others.
+ * subscriptions take turns, so a subscription with a long backlog or a hanging endpoint does not delay the others.
  */
 @Injectable()
 export class Retries {
@@ -53,11 +51,6 @@ export class Retries {
     waitingPerOwner: WAITING,
   });
   private readonly byOwner = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: PER_OWNER });
-  /**
-   * Deliveries that wait for their turn, are being attempted, or are skipped for a while, by partition and ref. Those being attempted have a
-   * promise.
-   */
-  private readonly setAside = new Map<string, Promise<number> | undefined>();
 
   constructor(
     private readonly redis: RedisService,
@@ -70,14 +63,13 @@ export class Retries {
 
   /**
    * Reads the next page of due retries of a partition, and starts as many as fit. Does not wait for the attempts.
-   * @param token of the lease
    * @throws StoreUnavailable, LeaseLost
    */
-  async startDue(partition: DispatchPartition, token: string): Promise<void> {
-    const { tag, retriesFrom: first } = partition;
+  async startDue(partition: DispatchPartition): Promise<void> {
+    const { tag, token, keys, retriesFrom: first } = partition;
     const reply = await this.redis.scripts.call(
       'due_retries',
-      { lease: dispatchLeaseKey(tag), retrying: retryingKey(tag) },
+      { lease: keys.lease, retrying: retryingKey(tag) },
       { token, first, limit: PAGE },
     );
     if (reply.status === 'NOT_HELD') {
@@ -86,7 +78,7 @@ export class Retries {
     const { nowMs, nextDueMs = Number.POSITIVE_INFINITY, due } = reply;
     partition.retriesAt = Number.POSITIVE_INFINITY;
     for (const { ref, dueMs } of due) {
-      if (!this.setAside.has(tag + ref)) {
+      if (!partition.retries.has(ref)) {
         void this.startRetry(partition, ref, nowMs - dueMs);
       }
     }
@@ -99,59 +91,34 @@ export class Retries {
     }
   }
 
-  /** Whether retries of a partition are in flight. */
-  isBusy({ tag }: DispatchPartition): boolean {
-    return [...this.setAside].some(([name, attempt]) => attempt !== undefined && name.startsWith(tag));
-  }
-
   /** Starts nothing any more. Attempts in flight continue. */
   close(): void {
     this.bySubscription.close();
   }
 
-  /** Resolves when no retry is in flight. */
-  async idle(): Promise<void> {
-    await Promise.all([...this.setAside.values()].flatMap((attempt) => attempt ?? []));
-  }
-
-  /** Starts a retry when its subscription's turn comes. Never rejects. */
+  /** Makes a retry when its subscription's turn comes. Never rejects. */
   private async startRetry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
-    const name = partition.tag + ref;
     const claim = { owner: refOf(ref)?.subscriptionId ?? '' };
-    this.setAside.set(name, undefined);
-    if ((await this.bySubscription.acquire(claim)) !== 'acquired') {
-      this.setAside.delete(name);
+    partition.retries.add(ref);
+    if ((await this.bySubscription.acquire(claim)) === 'acquired') {
+      await partition.track(
+        this.inPlace(partition, claim.owner, () => this.retry(partition, ref, dueForMs)).catch(
+          (error: unknown) => this.postpone(partition, ref, error),
+        ),
+      );
+      this.bySubscription.release(claim);
+    } else {
       partition.retryIn(BLOCKED_MS);
-      return;
     }
-    const retry = this.inPlace(claim.owner, () => this.retry(partition, ref, dueForMs)).catch(
-      (error: unknown) => {
-        if (error instanceof StoreUnavailable || error instanceof AttemptPostponed) {
-          return SOON_MS * (1 + Math.random());
-        }
-        this.logger.error(
-          { err: error, partition: partition.code, ref },
-          'a retry failed; it will be attempted later',
-        );
-        return AFTER_ERROR_MS;
-      },
-    );
-    this.setAside.set(name, retry);
-    const pauseMs = await retry;
-    this.setAside.set(name, undefined);
-    this.bySubscription.release(claim);
-    if (pauseMs === 0) {
-      this.setAside.delete(name);
-      return;
-    }
-    setTimeout(() => {
-      this.setAside.delete(name);
-      partition.retryIn(0);
-    }, pauseMs).unref();
+    partition.retries.delete(ref);
   }
 
-  /** Runs a retry if both its subscription's owner and the subscription have a free slot. */
-  private async inPlace(subscriptionId: string, retry: () => Promise<number>): Promise<number> {
+  /** Runs a retry if both its subscription's owner and the subscription have a free slot. Otherwise, the next pass finds it again. */
+  private async inPlace(
+    partition: DispatchPartition,
+    subscriptionId: string,
+    retry: () => Promise<void>,
+  ): Promise<void> {
     const owner = (await this.subscriptions.find(subscriptionId))?.owner ?? '';
     const places = [
       { limiter: this.byOwner, claim: { owner } },
@@ -159,9 +126,35 @@ export class Retries {
     ];
     const taken = places.filter(({ limiter, claim }) => limiter.tryAcquire(claim));
     try {
-      return taken.length < places.length ? BLOCKED_MS : await retry();
+      if (taken.length === places.length) {
+        await retry();
+      } else {
+        partition.retryIn(BLOCKED_MS);
+      }
     } finally {
       taken.forEach(({ limiter, claim }) => limiter.release(claim));
+    }
+  }
+
+  private async retry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
+    if (!partition.active) {
+      return;
+    }
+    if (dueForMs > RECOVER_AFTER_MS) {
+      this.metrics.counters.recoveries.inc({ kind: 'retry' });
+    }
+    const [delivery] = (await readDeliveries(this.redis, partition.code, [ref])) as [Delivery];
+    if (hasEnded(delivery)) {
+      const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ref));
+      this.metrics.maintenance.trimmedEntries(forgotten);
+    } else if (delivery.status === 'PENDING') {
+      throw new AttemptPostponed('its first attempt is not settled yet');
+    } else if (delivery.dueInMs === 0) {
+      // Otherwise, an attempt has ended after the index was read.
+      const verdict = await this.attempts.attempt(delivery, partition.nowMs());
+      await this.attempts.settle(delivery, verdict);
+      partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
+      await this.pauseAfterFailure(verdict);
     }
   }
 
@@ -173,30 +166,19 @@ export class Retries {
     }
   }
 
-  /** @returns how long to skip the delivery */
-  private async retry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<number> {
-    if (!partition.active) {
-      return 0;
+  /** Moves a retry that was not made back in the index, so that it does not stand before others. Never rejects. */
+  private async postpone(partition: DispatchPartition, ref: string, error: unknown): Promise<void> {
+    const isExpected = error instanceof StoreUnavailable || error instanceof AttemptPostponed;
+    if (!isExpected) {
+      this.logger.error(
+        { err: error, partition: partition.code, ref },
+        'a retry failed; it will be attempted later',
+      );
     }
-    if (dueForMs > RECOVER_AFTER_MS) {
-      this.metrics.counters.recoveries.inc({ kind: 'retry' });
-    }
-    const [delivery] = (await readDeliveries(this.redis, partition.code, [ref])) as [Delivery];
-    if (hasEnded(delivery)) {
-      const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ref));
-      this.metrics.maintenance.trimmedEntries(forgotten);
-      return 0;
-    }
-    if (delivery.status === 'PENDING') {
-      return SOON_MS;
-    }
-    // The attempt may have ended after the index was read.
-    if (delivery.dueInMs === 0) {
-      const verdict = await this.attempts.attempt(delivery, partition.nowMs());
-      await this.attempts.settle(delivery, verdict);
-      partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
-      await this.pauseAfterFailure(verdict);
-    }
-    return 0;
+    const pauseMs = isExpected ? POSTPONED_MS * (1 + Math.random()) : AFTER_ERROR_MS;
+    const dueMs = Math.ceil(partition.nowMs() + pauseMs);
+    // GT, because it may have been rescheduled. If Redis cannot write it, the next pass finds it where it is.
+    await this.redis.client.zadd(retryingKey(partition.tag), 'XX', 'GT', dueMs, ref).catch(() => undefined);
+    partition.retryIn(pauseMs);
   }
 }

@@ -76,40 +76,42 @@ export class SubscriptionTally {
   }
 
   /**
-   * Counts failures that a dead process left uncounted, the oldest first. An entry that cannot be counted stays, and the next call starts
-   * after it, so it does not block the others.
+   * Counts failures that a dead process left uncounted, the oldest first. One that cannot be counted moves back in the index, so that it
+   * does not stand before others.
    * @throws StoreUnavailable immediately; the first other error after all entries were tried
    */
   async recover(partition: DispatchPartition): Promise<void> {
     const index = outcomesKey(partition.tag);
-    const overdueMs = Math.floor(partition.nowMs()) - RECOVER_AFTER_MS;
-    const first = partition.uncountable;
+    const nowMs = Math.floor(partition.nowMs());
+    const overdueMs = nowMs - RECOVER_AFTER_MS;
     const refs = await orStoreError(
-      this.redis.client.zrangebyscore(index, '-inf', overdueMs, 'LIMIT', first, RECOVERED_AT_ONCE),
+      this.redis.client.zrangebyscore(index, '-inf', overdueMs, 'LIMIT', 0, RECOVERED_AT_ONCE),
     );
     const errors: unknown[] = [];
-    let left = 0;
     for (const ref of refs) {
-      try {
-        left += (await this.recoverOne(partition, index, ref)) ? 0 : 1;
-      } catch (error) {
+      const isCounted = await this.recoverOne(partition, ref).catch((error: unknown) => {
         if (error instanceof StoreUnavailable) {
           throw error;
         }
         errors.push(error);
+        return false;
+      });
+      if (!isCounted) {
+        // Without memory for that, it is tried again at the next beat.
+        await this.redis.client.zadd(index, 'XX', nowMs, ref).catch(() => undefined);
       }
     }
-    partition.uncountable = refs.length < RECOVERED_AT_ONCE ? 0 : first + left + errors.length;
     if (errors.length > 0) {
       throw errors[0];
     }
   }
 
   /** @returns whether the entry has left the index */
-  private async recoverOne(partition: DispatchPartition, index: string, ref: string): Promise<boolean> {
-    const [delivery] = await readDeliveries(this.redis, partition.code, [ref]);
+  private async recoverOne({ tag, code }: DispatchPartition, ref: string): Promise<boolean> {
+    const [delivery] = await readDeliveries(this.redis, code, [ref]);
     if (delivery === undefined || delivery.status === '') {
-      this.metrics.maintenance.trimmedEntries(await orStoreError(this.redis.client.zrem(index, ref)));
+      const forgotten = await orStoreError(this.redis.client.zrem(outcomesKey(tag), ref));
+      this.metrics.maintenance.trimmedEntries(forgotten);
       return true;
     }
     this.metrics.counters.recoveries.inc({ kind: 'outcome' });
@@ -120,7 +122,7 @@ export class SubscriptionTally {
     const what = this.pending.get(subscriptionId);
     this.pending.delete(subscriptionId);
     if (what !== undefined && (await this.record(subscriptionId, what)) === undefined) {
-      this.pending.set(subscriptionId, this.pending.get(subscriptionId) ?? what);
+      this.note(subscriptionId, what);
     }
   }
 
