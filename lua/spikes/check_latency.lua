@@ -2,7 +2,7 @@
 -- check_latency: count how long an operation took on all instances, and emit an event if its 99th percentile exceeds the threshold.
 --
 -- KEYS[1]   event_log      stream
--- KEYS[2]   told           string that lives for a window after an event
+-- KEYS[2]   announced      string that lives for a window after an event
 -- ARGV[1]   operation      an operation of the protocol
 -- ARGV[2]   threshold_ms   above it the event is emitted
 -- ARGV[3]   window_s       window of the percentile
@@ -15,7 +15,7 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  rate_window: add_to_rate, count_in_window
 -- @include  append_event: append_event, require_event_log
-local event_log, told = KEYS[1], KEYS[2]
+local event_log, announced = KEYS[1], KEYS[2]
 local operation, threshold_ms, window_s, least = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local first_bucket = 5
 local SYSTEM = '__system__'
@@ -47,7 +47,7 @@ for i = first_bucket, #ARGV, 2 do
   total = total + number
 end
 local p99_ms = percentile(buckets, total * 0.99)
-local is_slow = total >= least and p99_ms > threshold_ms and redis.call('EXISTS', told) == 0
+local is_slow = total >= least and p99_ms > threshold_ms and redis.call('EXISTS', announced) == 0
 require_event_log(tag)
 
 -- Nothing is refused below this line.
@@ -59,7 +59,7 @@ end
 if not is_slow then
   return { 'QUIET' }
 end
-redis.call('SET', told, '1', 'PX', ms_text(window_ms))
+redis.call('SET', announced, '1', 'PX', ms_text(window_ms))
 append_event(tag, 'system.high_latency', SYSTEM, nil, { actor = 'system' },
   { 'component', 'api', 'message', 'the 99th percentile of ' .. operation .. ' exceeds the threshold', 'severity', 'warning',
     'operation', operation, 'p99_ms', ms_text(p99_ms), 'threshold_ms', ms_text(threshold_ms), 'window_seconds', ms_text(window_s),

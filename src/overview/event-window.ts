@@ -14,8 +14,8 @@ const WINDOW_S = 3600;
 const SLOT_MS = 10_000;
 /** Entries of a log that one script examines: one to two milliseconds of Redis' time. */
 const EXAMINED_A_RUN = 250;
-/** Entries that one look examines in all partitions, about 0.3 s of Redis' time. Reading what it leaves is up to the next ones. */
-const EXAMINED_A_LOOK = 50_000;
+/** Entries that one refresh examines in all partitions, about 0.3 s of Redis' time. The next ones read what it leaves. */
+const EXAMINED_A_REFRESH = 50_000;
 
 type Counted = ScriptReply<'count_events'>;
 type Kind = 'reservation.denied' | 'reservation.expired';
@@ -148,7 +148,7 @@ class PartitionWindow {
     return reply.examined;
   }
 
-  /** Ends a look. A gap that it could not close makes everything older than the gap unknown. */
+  /** Ends a refresh. A gap that it could not close makes everything older than the gap unknown. */
   end(listed: number): { stretch: Stretch; fromMs: number } {
     if (this.ahead !== undefined) {
       this.kept = this.ahead;
@@ -164,14 +164,14 @@ class PartitionWindow {
   }
 }
 
-/** Counts the events of the last hour. Each look reads what is new, and a bounded part of what it has not read yet. */
+/** Counts the events of the last hour. Each refresh reads what is new, and a bounded part of what it has not read yet. */
 export class EventWindow {
   private readonly partitions: readonly PartitionWindow[];
 
   constructor(
     private readonly redis: RedisService,
     private readonly listed: number,
-    private readonly examinedALook = EXAMINED_A_LOOK,
+    private readonly examinedARefresh = EXAMINED_A_REFRESH,
   ) {
     this.partitions = Array.from(
       { length: redis.partitions },
@@ -179,13 +179,13 @@ export class EventWindow {
     );
   }
 
-  /** @param nowMs the time of Redis. Looks must not overlap. @throws StoreUnavailable */
-  async look(nowMs: number): Promise<EventSummary> {
+  /** @param nowMs the time of Redis. Refreshes must not overlap. @throws StoreUnavailable */
+  async refresh(nowMs: number): Promise<EventSummary> {
     const startMs = nowMs - WINDOW_S * 1000;
     for (const partition of this.partitions) {
       partition.begin(startMs);
     }
-    let left = this.examinedALook;
+    let left = this.examinedARefresh;
     let unread = this.partitions;
     do {
       // The first round reads every partition: of one that was never read, nothing is known.

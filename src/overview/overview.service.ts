@@ -105,7 +105,7 @@ export class OverviewService {
   private async countAll(): Promise<void> {
     const startedAt = performance.now();
     const census = await takeCensus(this.redis, LISTED);
-    const events = await this.window.look(census.atMs);
+    const events = await this.window.refresh(census.atMs);
     const endedAt = performance.now();
     this.latest = { census, events, endedAt, durationMs: endedAt - startedAt };
   }

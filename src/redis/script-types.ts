@@ -896,7 +896,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/spikes/check_latency.lua: count how long an operation took on all instances, and emit an event if its 99th percentile exceeds the threshold. */
   check_latency: {
-    keys: ['event_log', 'told'],
+    keys: ['event_log', 'announced'],
     args: ['operation', 'threshold_ms', 'window_s', 'least'],
     rest: true,
     flags: [],

@@ -113,7 +113,7 @@ export class ServiceRates implements OnModuleInit {
       'check_latency',
       {
         eventLog: eventLogKey(this.tag),
-        told: rateToldKey(this.tag, SYSTEM_OWNER, `latency:${operation}`),
+        announced: rateToldKey(this.tag, SYSTEM_OWNER, `latency:${operation}`),
       },
       {
         operation,

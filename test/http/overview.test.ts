@@ -463,7 +463,7 @@ describe('the window of events', () => {
     }
   }
 
-  test('is read once: the next look examines what is new, and what has left the window does not count', async () => {
+  test('is read once: the next refresh examines what is new, and what has left the window does not count', async () => {
     shows('overview events', 'overview cheap');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();
@@ -471,43 +471,43 @@ describe('the window of events', () => {
     await append(nowMs - 3_000_000, 600, 1000);
     await append(nowMs - 60_000, 20, 1, 'reservation.denied');
     const window = new EventWindow(on.holdfast.app.get(RedisService), LISTED);
-    const first = await examined(() => window.look(nowMs));
+    const first = await examined(() => window.refresh(nowMs));
     expect(first.entries).toBe(620);
     expect(first.result).toMatchObject({ windowS: 3600, total: 620 });
     expect(Object.fromEntries(first.result.byCategory)).toEqual({ budget: 600, reservation: 20 });
     expect(Object.fromEntries(first.result.denialsByReason)).toEqual({ X: 20 });
     expect(first.result.denials).toHaveLength(10);
     await append(nowMs - 50_000, 5, 1, 'reservation.expired');
-    const second = await examined(() => window.look(nowMs));
+    const second = await examined(() => window.refresh(nowMs));
     expect(second.entries).toBe(5);
     expect(second.result).toMatchObject({ windowS: 3600, total: 625 });
     expect(second.result.expiries).toHaveLength(5);
     expect(second.result.denials.map(({ event_id }) => event_id)).toEqual(
       first.result.denials.map(({ event_id }) => event_id),
     );
-    const later = await window.look(nowMs + 1_800_000);
+    const later = await window.refresh(nowMs + 1_800_000);
     expect(later).toMatchObject({ windowS: 3600 });
     expect(later.total).toBeLessThan(625);
-    expect((await window.look(nowMs + 7_200_000)).total).toBe(0);
+    expect((await window.refresh(nowMs + 7_200_000)).total).toBe(0);
   });
 
-  test('is as long as a bounded look could read, says so, and grows with each look', async () => {
+  test('is as long as a bounded refresh could read, says so, and grows with each refresh', async () => {
     shows('overview events', 'overview cheap');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();
     // One a second for 50 minutes.
     await append(nowMs - 3_000_000, 3000, 1000);
     const window = new EventWindow(on.holdfast.app.get(RedisService), LISTED, 1000);
-    const first = await examined(() => window.look(nowMs));
+    const first = await examined(() => window.refresh(nowMs));
     expect(first.entries).toBeLessThanOrEqual(1250);
     expect(first.result.windowS).toBeGreaterThan(900);
     expect(first.result.windowS).toBeLessThan(1300);
     expect(Math.abs(first.result.total - first.result.windowS)).toBeLessThanOrEqual(10);
-    const second = await window.look(nowMs);
+    const second = await window.refresh(nowMs);
     expect(second.windowS).toBeGreaterThan(1800);
     expect(Math.abs(second.total - second.windowS)).toBeLessThanOrEqual(10);
-    await window.look(nowMs);
-    expect(await window.look(nowMs)).toMatchObject({ windowS: 3600, total: 3000 });
+    await window.refresh(nowMs);
+    expect(await window.refresh(nowMs)).toMatchObject({ windowS: 3600, total: 3000 });
   });
 
   test('starts over when more has come than one request can read', async () => {
@@ -516,13 +516,13 @@ describe('the window of events', () => {
     const nowMs = await now();
     await append(nowMs - 3_000_000, 300, 1000);
     const window = new EventWindow(on.holdfast.app.get(RedisService), LISTED, 1000);
-    expect((await window.look(nowMs)).total).toBe(300);
+    expect((await window.refresh(nowMs)).total).toBe(300);
     await append(nowMs - 1_900_000, 1900, 1000);
-    const gap = await window.look(nowMs);
+    const gap = await window.refresh(nowMs);
     expect(gap.windowS).toBeLessThan(1400);
     expect(gap.total).toBeLessThanOrEqual(gap.windowS + 10);
-    await window.look(nowMs);
-    await window.look(nowMs);
-    expect(await window.look(nowMs)).toMatchObject({ windowS: 3600, total: 2200 });
+    await window.refresh(nowMs);
+    await window.refresh(nowMs);
+    expect(await window.refresh(nowMs)).toMatchObject({ windowS: 3600, total: 2200 });
   });
 });

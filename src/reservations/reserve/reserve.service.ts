@@ -126,11 +126,11 @@ export class ReserveService {
         throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
-      const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
+      const countedReason = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
       if (reply.answer === 'observed') {
         this.metrics.observed(tenantId, DECISIONS[reply.status], reason);
       } else {
-        this.metrics.reserved(tenantId, DECISIONS[reply.status], told, policy, isDryRun);
+        this.metrics.reserved(tenantId, DECISIONS[reply.status], countedReason, policy, isDryRun);
       }
       return { reply, scopes };
     } catch (error) {
@@ -139,7 +139,7 @@ export class ReserveService {
     }
   }
 
-  /** Whether an allowed reserve is to be told if it is observed, as lua/lib/observe.lua takes it: a request has the same sample everywhere. */
+  /** Whether an allowed reserve emits an event if it is observed, as lua/lib/observe.lua takes it: a request has the same sample everywhere. */
   private sampleOf(fingerprint: string): string {
     if (this.allowSampleRate === 1) {
       return '';
