@@ -6,28 +6,38 @@
 -- KEYS[2]   test_clocks      sorted set of all test clocks
 -- KEYS[3]   clock_tenants    sorted set of the clock's tenants
 -- ARGV[1]   clock_id
--- ARGV[2]   tenants          how many the caller has found closed
--- ARGV[3]   actor            admin
--- ARGV[4]   key_id           empty for an operator
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[2]   actor            admin
+-- ARGV[3]   key_id           empty for an operator
+-- ARGV[4]   request_id
+-- ARGV[5]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] the tenants that the caller has found closed, or with another time
 -- RETURNS   DELETED | NOT_FOUND | IN_USE
 -- BOUND     one test clock, as many tenants as it may have
 -- EMITS     nothing
 -- @include  keys: tag_of_key
+-- @include  now_ms: now_ms
 -- @include  append_audit: append_audit, require_audit_log
 --
--- IN_USE: a tenant has joined since the caller looked. Tenants never leave a clock once they exist.
+-- IN_USE: a tenant that is not among these has joined just now, and is being created. One that joined longer ago has never been created.
 local test_clock, test_clocks, clock_tenants = KEYS[1], KEYS[2], KEYS[3]
-local clock_id, tenants = ARGV[1], tonumber(ARGV[2])
-local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local clock_id, first_tenant = ARGV[1], 6
+local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }
+-- Longer than any request that creates a tenant.
+local CREATION_MS = 60000
 
 local tag = tag_of_key(test_clock)
 if redis.call('EXISTS', test_clock) == 0 then
   return { 'NOT_FOUND' }
 end
-if redis.call('ZCARD', clock_tenants) ~= tenants then
-  return { 'IN_USE' }
+local done = {}
+for i = first_tenant, #ARGV do
+  done[ARGV[i]] = true
+end
+local tenants = #ARGV - first_tenant + 1
+for _, tenant_id in ipairs(redis.call('ZRANGEBYSCORE', clock_tenants, now_ms() - CREATION_MS, '+inf', 'LIMIT', 0, tenants + 1)) do
+  if not done[tenant_id] then
+    return { 'IN_USE' }
+  end
 end
 require_audit_log(tag)
 

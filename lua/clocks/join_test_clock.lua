@@ -2,14 +2,16 @@
 -- join_test_clock: enter a tenant that is about to be created into the tenants of a test clock.
 --
 -- KEYS[1]   test_clock       hash
--- KEYS[2]   clock_tenants    sorted set of the clock's tenants, all scores 0
+-- KEYS[2]   clock_tenants    sorted set of the clock's tenants, score = when they joined in ms
 -- ARGV[1]   tenant_id
 -- ARGV[2]   most             tenants of a clock
--- RETURNS   JOINED clock_now_ms | NOT_FOUND | ADVANCING to_ms | LIMIT_EXCEEDED used:int
+-- RETURNS   JOINED clock_now_ms joined_at_ms | NOT_FOUND | ADVANCING to_ms | LIMIT_EXCEEDED used:int
 -- BOUND     one tenant
 -- EMITS     nothing
+-- @include  now_ms: now_ms, ms_text
 --
--- An advance that begins before the tenant exists passes it over. The service then lets the tenant's time pass itself.
+-- An advance that begins before the tenant exists passes it over. The service then lets the tenant's time pass itself. No two requests
+-- that enter a tenant get the same joined_at_ms.
 local test_clock, clock_tenants = KEYS[1], KEYS[2]
 local tenant_id, most = ARGV[1], tonumber(ARGV[2])
 
@@ -26,5 +28,6 @@ if used >= most and not redis.call('ZSCORE', clock_tenants, tenant_id) then
 end
 
 -- Nothing is refused below this line.
-redis.call('ZADD', clock_tenants, 0, tenant_id)
-return { 'JOINED', clock[1] }
+local joined_at = ms_text(math.max(now_ms(), tonumber(redis.call('ZSCORE', clock_tenants, tenant_id) or 0) + 1))
+redis.call('ZADD', clock_tenants, joined_at, tenant_id)
+return { 'JOINED', clock[1], joined_at }

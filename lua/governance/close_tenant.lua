@@ -14,7 +14,8 @@
 -- BOUND     limit entries, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
--- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, budget_index_key, closing_key, api_key_index_key, webhook_index_key
+-- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, clock_periods_key, clock_plans_key
+-- @include  keys: budget_index_key, closing_key, api_key_index_key, webhook_index_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event, require_event_log
@@ -114,6 +115,10 @@ if phase == 'end' then
     origin.correlation = redis.call('HGET', tenant_record, 'close_correlation') or origin.correlation
     append_event(tag, 'tenant.closed', tenant_id, nil, origin,
       { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })
+  end
+  if tenant.clock_ms then
+    -- Nothing of the tenant waits for an instant any more. The index of its outcomes expires with them.
+    redis.call('UNLINK', clock_periods_key(tag, tenant_id), clock_plans_key(tag, tenant_id))
   end
   redis.call('HDEL', closing_key(tag), tenant_id)
   return { 'DONE' }

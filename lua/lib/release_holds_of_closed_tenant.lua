@@ -2,7 +2,7 @@
 -- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Holds that have already ended are skipped, so the cascade
 -- may start over at any time, and several may run concurrently.
 -- @include fields: FIELD
--- @include keys: reservation_key
+-- @include keys: reservation_key, clock_deadlines_key, clock_cleanup_key
 -- @include now_ms: ms_text
 -- @include int64: i64_saturating_add
 -- @include hold: load_hold, terms_defect, is_overdue
@@ -14,9 +14,11 @@
 -- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
 -- budget's record and reported when it is closed: the protocol has one event per budget for this, not one per reservation. Each
 -- budget is read and written once, however many of the holds it has. Returns how many holds ended, and the outcomes to report:
--- expiries of holds that were already overdue, and quarantines.
+-- expiries of holds that were already overdue, and quarantines. In an index of the tenant's own, which nothing reads after the closing,
+-- damaged holds of an unknown owner are quarantined, too.
 local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
+  local is_own = index == clock_deadlines_key(tag, tenant_id) or index == clock_cleanup_key(tag, tenant_id)
   for _, reservation_id in ipairs(reservation_ids) do
     local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
     if readable and hold and hold.tenant == tenant_id and hold.state == 'ACTIVE' then
@@ -25,6 +27,8 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
       else
         live[#live + 1] = { reservation_id, hold }
       end
+    elseif is_own then
+      overdue[#overdue + 1] = reservation_id
     end
   end
   -- These come first, because they write budgets that the others then read.

@@ -42,7 +42,7 @@ export class ClockAdvance {
   }
 
   /** @returns whether the tenant has reached the instant, or does not have this clock. */
-  async pass(tenantId: string, target: Target, origin: Origin, deadline = Infinity): Promise<boolean> {
+  private async pass(tenantId: string, target: Target, origin: Origin, deadline: number): Promise<boolean> {
     while (performance.now() < deadline) {
       if (await this.runOnce(tenantId, target, origin)) {
         return true;

@@ -71,8 +71,8 @@ export class TestClocksService {
 
   /**
    * Creates a tenant whose time is that of the clock.
-   * @throws Refusal NOT_FOUND, INVALID_REQUEST, LIMIT_EXCEEDED (the clock is being advanced), DUPLICATE_RESOURCE (the tenant exists with
-   * another name or without this clock).
+   * @throws Refusal NOT_FOUND, INVALID_REQUEST, LIMIT_EXCEEDED (the clock is being advanced, or the tenant is behind it with more to do than
+   * one request may), DUPLICATE_RESOURCE (the tenant exists with another name or without this clock).
    */
   async addTenant(
     clockId: string,
@@ -97,24 +97,27 @@ export class TestClocksService {
     }
     try {
       const made = await this.tenants.create(request, origin, { clockId, nowMs: joined.clockNowMs });
-      // The clock may have been advanced before the tenant existed.
-      const { now } = await this.get(clockId);
-      await this.advances.pass(request.tenant_id, { clockId, toMs: Date.parse(now) }, origin);
+      // An advance that began before the tenant existed passes it over, whether it has ended by now or not.
+      const { now, advancing_to: target = now } = await this.get(clockId);
+      const toMs = Date.parse(target);
+      if (!(await this.advances.passAll([request.tenant_id], { clockId, toMs }, origin))) {
+        throw new TooBusy(`the tenant has not reached ${target} yet`, 1);
+      }
       return made;
     } catch (error) {
       if (error instanceof Refusal) {
-        await this.forget(clockId, request.tenant_id);
+        await this.forget(clockId, request.tenant_id, joined.joinedAtMs);
       }
       throw error;
     }
   }
 
-  /** Removes a tenant from the clock if it was not created with it. */
-  private async forget(clockId: string, tenantId: string): Promise<void> {
+  /** Removes a tenant from the clock if it was not created with it, and no other request has entered it meanwhile. */
+  private async forget(clockId: string, tenantId: string, joinedAtMs: number): Promise<void> {
     const fields = await this.records.read(tenantKey(this.records.tagOfTenant(tenantId), tenantId));
     if (fields?.get('clock_id') !== clockId) {
       const { clockTenants } = this.keysOf(clockId);
-      await this.redis.scripts.call('leave_test_clock', { clockTenants }, { tenantId });
+      await this.redis.scripts.call('leave_test_clock', { clockTenants }, { tenantId, joinedAtMs });
     }
   }
 
@@ -145,6 +148,7 @@ export class TestClocksService {
   /** @throws Refusal NOT_FOUND, INVALID_REQUEST (a tenant of the clock is not closed). */
   async remove(clockId: string, origin: Origin): Promise<void> {
     const { tenants } = await this.get(clockId);
+    const done: string[] = [];
     for (const tenant of tenants) {
       const fields = await this.records.read(tenantKey(this.records.tagOfTenant(tenant), tenant));
       if (fields?.get('clock_id') === clockId && fields.get('status') !== 'CLOSED') {
@@ -152,14 +156,17 @@ export class TestClocksService {
           tenant_id: tenant,
         });
       }
+      if (fields !== undefined) {
+        done.push(tenant);
+      }
     }
     const reply = await this.redis.scripts.call('delete_test_clock', this.keysOf(clockId), {
       clockId,
-      tenants: tenants.length,
       ...origin,
+      rest: done,
     });
     if (reply.status === 'IN_USE') {
-      throw new Refusal('INVALID_REQUEST', 'a tenant has been added to the clock meanwhile');
+      throw new Refusal('INVALID_REQUEST', 'a tenant of the clock is being created');
     }
     if (reply.status === 'NOT_FOUND') {
       notFound();

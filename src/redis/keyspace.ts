@@ -127,7 +127,7 @@ export const clockLapsesKey = (tag: string, tenantId: string): string => `${tag}
 /** The test clocks, in the partition of the operators: a sorted set of ids scored by creation time, and the record of each, a hash. */
 export const testClocksKey = (tag: string): string => `${tag}clocks`;
 export const testClockKey = (tag: string, clockId: string): string => `${tag}clock:${clockId}`;
-/** The tenants of a test clock, a sorted set, all scores 0. */
+/** The tenants of a test clock, a sorted set scored by when they joined, in ms. */
 export const testClockTenantsKey = (tag: string, clockId: string): string => `${tag}clock-tenants:${clockId}`;
 /** The audit log, a stream. */
 export const auditLogKey = (tag: string): string => `${tag}audit`;

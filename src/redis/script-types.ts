@@ -139,7 +139,8 @@ export const SCRIPT_SIGNATURES = {
   /** lua/clocks/delete_test_clock.lua: delete a test clock whose tenants are all closed. Their time stands still for good. */
   delete_test_clock: {
     keys: ['test_clock', 'test_clocks', 'clock_tenants'],
-    args: ['clock_id', 'tenants', 'actor', 'key_id', 'request_id', 'trace'],
+    args: ['clock_id', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
     flags: ['allow-oom'],
     returns: 'DELETED | NOT_FOUND | IN_USE',
   },
@@ -150,10 +151,15 @@ export const SCRIPT_SIGNATURES = {
     keys: ['test_clock', 'clock_tenants'],
     args: ['tenant_id', 'most'],
     flags: [],
-    returns: 'JOINED clock_now_ms | NOT_FOUND | ADVANCING to_ms | LIMIT_EXCEEDED used:int',
+    returns: 'JOINED clock_now_ms joined_at_ms | NOT_FOUND | ADVANCING to_ms | LIMIT_EXCEEDED used:int',
   },
   /** lua/clocks/leave_test_clock.lua: remove a tenant that could not be created from the tenants of a test clock. */
-  leave_test_clock: { keys: ['clock_tenants'], args: ['tenant_id'], flags: ['allow-oom'], returns: 'LEFT' },
+  leave_test_clock: {
+    keys: ['clock_tenants'],
+    args: ['tenant_id', 'joined_at_ms'],
+    flags: ['allow-oom'],
+    returns: 'LEFT | STAYS',
+  },
   /** lua/clocks/list_test_clocks.lua: all test clocks in the order of creation, or one of them. */
   list_test_clocks: {
     keys: ['test_clocks'],
@@ -1307,11 +1313,11 @@ export interface ScriptReplies {
     { readonly status: 'DELETED' } | { readonly status: 'NOT_FOUND' } | { readonly status: 'IN_USE' };
   readonly end_advance: { readonly status: 'ENDED' } | { readonly status: 'NOT_FOUND' };
   readonly join_test_clock:
-    | { readonly status: 'JOINED'; readonly clockNowMs: number }
+    | { readonly status: 'JOINED'; readonly clockNowMs: number; readonly joinedAtMs: number }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'ADVANCING'; readonly toMs: number }
     | { readonly status: 'LIMIT_EXCEEDED'; readonly used: number };
-  readonly leave_test_clock: { readonly status: 'LEFT' };
+  readonly leave_test_clock: { readonly status: 'LEFT' } | { readonly status: 'STAYS' };
   readonly list_test_clocks: {
     readonly clocks: readonly {
       readonly tenants: readonly string[];
