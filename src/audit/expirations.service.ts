@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsInt, IsString, Max, Min } from 'class-validator';
+import { IsString } from 'class-validator';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
 import {
@@ -10,6 +10,8 @@ import {
   Length,
   Obeys,
   Optional,
+  PageCursor,
+  PageLimit,
 } from '../wire/index.js';
 import {
   CSV_HEAD,
@@ -60,8 +62,7 @@ export class ExpirationFiltersDto {
   @IsInAnyCase(EXPIRATION_STATES)
   state?: string;
 
-  @Optional()
-  @IsString()
+  @PageCursor()
   cursor?: string;
 }
 
@@ -76,10 +77,7 @@ export class ExpirationsQueryDto extends ExpirationFiltersDto {
   to?: string;
 
   /** Rows per page. An export is not limited by default. */
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(1000)
+  @PageLimit(1000)
   limit?: number;
 
   /** Overrides the Accept header. */
@@ -95,8 +93,7 @@ export class VerifyQueryDto {
   @Length(1, 64)
   tenant?: string;
 
-  @Optional()
-  @IsString()
+  @PageCursor()
   cursor?: string;
 }
 

@@ -23,6 +23,8 @@ export {
   optionalText,
   optionalTime,
   type Page,
+  PageCursor,
+  PageLimit,
   PageQueryDto,
   RecordSelection,
   SearchText,

@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { IsIn, IsInt, IsString, Min } from 'class-validator';
+import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { fingerprintOf } from '../ledger/index.js';
 import {
   decodeCursor,
@@ -115,16 +115,22 @@ export function IsDateTime(): PropertyDecorator {
   });
 }
 
+/** Where the page before ended, as its next_cursor says. */
+export function PageCursor(): PropertyDecorator {
+  return applyDecorators(Optional(), IsString(), MaxLength(2048));
+}
+
+/** How many rows a page may have. */
+export function PageLimit(most?: number): PropertyDecorator {
+  return applyDecorators(Optional(), IsInt(), Min(1), ...(most === undefined ? [] : [Max(most)]));
+}
+
 /** The parameters of every list with pages. */
 export class PageQueryDto {
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
+  @PageCursor()
   cursor?: string;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
+  @PageLimit()
   limit?: number;
 }
 

@@ -11,7 +11,15 @@ import {
   tenantKey,
   toStoreError,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, MaxLength, Optional, type Position } from '../../wire/index.js';
+import {
+  decodeCursor,
+  encodeCursor,
+  MaxLength,
+  Optional,
+  PageCursor,
+  PageLimit,
+  type Position,
+} from '../../wire/index.js';
 import { ExpiryMetrics, type ExpiryOutcome } from '../expiry.metrics.js';
 
 const YEAR_MS = 366 * 86_400_000;
@@ -33,10 +41,7 @@ export class CleanupDto {
   @Max(YEAR_MS)
   overdue_for_ms?: number;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(1000)
+  @PageLimit(1000)
   limit?: number;
 
   @Optional()
@@ -48,9 +53,7 @@ export class CleanupDto {
   @MaxLength(256)
   reason?: string;
 
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
+  @PageCursor()
   cursor?: string;
 }
 

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
@@ -11,7 +11,15 @@ import {
   tagOf,
   tagOfReservationId,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, MaxLength, Optional, PageSelection } from '../../wire/index.js';
+import {
+  decodeCursor,
+  encodeCursor,
+  MaxLength,
+  Optional,
+  PageCursor,
+  PageLimit,
+  PageSelection,
+} from '../../wire/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 
 export class QuarantineListQueryDto {
@@ -20,15 +28,10 @@ export class QuarantineListQueryDto {
   @MaxLength(64)
   reason?: string;
 
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
+  @PageCursor()
   cursor?: string;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(200)
+  @PageLimit(200)
   limit?: number;
 }
 

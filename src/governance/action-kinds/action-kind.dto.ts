@@ -1,6 +1,6 @@
-import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsBoolean, IsIn } from 'class-validator';
 import { RISK_CLASSES, type RiskClass } from '../../ledger/index.js';
-import { MAX_LIMIT, MaxLength, Optional } from '../../wire/index.js';
+import { MAX_LIMIT, Optional, PageCursor, PageLimit } from '../../wire/index.js';
 
 /** The parameters of listActionKinds of cycles-action-kinds-v0.1.26. */
 export class ActionKindListQueryDto {
@@ -13,14 +13,9 @@ export class ActionKindListQueryDto {
   @IsBoolean()
   deprecated?: boolean;
 
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
+  @PageCursor()
   cursor?: string;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_LIMIT)
+  @PageLimit(MAX_LIMIT)
   limit?: number;
 }

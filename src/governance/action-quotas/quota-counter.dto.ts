@@ -1,6 +1,6 @@
-import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsBoolean, IsIn, IsString } from 'class-validator';
 import { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES, type RiskClass } from '../../ledger/index.js';
-import { Length, MaxLength, Optional } from '../../wire/index.js';
+import { Length, MaxLength, Optional, PageCursor, PageLimit } from '../../wire/index.js';
 
 export const COUNTERS_MAX_LIMIT = 200;
 const KIND_MAX_LENGTH = 64;
@@ -39,15 +39,10 @@ export class QuotaCounterListQueryDto {
   @IsBoolean()
   include_zero?: boolean;
 
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
+  @PageCursor()
   cursor?: string;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(COUNTERS_MAX_LIMIT)
+  @PageLimit(COUNTERS_MAX_LIMIT)
   limit?: number;
 }
 

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsBoolean, IsIn, IsString } from 'class-validator';
 import { scopeAllowed, type TenantCaller } from '../../auth/index.js';
 import { BudgetsService } from '../../governance/index.js';
 import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS, type Unit, UNITS } from '../../ledger/index.js';
@@ -11,7 +11,15 @@ import {
   type ScriptReply,
   tagOf,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, MaxLength, Optional, stringifyJson } from '../../wire/index.js';
+import {
+  decodeCursor,
+  encodeCursor,
+  MaxLength,
+  Optional,
+  PageCursor,
+  PageLimit,
+  stringifyJson,
+} from '../../wire/index.js';
 import { SubjectLevelsDto } from '../request-parts.dto.js';
 
 /** Query of GET /v1/balances: subject levels for the runtime view, budget filters for the governance view, and paging. */
@@ -33,14 +41,10 @@ export class BalancesQueryDto extends SubjectLevelsDto {
   @IsIn(UNITS)
   unit?: Unit;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(200)
+  @PageLimit(200)
   limit?: number;
 
-  @Optional()
-  @IsString()
+  @PageCursor()
   cursor?: string;
 }
 

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
 import {
   cleanupIndexKey,
@@ -9,7 +9,14 @@ import {
   tagOf,
   ttlIndexKey,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, Length, Optional, type Position } from '../../wire/index.js';
+import {
+  decodeCursor,
+  encodeCursor,
+  Length,
+  PageCursor,
+  PageLimit,
+  type Position,
+} from '../../wire/index.js';
 
 /** Query of GET /ops/budgets/holds. */
 export class BudgetHoldsQueryDto {
@@ -20,14 +27,10 @@ export class BudgetHoldsQueryDto {
   @IsIn(UNITS)
   unit!: Unit;
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(200)
+  @PageLimit(200)
   limit?: number;
 
-  @Optional()
-  @IsString()
+  @PageCursor()
   cursor?: string;
 }
 

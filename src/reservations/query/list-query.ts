@@ -1,4 +1,4 @@
-import { IsArray, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsArray, IsString } from 'class-validator';
 import type { Caller, ScopeFilter } from '../../auth/index.js';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
@@ -8,6 +8,8 @@ import {
   IsWindowBound,
   Length,
   Optional,
+  PageCursor,
+  PageLimit,
   type Position,
   type SortOrder,
   sortOrderOf,
@@ -97,14 +99,10 @@ export class ListReservationsQueryDto {
   @IsString({ each: true })
   include?: string[];
 
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(200)
+  @PageLimit(200)
   limit?: number;
 
-  @Optional()
-  @IsString()
+  @PageCursor()
   cursor?: string;
 }
 
