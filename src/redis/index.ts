@@ -92,6 +92,7 @@ export {
   webhookSecurityKey,
 } from './keyspace.js';
 export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
+export { RestingStorage } from './resting-storage.js';
 export { ListingModule, type RecordPlace, Records, type ScopeWalk } from './records.js';
 export { RedisMetrics } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster, type Redis } from 'ioredis';
 import type { HoldfastConfig } from '../config/index.js';
@@ -6,6 +5,7 @@ import { ConcurrencyLimiter } from './concurrency-limiter.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
 import type { QueryMetrics } from './redis.metrics.js';
+import { RestingStorage } from './resting-storage.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
 
@@ -104,8 +104,8 @@ interface QueryContext {
   isCounted: boolean;
 }
 
-/** One per process: Node stores a value of each storage that was ever used in every promise. */
-const CONTEXT = new AsyncLocalStorage<QueryContext>();
+/** One per process: Node stores a value of each storage in every promise. */
+const CONTEXT = new RestingStorage<QueryContext>();
 
 /**
  * Runs lists, searches, exports and checks of the ledger. They have a separate connection, so a silent one does not drop that of the
@@ -182,7 +182,14 @@ export class Queries {
       );
     }
     metrics.started.inc();
-    return { run: (work) => CONTEXT.run(context, work), end: () => this.slots.release(claim) };
+    CONTEXT.begin();
+    return {
+      run: (work) => CONTEXT.run(context, work),
+      end: () => {
+        CONTEXT.end();
+        this.slots.release(claim);
+      },
+    };
   }
 
   /** Runs one script, like `ScriptRegistry.run`. @throws StoreUnavailable, QueryAbandoned */

@@ -1,9 +1,8 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import { Refusal, TooBusy } from '../../ledger/index.js';
-import { SYSTEM_OWNER } from '../../redis/index.js';
+import { RestingStorage, SYSTEM_OWNER } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import { matchesPattern } from './address-rules.js';
 import { HostLookups, type LookupOutcome, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
@@ -70,7 +69,7 @@ const ASCII = /^[!-~]*$/;
 const RETRY_AFTER_S = 2;
 
 /** The owner of the delivery that a connection is made for. One per process, see `Queries`. */
-const OWNER = new AsyncLocalStorage<string>();
+const OWNER = new RestingStorage<string>();
 
 interface TargetRefusal {
   readonly reason: RefusalReason;
@@ -136,7 +135,12 @@ export class TargetPolicy {
 
   /** Counts all lookups that `dial` starts against an owner. */
   forOwner<T>(owner: string, dial: () => T): T {
-    return OWNER.run(owner, dial);
+    OWNER.begin();
+    try {
+      return OWNER.run(owner, dial);
+    } finally {
+      OWNER.end();
+    }
   }
 
   /** For `net.connect`, which calls it for names only. Callers that connect to an address must call it themselves. */

@@ -1,0 +1,36 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from '@jest/globals';
+import { RestingStorage } from '../../src/redis/resting-storage.js';
+import { eventually } from '../support/eventually.js';
+
+test('a storage keeps its values as long as it is used, is off some time later, and on again for the next use', async () => {
+  const storage = new RestingStorage<string>(20);
+  storage.begin();
+  storage.begin();
+  await storage.run('first', async () => {
+    storage.end();
+    await delay(100);
+    expect(storage.getStore()).toBe('first');
+    storage.end();
+    await delay(1);
+    await eventually('the storage is off', () => Promise.resolve(storage.getStore() === undefined));
+  });
+  storage.begin();
+  await storage.run('second', async () => {
+    await delay(100);
+    expect(storage.getStore()).toBe('second');
+  });
+  storage.end();
+});
+
+test('a use that follows soon keeps the storage on', async () => {
+  const storage = new RestingStorage<string>(50);
+  storage.begin();
+  await storage.run('kept', async () => {
+    storage.end();
+    storage.begin();
+    await delay(200);
+    expect(storage.getStore()).toBe('kept');
+  });
+  storage.end();
+});
