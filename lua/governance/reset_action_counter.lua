@@ -19,7 +19,7 @@
 -- @include  keys: tag_of_key, run_counters_key, run_index_key
 -- @include  now_ms: ms_text
 -- @include  tenant_clock: tenant_now
--- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, write_counters, KEPT_ON_CLOCK_MS
+-- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, counter_text, keep_run, KEPT_ON_CLOCK_MS
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
@@ -55,7 +55,10 @@ if run then
   counter.bucket = math.max(now, counter.bucket + 1)
   counter.bucket_text = ms_text(counter.bucket)
 end
-write_counters({ now = now, counters = { [key] = { changed = { [field] = counter }, run = run, tenant = tenant_id, kept_ms = clock_ms and KEPT_ON_CLOCK_MS } } }, tag)
+redis.call('HSET', key, field, counter_text(counter))
+if run then
+  keep_run(tag, key, tenant_id, run, now, counter.ttl or 0, clock_ms and KEPT_ON_CLOCK_MS, false)
+end
 origin.correlation = counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
 append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,
   { 'tenant_id', tenant_id, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,

@@ -250,7 +250,7 @@ end
 count_live(owned, text_bytes, stored_after)
 count_rate(tag, policy, 'reservations', real_now)
 local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
-local run_counters = counts and count_actions(tag, tenant_id, policy, counts, origin, now)
+local run_counters = counts and count_actions(group, tag, tenant_id, policy, counts, origin)
 if run_counters then
   redis.call('HSET', reservation, FIELD.run_counters, run_counters)
 end

@@ -1,6 +1,6 @@
 -- action_counters: how many actions were reserved in a window, for the quotas of policies. WINDOW MODEL and PER_RUN COUNTER LIFECYCLE
 -- of cycles-action-kinds-v0.1.26.
--- @include keys: action_counters_key, action_counter_index_key, run_counters_key, run_index_key, run_counter_index_key
+-- @include keys: action_counters_key, run_counters_key, run_index_key, run_counter_index_key
 -- @include now_ms: ms_text
 --
 -- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its counters at once,
@@ -20,8 +20,6 @@ local WINDOWS = {
   per_tenant_per_day = { code = 't', ms = DAY_MS, date_length = 10 },
 }
 local NAME_OF_CODE = { r = 'per_run', m = 'per_minute_tumbling', h = 'per_hour_tumbling', d = 'per_day_tumbling', t = 'per_tenant_per_day' }
--- Of a day's hash, from its last new counter on.
-local DAY_TTL_MS = 90000000
 -- How much longer a hash of a tenant with a test clock is kept, whose time may not pass meanwhile.
 local KEPT_ON_CLOCK_MS = 30 * DAY_MS
 
@@ -41,14 +39,13 @@ local function date_of(window, bucket)
   return string.sub(text, 1, window.date_length)
 end
 
--- The value of a counter. Most calls change `used` and `last` only, so the text behind them is kept.
-local function counter_text(counter, last_text)
-  local tail = counter.tail
-  if not tail then
-    tail = '|' .. ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and ms_text(counter.ttl) or '')
-    counter.tail = tail
-  end
-  return counter.bucket_text .. '|' .. ms_text(counter.used) .. '|' .. (last_text or ms_text(counter.last)) .. tail
+-- What a value has behind the time at which it last counted. Few calls change it.
+local function tail_of(counter)
+  return '|' .. ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and ms_text(counter.ttl) or '')
+end
+
+local function counter_text(counter)
+  return counter.bucket_text .. '|' .. ms_text(counter.used) .. '|' .. ms_text(counter.last) .. tail_of(counter)
 end
 
 -- The counter with this value, or nil for a value that is damaged.
@@ -56,27 +53,6 @@ local function parse_counter(text)
   local bucket, used, last, limit, policy, told, ttl = string.match(text, '^(%d+)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|(%d*)$')
   return bucket and { bucket = tonumber(bucket), bucket_text = bucket, used = tonumber(used), last = tonumber(last), limit = tonumber(limit),
     policy = policy, told = told, ttl = tonumber(ttl) }
-end
-
-local function new_counter(bucket, now, is_new)
-  return { is_new = is_new, bucket = bucket, bucket_text = ms_text(bucket), used = 0, last = now, limit = 1, policy = '', told = '' }
-end
-
--- Counts one action by a rule with this limit.
-local function count_one(counter, now, limit, policy_id, ttl_ms)
-  counter.used, counter.last, counter.text = counter.used + 1, now, nil
-  if counter.limit ~= limit or counter.policy ~= policy_id or counter.ttl ~= ttl_ms then
-    counter.limit, counter.policy, counter.ttl, counter.tail = limit, policy_id, ttl_ms, nil
-  end
-end
-
--- Another rule means the same counter.
-local function count_none(counter, limit, ttl_ms)
-  counter.limit, counter.ttl, counter.tail = math.min(counter.limit, limit), ttl_ms and math.max(counter.ttl, ttl_ms), nil
-end
-
-local function note_told(counter, threshold)
-  counter.told, counter.tail = counter.told == '' and threshold or counter.told .. ',' .. threshold, nil
 end
 
 -- Whether the counter still counts at this time.
@@ -107,66 +83,6 @@ end
 -- The hash of the day's counters.
 local function day_counters_key(tag, tenant_id, now)
   return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
-end
-
--- Counters that earlier runs have read or written, by key and field. Each run reads their values again, but one that is `text` need not
--- be parsed again. `text` is missing while a counter differs from what Redis holds.
-local COUNTERS_KEPT = 1000
-local kept, kept_count = {}, 0
-
-local function keep_counter(key, field, counter)
-  if kept_count == COUNTERS_KEPT then
-    kept, kept_count = {}, 0
-  end
-  local of_key = kept[key]
-  if not of_key then
-    of_key = {}
-    kept[key] = of_key
-  end
-  of_key[field], kept_count = counter, kept_count + 1
-end
-
--- The counter that counts now in a field with this value, or none.
-local function current_counter(key, of_key, entry, value, now)
-  local field, window = entry.field, entry.window
-  local counter = of_key and of_key[field]
-  if value and not (counter and counter.text == value) then
-    counter = parse_counter(value) or error('corrupt action counter ' .. field .. ' in ' .. key)
-    counter.text = value
-    keep_counter(key, field, counter)
-  end
-  if value and is_current(window, counter, now) then
-    return counter
-  end
-  return new_counter(window.ms and math.floor(now / window.ms) or now, now, not value)
-end
-
--- The counters of a part of a plan in a hash, as the calls before this one left them. `part` has entries and their fields.
-local function read_counters(group, key, part, now, on_clock)
-  local all = group.counters
-  if not all then
-    all = {}
-    group.counters = all
-  end
-  local known, missing, fields = all[key], part, part.fields
-  if not known then
-    known = { fields = {}, changed = {}, now = now, kept_ms = on_clock and KEPT_ON_CLOCK_MS }
-    all[key] = known
-  else
-    missing, fields = {}, {}
-    for _, entry in ipairs(part) do
-      if not known.fields[entry.field] then
-        missing[#missing + 1], fields[#fields + 1] = entry, entry.field
-      end
-    end
-  end
-  if #missing > 0 then
-    local values, of_key = redis.call('HMGET', key, unpack(fields)), kept[key]
-    for i = 1, #missing do
-      known.fields[fields[i]] = current_counter(key, of_key, missing[i], values[i], now)
-    end
-  end
-  return known
 end
 
 -- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin.
@@ -204,60 +120,16 @@ local function note_run(tag, tenant_id, run, now, ttl_ms, on_clock)
   redis.call('ZADD', index, 'GT', ms_text(now + ttl_ms), run)
 end
 
--- Enters new counters into the index of their day or of the tenant's runs. A damaged index must not end the script in the middle of its
--- change.
-local function index_counters(index, entries)
-  local command = { 'ZADD', index }
-  for _, entry in ipairs(entries) do
-    command[#command + 1], command[#command + 2] = '0', entry
+-- Keeps the hash of a run for at least this long, and enters a new run into the index.
+local function keep_run(tag, key, tenant_id, run, now, ttl_ms, kept_ms, is_new)
+  local lapses_ms = ms_text(ttl_ms + (kept_ms or 0))
+  -- Another counter of the run may live longer.
+  if redis.call('PEXPIRE', key, lapses_ms, 'GT') == 0 and redis.call('PTTL', key) == -1 then
+    redis.call('PEXPIRE', key, lapses_ms)
   end
-  redis.pcall(unpack(command))
-end
-
--- Writes what the calls of a run have counted.
-local function write_counters(group, tag)
-  for key, known in pairs(group.counters or {}) do
-    local command, size, ttl_ms, added, kept_ms = { 'HSET', key }, 2, 0, nil, known.kept_ms or 0
-    for field, counter in pairs(known.changed) do
-      local text = counter_text(counter, counter.last == group.now and group.now_text)
-      command[size + 1], command[size + 2], size = field, text, size + 2
-      if known.run then
-        ttl_ms = math.max(ttl_ms, counter.ttl or 0)
-      end
-      if counter.is_new then
-        added = added or {}
-        added[#added + 1] = known.run and known.run .. '|' .. field or field
-      end
-      if counter.is_new ~= nil then
-        counter.is_new = nil
-        keep_counter(key, field, counter)
-      end
-      counter.text = text
-    end
-    if size > 2 then
-      redis.call(unpack(command))
-      if not known.run then
-        if added then
-          local index = action_counter_index_key(tag, known.tenant, ms_text(math.floor(known.now / DAY_MS)))
-          redis.call('PEXPIRE', key, ms_text(DAY_TTL_MS + kept_ms))
-          index_counters(index, added)
-          redis.pcall('PEXPIRE', index, ms_text(DAY_TTL_MS + kept_ms))
-        end
-      else
-        -- Another counter of the run may live longer.
-        if redis.call('PEXPIRE', key, ms_text(ttl_ms + kept_ms), 'GT') == 0 and redis.call('PTTL', key) == -1 then
-          redis.call('PEXPIRE', key, ms_text(ttl_ms + kept_ms))
-        end
-        if added or known.kept_ms then
-          note_run(tag, known.tenant, known.run, known.now, ttl_ms, known.kept_ms)
-        end
-        if added then
-          index_counters(run_counter_index_key(tag, known.tenant), added)
-        end
-      end
-    end
+  if is_new or kept_ms then
+    note_run(tag, tenant_id, run, now, ttl_ms, kept_ms)
   end
-  group.counters, group.counted = nil, nil
 end
 
 -- The text in a hold's record of the counters of its run: the run, then when each counter began, and its field.

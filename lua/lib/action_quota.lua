@@ -3,7 +3,8 @@
 -- @include now_ms: ms_text
 -- @include action_rules: known_rules, kind_of
 -- @include keys: run_counters_key
--- @include action_counters: DAY_MS, WINDOWS, date_of, day_counters_key, read_counters
+-- @include action_counters: DAY_MS, WINDOWS, date_of, day_counters_key
+-- @include kept_counters: turn_of, read_counters, limits_of, count_of
 --
 -- A quota counts at the deepest scope that its policy's pattern matches, and per_tenant_per_day at the tenant. Counters do not depend
 -- on the policy, so a changed or another policy goes on counting, and rules that mean the same counter share it.
@@ -27,125 +28,129 @@ local function applies(rule, host, domain, resource)
 end
 
 -- The key of the window that an entry of a plan counts in.
-local function window_key_of(entry, counts)
-  return entry.window.ms and date_of(entry.window, math.floor(counts.now / entry.window.ms)) or counts.run
+local function window_key_of(entry, plan)
+  return entry.window.ms and date_of(entry.window, math.floor(plan.now / entry.window.ms)) or plan.run
 end
 
 -- The refusal by the rule of a step with the least left, or nil.
-local function exhausted(counts, step, policy)
-  local worst, least
-  for i, entry in ipairs(counts.plan) do
-    local left = entry.step == step and entry.rule.limit - counts.counters[i].used or 1
+local function exhausted(plan, step, policy)
+  local worst, least, worst_used
+  for _, entry in ipairs(plan) do
+    local used = count_of(entry)
+    local left = entry.step == step and entry.rule.limit - used or 1
     if left <= 0 and (not worst or left < least) then
-      worst, least = i, left
+      worst, least, worst_used = entry, left, used
     end
   end
   if not worst then
     return nil
   end
-  local entry, counter = counts.plan[worst], counts.counters[worst]
-  local rule = entry.rule
-  return { 'ACTION_QUOTA_EXCEEDED', entry.scope, policy.id, rule.window, window_key_of(entry, counts), ms_text(counter.used),
-    ms_text(rule.limit), rule.risk_class or '' }
+  local rule = worst.rule
+  return { 'ACTION_QUOTA_EXCEEDED', worst.scope, policy.id, rule.window, window_key_of(worst, plan), ms_text(worst_used), ms_text(rule.limit),
+    rule.risk_class or '' }
 end
 
--- The quotas that cover a request, in the order of the steps, each with its field. `day` and `of_run` are the entries that count in
--- the day's hash and in that of the run, with their fields. Of several entries with one field, they have the first, which `is_first`.
-local function new_plan(rules, scope, root, kind, risk_class, keys)
+-- Adds a rule to a plan. Rules that mean the same counter share an index in their part, the lowest limit and the longest time to live.
+local function add_entry(plan, step, rule, scope)
+  local window, name = WINDOWS[rule.window], rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind
+  local part, field = window.ms and plan.day or plan.of_run, scope .. '|' .. window.code .. '|' .. name
+  local index = part.index_of[field]
+  plan.has_doubles = plan.has_doubles or index ~= nil
+  index = index or #part + 1
+  local entry = { rule = rule, step = step, scope = scope, window = window, field = field, part = part, index = index }
+  plan[#plan + 1] = entry
+  part[index] = part[index] or entry
+  part.index_of[field], part.fields[index], part.crossings[index] = index, field, rule.crossing
+  part.limits[index] = math.min(part.limits[index] or rule.limit, rule.limit)
+  part.ttls[index] = math.max(part.ttls[index] or 0, rule.ttl_ms)
+end
+
+local function new_part()
+  return { index_of = {}, fields = {}, limits = {}, crossings = {}, ttls = {} }
+end
+
+-- The quotas that cover a request, in the order of the steps. `day` and `of_run` are the parts that count in the day's hash and in that of
+-- the run.
+local function new_plan(rules, scope, root, kind, facts)
+  local risk_class, run, keys = string.match(facts, '^([^|]*)|([^|]*)|(.*)$')
   local host, domain, resource = string.match(keys, '^([^|]*)|([^|]*)|([^|]*)$')
-  local plan, seen = { day = { fields = {} }, of_run = { fields = {} } }, {}
+  local plan = { day = new_part(), of_run = new_part(), run = run }
   local steps = { rules.risk_quotas and rules.risk_quotas[risk_class] or {}, rules.kind_quotas and rules.kind_quotas[kind] or {} }
   for step, of_step in ipairs(steps) do
     for _, rule in ipairs(of_step) do
       if applies(rule, host, domain, resource) then
-        local window = WINDOWS[rule.window]
-        local at = rule.window == 'per_tenant_per_day' and root or scope
-        local field = at .. '|' .. window.code .. '|' .. (rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind)
-        local entry = { rule = rule, step = step, scope = at, window = window, field = field, is_first = not seen[field] }
-        local part = window.ms and plan.day or plan.of_run
-        plan[#plan + 1] = entry
-        if entry.is_first then
-          seen[field], part.fields[#part + 1], part[#part + 1] = true, field, entry
-        end
+        add_entry(plan, step, rule, rule.window == 'per_tenant_per_day' and root or scope)
       end
     end
   end
   return plan
 end
 
--- The plans of a policy's rules for the requests of earlier runs, with the run of each. What follows from the same rules, scope, kind
--- and facts never changes.
+-- The plans of a policy's rules for the requests of earlier runs. What follows from the same rules, scope, kind and facts never changes.
 local PLANS_KEPT = 50
 
 local function plan_of(rules, scope, root, kind, facts)
-  local name = scope .. '|' .. kind .. '|' .. facts
   local plans = rules.plans
-  local known = plans and plans[name]
-  if known then
-    return known
+  local of_scope = plans and plans[scope]
+  local of_kind = of_scope and of_scope[kind]
+  local plan = of_kind and of_kind[facts]
+  if plan then
+    return plan
   end
   if not plans or rules.plan_count == PLANS_KEPT then
-    plans = {}
+    plans, of_scope, of_kind = {}, nil, nil
     rules.plans, rules.plan_count = plans, 0
   end
-  local risk_class, run, keys = string.match(facts, '^([^|]*)|([^|]*)|(.*)$')
-  known = { plan = new_plan(rules, scope, root, kind, risk_class, keys), run = run }
-  plans[name], rules.plan_count = known, rules.plan_count + 1
-  return known
+  of_scope, of_kind = of_scope or {}, of_kind or {}
+  plan = new_plan(rules, scope, root, kind, facts)
+  plans[scope], of_scope[kind], of_kind[facts], rules.plan_count = of_scope, of_kind, plan, rules.plan_count + 1
+  return plan
 end
 
--- The counters of a request's plan, as the calls before this one left them, in the plan's order. A run reads them once.
-local function counts_of(group, tag, tenant_id, known, now)
-  local counted = group.counted
-  if not counted then
-    counted = {}
-    group.counted = counted
+-- Reads the counters of a plan, as the calls before this one left them, once in a run.
+local function read_plan(group, tag, tenant_id, plan, now)
+  local turn = turn_of(group)
+  if plan.turn == turn then
+    return
   end
-  local counts = counted[known]
-  if counts then
-    return counts
-  end
-  local plan, run, counters, day, of_run = known.plan, known.run, {}, nil, nil
-  local on_clock = group.clocks and group.clocks[tenant_id]
-  if #plan.day > 0 then
+  if plan.day[1] then
     local date = math.floor(now / DAY_MS)
-    if known.date ~= date then
-      known.date, known.day_key = date, day_counters_key(tag, tenant_id, now)
+    if plan.date ~= date then
+      plan.date, plan.day_key = date, day_counters_key(tag, tenant_id, now)
     end
-    day = read_counters(group, known.day_key, plan.day, now, on_clock)
+    read_counters(group, plan.day, plan.day_key, tenant_id, nil, now)
   end
-  if #plan.of_run > 0 then
-    of_run = read_counters(group, run_counters_key(tag, tenant_id, run), plan.of_run, now, on_clock)
+  if plan.of_run[1] then
+    plan.run_key = plan.run_key or run_counters_key(tag, tenant_id, plan.run)
+    read_counters(group, plan.of_run, plan.run_key, tenant_id, plan.run, now)
   end
-  for i = 1, #plan do
-    local entry = plan[i]
-    counters[i] = (entry.window.ms and day or of_run).fields[entry.field]
-  end
-  counts = { plan = plan, counters = counters, day = day, of_run = of_run, run = of_run and run, now = now }
-  counted[known] = counts
-  return counts
+  plan.turn, plan.now = turn, now
 end
 
--- What the policy's quotas say of a request: a refusal (ACTION_QUOTA_EXCEEDED or MISSING_RUN_ID), or nil and the counters that it
--- counts on, or nothing if no quota covers it.
+-- What the policy's quotas say of a request: a refusal (ACTION_QUOTA_EXCEEDED or MISSING_RUN_ID), or nil and the plan that it counts by,
+-- or nothing if no quota covers it. The plan's `needs_checks` says whether counting it may be more than adding one.
 local function quota_refusal(group, tag, tenant_id, scopes, policy, facts, fields, first, now)
   local rules = policy and policy.rules and known_rules(policy.rules)
   if not rules or not (rules.risk_quotas or rules.kind_quotas) then
     return nil
   end
-  local known = plan_of(rules, policy.scope, scopes[1], kind_of(fields, first) or '', facts)
-  local plan = known.plan
-  if #plan == 0 then
+  local plan = plan_of(rules, policy.scope, scopes[1], kind_of(fields, first) or '', facts)
+  if not plan[1] then
     return nil
-  elseif #plan.of_run > 0 and known.run == '' then
+  elseif plan.of_run[1] and plan.run == '' then
     return { 'MISSING_RUN_ID' }
   end
-  local counts = counts_of(group, tag, tenant_id, known, now)
-  local counters = counts.counters
-  for i = 1, #plan do
-    if counters[i].used >= plan[i].rule.limit then
-      return exhausted(counts, 1, policy) or exhausted(counts, 2, policy)
-    end
+  read_plan(group, tag, tenant_id, plan, now)
+  local is_full, is_run_full, needs_checks, run_needs_checks = false, false, false, false
+  if plan.day[1] then
+    is_full, needs_checks = limits_of(plan.day)
   end
-  return nil, counts
+  if plan.of_run[1] then
+    is_run_full, run_needs_checks = limits_of(plan.of_run)
+  end
+  if is_full or is_run_full then
+    return exhausted(plan, 1, policy) or exhausted(plan, 2, policy)
+  end
+  plan.needs_checks = needs_checks or run_needs_checks or plan.has_doubles
+  return nil, plan
 end

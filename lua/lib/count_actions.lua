@@ -2,11 +2,12 @@
 -- cycles-protocol-extensions-v0.1.26.
 -- @include keys: run_index_key
 -- @include now_ms: ms_text
--- @include action_counters: counter_correlation, count_one, count_none, note_told
+-- @include action_counters: counter_correlation
+-- @include kept_counters: count_one, count_of, note_told
 -- @include action_quota: window_key_of
 -- @include append_event: append_event, require_event_log
 --
--- `counts` are those of quota_refusal, or nil.
+-- `plan` is that of quota_refusal, or nil.
 local RISK = '__risk__'
 
 -- Whether a counter that has counted this one reaches the rule's threshold for the first time.
@@ -15,24 +16,27 @@ local function crosses(rule, counter, used)
 end
 
 -- Checks what count_actions needs: nothing may fail after the first write. Returns whether it will emit an event.
-local function require_counting(tag, tenant_id, counts)
-  local emits, begins = false, false
-  for i = 1, counts and #counts.plan or 0 do
-    local rule, counter = counts.plan[i].rule, counts.counters[i]
-    emits = emits or crosses(rule, counter, counter.used + 1)
-    begins = begins or counter.is_new
+local function require_counting(tag, tenant_id, plan)
+  if not plan then
+    return false
+  end
+  local of_run = plan.of_run
+  if of_run[1] and (of_run.hash.has_new or of_run.hash.kept_ms) then
+    redis.call('ZCARD', run_index_key(tag, tenant_id))
+  end
+  local emits = false
+  for _, entry in ipairs(plan.needs_checks and plan or {}) do
+    local used, counter = count_of(entry)
+    emits = emits or crosses(entry.rule, counter, used + 1)
   end
   if emits then
     require_event_log(tag)
   end
-  if counts and counts.run and (begins or counts.of_run.kept_ms) then
-    redis.call('ZCARD', run_index_key(tag, tenant_id))
-  end
   return emits
 end
 
-local function emit_approach(tag, tenant_id, policy, origin, entry, counts, used)
-  local rule, window_key = entry.rule, window_key_of(entry, counts)
+local function emit_approach(tag, tenant_id, policy, origin, entry, plan, used)
+  local rule, window_key = entry.rule, window_key_of(entry, plan)
   append_event(tag, 'quota.threshold_approaching', tenant_id, entry.scope,
     { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace, clock = origin.clock,
       correlation = counter_correlation(tenant_id, entry.scope, rule.risk_class or rule.kind, rule.window, window_key) },
@@ -41,30 +45,37 @@ local function emit_approach(tag, tenant_id, policy, origin, entry, counts, used
       'policy_id', policy.id })
 end
 
--- Counts an action that quota_refusal has let pass. Returns the text of its run's counters for the hold's record, or nil. `origin` may
--- be missing if require_counting has found nothing to emit.
-local function count_actions(tag, tenant_id, policy, counts, origin, now)
-  local run
-  for i = 1, counts and #counts.plan or 0 do
-    local entry, counter = counts.plan[i], counts.counters[i]
-    local part = entry.window.ms and counts.day or counts.of_run
-    local rule = entry.rule
-    local ttl_ms = not entry.window.ms and rule.ttl_ms or nil
-    if entry.is_first then
-      count_one(counter, now, rule.limit, policy.id, ttl_ms)
-      part.changed[entry.field], part.tenant = counter, tenant_id
-      if ttl_ms then
-        part.run = counts.run
-        run = run or { counts.run }
-        run[#run + 1], run[#run + 2] = counter.bucket_text, entry.field
-      end
-    else
-      count_none(counter, rule.limit, ttl_ms)
-    end
-    if crosses(rule, counter, counter.used) then
-      note_told(counter, rule.threshold_text)
-      emit_approach(tag, tenant_id, policy, origin, entry, counts, counter.used)
+local function emit_approaches(tag, tenant_id, policy, plan, origin)
+  for _, entry in ipairs(plan) do
+    local used, counter = count_of(entry)
+    if crosses(entry.rule, counter, used) then
+      note_told(entry, entry.rule.threshold_text)
+      emit_approach(tag, tenant_id, policy, origin, entry, plan, used)
     end
   end
-  return run and table.concat(run, '\31')
+end
+
+-- The text for a hold's record of the counters of its run, see uncount_run.
+local function run_text(plan)
+  local texts = { plan.run }
+  for i, entry in ipairs(plan.of_run) do
+    local _, counter = count_of(entry)
+    texts[2 * i], texts[2 * i + 1] = counter.bucket_text, entry.field
+  end
+  return table.concat(texts, '\31')
+end
+
+-- Counts an action that quota_refusal has let pass. Returns the text of its run's counters for the hold's record, or nil. `origin` may
+-- be missing if require_counting has found nothing to emit.
+local function count_actions(group, tag, tenant_id, policy, plan, origin)
+  if plan.day[1] then
+    count_one(group, plan.day, policy.id)
+  end
+  if plan.of_run[1] then
+    count_one(group, plan.of_run, policy.id)
+  end
+  if plan.needs_checks then
+    emit_approaches(tag, tenant_id, policy, plan, origin)
+  end
+  return plan.of_run[1] and run_text(plan)
 end

@@ -8,7 +8,7 @@
 -- @include window_turn: turn_windows_if_due
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
--- @include action_counters: write_counters
+-- @include kept_counters: write_counters
 -- @include wake_waiters: wake_waiters
 -- @include tenant_clock: tenant_of_scope
 --
@@ -271,7 +271,7 @@ local function write_group(group, tag)
     count_ended(tag, tenant_id, #ended.ids, ended.text)
     note_ended(tag, unpack(ended.ids))
   end
-  if group.counters then
+  if group.counted then
     write_counters(group, tag)
   end
 end

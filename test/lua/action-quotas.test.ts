@@ -7,6 +7,7 @@ import {
   runCounterIndexKey,
   runCountersKey,
   runIndexKey,
+  tenantKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
@@ -184,6 +185,35 @@ describe('a quota', () => {
     expect((await ledger.redis.hget(key, field))?.split('|')[1]).toBe('1');
   });
 
+  test('that stays in memory between runs ends with its window, and counts on what else has changed it', async () => {
+    const { ledger, day } = await limited(
+      sets([kind('per_minute_tumbling', 2), kind('per_day_tumbling', 5)]),
+    );
+    const { redis, tag, tenant } = ledger;
+    // Unlike a clock of the tests, one of the tenant lets the functions of Redis run.
+    const [real, key] = [ledger.over(redis), actionCountersKey(tag, tenant, day)];
+    const setClock = (ms: number): Promise<number> =>
+      redis.hset(tenantKey(tag, tenant), 'clock_id', 'clk_1', 'clock_now', day * DAY_MS + ms);
+    const field = `${ledger.scope()}|d|llm`;
+    const used = async (): Promise<string | undefined> => (await redis.hget(key, field))?.split('|')[1];
+    await setClock(0);
+    await real.hold();
+    const once = (await redis.hget(key, field)) as string;
+    await real.hold();
+    expect((await real.reserve()).slice(3, 6)).toEqual(['per_minute_tumbling', expect.any(String), '2']);
+    await setClock(MINUTE_MS);
+    await real.hold();
+    expect(await used()).toBe('3');
+    await redis.hset(key, field, once);
+    await real.hold();
+    expect(await used()).toBe('2');
+    await redis.del(key);
+    await real.hold();
+    expect([await used(), await redis.hlen(key)]).toEqual(['1', 2]);
+    await redis.hset(key, field, once.replace('|1|', '|5|'));
+    expect((await real.reserve()).slice(3, 6)).toEqual(['per_day_tumbling', expect.any(String), '5']);
+  });
+
   test('leaves no counter without a time to live', async () => {
     shows('quota counter life');
     const { ledger, day } = await limited(sets([kind('per_minute_tumbling', 9), kind('per_run', 9)]));
@@ -238,6 +268,63 @@ describe('a quota', () => {
     const today = await ledger.redis.hgetall(actionCountersKey(ledger.tag, ledger.tenant, day - 1));
     expect(Object.values(today).map((text) => text.split('|')[1])).toEqual(['3', '3']);
     await assertInvariants(ledger);
+  });
+
+  test('of several kinds in one run counts them on what they share, once each', async () => {
+    shows('quota atomicity');
+    const { ledger, day } = await limited(
+      sets([kind('per_tenant_per_day', 4)], [risk('per_tenant_per_day', 6)]),
+    );
+    const real = ledger.over(ledger.redis);
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, (_, index) => real.reserve({ fields: { ak: index % 2 ? 'llm' : 'other' } })),
+    );
+    expect(replies.filter(([word]) => word === 'ALLOW')).toHaveLength(6);
+    const today = await ledger.redis.hgetall(actionCountersKey(ledger.tag, ledger.tenant, day - 1));
+    const counts = Object.entries(today).map(([field, text]) => [field.split('|')[2], text.split('|')[1]]);
+    expect(new Map(counts as [string, string][])).toEqual(
+      new Map([
+        ['llm', '3'],
+        ['__risk__:side_effect', '6'],
+      ]),
+    );
+  });
+
+  test('counts on through 999 and up to the highest limit there is', async () => {
+    const { ledger, day } = await limited(sets([kind('per_day_tumbling', 100_000)]));
+    await ledger.hold();
+    const key = actionCountersKey(ledger.tag, ledger.tenant, day);
+    const field = `${ledger.scope()}|d|llm`;
+    const used = async (): Promise<string | undefined> =>
+      (await ledger.redis.hget(key, field))?.split('|')[1];
+    const setUsed = async (count: number): Promise<void> => {
+      const parts = ((await ledger.redis.hget(key, field)) as string).split('|');
+      await ledger.redis.hset(key, field, [parts[0], count, ...parts.slice(2)].join('|'));
+    };
+    for (const [from, to] of [
+      [998, '999'],
+      [999, '1000'],
+      [1008, '1009'],
+      [99_999, '100000'],
+    ] as const) {
+      await setUsed(from);
+      await ledger.hold();
+      expect(await used()).toBe(to);
+    }
+    expect(await refusalOf(ledger)).toBe('ACTION_QUOTA_EXCEEDED');
+  });
+
+  test('of two rules for one counter is counted once, by the lower limit', async () => {
+    const { ledger, day } = await limited(
+      sets([kind('per_day_tumbling', 3), kind('per_day_tumbling', 2, { threshold_pct: 0.5 })]),
+    );
+    await ledger.hold();
+    await ledger.hold();
+    expect((await ledger.reserve()).slice(5, 7)).toEqual(['2', '2']);
+    const [text] = await ledger.redis.hvals(actionCountersKey(ledger.tag, ledger.tenant, day));
+    expect(text?.split('|').slice(3, 4)).toEqual(['2']);
+    const { events } = await readLedger(ledger);
+    expect(events.filter(({ fields }) => fields.ty === 'quota.threshold_approaching')).toHaveLength(1);
   });
 });
 

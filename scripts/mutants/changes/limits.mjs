@@ -40,11 +40,6 @@ export const LIMITS = {
     tests: ['action-quotas'],
     mutations: [
       {
-        what: 'one action more is allowed',
-        find: '    if counters[i].used >= plan[i].rule.limit then',
-        put: '    if counters[i].used > plan[i].rule.limit then',
-      },
-      {
         what: 'an allowlist of hosts covers every action',
         find: '(not rule.hosts or rule.hosts[string.lower(decoded(host))] ~= nil)',
         put: 'true',
@@ -53,6 +48,26 @@ export const LIMITS = {
         what: 'quotas of a tenant count at the scope of the policy',
         find: "rule.window == 'per_tenant_per_day' and root or scope",
         put: 'scope',
+      },
+    ],
+  },
+  'lib/kept_counters.lua': {
+    tests: ['action-quotas'],
+    mutations: [
+      {
+        what: 'one action more is allowed',
+        find: 'if count >= limit then',
+        put: 'if count > limit then',
+      },
+      {
+        what: 'a counter that something else has changed is not read again',
+        find: 'if may_have_ended or value ~= texts[place] then',
+        put: 'if may_have_ended then',
+      },
+      {
+        what: 'a counter of the last minute goes on',
+        find: 'if may_have_ended or value ~= texts[place] then',
+        put: 'if value ~= texts[place] then',
       },
     ],
   },
