@@ -11,7 +11,7 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
-import { type LeaseAnswer, PartitionLeases } from '../worker/index.js';
+import { type LeaseReply, PartitionLeases } from '../worker/index.js';
 import { SweepMetrics } from './expiry.metrics.js';
 
 /** The state of a partition's index of deadlines, as lua/expiry/sweep_page.lua returns it. */
@@ -121,16 +121,15 @@ async function takeOrRenew(
   partition: SweepPartition,
   token: string,
   leaseMs: number,
-): Promise<LeaseAnswer> {
+): Promise<LeaseReply> {
   const { tag } = partition;
-  const snapshot = await redis.scripts.call(
+  const reply = await redis.scripts.call(
     'sweep_page',
     { lease: sweepLeaseKey(tag), ttlIndex: ttlIndexKey(tag) },
     { token, leaseMs, take: 1, skip: 0, limit: 0 },
   );
-  if (snapshot.status !== 'HELD') {
-    return { word: 'other', lapsesInMs: snapshot.status === 'OTHER' ? snapshot.lapsesInMs : 0 };
+  if (reply.status === 'HELD') {
+    partition.see(reply, performance.now());
   }
-  partition.see(snapshot, performance.now());
-  return { word: snapshot.lease === 'taken' ? 'taken' : 'held' };
+  return reply;
 }

@@ -24,9 +24,11 @@ export interface LeasedPartition {
   readonly tag: string;
 }
 
-/** The answer to a request for one lease. */
-export type LeaseAnswer =
-  { readonly word: 'held' | 'taken' } | { readonly word: 'other'; readonly lapsesInMs: number };
+/** The reply of a script that takes or renews one lease. */
+export type LeaseReply =
+  | { readonly status: 'HELD'; readonly lease: string }
+  | { readonly status: 'OTHER'; readonly lapsesInMs: number }
+  | { readonly status: 'FREE' };
 
 /** One kind of work that instances share by partitions. */
 export interface LeaseTerms<P extends LeasedPartition> {
@@ -43,7 +45,7 @@ export interface LeaseTerms<P extends LeasedPartition> {
    * Takes or renews the lease of one partition with a script that also reads the state of the partition.
    * @throws StoreUnavailable, or an error of this partition.
    */
-  readonly ask: (partition: P, token: string) => Promise<LeaseAnswer>;
+  readonly ask: (partition: P, token: string) => Promise<LeaseReply>;
   /** Whether a partition may be given to another instance, because no work is in flight. If not, the next beat asks again. */
   readonly mayLeave: (partition: P) => boolean;
   readonly changed: (change: 'taken' | 'lost' | 'released', partition: P) => void;
@@ -51,7 +53,7 @@ export interface LeaseTerms<P extends LeasedPartition> {
 }
 
 interface Asked {
-  readonly word: LeaseAnswer['word'] | undefined;
+  readonly word: 'held' | 'taken' | 'other' | undefined;
   readonly lapsesAt: number;
 }
 
@@ -206,17 +208,19 @@ export class PartitionLeases<P extends LeasedPartition> {
   /** Takes or renews one lease. Logs when an error starts and ends, and counts each one. */
   private async ask(partition: P): Promise<Asked> {
     try {
-      const answer = await this.terms.ask(partition, this.instance);
+      const reply = await this.terms.ask(partition, this.instance);
       if (this.failing.delete(partition.number)) {
         this.logger.info({ partition: partition.code }, `a partition can be ${this.terms.work} again`);
       }
-      if (answer.word === 'other') {
-        return { word: 'other', lapsesAt: performance.now() + answer.lapsesInMs };
+      if (reply.status !== 'HELD') {
+        const lapsesInMs = reply.status === 'OTHER' ? reply.lapsesInMs : 0;
+        return { word: 'other', lapsesAt: performance.now() + lapsesInMs };
       }
-      if (answer.word === 'taken') {
-        this.terms.changed('taken', partition);
+      if (reply.lease !== 'taken') {
+        return { word: 'held', lapsesAt: Number.POSITIVE_INFINITY };
       }
-      return { word: answer.word, lapsesAt: Number.POSITIVE_INFINITY };
+      this.terms.changed('taken', partition);
+      return { word: 'taken', lapsesAt: Number.POSITIVE_INFINITY };
     } catch (error) {
       // The connection logs outages. Errors of one partition are logged here.
       if (!(error instanceof StoreUnavailable) && !this.failing.has(partition.number)) {

@@ -17,7 +17,7 @@ import {
 } from '../../telemetry/index.js';
 import {
   type Job,
-  type LeaseAnswer,
+  type LeaseReply,
   PartitionLeases,
   type Turn,
   type TurnReport,
@@ -147,20 +147,19 @@ export class Dispatcher implements OnModuleInit, Job {
     return [...this.leases.held.values()];
   }
 
-  private async takeOrRenew(partition: DispatchPartition): Promise<LeaseAnswer> {
+  private async takeOrRenew(partition: DispatchPartition): Promise<LeaseReply> {
     const leaseMs = this.config.webhookLeaseMs;
     const args = { token: partition.token, leaseMs, take: 1, after: '>', limit: 0 };
-    const snapshot = await this.redis.scripts.call('dispatch_page', partition.keys, args);
-    if (snapshot.status !== 'HELD') {
-      return { word: 'other', lapsesInMs: snapshot.status === 'OTHER' ? snapshot.lapsesInMs : 0 };
+    const reply = await this.redis.scripts.call('dispatch_page', partition.keys, args);
+    if (reply.status === 'HELD') {
+      if (reply.lease === 'taken') {
+        partition.reset();
+      }
+      partition.see(reply);
+      // It may have been due to be given up; this beat decides again.
+      partition.active = true;
     }
-    if (snapshot.lease === 'taken') {
-      partition.reset();
-    }
-    partition.see(snapshot);
-    // It may have been due to be given up; this beat decides again.
-    partition.active = true;
-    return { word: snapshot.lease === 'taken' ? 'taken' : 'held' };
+    return reply;
   }
 
   /** @returns undefined if no beat was due */
