@@ -65,6 +65,9 @@ export class OperatedModel extends BudgetModel {
       return refusal;
     }
     const former = (budget.windows ?? []).map((window) => windowAt(window, now));
+    if (requests.length === 0 && former.length === 0) {
+      return ['UNCHANGED'];
+    }
     budget.windows = requests.map(({ name, limit, ends: instants }) => {
       const [ends = 0, ...plan] = instants.filter((instant) => instant > now);
       const { spent = 0n, starts = now } = former.find((window) => window.name === name) ?? {};

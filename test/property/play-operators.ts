@@ -134,8 +134,13 @@ export function operatorCall(
         limit,
         ends: endsAfter(began, hours),
       }));
+      // To end the windows of a budget that has none changes nothing, not even its date.
+      const changes = windows.length + (budget.windows ?? []).length > 0;
       return {
-        send: async (client) => dated(await setWindows(client, windows, scope, unit)),
+        send: async (client) => {
+          const reply = dated(await setWindows(client, windows, scope, unit));
+          return changes || reply[0] !== 'CHANGED' ? reply : ['UNCHANGED'];
+        },
         judge: asDated((model, now) => model.setWindows(budget, windows, now)),
       };
     }
