@@ -159,14 +159,16 @@ export class DockerfileBuild {
   }
 }
 
+/** Links files where it can, because to copy 40,000 takes longer than the rest of the build. What npm writes to itself is a copy. */
 function npmWithoutNetwork(installed: string): string {
   const real = spawnSync('sh', ['-c', 'command -v npm'], { encoding: 'utf8' }).stdout.trim();
   return `#!/bin/sh
 set -e
 if [ "$1" = ci ]; then
   "${real}" "$@" --offline --dry-run
-  cp -R "${installed}" node_modules
-  rm -rf node_modules/.cache
+  cp -RPl "${installed}" node_modules 2> /dev/null || { rm -rf node_modules && cp -R "${installed}" node_modules; }
+  rm -rf node_modules/.cache node_modules/.package-lock.json
+  cp "${installed}/.package-lock.json" node_modules/
 else
   "${real}" "$@" --offline
 fi
