@@ -16,9 +16,13 @@ const FIXTURES = 'evidence-fixtures';
 /**
  * Reads the protocol's OpenAPI documents once for the whole run and leaves them as JSON for the test files, because
  * reading the YAML again in each of them would take half a second. The folder is `CYCLES_SPEC_DIR`, by default `../shared/spec`.
- * Without that folder the contract checks are skipped, and this says so once; a folder that was named must be there.
+ * Without that folder the contract checks are skipped, and this says so once; a folder that was named must be there. A run inside a run
+ * uses what the outer one left.
  */
 export function prepareSpec(rootDir: string): void {
+  if (process.env['TEST_SPEC_FILE'] !== undefined) {
+    return;
+  }
   const named = process.env['CYCLES_SPEC_DIR'];
   const folder = resolve(rootDir, named ?? '../shared/spec');
   const files = Object.entries(DOCUMENTS).map(([plane, name]) => [plane, join(folder, name)] as const);
