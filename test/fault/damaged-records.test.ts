@@ -222,19 +222,14 @@ describe.each(Object.keys(FORMS))('a %s reservation', (name) => {
       }
     };
     for (const way of ways) {
-      const damaged: Damaged[] = [];
-      for (const field of fields) {
-        damaged.push(await damagedHold(pair.tenant, field, damage));
-      }
+      const damaged = await Promise.all(fields.map((field) => damagedHold(pair.tenant, field, damage)));
       if (way === ways[0]) {
         for (const held of damaged) {
           await readOne(held, seen);
         }
         await readLists(pair, damaged);
       }
-      for (const held of damaged) {
-        await end(held, way, damage, seen);
-      }
+      await Promise.all(damaged.map((held) => end(held, way, damage, seen)));
     }
     return problems;
   }
