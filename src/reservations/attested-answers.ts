@@ -22,7 +22,10 @@ const ENDPOINTS = {
   release: 'POST /v1/reservations/{reservation_id}/release',
 } as const satisfies Partial<Record<ArtifactType, string>>;
 
-/** The refusals that a script decides from budgets and reservations. Nothing was decided where a request is not valid or not allowed. */
+/**
+ * The refusals that a script decides from budgets and reservations. Nothing was decided where a request is not valid or not allowed. Those
+ * by the rules on actions are missing: the envelope's list of codes is closed, and verifiers refuse others.
+ */
 const DENIALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'BUDGET_EXCEEDED',
   'BUDGET_FROZEN',
@@ -33,9 +36,6 @@ const DENIALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'RESERVATION_FINALIZED',
   'RESERVATION_EXPIRED',
   'TENANT_CLOSED',
-  'ACTION_QUOTA_EXCEEDED',
-  'ACTION_KIND_NOT_ALLOWED',
-  'ACTION_KIND_DENIED',
 ]);
 
 /** Bytes of canonical JSON. A denial stores nothing else, so the envelopes of repeated denials must be small. */

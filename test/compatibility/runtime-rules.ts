@@ -265,6 +265,10 @@ export const RUNTIME_RULES = {
     rule: 'Evidence: `evidence_id` is computed before transport fields are added, its URL adds `/evidence/` without a second `/v1`, and `getEvidence` is public',
     place: 'CyclesEvidenceRef, getEvidence',
   },
+  'evidence of denials': {
+    rule: 'A live denial is an `error` envelope; a denied decision or dry run is one of `decide` or `reserve`. No envelope has a code or a member that its schema lacks',
+    place: 'ErrorPayload, ReservePayload, ErrorResponseMirror, MIRROR CONTRACT',
+  },
   'key set': {
     rule: 'JWK Set: `alg` is `EdDSA`, retired keys stay, and a server that publishes keys uses this path',
     place: 'CyclesEvidenceJwk, getEvidenceJwks',

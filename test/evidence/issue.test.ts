@@ -68,7 +68,11 @@ function attested({ body }: Answer): Json {
   return response;
 }
 
-const call = (path: string, body: unknown, more: { key?: string } = {}): Promise<Answer> =>
+const call = (
+  path: string,
+  body: unknown,
+  more: { key?: string; extended?: boolean } = {},
+): Promise<Answer> =>
   holdfast.call('POST', path, { key: tenant.key, body, ...more, headers: { 'x-cycles-trace-id': TRACE_ID } });
 
 describe('a reserve', () => {
@@ -113,6 +117,7 @@ describe('a reserve', () => {
   });
 
   test('as a dry run has evidence that it would be granted or denied, and replays it', async () => {
+    shows('evidence of denials');
     for (const [amount, decision] of [
       [1, 'ALLOW'],
       [10_000_000, 'DENY'],
@@ -248,6 +253,7 @@ describe('a denial', () => {
   };
 
   test('of a reserve has evidence of the whole answer, and each attempt has its own', async () => {
+    shows('evidence of denials');
     const body = reserveBody(tenant, 10_000_000);
     const [answer, envelope] = await denial('/v1/reservations', body);
     expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
@@ -290,6 +296,7 @@ describe('a denial', () => {
   });
 
   test('of a settlement names its reservation', async () => {
+    shows('evidence of denials');
     const { reservation_id: id } = (await call('/v1/reservations', reserveBody(tenant, 1))).body;
     await holdfast.commit(tenant, id as string, 1);
     for (const [verb, body] of [
@@ -324,6 +331,44 @@ describe('a denial', () => {
       decision: 'DENY',
       reason_code: 'TENANT_CLOSED',
     });
+  });
+
+  test('by the rules on actions is attested as a decision and as a dry run; as an error there is no form for it', async () => {
+    shows('evidence of denials');
+    const limited = await holdfast.createTenant();
+    await holdfast.createBudget(limited, '', 100);
+    const body: Json = reserveBody(limited, 1);
+    const policy = { tenant_id: limited.id, scope_pattern: `tenant:${limited.id}` };
+    for (const [code, rules] of [
+      ['ACTION_KIND_DENIED', { denied_action_kinds: [body.action.kind] }],
+      ['ACTION_KIND_NOT_ALLOWED', { allowed_action_kinds: ['http.get'] }],
+      [
+        'ACTION_QUOTA_EXCEEDED',
+        { action_quotas: [{ action_kind: body.action.kind, max_calls: 1, window: 'per_day_tumbling' }] },
+      ],
+    ] as const) {
+      const { policy_id: id } = expectStatus(
+        await holdfast.admin('POST', '/v1/admin/policies', { ...policy, name: code, ...rules }),
+        201,
+      );
+      const fresh = (): Json => ({ ...body, idempotency_key: newKey() });
+      if (code === 'ACTION_QUOTA_EXCEEDED') {
+        expectStatus(await call('/v1/reservations', fresh(), { key: limited.key }), 200);
+      }
+      const live = await call('/v1/reservations', fresh(), { key: limited.key });
+      expect(expectRefusal(live, 409, code)).not.toHaveProperty('cycles_evidence');
+      for (const [path, artifact, more] of [
+        ['/v1/decide', 'decide', {}],
+        ['/v1/reservations', 'reserve', { dry_run: true }],
+      ] as const) {
+        const answer = await call(path, { ...fresh(), ...more }, { key: limited.key, extended: true });
+        expect((await evidenceOf(answer)).payload[artifact].response).toMatchObject({
+          decision: 'DENY',
+          reason_code: code,
+        });
+      }
+      expectStatus(await holdfast.admin('PATCH', `/v1/admin/policies/${id}`, { status: 'DISABLED' }), 200);
+    }
   });
 
   test('before anything was decided has no evidence, and neither have extensions and direct debits', async () => {
