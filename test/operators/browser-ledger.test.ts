@@ -47,6 +47,19 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       200,
     );
     expectStatus(await holdfast.reserve(tenant, 700, { subject }), 409);
+    const day = { name: 'day', limit: { unit: 'TOKENS', amount: 70 }, every: 'day', time_zone: 'UTC' };
+    const week = {
+      ...day,
+      name: 'week',
+      limit: { unit: 'TOKENS', amount: 65 },
+      every: 'week',
+      anchor_day: 5,
+    };
+    const windows = `/ops/budgets/windows?scope=${scope()}&unit=TOKENS`;
+    expectStatus(await holdfast.admin('PUT', windows, { windows: [day, week] }), 200);
+    const used = { actual: { unit: 'TOKENS', amount: 20 }, action: { kind: 'llm', name: 'm' }, subject };
+    const body = { idempotency_key: 'used', ...used };
+    expectStatus(await holdfast.call('POST', '/v1/events', { key: tenant.key, body }), 201);
   });
 
   afterAll(async () => {
@@ -74,6 +87,8 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         await page.getByText('If a commit costs more: as the tenant says.').waitFor();
         await page.getByText('to 1 Jan 2100, 01:00:00. The next one').waitFor();
         await page.getByText('What is not spent is carried over.').waitFor();
+        await page.getByRole('row', { name: /^day 70 20 40 10 .* every day, UTC$/ }).waitFor();
+        await page.getByRole('row', { name: /^week 65 20 40 5 .* every week from Friday, UTC$/ }).waitFor();
         await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
         await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
         await page.getByRole('img', { name: 'Denials a day, at most 1' }).waitFor();
@@ -210,6 +225,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     const recurrence = async (): Promise<Json> =>
       expectStatus(await holdfast.admin('GET', `/ops/budgets/recurrence?scope=${root}&unit=TOKENS`), 200);
     await visit(`/budgets/TOKENS?scope=${root}`, 'It has no period', async (page) => {
+      await page.getByText('It has no windows').waitFor();
       const dialog = page.getByRole('dialog');
       const open = (): Promise<void> => page.getByRole('button', { name: 'Change the period' }).click();
       const confirm = async (): Promise<void> => {

@@ -17,6 +17,7 @@ import { BudgetHistory } from './history';
 import { LastDenials, LiveHolds } from './lists';
 import { Period } from './period';
 import { Thresholds } from './thresholds';
+import { Windows } from './windows';
 
 const route = getRouteApi('/budgets/$unit');
 const EVERY_MS = 5000;
@@ -71,6 +72,7 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
         <Figures budget={budget} />
         <div className="grid" style={{ alignItems: 'start' }}>
           <Period budget={budget} />
+          <Windows budget={budget} />
           <LiveHolds budget={budget} />
           <LastDenials budget={budget} />
           <BudgetHistory budget={budget} />

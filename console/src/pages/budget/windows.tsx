@@ -1,0 +1,79 @@
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { get } from '../../api/client';
+import type { Budget } from '../../api/types';
+import { Amount, type AmountOf } from '../../parts/amount';
+import { Loaded } from '../../parts/loaded';
+import { Panel } from '../../parts/panel';
+import { Table } from '../../parts/table';
+import { Time } from '../../parts/time';
+import { calendarOf, type Recurrence, wordsOf } from './recurrence';
+
+const WINDOWS = '/ops/budgets/windows';
+const EVERY_MS = 5000;
+
+/** One window of BudgetWindows of the API. */
+interface BudgetWindow extends Recurrence {
+  readonly name: string;
+  readonly limit: AmountOf;
+  readonly spent: AmountOf;
+  readonly remaining: AmountOf;
+  readonly ends_at: string;
+}
+
+/** The further limits of a budget, and what is used of them. */
+export function Windows({ budget }: { budget: Budget }): ReactNode {
+  const { scope, unit } = budget;
+  const windows = useQuery({
+    queryKey: [WINDOWS, scope, unit],
+    queryFn: () => get<{ windows: readonly BudgetWindow[] }>(WINDOWS, { scope, unit }),
+    refetchInterval: EVERY_MS,
+  });
+  const isEmpty = windows.data?.windows.length === 0;
+  return (
+    <Panel title="Windows" className="span-12" aside="further limits, by the calendar" flush={!isEmpty}>
+      <Loaded query={windows} height={40}>
+        {({ windows: items }) =>
+          isEmpty ? (
+            <p>It has no windows: only what remains in it limits what is used in a day or a week.</p>
+          ) : (
+            <WindowTable budget={budget} items={items} />
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+function WindowTable({ budget, items }: { budget: Budget; items: readonly BudgetWindow[] }): ReactNode {
+  const { unit, reserved } = budget;
+  const columns = [
+    'Window',
+    { right: 'Limit' },
+    { right: 'Charged' },
+    { right: 'Held' },
+    { right: 'Remaining' },
+  ];
+  return (
+    <Table label="Windows" columns={[...columns, 'Next begins', 'Calendar']} items={items}>
+      {(window) => {
+        const calendar = calendarOf(window);
+        const amounts = [window.limit, window.spent, reserved, window.remaining];
+        return (
+          <tr key={window.name}>
+            <td>{window.name}</td>
+            {amounts.map(({ amount }, index) => (
+              <td key={index} className="num right">
+                <Amount amount={amount} unit={unit} />
+              </td>
+            ))}
+            <td>
+              <Time at={window.ends_at} />
+            </td>
+            <td className="muted">{calendar === undefined ? 'not known any more' : wordsOf(calendar)}</td>
+          </tr>
+        );
+      }}
+    </Table>
+  );
+}
