@@ -1,4 +1,5 @@
 import { createPublicKey, verify } from 'node:crypto';
+import { PROTOCOL_ERROR_CODES } from '../ledger/index.js';
 import { canonicalJson, depthWithin, parseJson } from '../wire/index.js';
 import { ARTIFACT_TYPES, type ArtifactType, SCHEMA_VERSION, sha256Hex } from './envelope.js';
 
@@ -58,6 +59,21 @@ const MEMBERS: Readonly<Record<keyof ParsedEnvelope, (value: unknown) => boolean
   signature: matches(/^[0-9a-f]{128}$/),
 };
 
+/** What is wrong with the payload, or undefined. Verifiers must refuse error codes that the document does not have. */
+function payloadProblem({ artifact_type: artifact, payload }: ParsedEnvelope): string | undefined {
+  const members = Object.keys(payload);
+  if (members.length !== 1 || members[0] !== artifact) {
+    return `the payload of artifact_type ${artifact} must have that member and no other`;
+  }
+  const { error } = payload as {
+    readonly error?: { readonly response?: { readonly error?: unknown } } | null;
+  };
+  const code = error?.response?.error;
+  return artifact === 'error' && !(PROTOCOL_ERROR_CODES as readonly unknown[]).includes(code)
+    ? `an envelope has no error code ${JSON.stringify(code)}`
+    : undefined;
+}
+
 /** Parses an envelope. Returns it, or what is wrong with it. */
 function parseEnvelope(text: string): ParsedEnvelope | string {
   let parsed: unknown;
@@ -82,10 +98,7 @@ function parseEnvelope(text: string): ParsedEnvelope | string {
     return `${wrong[0]} is missing or not valid`;
   }
   const envelope = parsed as ParsedEnvelope;
-  const members = Object.keys(envelope.payload);
-  return members.length === 1 && members[0] === envelope.artifact_type
-    ? envelope
-    : `the payload of artifact_type ${envelope.artifact_type} must have that member and no other`;
+  return payloadProblem(envelope) ?? envelope;
 }
 
 interface Jwk {

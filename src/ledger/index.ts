@@ -22,6 +22,7 @@ export { fingerprintOf } from './fingerprint.js';
 export {
   type ErrorCode,
   GOVERNANCE_ERROR_CODES,
+  PROTOCOL_ERROR_CODES,
   Refusal,
   RUNTIME_ERROR_CODES,
   TENANT_LIMITS,

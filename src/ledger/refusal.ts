@@ -67,11 +67,8 @@ export class TooBusy extends Refusal {
   }
 }
 
-/**
- * All error codes. The runtime plane uses the closed `ErrorCode` list of cycles-protocol-v0 and of its extensions v0.1.26; the governance plane adds codes of its
- * own (cycles-governance-admin-v0.1.25).
- */
-export const RUNTIME_ERROR_CODES = [
+/** The closed `ErrorCode` list of cycles-protocol-v0, which is also that of evidence. */
+export const PROTOCOL_ERROR_CODES = [
   'INVALID_REQUEST',
   'UNAUTHORIZED',
   'FORBIDDEN',
@@ -89,11 +86,17 @@ export const RUNTIME_ERROR_CODES = [
   'LIMIT_EXCEEDED',
   'TENANT_CLOSED',
   'INTERNAL_ERROR',
+] as const;
+
+/** All codes of the runtime plane, those of its extensions v0.1.26 included. */
+export const RUNTIME_ERROR_CODES = [
+  ...PROTOCOL_ERROR_CODES,
   'ACTION_QUOTA_EXCEEDED',
   'ACTION_KIND_NOT_ALLOWED',
   'ACTION_KIND_DENIED',
 ] as const;
 
+/** What the governance plane adds (cycles-governance-admin-v0.1.25). */
 export const GOVERNANCE_ERROR_CODES = [
   'TENANT_NOT_FOUND',
   'BUDGET_NOT_FOUND',

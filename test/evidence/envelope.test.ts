@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { isEnvelopeOf, seal, sha256Hex, type Statement, unsealed } from '../../src/evidence/envelope.js';
 import { type KeySet, verifyEnvelope } from '../../src/evidence/verification.js';
+import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../src/ledger/refusal.js';
 import { canonicalJson, parseJson } from '../../src/wire/json.js';
 import { type Json } from '../support/holdfast.js';
 import { envelopeProblems, evidenceFixtures, specAbsence } from '../support/spec/index.js';
@@ -125,6 +126,11 @@ describe('a verifier', () => {
   const found = (...keys: object[]): KeySet => ({ kind: 'found', text: JSON.stringify({ keys }) });
   const asDid = (serverHash = sha256Hex(SERVER_ID), kid = 'k1'): string =>
     seal(statement({ request: {} }, { signer: `did:cycles:${serverHash}#${kid}` }), privateKey).text;
+  const denied = (error: unknown): string => {
+    const response = { error, message: 'refused', request_id: 'r' };
+    const payload = { endpoint: 'POST /v1/decide', http_status: 409, response };
+    return seal(statement(payload, { artifact: 'error' }), privateKey).text;
+  };
   const nested = (levels: number): string =>
     text.replace('"request":{}', `"request":${'['.repeat(levels)}${']'.repeat(levels)}`);
   const another = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x as string;
@@ -201,10 +207,21 @@ describe('a verifier', () => {
     ['a payload 2,000 levels deep', nested(2000), NO_KEYS, 'malformed'],
     ['a payload 100,000 levels deep', nested(100_000), NO_KEYS, 'malformed'],
     ['a payload 250 levels deep', nested(250), NO_KEYS, 'signature_invalid'],
+    ['a denial', denied('BUDGET_EXCEEDED'), NO_KEYS, 'binding_only'],
+    ['a code that is not of the document', denied('ACTION_QUOTA_EXCEEDED'), NO_KEYS, 'malformed'],
+    ['a denial without a code', denied(undefined), NO_KEYS, 'malformed'],
     ['a number beyond a double', text.replace('"request":{}', '"request":{"a":1e999}'), NO_KEYS, 'malformed'],
     ['a lone surrogate', text.replace('"request":{}', '"request":{"a":"\\ud800"}'), NO_KEYS, 'malformed'],
   ])('finds %s', (_, envelope, keySet, disposition) => {
     expect(verifyEnvelope(envelope, keySet).disposition).toBe(disposition);
+  });
+
+  withSpec(`refuses the error codes that the document does not have, and no other${skipped}`, () => {
+    for (const code of [...RUNTIME_ERROR_CODES, ...GOVERNANCE_ERROR_CODES]) {
+      const isOfDocument = envelopeProblems(denied(code)).length === 0;
+      const { disposition } = verifyEnvelope(denied(code), NO_KEYS);
+      expect([code, disposition]).toEqual([code, isOfDocument ? 'binding_only' : 'malformed']);
+    }
   });
 
   test('says whether the signer is the expected one', () => {
