@@ -19,9 +19,23 @@ local function live_count(text)
   return negative == '-' and -owned_count(digits) or owned_count(digits)
 end
 
+-- Limits by their texts, because all tenants share a few.
+local LIMITS_KEPT = 100
+local limits, limits_kept = {}, 0
+
 -- The limit in force: the tenant's own, else the deployment's.
 local function limit_in_force(own, deployment_limit)
-  return owned_count(own or tostring(deployment_limit))
+  local text = own or deployment_limit
+  local limit = limits[text]
+  if limit then
+    return limit
+  end
+  if limits_kept == LIMITS_KEPT then
+    limits, limits_kept = {}, 0
+  end
+  limit = owned_count(tostring(text))
+  limits[text], limits_kept = limit, limits_kept + 1
+  return limit
 end
 
 -- The refusal if a tenant already owns as many resources of a kind as allowed, or nil. `index` is a sorted set with a member for each.
@@ -81,7 +95,8 @@ end
 -- this run has made.
 local function read_owned(tag, tenant_id, max_live, max_stored)
   local f = redis.pcall('HMGET', owned_key(tag, tenant_id), 'live', 'text', 'stored', 'max:live_reservations', 'max:stored_bytes')
-  return { live = live_count(f[1]), text = owned_count(f[2]), stored = owned_count(f[3]), made = 0, max_live = limit_in_force(f[4], max_live),
+  local text = owned_count(f[2])
+  return { live = live_count(f[1]), text = text, written_text = text, stored = owned_count(f[3]), made = 0, max_live = limit_in_force(f[4], max_live),
     max_stored = limit_in_force(f[5], max_stored) }
 end
 
@@ -136,7 +151,12 @@ end
 
 -- Neither this function nor the next may end a script in the middle of its change.
 local function write_owned(tag, tenant_id, owned)
-  redis.pcall('HSET', owned_key(tag, tenant_id), 'live', ms_text(owned.live), 'text', ms_text(owned.text), 'stored', ms_text(owned.stored))
+  local key, live, stored = owned_key(tag, tenant_id), ms_text(owned.live), ms_text(owned.stored)
+  if owned.text == owned.written_text then
+    redis.pcall('HSET', key, 'live', live, 'stored', stored)
+  else
+    redis.pcall('HSET', key, 'live', live, 'stored', stored, 'text', ms_text(owned.text))
+  end
 end
 
 -- Counts `count` reservations that are no longer ACTIVE, and the bytes of text that their ends added.

@@ -23,10 +23,9 @@ local function tenant_status(key)
 end
 
 local function read_tenant(key)
-  local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
-    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy',
-    'observe_mode', 'clock_now')
-  if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
+  local fields = redis.call('HMGET', key, 'status', 'default_commit_overage_policy', 'default_reservation_ttl_ms',
+    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode', 'clock_now')
+  if not fields[1] and redis.call('EXISTS', key) == 0 then
     return nil
   end
   if not TENANT_STATUS[fields[1]] then
@@ -34,15 +33,15 @@ local function read_tenant(key)
   end
   return {
     status = fields[1],
-    overage_policy = fields[3],
-    default_ttl_ms = tonumber(fields[4] or '60000'),
-    max_ttl_ms = tonumber(fields[5] or '3600000'),
-    max_extensions = tonumber(fields[6] or '10'),
-    has_policies = fields[7] ~= false,
-    marks = fields[8],
-    expiry_policy = fields[9],
-    observe_mode = fields[10],
-    clock_ms = tonumber(fields[11] or ''),
+    overage_policy = fields[2],
+    default_ttl_ms = tonumber(fields[3] or '60000'),
+    max_ttl_ms = tonumber(fields[4] or '3600000'),
+    max_extensions = tonumber(fields[5] or '10'),
+    has_policies = fields[6] ~= false,
+    marks = fields[7],
+    expiry_policy = fields[8],
+    observe_mode = fields[9],
+    clock_ms = tonumber(fields[10] or ''),
   }
 end
 

@@ -15,8 +15,8 @@ export const LIMITS = {
       },
       {
         what: 'the own limit of a tenant does not count',
-        find: '  return owned_count(own or tostring(deployment_limit))',
-        put: '  return owned_count(tostring(deployment_limit))',
+        find: '  local text = own or deployment_limit',
+        put: '  local text = deployment_limit',
       },
       {
         what: 'one resource more is allowed',
