@@ -15,6 +15,7 @@ const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of the ledger'));
 const {
   budgetIndexKey,
   budgetKey,
+  formerIdempotencyKey,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -241,10 +242,11 @@ export class GrowthLedger {
         reservation: reservationKey(tag, id),
         idempotency: idempotencyKey.reserve(tag, tenant, key),
         tenant: tenantKey(tag, tenant),
+        former: formerIdempotencyKey.reserve(tag, tenant, key),
       },
       args: {
         reservationId: id,
-        fingerprint: digits(hold.number).padStart(22, 'f'),
+        fingerprint: digits(hold.number).padStart(12, 'f'),
         subject: subjectOf(tenant, scopes),
         amount,
         overagePolicy: '',
@@ -275,11 +277,12 @@ export class GrowthLedger {
       keys: {
         reservation: reservationKey(tag, id),
         idempotency: idempotencyKey.commit(tag, tenant, id, key),
+        former: formerIdempotencyKey.commit(tag, tenant, id, key),
       },
       args: {
         tenantId: tenant,
         reservationId: id,
-        fingerprint: digits(hold.number).padStart(22, 'f'),
+        fingerprint: digits(hold.number).padStart(12, 'f'),
         unit: 'TOKENS',
         actual: '8',
         metadata: '',

@@ -6,6 +6,7 @@ import { ACTION_FACTS } from './workload.mjs';
 
 const {
   eventLogKey,
+  formerIdempotencyKey,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -82,10 +83,15 @@ export class Holds {
     const text = String(this.number++).padStart(8, '0');
     const [id, key] = [`rsv_${tag.slice(2, 4)}${this.run}${text}`, `${this.run}-0000-4000-8000-0000${text}`];
     return {
-      keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
+      keys: [
+        reservationKey(tag, id),
+        idempotencyKey.reserve(tag, tenant, key),
+        tenantKey(tag, tenant),
+        formerIdempotencyKey.reserve(tag, tenant, key),
+      ],
       args: [
         id,
-        text.padStart(22, 'f'),
+        text.padStart(12, 'f'),
         subjectText({ workspace: 'prod', agent: 'summarizer' }, tenant, 'TOKENS'),
         '10',
         '',

@@ -2,7 +2,15 @@
 // Every text has a fixed length, so all but the numbers in it is built once.
 import { groupOf, keyspace, readScripts, subjectText } from './built.mjs';
 
-const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
+const {
+  formerIdempotencyKey,
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  reservationKey,
+  tagOf,
+  tenantKey,
+} = keyspace;
 
 const PARTITIONS = 64;
 const ESTIMATE = 1000;
@@ -80,12 +88,17 @@ export function scriptCalls({ tenant, keyId, run }) {
   const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
   const idOf = (/** @type {number} */ number) =>
     `rsv_${tag.slice(2, 4)}${run}${String(number).padStart(8, '0')}`;
-  const fingerprintOf = (/** @type {number} */ number) => String(number).padStart(22, 'f');
+  const fingerprintOf = (/** @type {number} */ number) => String(number).padStart(12, 'f');
   const requestOf = (/** @type {number} */ number) => `req_${String(number).padStart(22, 'q')}`;
   const reserve = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
     const fields = ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
-    const keys = [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)];
+    const keys = [
+      reservationKey(tag, id),
+      idempotencyKey.reserve(tag, tenant, key),
+      tenantKey(tag, tenant),
+      formerIdempotencyKey.reserve(tag, tenant, key),
+    ];
     return groupOfOne(reserveFunction, keys, [
       id,
       fingerprintOf(number),
@@ -110,7 +123,11 @@ export function scriptCalls({ tenant, keyId, run }) {
   };
   const commit = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
-    const keys = [reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key)];
+    const keys = [
+      reservationKey(tag, id),
+      idempotencyKey.commit(tag, tenant, id, key),
+      formerIdempotencyKey.commit(tag, tenant, id, key),
+    ];
     return groupOfOne(commitFunction, keys, [
       tenant,
       id,

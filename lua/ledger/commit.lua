@@ -4,6 +4,7 @@
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
+-- KEYS[3]   former           the same, as versions before 0.6 named it
 -- ARGV[1]   tenant_id        effective tenant
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
@@ -27,19 +28,19 @@
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key
 -- @include  int64: i64_figure, i64_text, i64_less
--- @include  idempotency: recall, remember
+-- @include  idempotency: remember
 -- @include  group: group_now, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
 -- @include  plain_move: moves_plainly
--- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
+-- @include  settle: open_hold, held_budgets, settled_retention, earlier_settlement
 -- @include  charge: charge_of, charge_emits, emit_charge
 -- @include  append_event: append_event, require_event_log
 -- @include  owned: LONG_VALUE
--- @include  hold: HOLD_POLICIES, constants_of_hold, awaits_cleanup, deadline_index_key
+-- @include  hold: HOLD_POLICIES, POLICY_LETTERS, constants_of_hold, awaits_cleanup, deadline_index_key
 -- @include  expiry: quarantine
 -- @include  threshold: marks_of
 -- @include  governing_policy: governing_policy
 -- @include  policy_rate: rate_refusal, count_rate
-local reservation, idempotency = KEYS[1], KEYS[2]
+local reservation, idempotency, former_key = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[7], ARGV[8], ARGV[9]
@@ -48,17 +49,15 @@ local origin = { actor = 'api_key', key = key_id, request = ARGV[10], trace = AR
 local tag = tag_of_key(reservation)
 local now = group_now(group)
 
-local earlier = recall(idempotency, fingerprint)
-if earlier == 'MISMATCH' then
-  return { 'IDEMPOTENCY_MISMATCH' }
-elseif earlier then
-  local reply = { 'COMMITTED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4], earlier[5], earlier[6] }
-  return with_scopes(tag, reservation_id, reply, earlier, 7)
+local earlier = earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'COMMITTED')
+if earlier then
+  return earlier
 end
 
 local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.constants)
 if not hold then
-  return refusal
+  -- A hold that can be settled has no outcome under either name.
+  return earlier_settlement(tag, reservation_id, former_key, fingerprint, 'COMMITTED') or refusal
 end
 if awaits_cleanup(hold, now) then
   return { 'RESERVATION_EXPIRED' }
@@ -112,12 +111,13 @@ end
 -- The index comes first: if it is damaged, the call ends here, before a figure has changed.
 remove_from_index(group, deadline_index_key(tag, hold), reservation_id)
 -- With room for three budgets, because a table that grows is reallocated each time.
-local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil, nil, nil }
+local parts = { charge.charged, charge.released, POLICY_LETTERS[policy] or policy, charge.overage, charge.debt, nil, nil, nil }
 local reply = { 'COMMITTED', 'fresh', charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil, nil, nil, nil, nil, nil }
-local size, parts_size = 8, 6
+local size, parts_size = 8, 5
 for _, budget in ipairs(budgets) do
   local text = is_plain and keep_plain_move(group, budget, estimate - cost, -estimate, cost) or keep_budget(group, budget)
-  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, text
+  local kept = budget.shared or budget
+  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, kept.is_brief and kept.head or text
   size, parts_size = size + 2, parts_size + 1
 end
 local leaf = hold.scopes[#hold.scopes]

@@ -23,10 +23,10 @@
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key
+-- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key, former_reserve_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_less, i64_is_amount
--- @include  hold: whole_number, load_hold, hold_defect, is_overdue
+-- @include  hold: whole_number, split_brief_hold, load_hold, hold_defect, is_overdue
 -- @include  record: short_fields
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: known_fields, known_hold
@@ -225,7 +225,8 @@ end
 -- While the reserve's idempotency record exists, it leads directly to the hold. Afterwards, the walk through the index finds it.
 if conditions.idempotency_key and walked_ms == '' then
   local record = redis.call('GET', reserve_idempotency_key(tag, tenant_id, conditions.idempotency_key))
-  local reservation_id = record and string.match(record, '^%S+ ALLOW%S* (rsv_%w+)')
+    or redis.call('GET', former_reserve_key(tag, tenant_id, conditions.idempotency_key))
+  local reservation_id = record and (string.match(record, '^%S+ ALLOW%S* (rsv_%w+)') or split_brief_hold(tag, string.match(record, '^%S+ (%S+)') or ''))
   local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)
   if created_at then
     if within(tonumber(created_at), tonumber(from_ms), tonumber(to_ms)) then

@@ -4,6 +4,7 @@
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
+-- KEYS[3]   former           the same, as versions before 0.6 named it
 -- ARGV[1]   tenant_id        effective tenant, or empty for an operator, who may release any hold
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
@@ -23,10 +24,11 @@
 -- @include  keys: tag_of_key, quarantine_key
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_negative
--- @include  idempotency: recall, remember
+-- @include  idempotency: remember
 -- @include  group: new_group, group_now, copies_of
--- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
+-- @include  settle: open_hold, held_budgets, settled_retention, earlier_settlement
 -- @include  budget: require_balanced, move_figures, balance_text
+-- @include  brief_figures: brief_balance
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 -- @include  append_audit: append_audit, require_audit_log
 -- @include  append_event: append_event, require_event_log
@@ -41,7 +43,7 @@
 --
 -- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
 -- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
-local reservation, idempotency = KEYS[1], KEYS[2]
+local reservation, idempotency, former_key = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
 local by_operator = tenant_id == ''
@@ -51,17 +53,20 @@ local tag = tag_of_key(reservation)
 local group = new_group()
 local now = group_now(group)
 
-local earlier = recall(idempotency, fingerprint)
-if earlier == 'MISMATCH' then
-  return { 'IDEMPOTENCY_MISMATCH' }
-elseif earlier then
-  return with_scopes(tag, reservation_id, { 'RELEASED', 'replay', earlier[1], earlier[2] }, earlier, 3)
+local earlier = earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'RELEASED')
+if earlier then
+  return earlier
 end
 if by_operator then
   require_audit_log(tag)
 end
 
 local hold, refusal, damaged, owner, created_at = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.run_counters)
+-- A hold that can be settled has no outcome under either name.
+earlier = not hold and earlier_settlement(tag, reservation_id, former_key, fingerprint, 'RELEASED')
+if earlier then
+  return earlier
+end
 local budgets
 if hold then
   now = hold.now
@@ -83,12 +88,12 @@ local function release_from_quarantine()
   local refunded, _, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, damaged.now,
     settled_retention(retention_ms, idempotency_ttl_ms, damaged.clock_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
-  local reply, parts = { 'RELEASED', 'fresh', amount, known[FIELD.unit] }, { amount, known[FIELD.unit] }
+  local reply, parts = { 'RELEASED', 'fresh', amount, known[FIELD.unit] }, { amount }
   for _, budget in ipairs(refunded) do
     local text = balance_text(budget)
     reply[#reply + 1] = budget.scope
     reply[#reply + 1] = text
-    parts[#parts + 1] = text
+    parts[#parts + 1] = brief_balance(text)
   end
   local quarantine_reason = refusal[2]
   append_event(tag, 'custom.reservation.quarantine_decided', known[FIELD.tenant], nil, origin,
@@ -124,7 +129,7 @@ end
 -- Nothing is refused below this line.
 -- The index comes first: if it is damaged, the script ends here, before a figure has changed.
 redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)
-local parts = { hold.amount, hold.unit }
+local parts = { hold.amount }
 local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
 for _, budget in ipairs(budgets) do
   redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
@@ -134,7 +139,7 @@ for _, budget in ipairs(budgets) do
   local text = balance_text(budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
-  parts[#parts + 1] = text
+  parts[#parts + 1] = brief_balance(text)
 end
 local ended_by = by_operator and 'admin' or key_id
 if reason == '' then

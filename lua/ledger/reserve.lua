@@ -4,6 +4,7 @@
 -- KEYS[1]   reservation      hash, created by this script
 -- KEYS[2]   idempotency      string, the record of this request
 -- KEYS[3]   tenant           hash of the owner
+-- KEYS[4]   former           idempotency, as versions before 0.6 named it
 -- ARGV[1]   reservation_id   the id to assign
 -- ARGV[2]   fingerprint      of the canonical payload
 -- ARGV[3]   subject          effective tenant, levels and unit, as lua/lib/record.lua stores them
@@ -46,7 +47,7 @@
 -- @include  group: group_now, tenant_time, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letters
--- @include  hold: requested_subject, with_levels, lasting_fields, deadline_index_of
+-- @include  hold: requested_subject, with_levels, lasting_fields, POLICY_LETTERS, deadline_index_of
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
@@ -76,7 +77,7 @@ local RECLAIM_LIMIT = 100
 local tag = tag_of_key(reservation)
 local real_now = group_now(group)
 
-local earlier = recall(idempotency, fingerprint)
+local earlier = recall(idempotency, fingerprint) or recall(KEYS[4], fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
@@ -160,6 +161,7 @@ if refusal then
 end
 
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
+local asked_ttl_ms = ttl_ms
 ttl_ms = ttl_ms or policy and policy.default_ttl_ms or tenant and tenant.default_ttl_ms or 60000
 if policy and policy.max_ttl_ms then
   ttl_ms = math.min(ttl_ms, policy.max_ttl_ms)
@@ -227,16 +229,17 @@ if waiter then
 end
 local expires_text = ms_text(expires_at)
 -- With room for three budgets, because a table that grows is reallocated each time.
-local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
-local parts = { 'ALLOW', reservation_id, expires_text, overage_policy, mask, nil, nil, nil }
-local size, parts_size = 6, 5
+local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == asked_ttl_ms and ARGV[6] or ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
+local parts = { string.sub(reservation_id, 7) .. expires_text .. POLICY_LETTERS[overage_policy] .. mask, nil, nil, nil }
+local size, parts_size = 6, 1
 if caps then
   reply[1], reply[7], size = 'ALLOW_WITH_CAPS', caps, 7
   parts, parts_size = { 'ALLOW_WITH_CAPS', reservation_id, expires_text, overage_policy, caps, mask }, 6
 end
 for _, budget in ipairs(budgets) do
   local text = is_plain and keep_plain_move(group, budget, -held, held, 0) or keep_budget(group, budget)
-  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, text
+  local kept = budget.shared or budget
+  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, kept.is_brief and kept.head or text
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,

@@ -4,6 +4,7 @@
 -- @include budget: budget_over_limit
 -- @include window: short_window
 -- @include group: group_budget
+-- @include brief_figures: full_balance
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
@@ -126,7 +127,7 @@ local function with_balances(reply, scopes, parts, mask_at)
   for i = 1, #mask do
     if string.sub(mask, i, i) == '1' then
       reply[#reply + 1] = scopes[i]
-      reply[#reply + 1] = parts[figure]
+      reply[#reply + 1] = full_balance(parts[figure])
       figure = figure + 1
     end
   end

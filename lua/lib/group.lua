@@ -2,6 +2,7 @@
 -- @include keys: tag_of_key, budget_key
 -- @include now_ms: now_ms, ms_text
 -- @include int64: i64_figure
+-- @include brief_figures: is_brief
 -- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
 -- @include rollover: roll_over_if_due
 -- @include window: parse_windows, windows_text
@@ -64,10 +65,11 @@ end
 local BUDGETS_KEPT = 1000
 local kept, kept_count = {}, 0
 
--- Sets what follows from the figures that few calls change: `tail`, the end of balance_text, and whether the budget is plain, as
+-- Sets what follows from the figures that few calls change: `tail`, the end of balance_text, whether `head` is its short form, and whether the budget is plain, as
 -- lua/lib/plain_move.lua needs it: in a budget without debt and windows, all figures are numbers, and nothing is over a limit.
 local function note_rare_figures(budget)
   budget.tail = ',' .. budget.allocated .. ',' .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
+  budget.is_brief = is_brief(budget.allocated, budget.debt, budget.overdraft_limit, budget.is_over_limit)
   budget.is_plain = budget.debt_figure == 0 and not budget.windows and budget.is_over_limit == '0' and type(budget.allocated_figure) == 'number'
     and budget.allocated_figure > 0 and type(budget.remaining_figure) == 'number' and budget.remaining_figure >= 0
     and type(budget.reserved_figure) == 'number' and type(budget.spent_figure) == 'number'

@@ -3,7 +3,7 @@
 -- @include keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
 -- @include int64: i64_is_amount
 -- @include derive_scopes: derive_scopes
--- @include record: split_constants, split_subject, subject_text, short_fields
+-- @include record: POLICIES_BY_LETTER, split_constants, split_subject, subject_text, short_fields
 -- @include tenant_clock: clock_of
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 -- By the letters in a record: c follows those of a hold whose tenant has a test clock.
@@ -148,6 +148,13 @@ local function lasting_fields(subject, mask, policy, max_extensions, key_id, fie
   end
   return FIELD.overage_policy, policy, FIELD.max_extensions, max_extensions, FIELD.key_id, key_id,
     subject_fields(subject, mask, fields, first)
+end
+
+-- The id, the end of the lease, the policy and the mask from the text with which the idempotency record of a reserve begins: the random part
+-- of the id, the instant, the policy's letter and the mask. Nil if the text is something else.
+local function split_brief_hold(tag, text)
+  local id, expires_text, letter, mask = string.match(text, '^(' .. string.rep('%w', 16) .. ')(%d+)(%a)([01]+)$')
+  return id and 'rsv_' .. string.sub(tag, 3, 4) .. id, expires_text, POLICIES_BY_LETTER[letter], mask
 end
 
 -- The overage policy, the most extensions and the API key of a hold that was loaded with FIELD.constants.

@@ -72,5 +72,10 @@ local function wake_channel(instance) return 'holdfast:wake:' .. instance end
 
 -- The record of a reserve, which extend keeps alive as long as the hold that it may have to replay.
 local function reserve_idempotency_key(tag, tenant, idempotency_key)
+  return tag .. 'i:' .. string.sub(redis.sha1hex('r:' .. tenant .. '|' .. idempotency_key), 1, 22)
+end
+
+-- The same as versions before 0.6 named it.
+local function former_reserve_key(tag, tenant, idempotency_key)
   return tag .. 'i:r:' .. tenant .. '|' .. idempotency_key
 end

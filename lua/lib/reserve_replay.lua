@@ -5,6 +5,14 @@
 -- @include admission: with_balances
 -- @include tenant_clock: clock_of
 -- @include denial: denial_reply
+-- @include hold: split_brief_hold
+
+-- The parts as versions before 0.6 wrote them, and as they still are where caps take part: the word, the id, the end of the lease, the policy,
+-- the caps if any, the mask, and the balances.
+local function full_parts(tag, parts)
+  local id, expires_at, policy, mask = split_brief_hold(tag, parts[1])
+  return id and { 'ALLOW', id, expires_at, policy, mask, unpack(parts, 2) } or parts
+end
 
 -- The original outcome, with the hold's current remaining time. `now` is Redis' time.
 local function replayed_reserve(tag, tenant_id, scopes, parts, now)
@@ -16,6 +24,8 @@ local function replayed_reserve(tag, tenant_id, scopes, parts, now)
   elseif word == 'DRY_RUN_WITH_CAPS' then
     return with_balances({ word, 'replay', parts[2] }, scopes, parts, 3)
   end
+  parts = full_parts(tag, parts)
+  word = parts[1]
   local held_id, expires_at = parts[2], tonumber(parts[3])
   local active = redis.pcall('HGET', reservation_key(tag, held_id), FIELD.state) == 'ACTIVE'
   local remaining_ttl_ms = active and math.max(0, expires_at - (clock_of(tag, tenant_id) or now)) or 0

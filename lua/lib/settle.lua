@@ -1,6 +1,9 @@
 -- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
 -- @include keys: reservation_key, tenant_key
--- @include hold: load_hold, hold_defect, is_overdue
+-- @include idempotency: recall
+-- @include record: POLICIES_BY_LETTER
+-- @include hold: HOLD_UNITS, load_hold, hold_defect, is_overdue
+-- @include brief_figures: full_balance
 -- @include group: tenant_time, group_tenant, group_budget, leave_group
 -- @include tenant: tenant_status
 -- @include expiry: quarantine, expire_hold
@@ -91,15 +94,35 @@ local function settled_retention(retention_ms, idempotency_ttl_ms, clock_ms)
   return tonumber(retention_ms) >= tonumber(replayed_ms) and retention_ms or replayed_ms
 end
 
--- Appends the hold's scopes to a replayed reply, each with its figure from the settlement's idempotency record.
-local function with_scopes(tag, reservation_id, reply, figures, first)
-  local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
-  if not readable or not hold or hold.subject.defect and not hold.subject.holds_nothing or #hold.subject.held ~= #figures - first + 1 then
+-- Where the parts of a settlement's idempotency record have the unit, and where the balances of the hold's scopes begin.
+local PARTS = { COMMITTED = { unit = 3, balances = 7 }, RELEASED = { unit = 2, balances = 3 } }
+
+-- The reply to a settlement that the idempotency record of this name tells of, or nil. The unit follows from the hold, but versions before
+-- 0.6 stored it, and policies in full.
+local function earlier_settlement(tag, reservation_id, idempotency, fingerprint, word)
+  local parts = recall(idempotency, fingerprint)
+  if not parts then
+    return nil
+  elseif parts == 'MISMATCH' then
+    return { 'IDEMPOTENCY_MISMATCH' }
+  end
+  local places, readable, hold = PARTS[word], pcall(load_hold, reservation_key(tag, reservation_id))
+  if not readable or not hold or hold.subject.defect and not hold.subject.holds_nothing or not hold.unit then
     error('the record of ' .. reservation_id .. ' is gone, so its settlement cannot be replayed')
+  end
+  if not HOLD_UNITS[parts[places.unit]] then
+    table.insert(parts, places.unit, hold.unit)
+  end
+  if #hold.subject.held ~= #parts - places.balances + 1 then
+    error('the record of ' .. reservation_id .. ' names other scopes than its settlement')
+  end
+  local reply = { word, 'replay' }
+  for i = 1, places.balances - 1 do
+    reply[i + 2] = POLICIES_BY_LETTER[parts[i]] or parts[i]
   end
   for index, scope in ipairs(hold.subject.held) do
     reply[#reply + 1] = scope
-    reply[#reply + 1] = figures[first + index - 1]
+    reply[#reply + 1] = full_balance(parts[places.balances + index - 1])
   end
   return reply
 end

@@ -35,6 +35,7 @@ export {
   eventLogKey,
   evidenceBytesKey,
   evidenceKey,
+  formerIdempotencyKey,
   idempotencyKey,
   isStreamId,
   keyRevokedChannel,

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import calculateSlot from 'cluster-key-slot';
 
 /**
@@ -227,15 +228,33 @@ export const bulkActionKey = (tag: string, key: string): string => `${tag}bulk:$
 export const bulkRowsKey = (tag: string, requestId: string): string => `${tag}bulk-rows:${requestId}`;
 
 /**
- * The record of one idempotent operation. The caller's key comes last, because it may contain any character. The parts before it cannot
- * contain the separators, so two different operations never share a name.
+ * The record of one idempotent operation as versions before 0.6 named that of each. The caller's key comes last, because it may contain any
+ * character. The parts before it cannot contain the separators, so two different operations never share a name.
  */
-export const idempotencyKey = {
+export const formerIdempotencyKey = {
   reserve: (tag: string, tenantId: string, key: string): string => `${tag}i:r:${tenantId}|${key}`,
   commit: (tag: string, tenantId: string, reservationId: string, key: string): string =>
     `${tag}i:c:${tenantId}|${reservationId}|${key}`,
   release: (tag: string, tenantId: string, reservationId: string, key: string): string =>
     `${tag}i:l:${tenantId}|${reservationId}|${key}`,
+};
+
+/**
+ * A name takes a third as much as what it is the hash of. With its 88 bits, nobody finds a key of his own whose record has the name of
+ * somebody else's.
+ */
+function hashedIdempotencyKey(tag: string, name: string): string {
+  return `${tag}i:${hash('sha1', name).slice(0, 22)}`;
+}
+
+/** The record of one idempotent operation. Those that every reservation has are named by a hash of the former name. */
+export const idempotencyKey = {
+  reserve: (tag: string, tenantId: string, key: string): string =>
+    hashedIdempotencyKey(tag, `r:${tenantId}|${key}`),
+  commit: (tag: string, tenantId: string, reservationId: string, key: string): string =>
+    hashedIdempotencyKey(tag, `c:${tenantId}|${reservationId}|${key}`),
+  release: (tag: string, tenantId: string, reservationId: string, key: string): string =>
+    hashedIdempotencyKey(tag, `l:${tenantId}|${reservationId}|${key}`),
   extend: (tag: string, tenantId: string, reservationId: string, key: string): string =>
     `${tag}i:x:${tenantId}|${reservationId}|${key}`,
   decide: (tag: string, tenantId: string, key: string): string => `${tag}i:d:${tenantId}|${key}`,

@@ -668,7 +668,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/ledger/commit.lua: charge what a hold actually cost, and return the rest. */
   commit: {
-    keys: ['reservation', 'idempotency'],
+    keys: ['reservation', 'idempotency', 'former'],
     args: [
       'tenant_id',
       'reservation_id',
@@ -802,7 +802,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/ledger/release.lua: return a hold unused. Neither debt nor a frozen budget prevents this. */
   release: {
-    keys: ['reservation', 'idempotency'],
+    keys: ['reservation', 'idempotency', 'former'],
     args: [
       'tenant_id',
       'reservation_id',
@@ -835,7 +835,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/ledger/reserve.lua: hold an amount against every budgeted scope, or nothing. */
   reserve: {
-    keys: ['reservation', 'idempotency', 'tenant'],
+    keys: ['reservation', 'idempotency', 'tenant', 'former'],
     args: [
       'reservation_id',
       'fingerprint',

@@ -89,6 +89,10 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
     ['acme', 'any key | at all'],
     keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all'),
   ],
+  former_reserve_key: [
+    ['acme', 'any key | at all'],
+    keyspace.formerIdempotencyKey.reserve(TAG, 'acme', 'any key | at all'),
+  ],
 };
 
 const MOST_NAMES = 50;

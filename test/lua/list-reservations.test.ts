@@ -1,5 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, quarantineKey, reservationIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import {
+  endedKey,
+  idempotencyKey,
+  quarantineKey,
+  reservationIndexKey,
+  ttlIndexKey,
+} from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient, ReserveOptions } from '../support/ledger-client.js';
@@ -265,7 +271,7 @@ describe('a row', () => {
     expect(await list(ledger, { where, examine: 1 })).toMatchObject({ ids: [id], walked: ['', ''] });
     expect((await list(ledger, { where, from: 6 })).ids).toEqual([]);
     expect((await list(ledger, { where: { ...where, status: 'COMMITTED' } })).ids).toEqual([]);
-    await ledger.redis.del(`${ledger.tag}i:r:${ledger.tenant}|a key | with anything`);
+    await ledger.redis.del(idempotencyKey.reserve(ledger.tag, ledger.tenant, where.idempotency_key));
     expect((await list(ledger, { where, examine: 1 })).walked).toEqual(['30', ids[2]]);
     expect((await list(ledger, { where })).ids).toEqual([id]);
     await ledger.reserve({ key: 'dry', dryRun: true });

@@ -5,6 +5,7 @@ import {
   budgetIndexKey,
   budgetKey,
   cleanupIndexKey,
+  formerIdempotencyKey,
   idempotencyKey,
   reservationKey,
   tenantKey,
@@ -92,7 +93,7 @@ export function randomText(length: number): string {
 }
 
 function fingerprintOf(payload: unknown): string {
-  return createHash('sha256').update(JSON.stringify(payload)).digest('base64url').slice(0, 22);
+  return createHash('sha256').update(JSON.stringify(payload)).digest('base64url').slice(0, 12);
 }
 
 /**
@@ -204,6 +205,7 @@ export class LedgerClient {
         reservationKey(this.tag, id),
         idempotencyKey.reserve(this.tag, tenant, key),
         tenantKey(this.tag, tenant),
+        formerIdempotencyKey.reserve(this.tag, tenant, key),
       ],
       [
         id,
@@ -263,7 +265,11 @@ export class LedgerClient {
     } = options;
     return this.scripts.run(
       'commit',
-      [reservationKey(this.tag, id), idempotencyKey.commit(this.tag, tenant, id, key)],
+      [
+        reservationKey(this.tag, id),
+        idempotencyKey.commit(this.tag, tenant, id, key),
+        formerIdempotencyKey.commit(this.tag, tenant, id, key),
+      ],
       [
         tenant,
         id,
@@ -284,7 +290,11 @@ export class LedgerClient {
     const { tenant = this.tenant, key = randomText(12), reason = '', by = 'key_1' } = options;
     return this.scripts.run(
       'release',
-      [reservationKey(this.tag, id), idempotencyKey.release(this.tag, tenant, id, key)],
+      [
+        reservationKey(this.tag, id),
+        idempotencyKey.release(this.tag, tenant, id, key),
+        formerIdempotencyKey.release(this.tag, tenant, id, key),
+      ],
       [
         tenant,
         id,

@@ -100,8 +100,8 @@ export const OPERATIONS = {
     mutations: [
       {
         what: 'another payload under a used key is replayed',
-        find: "if earlier == 'MISMATCH' then",
-        put: "if earlier == 'NEVER' then",
+        find: "local earlier = earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'COMMITTED')",
+        put: "local earlier = earlier_settlement(tag, reservation_id, idempotency, string.match(redis.call('GET', idempotency) or fingerprint, '^%S+'), 'COMMITTED')",
       },
       {
         what: 'a hold that waits for a cleanup can be committed',

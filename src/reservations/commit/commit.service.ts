@@ -1,8 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Min } from 'class-validator';
-import { fingerprintOf, Refusal } from '../../ledger/index.js';
+import { requestFingerprint, Refusal } from '../../ledger/index.js';
 import {
   type Attestable,
+  formerIdempotencyKey,
   idempotencyKey,
   RedisService,
   reservationKey,
@@ -106,11 +107,12 @@ export class CommitService {
       {
         reservation: reservationKey(tag, reservationId),
         idempotency: idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
+        former: formerIdempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
       },
       {
         tenantId: caller.tenantId,
         reservationId,
-        fingerprint: fingerprintOf(request),
+        fingerprint: requestFingerprint(request),
         unit: actual.unit,
         actual: actual.amount.toString(),
         metadata: metadata === undefined ? '' : stringifyJson(metadata),

@@ -1,6 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
-import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
+import {
+  requestFingerprint,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  randomBase62,
+} from '../../ledger/index.js';
 import {
   idempotencyKey,
   partitionCode,
@@ -82,7 +87,7 @@ export class DirectDebitService {
     // Prefixed differently from the ids of the event log, so the two cannot be confused.
     const eventId = `evn_${code}${randomBase62(16)}`;
     const fields = [...recordFields(request.subject, request.action, tenantId), ...debitFields(request)];
-    const fingerprint = fingerprintOf(request);
+    const fingerprint = requestFingerprint(request);
     return this.admission.decided(() =>
       this.redis.scripts.call(
         'direct_debit',

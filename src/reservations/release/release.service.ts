@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
-import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
+import { requestFingerprint, oneLine, tenantOfScope } from '../../ledger/index.js';
 import {
   type Attestable,
+  formerIdempotencyKey,
   idempotencyKey,
   RedisService,
   reservationKey,
@@ -60,11 +61,12 @@ export class ReleaseService {
         {
           reservation: reservationKey(tag, reservationId),
           idempotency: idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
+          former: formerIdempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
         },
         {
           tenantId,
           reservationId,
-          fingerprint: fingerprintOf(request),
+          fingerprint: requestFingerprint(request),
           reason: oneLine(request.reason),
           idempotencyTtlMs: this.store.idempotencyTtlMs,
           retentionMs: this.store.retentionMs,

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
-  fingerprintOf,
+  requestFingerprint,
   OBSERVE_MODES,
   type ObserveMode,
   OVERAGE_POLICIES,
@@ -13,6 +13,7 @@ import {
 import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
+  formerIdempotencyKey,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -174,7 +175,7 @@ export class ReserveService {
     if (metadata !== undefined) {
       fields.push('md', stringifyJson(metadata));
     }
-    const fingerprint = fingerprintOf(request);
+    const fingerprint = requestFingerprint(request);
     return this.admission.decided(() =>
       this.redis.scripts.callAttestable(
         'reserve',
@@ -182,6 +183,7 @@ export class ReserveService {
           reservation: reservationKey(tag, reservationId),
           idempotency: idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
           tenant: tenantKey(tag, caller.tenantId),
+          former: formerIdempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
         },
         {
           reservationId,

@@ -1,0 +1,193 @@
+import { describe, expect, test } from '@jest/globals';
+import { formerIdempotencyKey, idempotencyKey, reservationIndexKey } from '../../src/redis/keyspace.js';
+import { type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
+import { assertInvariants, snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const SUBJECT = { agent: 'bot' };
+const MAX = '9223372036854775807';
+
+/** What a record holds, apart from the fingerprint. */
+const outcomeIn = async (ledger: LedgerClient, key: string): Promise<string> =>
+  String(await ledger.redis.get(key)).replace(/^\S+ /, '');
+
+/** Replaces a record by one as versions before 0.6 wrote it: under another name, with a fingerprint of 22 characters. */
+async function putFormer(
+  ledger: LedgerClient,
+  key: string,
+  former: string,
+  ...parts: string[]
+): Promise<void> {
+  const fingerprint = String(await ledger.redis.get(key)).split(' ')[0] as string;
+  await ledger.redis.set(former, [`${fingerprint}0123456789`, ...parts].join(' '), 'PX', 86_400_000);
+  await ledger.redis.del(key);
+}
+
+async function withTwoBudgets(): Promise<LedgerClient> {
+  const ledger = await newLedger();
+  await ledger.makeBudget({ allocated: 1000 });
+  await ledger.makeBudget({ scope: ledger.scope(SUBJECT), allocated: 500, overdraftLimit: 50 });
+  return ledger;
+}
+
+describe('the record of a reserve', () => {
+  test('has balances in the short form where there is neither debt nor an overdraft limit', async () => {
+    const ledger = await withTwoBudgets();
+    const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
+    const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
+    expect(await outcomeIn(ledger, record)).toBe(
+      `${id.slice(6)}${expiresAt}a11 990,10,0 490,10,0,500,0,50,0`,
+    );
+  });
+
+  test.each([
+    ['the largest amount', { allocated: MAX, spent: 7 }, `9223372036854775790,10,7,${MAX},0,0,0`],
+    ['less than nothing left', { allocated: 5, spent: 10 }, undefined],
+    ['no allocation but a debt', { allocated: 0, debt: 1, overdraftLimit: 100 }, undefined],
+  ])('gives back every figure, with %s', async (_, budget, balance) => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget(budget);
+    const first = await ledger.reserve({ key: 'k', dryRun: balance === undefined });
+    const replay = await ledger.reserve({ key: 'k', dryRun: balance === undefined });
+    expect(replay.slice(2)).toEqual(first.slice(2).map((part, at) => (at === 2 ? replay[4] : part)));
+    if (balance !== undefined) {
+      expect(first.slice(-2)).toEqual([scope, balance]);
+    }
+  });
+
+  test('as 0.5 wrote it still leads to its outcome, and to a mismatch', async () => {
+    const ledger = await withTwoBudgets();
+    const scopes = [ledger.scope(), ledger.scope(SUBJECT)];
+    const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
+    const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
+    const balances = ['990,10,0,1000,0,0,0', '490,10,0,500,0,50,0'] as const;
+    const former = formerIdempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
+    await putFormer(
+      ledger,
+      record,
+      former,
+      'ALLOW',
+      id,
+      String(expiresAt),
+      'ALLOW_IF_AVAILABLE',
+      '11',
+      ...balances,
+    );
+    const query = [
+      ledger.tenant,
+      'desc',
+      '-inf',
+      '+inf',
+      '',
+      '',
+      1,
+      1,
+      RETENTION_MS,
+      'req_list',
+      TRACE,
+    ] as const;
+    const index = reservationIndexKey(ledger.tag, ledger.tenant);
+    await ledger.hold();
+    // Without the record, the list of one entry would be that of the other reservation, and be empty.
+    expect(
+      await ledger.scripts.run('list_reservations', [index], [...query, 'idempotency_key', 'k']),
+    ).toContain(id);
+    const state = await snapshot(ledger);
+    expect(await ledger.reserve({ subject: SUBJECT, key: 'k' })).toEqual([
+      'ALLOW',
+      'replay',
+      id,
+      String(expiresAt),
+      expect.stringMatching(/^\d+$/),
+      'ALLOW_IF_AVAILABLE',
+      scopes[0],
+      balances[0],
+      scopes[1],
+      balances[1],
+    ]);
+    expect(await ledger.reserve({ subject: SUBJECT, key: 'k', amount: 11 })).toEqual([
+      'IDEMPOTENCY_MISMATCH',
+    ]);
+    expect(await snapshot(ledger)).toEqual(state);
+  });
+});
+
+test('an extension prolongs the record of a reserve that 0.5 answered', async () => {
+  const ledger = await withTwoBudgets();
+  const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
+  const former = formerIdempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
+  const parts = ['ALLOW', id, String(expiresAt), 'ALLOW_IF_AVAILABLE', '11', '990,10,0,1000,0,0,0'];
+  await putFormer(ledger, idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), former, ...parts);
+  await ledger.extend(id, 100_000_000);
+  expect(await ledger.redis.pttl(former)).toBeGreaterThan(90_000_000);
+});
+
+describe('the record of a settlement', () => {
+  test('as 0.5 wrote it still leads to its outcome, and to a mismatch', async () => {
+    const ledger = await withTwoBudgets();
+    const scopes = [ledger.scope(), ledger.scope(SUBJECT)] as const;
+    const [committed, released] = [
+      await ledger.hold({ subject: SUBJECT }),
+      await ledger.hold({ subject: SUBJECT, amount: 20 }),
+    ];
+    const commit = await ledger.commit(committed.id, 4, { key: 'c' });
+    const release = await ledger.release(released.id, { key: 'l' });
+    const [commitRecord, releaseRecord] = [
+      idempotencyKey.commit(ledger.tag, ledger.tenant, committed.id, 'c'),
+      idempotencyKey.release(ledger.tag, ledger.tenant, released.id, 'l'),
+    ];
+    expect(await outcomeIn(ledger, commitRecord)).toBe('4 6 a 0 0 976,20,4 476,20,4,500,0,50,0');
+    expect(await outcomeIn(ledger, releaseRecord)).toBe('20 996,0,4 496,0,4,500,0,50,0');
+    const afterCommit = ['976,20,4,1000,0,0,0', '476,20,4,500,0,50,0'] as const;
+    await putFormer(
+      ledger,
+      commitRecord,
+      formerIdempotencyKey.commit(ledger.tag, ledger.tenant, committed.id, 'c'),
+      '4',
+      '6',
+      'TOKENS',
+      'ALLOW_IF_AVAILABLE',
+      '0',
+      '0',
+      ...afterCommit,
+    );
+    await putFormer(
+      ledger,
+      releaseRecord,
+      formerIdempotencyKey.release(ledger.tag, ledger.tenant, released.id, 'l'),
+      '20',
+      'TOKENS',
+      '996,0,4,1000,0,0,0',
+      '496,0,4,500,0,50,0',
+    );
+    const state = await snapshot(ledger);
+    expect(commit.slice(-4)).toEqual([scopes[0], afterCommit[0], scopes[1], afterCommit[1]]);
+    expect(await ledger.commit(committed.id, 4, { key: 'c' })).toEqual([
+      'COMMITTED',
+      'replay',
+      ...commit.slice(2),
+    ]);
+    expect(await ledger.release(released.id, { key: 'l' })).toEqual([
+      'RELEASED',
+      'replay',
+      ...release.slice(2),
+    ]);
+    expect(await ledger.commit(committed.id, 5, { key: 'c' })).toEqual(['IDEMPOTENCY_MISMATCH']);
+    expect(await ledger.release(released.id, { key: 'l', reason: 'x' })).toEqual(['IDEMPOTENCY_MISMATCH']);
+    expect(await snapshot(ledger)).toEqual(state);
+    await assertInvariants(ledger);
+  });
+
+  test('that names other scopes than its reservation fails the call', async () => {
+    const ledger = await withTwoBudgets();
+    const { id } = await ledger.hold({ subject: SUBJECT });
+    await ledger.commit(id, 4, { key: 'c' });
+    const record = idempotencyKey.commit(ledger.tag, ledger.tenant, id, 'c');
+    const stored = String(await ledger.redis.get(record));
+    await ledger.redis.set(record, stored.slice(0, stored.lastIndexOf(' ')), 'KEEPTTL');
+    await expect(ledger.commit(id, 4, { key: 'c' })).rejects.toThrow(
+      'names other scopes than its settlement',
+    );
+  });
+});
