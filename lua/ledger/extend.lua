@@ -25,7 +25,7 @@
 -- @include  settle: open_hold
 -- @include  tenant: read_tenant
 -- @include  tenant_clock: clock_of
--- @include  hold: whole_number, constants_of_hold, deadline_index_key
+-- @include  hold: whole_number, constants_of_hold, key_of_hold, deadline_index_key
 --
 -- Like the reserve's lease, one extension is capped at the max_ttl_ms of the policy that governed the reserve, or else at the
 -- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
@@ -49,7 +49,7 @@ elseif earlier then
 end
 
 local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.constants,
-  FIELD.idempotency_key, FIELD.max_ttl_ms)
+  FIELD.idempotency_key, FIELD.idempotency_uuid, FIELD.max_ttl_ms)
 if not hold then
   return refusal
 end
@@ -79,12 +79,13 @@ local used = ms_text(extensions + 1)
 redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)
 local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == made_by and '' or '+' .. key_id)
 redis.call('HSET', reservation, FIELD.expires_at, expires_text, FIELD.extensions_used, used, FIELD.extension .. used, granted)
-if hold[FIELD.idempotency_key] then
+local reserve_key = key_of_hold(hold)
+if reserve_key then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  local reserve_record = reserve_idempotency_key(tag, hold.tenant, hold[FIELD.idempotency_key])
+  local reserve_record = reserve_idempotency_key(tag, hold.tenant, reserve_key)
   outlast(reserve_record, lifetime_ms, hold.tenant, hold.clock_ms)
-  outlast(former_reserve_key(tag, hold.tenant, hold[FIELD.idempotency_key]), lifetime_ms, hold.tenant, hold.clock_ms)
+  outlast(former_reserve_key(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)
 end
 remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)), hold.tenant,
   hold.clock_ms)

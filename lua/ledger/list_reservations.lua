@@ -26,7 +26,7 @@
 -- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key, former_reserve_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_less, i64_is_amount
--- @include  hold: whole_number, split_brief_hold, load_hold, hold_defect, is_overdue
+-- @include  hold: whole_number, split_brief_hold, key_of_hold, load_hold, hold_defect, is_overdue
 -- @include  record: short_fields
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: known_fields, known_hold
@@ -68,7 +68,8 @@ end
 
 -- The record, or nil if it no longer exists or is not a record.
 local function read_record(reservation_id)
-  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), FIELD.created_at, FIELD.idempotency_key)
+  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), FIELD.created_at, FIELD.idempotency_key,
+    FIELD.idempotency_uuid)
   if not is_record then
     note_damage(reservation_id, 'NOT_A_RECORD')
     return nil
@@ -120,7 +121,7 @@ local function satisfies(hold)
   if conditions.status and hold.state ~= conditions.status then
     return false
   end
-  if conditions.idempotency_key and hold[FIELD.idempotency_key] ~= conditions.idempotency_key then
+  if conditions.idempotency_key and key_of_hold(hold) ~= conditions.idempotency_key then
     return false
   end
   for i, level in ipairs(LEVELS) do

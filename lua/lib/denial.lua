@@ -88,7 +88,7 @@ local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, 
     if fields[i] == FIELD.action_kind then
       kind = fields[i + 1]
     end
-    if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then
+    if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key and fields[i] ~= FIELD.idempotency_uuid then
       figures[#figures + 1] = fields[i]
       figures[#figures + 1] = fields[i + 1]
     end

@@ -36,6 +36,8 @@ local FIELD = {
   metadata = 'md',
   -- The idempotency key of the reserve.
   idempotency_key = 'ik',
+  -- Live records only: the same of a UUID in lower case, as its bytes in base64url.
+  idempotency_uuid = 'iu',
   unit = 'un',
   -- The amount held.
   amount = 'am',

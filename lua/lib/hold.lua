@@ -3,7 +3,7 @@
 -- @include keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
 -- @include int64: i64_is_amount
 -- @include derive_scopes: derive_scopes
--- @include record: POLICIES_BY_LETTER, split_constants, split_subject, subject_text, short_fields
+-- @include record: POLICIES_BY_LETTER, uuid_text, split_constants, split_subject, subject_text, short_fields
 -- @include tenant_clock: clock_of
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 -- By the letters in a record: c follows those of a hold whose tenant has a test clock.
@@ -167,6 +167,14 @@ local function constants_of_hold(hold)
     return fields[FIELD.overage_policy], fields[FIELD.max_extensions], fields[FIELD.key_id]
   end
   return unpack(redis.call('HMGET', hold.key, FIELD.overage_policy, FIELD.max_extensions, FIELD.key_id))
+end
+
+-- The idempotency key of the reserve, of a hold that was loaded with both of its fields. Nil if the record has none.
+local function key_of_hold(hold)
+  if hold.fields then
+    return hold.fields[FIELD.idempotency_key]
+  end
+  return hold[FIELD.idempotency_key] or hold[FIELD.idempotency_uuid] and uuid_text(hold[FIELD.idempotency_uuid]) or nil
 end
 
 -- Sets what the letters of the expiry policy say: `expiry_letter` is the policy's own. `clock_ms` is the instant of the tenant's test

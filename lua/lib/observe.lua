@@ -41,7 +41,7 @@ local function emit_observed_allowed(tag, tenant_id, scope, origin, asked, unit,
   local figures = { 'decision', caps and 'ALLOW_WITH_CAPS' or 'ALLOW', 'unit', unit, 'estimated_amount', amount, 'observe_mode', 'OBSERVE',
     'caps_applied', caps or '', 'sample_rate', rate }
   for i = 1, #fields, 2 do
-    if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then
+    if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key and fields[i] ~= FIELD.idempotency_uuid then
       figures[#figures + 1], figures[#figures + 2] = fields[i], fields[i + 1]
     end
   end

@@ -113,6 +113,18 @@ end
 
 local CONSTANT_FIELDS = { FIELD.overage_policy, FIELD.max_extensions, FIELD.key_id, FIELD.action_kind, FIELD.action_name }
 
+local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
+-- The UUID of 22 characters in base64url, or nil if it is none. Two characters have 12 bits, which are 3 hex digits.
+local function uuid_text(short)
+  local digits = {}
+  for i = 1, #short == 22 and 22 or 0, 2 do
+    local one, other = string.find(BASE64URL, string.sub(short, i, i), 1, true), string.find(BASE64URL, string.sub(short, i + 1, i + 1), 1, true)
+    digits[#digits + 1] = one and other and string.format('%03x', (one - 1) * 64 + other - 1)
+  end
+  return #digits == 11 and string.gsub(string.sub(table.concat(digits), 1, 32), '^(........)(....)(....)(....)', '%1-%2-%3-%4-') or nil
+end
+
 local function subject_text(fields)
   local values = {}
   for i = 1, #SUBJECT_FIELDS do
@@ -136,6 +148,10 @@ local function spell_out(fields, key)
       fields[CONSTANT_FIELDS[i]] = fields[CONSTANT_FIELDS[i]] or constants[i]
     end
     fields[FIELD.constants] = nil
+  end
+  local uuid = fields[FIELD.idempotency_uuid] and uuid_text(fields[FIELD.idempotency_uuid])
+  if uuid then
+    fields[FIELD.idempotency_key], fields[FIELD.idempotency_uuid] = fields[FIELD.idempotency_key] or uuid, nil
   end
   if not fields['0'] then
     return fields
@@ -173,7 +189,7 @@ end
 local SHORT_TEXT = 1024
 local SHORT_FIELDS = {
   FIELD.state, FIELD.subject, FIELD.constants, FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.given_tenant,
-  FIELD.dimensions, FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.unit, FIELD.amount,
+  FIELD.dimensions, FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.idempotency_uuid, FIELD.unit, FIELD.amount,
   FIELD.overage_policy, FIELD.scope_mask, FIELD.max_ttl_ms, FIELD.created_at, FIELD.expires_at, FIELD.grace_ms, FIELD.max_extensions,
   FIELD.extensions_used, FIELD.key_id, FIELD.ended_at, FIELD.ended_by, FIELD.charged, FIELD.release_reason, FIELD.end_event,
   FIELD.quarantined_at, FIELD.quarantine_reason,

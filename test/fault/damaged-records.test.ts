@@ -27,7 +27,7 @@ const DAMAGES: Readonly<Record<string, string | undefined>> = {
 /** What ended reservations are damaged by, which are read but not reckoned with. */
 const FEWER = ['missing', 'junk', 'json', 'digits', 'control', 'huge'];
 const SUBJECT = ['su', 'cn', 'tn', 'ws', 'ag', 'un', 'bm'];
-const TEXTS = ['dm', 'ak', 'an', 'at', 'md', 'ik', 'tv'];
+const TEXTS = ['dm', 'ak', 'an', 'at', 'md', 'ik', 'iu', 'tv'];
 const TERMS = ['st', 'am', 'ex', 'gr', 'op', 'ca', 'mx', 'xc', 'x1', 'mt', 'ki', 'xp'];
 const END = ['fa', 'eb', 'ch', 'cm', 'rr', 'ev', 'qa', 'qr'];
 

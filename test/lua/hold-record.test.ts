@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
+import { endedKey, idempotencyKey } from '../../src/redis/keyspace.js';
 import { holdFields, takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger } from '../support/ledger-state.js';
@@ -174,6 +175,54 @@ describe('what never changes in a live record', () => {
       expect((await ledger.get(id))[0]).toBe('FOUND');
       expect(await ledger.extend(id, 1000)).toEqual(['MAX_EXTENSIONS_EXCEEDED', '0']);
       expect((await ledger.commit(id, 11)).slice(0, 2)).toEqual(['QUARANTINED', 'INVALID_POLICY']);
+    },
+  );
+});
+
+describe('an idempotency key that is a UUID', () => {
+  const KEY = '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff';
+
+  async function held(): Promise<{ ledger: LedgerClient; id: string }> {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ key: KEY });
+    const record = ledger.reservationKeyOf(id);
+    await ledger.redis.hdel(record, 'ik');
+    await ledger.redis.hset(record, 'iu', Buffer.from(KEY.replaceAll('-', ''), 'hex').toString('base64url'));
+    return { ledger, id };
+  }
+
+  test('is read from its bytes, live and packed', async () => {
+    const { ledger, id } = await held();
+    const keyOf = async (): Promise<string | undefined> => {
+      const reply = await ledger.get(id);
+      return reply[reply.indexOf('ik') + 1];
+    };
+    expect(await keyOf()).toBe(KEY);
+    await ledger.commit(id, 1);
+    expect(await keyOf()).toBe(KEY);
+    await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+    expect(await ledger.redis.hexists(ledger.reservationKeyOf(id), 'iu')).toBe(0);
+    expect(await keyOf()).toBe(KEY);
+  });
+
+  test('leads an extension to the record of the reserve', async () => {
+    const { ledger, id } = await held();
+    await ledger.extend(id, 100_000_000);
+    const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, KEY);
+    expect(await ledger.redis.pttl(record)).toBeGreaterThan(90_000_000);
+  });
+
+  test.each(['', 'AZClovOKexydTl9gcYKT_', 'AZClovOKexydTl9gcYKT*!', 'x'.repeat(70)])(
+    'counts as missing if its bytes are damaged (%j)',
+    async (damaged) => {
+      const { ledger, id } = await held();
+      await ledger.redis.hset(ledger.reservationKeyOf(id), 'iu', damaged);
+      const reply = await ledger.get(id);
+      expect(reply[0]).toBe('FOUND');
+      expect(reply).not.toContain('ik');
+      expect((await ledger.extend(id, 1000))[0]).toBe('ACTIVE');
+      expect((await ledger.commit(id, 1))[0]).toBe('COMMITTED');
     },
   );
 });

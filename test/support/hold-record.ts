@@ -24,9 +24,23 @@ function constantParts(text: string | undefined): Record<string, string> {
   return Object.fromEntries(CONSTANT_FIELDS.map((field, index) => [field, values[index] as string]));
 }
 
-/** A stored record by the names of its fields, with its subject and its constants taken apart. */
-export function holdFields({ su: subject, cn: constants, ...others }: Stored): Record<string, string> {
-  return { ...subjectParts(subject), ...constantParts(constants), ...others };
+/** The idempotency key from a field that has its bytes in base64url. */
+function keyPart(uuid: string | undefined): Record<string, string> {
+  if (uuid?.length !== 22) {
+    return uuid === undefined ? {} : { iu: uuid };
+  }
+  const digits = Buffer.from(uuid, 'base64url').toString('hex');
+  return { ik: digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-') };
+}
+
+/** A stored record by the names of its fields, with its subject, its constants and a UUID taken apart. */
+export function holdFields({
+  su: subject,
+  cn: constants,
+  iu: uuid,
+  ...others
+}: Stored): Record<string, string> {
+  return { ...subjectParts(subject), ...constantParts(constants), ...keyPart(uuid), ...others };
 }
 
 /** Overwrites a field of a record, or removes it, wherever the record has it. */
@@ -47,6 +61,9 @@ export async function damageHold(
     await redis.hdel(key, 'cn');
     await redis.hset(key, constantParts(constants));
   }
+  if (field === 'ik') {
+    await redis.hdel(key, 'iu');
+  }
   if (value === undefined) {
     await redis.hdel(key, field);
   } else {
@@ -57,6 +74,6 @@ export async function damageHold(
 /** Gives a record the form that it has where its subject is long, and had before 0.5: a field for each part of the subject. */
 export async function takeSubjectApart(redis: StoreClient, key: string): Promise<void> {
   const fields = holdFields(await redis.hgetall(key));
-  await redis.hdel(key, 'su', 'cn');
+  await redis.hdel(key, 'su', 'cn', 'iu');
   await redis.hset(key, fields);
 }

@@ -62,6 +62,15 @@ export class ReserveDto extends AdmissionDto {
   observe_mode?: ObserveMode;
 }
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The field and the value by which the record has the idempotency key: most are UUIDs, and a UUID takes 22 characters instead of 36. */
+function keyFields(key: string): [field: string, value: string] {
+  return UUID.test(key)
+    ? ['iu', Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url')]
+    : ['ik', key];
+}
+
 /** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;
 
@@ -171,7 +180,7 @@ export class ReserveService {
     const tag = tagOf(code);
     const reservationId = `rsv_${code}${randomBase62(16)}`;
     const fields = otherFields(request.subject, request.action, caller.tenantId);
-    fields.push('ik', request.idempotency_key);
+    fields.push(...keyFields(request.idempotency_key));
     if (metadata !== undefined) {
       fields.push('md', stringifyJson(metadata));
     }
