@@ -125,10 +125,6 @@ export function operatorCall(
       };
     }
     case 'windows': {
-      if (operation.windows.length === 0 && (budget.windows ?? []).length === 0) {
-        // Changes nothing, so the record does not say when it was.
-        return undefined;
-      }
       const windows = operation.windows.map(({ name, limit, hours }) => ({
         name,
         limit,
