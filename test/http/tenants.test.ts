@@ -167,6 +167,8 @@ describe('tenants', () => {
           }),
           201,
         );
+        // Otherwise two of them could be from the same millisecond, and their ids would say which comes first.
+        await on.stored.redis.hset(on.stored.tenantKey(id), 'created_at', String(1_700_000_000_000 + index));
       }
       await on.stored.setTenantStatus(ids[1] as string, 'SUSPENDED');
     });
