@@ -41,6 +41,12 @@ async function recorded(
   const redis = await startRedis({ appendonly: true, args: EVERYSEC });
   const holdfast = await startSweeper({ HOLDFAST_ROLES: 'api,sweeper', REDIS_URL: redis.url });
   const load = await JournaledLoad.make(holdfast, random);
+  // While a flush is under way, Redis answers before it writes to the log.
+  const stored = new StoredHolds(redis.url);
+  await eventually('the log has the budgets', async () =>
+    /^aof_buffer_length:0\r?$/m.test(await stored.redis.info('persistence')),
+  );
+  stored.close();
   const setUpBytes = statSync(logOf(redis.dir)).size;
   const clients = load.run(8);
   await eventually('the load was under way', () => load.acknowledged.length > 120);
