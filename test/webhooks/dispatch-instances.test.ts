@@ -105,6 +105,19 @@ describe('the role', () => {
   });
 });
 
+test('an event that is not acknowledged any more, as after a failover that lost it, is delivered again', async () => {
+  await start();
+  const id = await subscribe(api, tenant, receiver.url);
+  const requestId = await causeEvent(api, tenant);
+  await endedDeliveries(api, id, 1);
+  const log = eventLogKey(tagOfTenant());
+  const [entryId = ''] = (await redis.xrevrange(log, '+', '-', 'COUNT', 1))[0] ?? [];
+  await redis.del(deliveryKey(tagOfTenant(), `${entryId}:${id}`));
+  await redis.call('XCLAIM', log, 'dispatcher', 'dispatcher', 0, entryId, 'FORCE');
+  await eventually('it arrives again', () => receiver.received.length === 2);
+  expect(receiver.received.map(({ headers }) => headers['x-request-id'])).toEqual([requestId, requestId]);
+});
+
 describe('several instances', () => {
   test('share the partitions, deliver each event once and retry it once at a time; who leaves gives up at once', async () => {
     receiver.react = (response) => response.writeHead(500).end();

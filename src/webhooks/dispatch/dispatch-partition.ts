@@ -102,6 +102,11 @@ export class DispatchPartition {
     this.redisAheadMs = nowMs - now;
     this.oldestAt = (oldestMs ?? Number.POSITIVE_INFINITY) - this.redisAheadMs;
     this.behindSince = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.min(this.behindSince, now);
+    const hasQueuedAll = this.after === '>' && this.backlog.isEmpty;
+    if (hasQueuedAll && oldestMs !== undefined && oldestMs <= Number.parseInt(lastRead, 10)) {
+      // An event that was queued waits again: a failover has lost its deliveries and its acknowledgement.
+      this.beginAnew();
+    }
     if (retrying > 0) {
       this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : RECHECK_MS);
     }
