@@ -57,6 +57,8 @@ export interface ModelHold {
   expiresAt: number;
   extensions: number;
   state: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
+  /** When a long play first saw that it had ended. */
+  seenEndedAt?: number;
 }
 
 export interface ReserveRequest {

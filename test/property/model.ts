@@ -22,8 +22,31 @@ import {
   type SettleRequest,
 } from './model-records.js';
 
-/** Keeps an operation's reply under its key; `at` is where 'fresh' or 'replay' stands in it. */
-type Remember = (reply: (now: number) => string[], at: number) => string[];
+/** Keeps an operation's reply under its key. With a lease, what is left of it stands behind the reply's text of its end. */
+type Remember = (reply: readonly string[], lease?: Lease) => string[];
+
+interface Lease {
+  readonly hold: ModelHold;
+  readonly expiresAt: number;
+}
+
+interface Outcome {
+  readonly payload: string;
+  readonly reply: readonly string[];
+  readonly lease?: Lease | undefined;
+  /** When it was decided. */
+  readonly at: number;
+}
+
+/** A reply as it is given now, with 'fresh' or 'replay' behind its first word. */
+function shown({ reply, lease }: Outcome, which: 'fresh' | 'replay', now: number): string[] {
+  const [word = '', ...rest] = reply;
+  if (lease === undefined) {
+    return [word, which, ...rest];
+  }
+  const end = rest.indexOf(String(lease.expiresAt)) + 1;
+  return [word, which, ...rest.slice(0, end), leadOf(lease.hold, lease.expiresAt, now), ...rest.slice(end)];
+}
 
 /**
  * The ledger as the protocol describes it, in its plainest form: nothing is stored that can be computed. What is reserved
@@ -33,7 +56,28 @@ type Remember = (reply: (now: number) => string[], at: number) => string[];
  * anything else than the event log may change.
  */
 export class LedgerModel extends OperatedModel {
-  private readonly outcomes = new Map<string, { payload: string; replay: (now: number) => string[] }>();
+  private readonly outcomes = new Map<string, Outcome>();
+
+  /** The model as it is now, to go back to. */
+  copy(): LedgerModel {
+    return Object.assign(new LedgerModel(), structuredClone({ ...this }));
+  }
+
+  /** Forgets what ended or was answered so long ago that nobody asks for it any more. */
+  forget(now: number, keptMs: number): void {
+    for (const [key, { at }] of this.outcomes) {
+      if (now - at < keptMs) {
+        break;
+      }
+      this.outcomes.delete(key);
+    }
+    for (const hold of [...this.holds.values()].filter(({ state }) => state !== 'ACTIVE')) {
+      hold.seenEndedAt ??= now;
+      if (now - hold.seenEndedAt >= keptMs) {
+        this.holds.delete(hold.id);
+      }
+    }
+  }
 
   reserve(request: ReserveRequest, now: number): string[] {
     const { tenant: owner, subject, unit, amount, dryRun } = request;
@@ -43,7 +87,7 @@ export class LedgerModel extends OperatedModel {
       const tenant = this.tenants.get(owner);
       const deny = (reason: string, refusal: string[]): string[] => {
         this.events.push(`reservation.denied ${owner} ${refusal[1] ?? scopes.at(-1)} ${reason}`);
-        return dryRun ? remember(() => ['DENY', reason], 1) : refusal;
+        return dryRun ? remember(['DENY', reason]) : refusal;
       };
       if (tenant?.status === 'SUSPENDED') {
         return ['TENANT_SUSPENDED'];
@@ -95,7 +139,7 @@ export class LedgerModel extends OperatedModel {
       }
       this.events.push(...charge.events);
       const reply = ['COMMITTED', ...charge.figures, ...this.balances(hold.budgets)];
-      return remember(() => reply, 1);
+      return remember(reply);
     });
   }
 
@@ -127,7 +171,7 @@ export class LedgerModel extends OperatedModel {
       this.events.push(...charge.events, `custom.direct_debit.applied ${owner} ${scopes.at(-1)} -`);
       const [charged, , , , , debt] = charge.figures as [string, string, string, string, string, string];
       const reply = ['APPLIED', id, charged, policy, debt, ...this.balances(budgets)];
-      return remember(() => reply, 1);
+      return remember(reply);
     });
   }
 
@@ -139,7 +183,7 @@ export class LedgerModel extends OperatedModel {
       const [status, scopes] = [this.tenants.get(owner)?.status, deriveScopes(subject, owner)];
       const deny = (reason: string, scope = scopes.at(-1)): string[] => {
         this.events.push(`reservation.denied ${owner} ${scope} ${reason}`);
-        return remember(() => ['DENY', reason], 1);
+        return remember(['DENY', reason]);
       };
       if (status === 'SUSPENDED') {
         return ['TENANT_SUSPENDED'];
@@ -152,7 +196,7 @@ export class LedgerModel extends OperatedModel {
       }
       const [reason, scope] = refusalOf(budgets, amount, (budget) => this.remainingOf(budget)) ?? [];
       const reclaimed = reason === 'BUDGET_EXCEEDED' ? this.reclaimed(now) : undefined;
-      return reclaimed ?? (reason === undefined ? remember(() => ['ALLOW'], 1) : deny(reason, scope));
+      return reclaimed ?? (reason === undefined ? remember(['ALLOW']) : deny(reason, scope));
     });
   }
 
@@ -166,7 +210,7 @@ export class LedgerModel extends OperatedModel {
       this.current(hold.budgets, now);
       hold.state = 'RELEASED';
       const reply = ['RELEASED', String(hold.amount), hold.unit, ...this.balances(hold.budgets)];
-      return remember(() => reply, 1);
+      return remember(reply);
     });
   }
 
@@ -186,7 +230,7 @@ export class LedgerModel extends OperatedModel {
       hold.extensions += 1;
       hold.expiresAt += Math.min(byMs, this.tenants.get(hold.tenant)?.maxTtlMs ?? byMs);
       const { expiresAt } = hold;
-      return remember((at) => ['ACTIVE', String(expiresAt), leadOf(hold, expiresAt, at)], 1);
+      return remember(['ACTIVE', String(expiresAt)], { hold, expiresAt });
     });
   }
 
@@ -255,24 +299,25 @@ export class LedgerModel extends OperatedModel {
     );
     const earlier = this.outcomes.get(key);
     if (earlier !== undefined) {
-      return earlier.payload === text ? earlier.replay(now) : ['IDEMPOTENCY_MISMATCH'];
+      return earlier.payload === text ? shown(earlier, 'replay', now) : ['IDEMPOTENCY_MISMATCH'];
     }
-    return run((reply, at) => {
+    return run((reply, lease) => {
       this.touched = true;
-      this.outcomes.set(key, { payload: text, replay: (later) => reply(later).toSpliced(at, 0, 'replay') });
-      return reply(now).toSpliced(at, 0, 'fresh');
+      const outcome = { payload: text, reply, lease, at: now };
+      this.outcomes.set(key, outcome);
+      return shown(outcome, 'fresh', now);
     });
   }
 
   private rehearse(budgets: readonly ModelBudget[], amount: bigint, remember: Remember): string[] {
-    const shown = budgets.flatMap((budget) => {
+    const figures = budgets.flatMap((budget) => {
       const [, , ...others] = this.figures(budget).split(',');
       return [
         budget.scope,
         [this.remainingOf(budget) - amount, this.reservedOf(budget) + amount, ...others].join(),
       ];
     });
-    return remember(() => ['ALLOW_DRY_RUN', ...shown], 1);
+    return remember(['ALLOW_DRY_RUN', ...figures]);
   }
 
   private makeHold(
@@ -309,10 +354,7 @@ export class LedgerModel extends OperatedModel {
     );
     this.events.push(...emptied.map(({ scope }) => `budget.exhausted ${owner} ${scope} ${id}`));
     const balances = this.balances(budgets);
-    return remember(
-      (at) => ['ALLOW', id, String(expiresAt), leadOf(hold, expiresAt, at), policy, ...balances],
-      1,
-    );
+    return remember(['ALLOW', id, String(expiresAt), policy, ...balances], { hold, expiresAt });
   }
 
   private balances(budgets: readonly ModelBudget[]): string[] {

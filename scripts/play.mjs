@@ -1,0 +1,11 @@
+// npm run play: plays the service in one process, one command at a time, with faults in between; see docs/fault-tests.md.
+// `--steps=<n>` sets how long (100,000), `--seed=<n>` repeats a play.
+import { runTestFile } from './run-test-file.mjs';
+
+runTestFile({
+  command: 'npm run play',
+  file: 'test/property/world.test.ts',
+  seedVariable: 'PLAY_SEED',
+  option: /^--steps=\d+$/,
+  settings: (steps = '--steps=100000') => ({ PLAY_STEPS: steps.slice('--steps='.length) }),
+});

@@ -1,0 +1,248 @@
+import type { Redis } from 'ioredis';
+import { OVERAGE_POLICIES } from '../../src/ledger/amount.js';
+import type { SubjectLevels } from '../../src/ledger/scopes.js';
+import { StoreUnavailable } from '../../src/redis/errors.js';
+import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
+import type { Runnable } from '../../src/redis/script-source.js';
+import { debit } from '../support/admission-client.js';
+import { fund } from '../support/governance-client.js';
+import {
+  IDEMPOTENCY_TTL_MS,
+  LedgerClient,
+  randomText,
+  RETENTION_MS as USUAL_RETENTION_MS,
+} from '../support/ledger-client.js';
+import { type Funding, FUNDINGS } from './model-funding.js';
+import type { ModelBudget } from './model-records.js';
+import { Connection } from './world-connection.js';
+import type { Verdict, WorldLedger } from './world-ledger.js';
+import { RETENTION_MS } from './world-service.js';
+import { Actor, type WorldTime } from './world-time.js';
+
+/** For how long a client repeats a request, and asks for a hold that has ended. */
+const REPEATED_MS = 15_000;
+const REMEMBERED = 20;
+const SUBJECTS: readonly SubjectLevels[] = [{}, { agent: 'bot' }, { agent: 'other' }];
+const UNIT = 'TOKENS';
+
+/** One request, which may be sent several times. */
+interface Request {
+  readonly ledger: WorldLedger;
+  readonly bornAt: number;
+  readonly send: (client: LedgerClient) => Promise<Reply>;
+  readonly verdict: Verdict;
+  /** The part of a reply that the model knows. */
+  readonly known: (reply: string[]) => string[];
+  readonly isRepeatable: boolean;
+}
+
+/** The scripts with the play's retention, which passes within the play. */
+class ShortLived extends ScriptRegistry {
+  protected override send(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
+    const shortened = args.map((arg) =>
+      arg === USUAL_RETENTION_MS || arg === IDEMPOTENCY_TTL_MS ? RETENTION_MS : arg,
+    );
+    return super.send(script, keys, shortened);
+  }
+}
+
+/** A client of the ledger with one request at a time. One that got no answer it mostly sends again. */
+export class WorldClient {
+  readonly actor: Actor;
+  readonly connection: Connection;
+  isBusy = false;
+  private readonly clients: Map<WorldLedger, LedgerClient>;
+  private unanswered: Request | undefined;
+  private remembered: Request[] = [];
+
+  constructor(
+    name: string,
+    ledgers: readonly WorldLedger[],
+    private readonly time: WorldTime,
+    private readonly failed: (error: unknown) => void,
+  ) {
+    this.actor = new Actor(name);
+    this.connection = Connection.of(this.actor);
+    const redis = this.connection as unknown as Redis;
+    this.clients = new Map(
+      ledgers.map((ledger) => [
+        ledger,
+        new LedgerClient(redis, ledger.client.tag, ledger.client.tenant, new ShortLived(redis)),
+      ]),
+    );
+  }
+
+  /** Starts the next request. @returns what it is, for the record of the play */
+  begin(): string {
+    return this.time.as(this.actor, () => {
+      const request = this.next();
+      this.isBusy = true;
+      void this.perform(request).finally(() => (this.isBusy = false));
+      return `${this.actor.name} begins a request`;
+    });
+  }
+
+  private next(): Request {
+    const { random, nowMs } = this.time;
+    this.remembered = this.remembered.filter(({ bornAt }) => nowMs - bornAt < REPEATED_MS).slice(-REMEMBERED);
+    const { unanswered } = this;
+    this.unanswered = undefined;
+    if (unanswered !== undefined && nowMs - unanswered.bornAt < REPEATED_MS && random() < 0.8) {
+      return unanswered;
+    }
+    const repeated = random() < 0.12 ? this.one(this.remembered) : undefined;
+    if (repeated !== undefined) {
+      return repeated;
+    }
+    const request = this.choose();
+    if (request.isRepeatable) {
+      this.remembered.push(request);
+    }
+    return request;
+  }
+
+  private async perform(request: Request): Promise<void> {
+    const { connection } = this;
+    connection.judge = (ledger, reply, fresh, now) =>
+      ledger.judge(request.verdict, request.known(reply), fresh, now);
+    try {
+      let reply: Reply;
+      do {
+        reply = await request.send(this.clients.get(request.ledger) as LedgerClient);
+      } while (reply[0] === 'RECLAIMED');
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) {
+        this.failed(error);
+      }
+      this.unanswered = request.isRepeatable ? request : undefined;
+    }
+  }
+
+  private choose(): Request {
+    const { random } = this.time;
+    const ledger = this.one([...this.clients.keys()]) as WorldLedger;
+    const kind = random();
+    if (kind < 0.38) {
+      return this.reserve(ledger);
+    }
+    if (kind < 0.78) {
+      return this.settle(ledger, kind);
+    }
+    return kind < 0.88 ? this.debit(ledger) : this.fund(ledger);
+  }
+
+  private reserve(ledger: WorldLedger): Request {
+    const request = {
+      ...this.charged(ledger),
+      id: ledger.client.newId(),
+      amount: BigInt(Math.floor(this.time.random() * 150)),
+      ttlMs: 1000 + Math.floor(this.time.random() * 20_000),
+      graceMs: Math.floor(this.time.random() * 4000),
+      dryRun: this.time.random() < 0.05,
+    };
+    return this.request(ledger, {
+      send: (client) => client.reserve({ ...request, by: client.tenant }),
+      verdict: (model, now) => model.reserve(request, now),
+    });
+  }
+
+  private debit(ledger: WorldLedger): Request {
+    const request = {
+      ...this.charged(ledger),
+      id: `evn_${randomText(18)}`,
+      actual: BigInt(Math.floor(this.time.random() * 80)),
+    };
+    return this.request(ledger, {
+      send: (client) => debit(client, { ...request, amount: request.actual }),
+      verdict: (model, now) => model.debit(request, now),
+    });
+  }
+
+  private charged(ledger: WorldLedger): {
+    tenant: string;
+    key: string;
+    subject: SubjectLevels;
+    unit: string;
+    policy: string;
+  } {
+    return {
+      tenant: this.one([...ledger.model.tenants.keys()]) as string,
+      key: randomText(12),
+      subject: this.one(SUBJECTS) as SubjectLevels,
+      unit: UNIT,
+      policy: this.one(['', ...OVERAGE_POLICIES]) as string,
+    };
+  }
+
+  /** Commits, releases, extends or reads a hold: mostly a live one. */
+  private settle(ledger: WorldLedger, kind: number): Request {
+    const { random } = this.time;
+    const all = [...ledger.model.holds.values()].filter(
+      ({ seenEndedAt = Infinity }) => this.time.nowMs - REPEATED_MS < seenEndedAt,
+    );
+    const live = all.filter(({ state }) => state === 'ACTIVE');
+    const hold = this.one(random() < 0.8 && live.length > 0 ? live : all);
+    if (hold === undefined) {
+      return this.reserve(ledger);
+    }
+    const target = { id: hold.id, tenant: hold.tenant, key: randomText(12) };
+    const { id, tenant, key } = target;
+    if (kind < 0.54) {
+      const actual = (hold.amount * BigInt(Math.floor(random() * 150))) / 100n;
+      return this.request(ledger, {
+        send: (client) => client.commit(id, actual, { tenant, key, unit: hold.unit }),
+        verdict: (model, now) => model.commit({ ...target, unit: hold.unit, actual }, now),
+      });
+    }
+    if (kind < 0.62) {
+      return this.request(ledger, {
+        send: (client) => client.release(id, { tenant, key }),
+        verdict: (model, now) => model.release(target, now),
+      });
+    }
+    if (kind < 0.72) {
+      const byMs = 1000 + Math.floor(random() * 5000);
+      return this.request(ledger, {
+        send: (client) => client.extend(id, byMs, { tenant, key }),
+        verdict: (model, now) => model.extend({ ...target, byMs }, now),
+      });
+    }
+    return this.request(ledger, {
+      send: (client) => client.get(id, tenant),
+      verdict: (model, now) => model.get(id, tenant, now),
+      known: (reply) => (reply[0] === 'FOUND' ? ['FOUND', reply[reply.indexOf('st') + 1] as string] : reply),
+    });
+  }
+
+  /** Funds change without a key, so a request that got no answer is not repeated. */
+  private fund(ledger: WorldLedger): Request {
+    const { random } = this.time;
+    const { scope, unit } = this.one(ledger.model.budgets) as ModelBudget;
+    const operation = this.one([...FUNDINGS, 'CREDIT', 'RESET_SPENT']) as Funding;
+    const amount = BigInt(Math.floor(random() * (operation === 'RESET_SPENT' ? 2000 : 300)));
+    const spent = operation === 'RESET_SPENT' ? BigInt(Math.floor(random() * 100)) : undefined;
+    return {
+      ...this.request(ledger, {
+        send: (client) => fund(client, amount, { scope, unit, operation, spent: spent ?? '' }),
+        verdict: (model, now) => {
+          const budget = model.budgets.find((one) => one.scope === scope && one.unit === unit);
+          return model.fund(budget as ModelBudget, { operation, amount, spent }, now);
+        },
+        // The last part of a reply that says FUNDED is the time.
+        known: (reply) => reply.slice(0, 10),
+      }),
+      isRepeatable: false,
+    };
+  }
+
+  private request(
+    ledger: WorldLedger,
+    parts: Pick<Request, 'send' | 'verdict'> & Partial<Pick<Request, 'known'>>,
+  ): Request {
+    return { ledger, bornAt: this.time.nowMs, known: (reply) => reply, isRepeatable: true, ...parts };
+  }
+
+  private one<Item>(items: readonly Item[]): Item | undefined {
+    return items[Math.floor(this.time.random() * items.length)];
+  }
+}

@@ -1,0 +1,157 @@
+import type { Redis } from 'ioredis';
+import { replyOf } from '../../src/redis/grouped-calls.js';
+import { eventLogKey } from '../../src/redis/keyspace.js';
+import type { Script } from '../../src/redis/script-source.js';
+import { LedgerClient } from '../support/ledger-client.js';
+import { faultsOf, isCrossing, type LedgerEvent, readLedger } from '../support/ledger-state.js';
+import { LedgerModel } from './model.js';
+import { dueOf } from './model-records.js';
+import { told } from './readings.js';
+
+/** How long the model knows what has ended: longer than anybody asks for it, and shorter than it is stored. */
+const KEPT_MS = 60_000;
+const FORGET_EVERY_MS = 5000;
+
+/** What the play says to a request, at the instant at which its script runs. */
+export type Verdict = (model: LedgerModel, now: number) => string[];
+
+interface Kept {
+  readonly model: LedgerModel;
+  readonly events: readonly LedgerEvent[];
+  readonly last: string;
+}
+
+/** The one reply of a call, as the scripts' callers see it. */
+export function plainReply({ header, audits }: Script, reply: unknown): string[] {
+  const texts = audits ? (reply as string[]).slice(0, -1) : (reply as string[]);
+  const own = header.group === undefined ? texts : replyOf(texts[0] as string);
+  if (own instanceof Error) {
+    throw own;
+  }
+  return own;
+}
+
+/** The events of a partition after one that was seen. */
+export async function eventsAfter(redis: Redis, tag: string, last: string): Promise<LedgerEvent[]> {
+  const entries = await redis.xrange(eventLogKey(tag), `(${last}`, '+');
+  return entries.map(([id, flat]) => ({
+    id,
+    fields: Object.fromEntries(
+      Array.from({ length: flat.length / 2 }, (_, index) => [flat[2 * index], flat[2 * index + 1]]),
+    ) as Record<string, string>,
+  }));
+}
+
+/** One partition of the play: what is stored and told there is compared with the model. */
+export class WorldLedger {
+  model = new LedgerModel();
+  /** The partition's log, without what is too old to be there. */
+  events: LedgerEvent[] = [];
+  /** The last event that the play has seen. */
+  last = '0-0';
+  private forgottenAt = 0;
+  private kept: Kept | undefined;
+
+  constructor(
+    readonly number: number,
+    readonly client: LedgerClient,
+  ) {}
+
+  /** Compares a reply, and what was told with it, with the model. @throws Error naming each difference */
+  judge(verdict: Verdict, reply: readonly string[], fresh: readonly LedgerEvent[], now: number): void {
+    this.model.begin();
+    const expected = verdict(this.model, now);
+    const faults = [
+      ...differences('reply', reply, expected),
+      ...differences('events', fresh.filter((event) => !isCrossing(event)).map(told), this.model.events),
+      ...differences('crossings', fresh.filter(isCrossing).map(told).sort(), this.model.crossings().sort()),
+    ];
+    if (faults.length > 0) {
+      throw new Error(faults.join('\n'));
+    }
+  }
+
+  /** Notes new events of the log. */
+  saw(fresh: readonly LedgerEvent[]): void {
+    this.events.push(...fresh);
+    this.last = fresh.at(-1)?.id ?? this.last;
+  }
+
+  /** Compares everything that is stored with the model. @throws Error naming each difference */
+  async compare(redis: Redis, retentionMs: number, now: number): Promise<void> {
+    const { tag, tenant, scripts } = this.client;
+    const state = await readLedger(new LedgerClient(redis, tag, tenant, scripts));
+    const budgets = this.model.budgets.flatMap((budget) => {
+      const stored = state.budgets.get(`${budget.unit}:${budget.scope}`) ?? {};
+      const names = [
+        'remaining',
+        'reserved',
+        'spent',
+        'allocated',
+        'debt',
+        'overdraft_limit',
+        'is_over_limit',
+      ];
+      return differences(
+        budget.scope,
+        [names.map((name) => stored[name]).join()],
+        [this.model.figures(budget)],
+      );
+    });
+    const summary = (id: string, status: unknown, expiresAt: unknown): string =>
+      [id, status, expiresAt].join(' ');
+    const modelled = [...this.model.holds.values()];
+    const stored = [...state.holds]
+      .filter(([id, { st }]) => this.model.holds.has(id) || st === 'ACTIVE')
+      .map(([id, hold]) => summary(id, hold['st'], hold['ex']));
+    const young = this.events.filter(({ id }) => now - Number.parseInt(id, 10) <= retentionMs);
+    const inLog = new Set(state.events.map(({ id }) => id));
+    const faults = [
+      ...budgets,
+      ...differences(
+        'holds',
+        stored.sort(),
+        modelled.map(({ id, state: status, expiresAt }) => summary(id, status, expiresAt)).sort(),
+      ),
+      ...young.filter(({ id }) => !inLog.has(id)).map(({ id }) => `event ${id} has left the log too early`),
+      ...faultsOf(state),
+    ];
+    if (faults.length > 0) {
+      throw new Error(faults.join('\n'));
+    }
+  }
+
+  /** Whether the sweeper has something to do. */
+  hasDue(now: number): boolean {
+    return dueOf(this.model.holds, now).length > 0;
+  }
+
+  /** Forgets what ended long ago. */
+  forget(retentionMs: number, now: number): void {
+    if (now - this.forgottenAt >= FORGET_EVERY_MS) {
+      this.forgottenAt = now;
+      this.model.forget(now, KEPT_MS);
+      const first = this.events.findIndex(({ id }) => now - Number.parseInt(id, 10) <= retentionMs);
+      this.events.splice(0, first === -1 ? this.events.length : first);
+    }
+  }
+
+  /** Keeps what is known now: a failover will go back to it. */
+  keep(): void {
+    this.kept = { model: this.model.copy(), events: [...this.events], last: this.last };
+  }
+
+  /** Everything since `keep` is lost. */
+  goBack(): void {
+    if (this.kept !== undefined) {
+      const { model, events, last } = this.kept;
+      Object.assign(this, { model, events: [...events], last, kept: undefined });
+    }
+  }
+}
+
+function differences(what: string, actual: readonly string[], expected: readonly string[]): string[] {
+  return actual.join('\n') === expected.join('\n')
+    ? []
+    : [`${what}: got [${actual.join(', ')}], the model says [${expected.join(', ')}]`];
+}

@@ -1,0 +1,98 @@
+import type { Redis } from 'ioredis';
+import { readScripts, type Script } from '../../src/redis/script-source.js';
+import { FIRST_INSTANT } from './world-time.js';
+
+const CLOCK = 'play:now';
+const DEADLINES = 'play:deadlines';
+
+/**
+ * Stands before every script: what Redis does by its clock, it does by the clock of the play. Expiries become instants of that clock, and
+ * the keys that have one are noted, since Redis itself does not expire them.
+ */
+const BY_THE_CLOCK = `local function server() return redis end
+local redis = (function()
+  local function now() return tonumber(server().call('GET', '${CLOCK}')) end
+  local function expire(run, key, at, ...)
+    server().call('ZADD', '${DEADLINES}', at, key)
+    return run('PEXPIREAT', key, string.format('%d', at), ...)
+  end
+  local told = {
+    TIME = function()
+      local ms = now()
+      return { string.format('%d', math.floor(ms / 1000)), string.format('%d', ms % 1000 * 1000) }
+    end,
+    PEXPIRE = function(run, key, ms, ...) return expire(run, key, now() + ms, ...) end,
+    PEXPIREAT = expire,
+    PTTL = function(run, key)
+      local at = run('PEXPIRETIME', key)
+      return at < 0 and at or math.max(0, at - now())
+    end,
+    SET = function(run, ...)
+      local key, value, how, ms = ...
+      if how ~= 'PX' then
+        return run('SET', ...)
+      end
+      local at = now() + ms
+      server().call('ZADD', '${DEADLINES}', at, key)
+      return run('SET', key, value, 'PXAT', string.format('%d', at))
+    end,
+    XADD = function(run, key, id, ...)
+      return run('XADD', key, id == '*' and string.format('%d-*', now()) or id, ...)
+    end,
+  }
+  local function through(name)
+    return function(command, ...)
+      local run = server()[name]
+      if told[command] then
+        return told[command](run, ...)
+      end
+      return run(command, ...)
+    end
+  end
+  return {
+    call = through('call'),
+    pcall = through('pcall'),
+    sha1hex = function(text) return server().sha1hex(text) end,
+    register_function = function(about) return server().register_function(about) end,
+  }
+end)()
+`;
+
+/** Puts the clock forward, and takes away what has expired by it. */
+const PASS = `#!lua flags=allow-oom
+local now = tonumber(ARGV[1])
+redis.call('SET', KEYS[1], ARGV[1])
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. ARGV[1])) do
+  local at = redis.call('PEXPIRETIME', key)
+  if at >= now then
+    redis.call('ZADD', KEYS[2], at, key)
+  else
+    redis.call('ZREM', KEYS[2], key)
+    if at >= 0 then
+      redis.call('DEL', key)
+    end
+  end
+end
+return 1
+`;
+
+/** By the names of their functions. */
+export const SCRIPTS: ReadonlyMap<string, Script> = new Map(
+  [...readScripts().values()].map((script) => [script.functionName, script]),
+);
+
+/** Loads all scripts so that they run by the play's clock. `change` makes one of them wrong. */
+export async function loadScripts(redis: Redis, change?: (script: Script) => string): Promise<void> {
+  const libraries = [...SCRIPTS.values()].map((script) => {
+    const library = change?.(script) ?? script.library;
+    const start = library.indexOf('\n') + 1;
+    return library.slice(0, start) + BY_THE_CLOCK + library.slice(start);
+  });
+  await Promise.all(libraries.map((library) => redis.function('LOAD', 'REPLACE', library)));
+  await pass(redis, FIRST_INSTANT);
+}
+
+/** Puts Redis' clock forward. */
+export async function pass(redis: Redis, nowMs: number): Promise<void> {
+  await redis.eval(PASS, 2, CLOCK, DEADLINES, nowMs);
+}

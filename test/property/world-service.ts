@@ -1,0 +1,134 @@
+import type { Provider, Type } from '@nestjs/common';
+import { MODULE_METADATA } from '@nestjs/common/constants.js';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { Test, type TestingModule } from '@nestjs/testing';
+import type { Redis } from 'ioredis';
+import { LogJanitor } from '../../src/audit/log.janitor.js';
+import { RetentionJanitor, RetentionMetrics } from '../../src/audit/retention.janitor.js';
+import { CONFIG, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
+import { ExpiryMetrics, SweepMetrics } from '../../src/expiry/expiry.metrics.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
+import { PartitionDrain } from '../../src/expiry/partition-drain.js';
+import { Reconciler } from '../../src/expiry/reconciler.js';
+import { SweepLeases } from '../../src/expiry/sweep-partition.js';
+import { TenantLimits } from '../../src/limits/limits.service.js';
+import { RedisService } from '../../src/redis/redis.service.js';
+import { ScriptRegistry } from '../../src/redis/scripts.js';
+import { HealthContributors, ShutdownState } from '../../src/telemetry/health.js';
+import { createLogger, LOGGER } from '../../src/telemetry/logger.js';
+import { MaintenanceMetrics, MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
+import { Tracing } from '../../src/telemetry/tracing/tracing.js';
+import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
+import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
+import { DispatchModule } from '../../src/webhooks/webhooks.module.js';
+import { Worker } from '../../src/worker/worker.js';
+import { Connection } from './world-connection.js';
+import type { Endpoint } from './world-endpoint.js';
+import { Actor, type WorldTime } from './world-time.js';
+
+export const PARTITIONS = 2;
+/** How long the play's ledger keeps what has ended. */
+export const RETENTION_MS = 120_000;
+/** In place of a random time. */
+const RECONCILED_AFTER_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+const days = RETENTION_MS / DAY_MS;
+export const WORLD_CONFIG: HoldfastConfig = {
+  ...loadConfig({
+    REDIS_URL: 'redis://127.0.0.1:1',
+    ADMIN_API_KEY: 'a-key-for-the-play',
+    WEBHOOK_SECRET_ENCRYPTION_KEY: '07'.repeat(32),
+    PARTITIONS: String(PARTITIONS),
+    WEBHOOK_POLL_MS: '1000',
+    SWEEP_INTERVAL_MS: '2000',
+    SWEEP_BATCH_SIZE: '10',
+  }),
+  auditRetentionDays: days,
+  eventRetentionDays: days,
+  webhookDeliveryRetentionDays: days,
+};
+
+/** Counts nothing: a registry of each simulated process would stay with the real one. */
+const COUNTER = { inc: () => undefined, set: () => undefined, observe: () => undefined };
+export const METRICS = {
+  counter: () => COUNTER,
+  gauge: () => COUNTER,
+  histogram: () => COUNTER,
+  observedGauge: () => undefined,
+};
+
+const DISPATCHER = Reflect.getMetadata(MODULE_METADATA.PROVIDERS, DispatchModule) as Type[];
+
+/** What an instance of the service does in the background: sweeper, dispatcher, reconciler and janitors, with their own worker. */
+export class WorldService {
+  readonly connection: Connection;
+  readonly actor: Actor;
+  private upkeep: readonly (() => Promise<unknown>)[] = [];
+
+  private constructor(name: string) {
+    this.actor = new Actor(name);
+    this.connection = Connection.of(this.actor);
+  }
+
+  /** Starts an instance. Its jobs wait for their timers. */
+  static async start(name: string, time: WorldTime, endpoint: Endpoint): Promise<WorldService> {
+    const service = new WorldService(name);
+    await time.as(service.actor, async () => {
+      service.actor.isAssembled = false;
+      const module = await service.assemble(endpoint);
+      service.actor.isAssembled = true;
+      Object.assign(module.get(Reconciler), { startsInMs: RECONCILED_AFTER_MS });
+      await module.init();
+      const [logs, records, reconciler] = [LogJanitor, RetentionJanitor, Reconciler].map((job) =>
+        module.get(job),
+      ) as [LogJanitor, RetentionJanitor, Reconciler];
+      service.upkeep = [
+        () => logs.trimEvents(),
+        () => logs.trimAuditLog(),
+        () => records.trim(),
+        () => reconciler.reconcile(),
+      ];
+    });
+    return service;
+  }
+
+  /** Runs one of the janitors' jobs before its time, since an instance seldom lives long enough to come to it. */
+  maintain(time: WorldTime): void {
+    const job = this.upkeep[Math.floor(time.random() * this.upkeep.length)];
+    // A job that fails is run again at its time.
+    time.as(this.actor, () => void job?.().catch(() => undefined));
+  }
+
+  private assemble(endpoint: Endpoint): Promise<TestingModule> {
+    const client = this.connection as unknown as Redis;
+    const redis = {
+      client,
+      scripts: new ScriptRegistry(client),
+      partitions: PARTITIONS,
+      inOneWrite: <T>(send: () => T): T => send(),
+    };
+    const given: Provider[] = [
+      { provide: RedisService, useValue: redis },
+      { provide: CONFIG, useValue: WORLD_CONFIG },
+      { provide: LOGGER, useValue: createLogger('silent') },
+      { provide: MetricsRegistry, useValue: METRICS },
+      { provide: Tracing, useValue: new Tracing() },
+      { provide: WebhookTransport, useValue: endpoint.transportOf(this.actor) },
+    ];
+    return Test.createTestingModule({
+      providers: [
+        ...given,
+        ...DISPATCHER,
+        SecretBox,
+        SubscriptionCache,
+        ...[ExpiryService, PartitionDrain, SweepLeases, SweepMetrics, ExpiryMetrics],
+        ...[Reconciler, TenantLimits, LogJanitor, RetentionJanitor, RetentionMetrics],
+        ...[Worker, SchedulerRegistry, MaintenanceMetrics, HealthContributors, ShutdownState],
+      ],
+    })
+      .setLogger(false as never)
+      .compile();
+  }
+}
