@@ -92,7 +92,8 @@ export function scriptCalls({ tenant, keyId, run }) {
   const requestOf = (/** @type {number} */ number) => `req_${String(number).padStart(22, 'q')}`;
   const reserve = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
-    const fields = ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
+    const uuid = Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url');
+    const fields = ['ak', 'llm.completion', 'an', 'gpt-4o', 'iu', uuid];
     const keys = [
       reservationKey(tag, id),
       idempotencyKey.reserve(tag, tenant, key),
