@@ -53,7 +53,8 @@ export function replyOf(text: string): Reply | Error {
 
 /**
  * Group commit: calls of a script that come in the same turn of the event loop share a run, and while two runs are in flight in a
- * partition, further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own reply or error; see lua/lib/group.lua.
+ * partition, further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own
+ * reply or error; see lua/lib/group.lua.
  */
 export class GroupedCalls {
   private readonly queues = new Map<string, Queue>();
@@ -106,8 +107,11 @@ export class GroupedCalls {
     try {
       const { keys, args } = groupOf(calls);
       const texts = await this.send(script, keys, args);
-      // A run may end before its last call.
-      queue.waiting.unshift(...calls.slice(texts.length));
+      // A run may end before its last call, and so may another one that is in flight.
+      const rest = calls.slice(texts.length);
+      if (rest.length > 0) {
+        queue.waiting = [...rest, ...queue.waiting].sort((a, b) => a.since - b.since);
+      }
       this.ran(script, texts.length);
       texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
     } catch (error) {

@@ -6,18 +6,18 @@ import type { Script } from '../../src/redis/script-source.js';
 
 const SCRIPT = { functionName: 'probe', header: { group: 2 } } as unknown as Script;
 
-/** Runs that take as long as the test wants, and answer each call with its first argument. */
+/** Runs that take as long as the test wants, and answer each call with its first argument, or only so many of the calls. */
 function slowRuns(waitMs?: number) {
-  const ended: ((error?: Error) => void)[] = [];
+  const ended: ((error?: Error, calls?: number) => void)[] = [];
   const sent: string[][] = [];
   const calls = new GroupedCalls(
     async (_, __, args) => {
       const texts = args.slice(0, args.at(-1) as number) as string[];
       sent.push(texts);
-      await new Promise<void>((resolve, reject) => {
-        ended.push((error) => (error === undefined ? resolve() : reject(error)));
+      const calls = await new Promise<number | undefined>((resolve, reject) => {
+        ended.push((error, calls) => (error === undefined ? resolve(calls) : reject(error)));
       });
-      return texts;
+      return texts.slice(0, calls);
     },
     () => undefined,
     waitMs,
@@ -56,6 +56,20 @@ test('a call does not wait for a run that is in flight, but for one of two', asy
   ended[2]?.();
   ended[3]?.();
   expect(await Promise.all(others)).toEqual([['c'], ['d'], ['e']]);
+});
+
+test('calls before which their runs ended go next, in the order of their arrival', async () => {
+  const { callAll, ended, sent } = slowRuns();
+  const answers = callAll('a', 'b', 'c', 'd', 'e');
+  await turn();
+  ended[0]?.(undefined, 1);
+  ended[1]?.(undefined, 1);
+  expect(await Promise.all([answers[0], answers[2]])).toEqual([['a'], ['c']]);
+  await turn();
+  expect(sent.slice(2)).toEqual([['b', 'd'], ['e']]);
+  ended[2]?.();
+  ended[3]?.();
+  expect(await Promise.all(answers)).toEqual([['a'], ['b'], ['c'], ['d'], ['e']]);
 });
 
 test('a call that has waited too long is refused and not sent', async () => {
