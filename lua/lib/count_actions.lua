@@ -21,7 +21,7 @@ local function require_counting(tag, tenant_id, plan)
     return false
   end
   local of_run = plan.of_run
-  if of_run[1] and (of_run.hash.has_new or of_run.hash.kept_ms) then
+  if of_run[1] and (of_run.has_new or of_run.hash.kept_ms) then
     redis.call('ZCARD', run_index_key(tag, tenant_id))
   end
   local emits = false

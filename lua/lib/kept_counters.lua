@@ -10,7 +10,7 @@
 --
 -- A part is a list of entries that count in one hash, with the `fields`, `limits`, `crossings` and `ttls` of their counters: see
 -- lua/lib/action_quota.lua. It gets `hash`, `places` and `command` here. While its `version` is that of the hash, only the part itself has
--- changed its counters, and its next `quiet` actions reach no limit and no threshold.
+-- changed its counters, and its next `quiet` actions reach no limit and no threshold. `has_new` says whether one of them is in no index.
 local MINUTE_MS = 60000
 -- Of a day's hash, from its last new counter on.
 local DAY_TTL_MS = 90000000
@@ -79,7 +79,6 @@ local function bring_up_to_date(hash, place, entry, value)
   if not counter or not is_current(window, counter, now) then
     local bucket = window.ms and math.floor(now / window.ms) or now
     set_counter(hash, place, { is_new = not value, bucket = bucket, bucket_text = ms_text(bucket), used = 0, last = now, told = '' })
-    hash.has_new = hash.has_new or not value
   end
   hash.texts[place] = value
 end
@@ -112,15 +111,16 @@ local function limits_of(part)
   if part.version == hash.version and part.quiet > 0 then
     return false, false
   end
-  local used, places, quiet = hash.used, part.places, math.huge
+  local used, counters, places, quiet, has_new = hash.used, hash.counters, part.places, math.huge, false
   for i = 1, #places do
     local count, limit, crossing = used[places[i]], part.limits[i], part.crossings[i]
     if count >= limit then
       return true
     end
     quiet = math.min(quiet, limit - count, crossing > count and crossing - count - 1 or quiet)
+    has_new = has_new or counters[places[i]].is_new
   end
-  part.version, part.quiet = hash.version, hash.has_new and 0 or quiet
+  part.version, part.quiet, part.has_new = hash.version, has_new and 0 or quiet, has_new
   return false, part.quiet == 0
 end
 
@@ -245,8 +245,8 @@ local function write_part(group, tag, part)
   end
   redis.call(unpack(command))
   if hash.run then
-    enter_counters(tag, hash, hash.has_new and take_new(part) or nil, keep_times(part))
-  elseif hash.has_new then
+    enter_counters(tag, hash, part.has_new and take_new(part) or nil, keep_times(part))
+  elseif part.has_new then
     enter_counters(tag, hash, take_new(part))
   end
 end
@@ -258,7 +258,7 @@ local function write_counters(group, tag)
     write_part(group, tag, counted[i])
   end
   for i = 1, #counted do
-    counted[i].hash.is_ahead, counted[i].hash.has_new = false, false
+    counted[i].hash.is_ahead = false
   end
   group.turn, group.counted = nil, nil
 end

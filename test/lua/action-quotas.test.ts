@@ -214,6 +214,22 @@ describe('a quota', () => {
     expect((await real.reserve()).slice(3, 6)).toEqual(['per_day_tumbling', expect.any(String), '5']);
   });
 
+  test('that was read before it first counted is listed, whatever has counted meanwhile', async () => {
+    const { ledger, day } = await limited(
+      sets([kind('per_day_tumbling', 5), kind('per_day_tumbling', 5, { action_kind: 'other' })]),
+    );
+    const { redis, tag, tenant } = ledger;
+    const real = ledger.over(redis);
+    await redis.hset(tenantKey(tag, tenant), { clock_id: 'clk_1', clock_now: day * DAY_MS });
+    expect(await refusalOf(real, { dryRun: true })).toBe('ALLOW_DRY_RUN');
+    await real.hold({ fields: { ak: 'other' } });
+    await real.hold();
+    expect(await redis.zrange(actionCounterIndexKey(tag, tenant, day), '0', '-1')).toEqual([
+      `${ledger.scope()}|d|llm`,
+      `${ledger.scope()}|d|other`,
+    ]);
+  });
+
   test('leaves no counter without a time to live', async () => {
     shows('quota counter life');
     const { ledger, day } = await limited(sets([kind('per_minute_tumbling', 9), kind('per_run', 9)]));

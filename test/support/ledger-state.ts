@@ -25,6 +25,9 @@ export interface LedgerState {
   readonly rolloverRows: number;
   /** What is counted of each tenant. */
   readonly owned: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  /** The fields of each tenant's day of counters, as its hash has them, and as its index has them. */
+  readonly counters: ReadonlyMap<string, readonly string[]>;
+  readonly listedCounters: ReadonlyMap<string, readonly string[]>;
   readonly events: readonly LedgerEvent[];
 }
 
@@ -52,7 +55,7 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
     reply[#reply + 1] = { name, redis.call('HGETALL', key) }
   elseif kind == 'stream' then
     reply[#reply + 1] = { name, redis.call('XRANGE', key, '-', '+') }
-  elseif kind == 'zset' and (name == 'ttl' or name == 'cleanup' or name == 'periods' or string.sub(name, 1, 3) == 'rc:') then
+  elseif kind == 'zset' and (name == 'ttl' or name == 'cleanup' or name == 'periods' or string.find(name, '^rc:') or string.find(name, '^aqi:')) then
     reply[#reply + 1] = { name, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
   end
 end
@@ -102,6 +105,8 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
     rolloverRows: 0,
   };
   const owned = new Map<string, Record<string, string>>();
+  const [counters, listedCounters] = [new Map<string, string[]>(), new Map<string, string[]>()];
+  const namesIn = (content: unknown): string[] => pairs(content as string[]).map(([name]) => name);
   let events: LedgerEvent[] = [];
   for (const [name, content] of keys) {
     if (name === 'events') {
@@ -123,6 +128,10 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
       pairs(content as string[]).forEach(([id, score]) => state.created.set(id, score));
     } else if (name === 'quarantine') {
       state.quarantine = new Map(pairs(content as string[]));
+    } else if (name.startsWith('aq:')) {
+      counters.set(name.slice(3), namesIn(content));
+    } else if (name.startsWith('aqi:')) {
+      listedCounters.set(name.slice(4), namesIn(content));
     } else if (name.startsWith('own:')) {
       owned.set(name.slice(4), Object.fromEntries(pairs(content as string[])));
     } else if (name.startsWith('b:')) {
@@ -131,7 +140,7 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
       holds.set(name.slice(2), holdFields(Object.fromEntries(pairs(content as string[]))));
     }
   }
-  return { ...state, owned, events };
+  return { ...state, owned, counters, listedCounters, events };
 }
 
 /** A digest of every key of the partition, its expiry included. The event log and its index can be left out: a denial is told there. */
@@ -255,9 +264,24 @@ function countFaults(state: LedgerState): string[] {
   });
 }
 
+/** A list of counters shows those in the index. */
+function counterFaults(state: LedgerState): string[] {
+  return [...state.counters].flatMap(([day, fields]) =>
+    fields
+      .filter((field) => state.listedCounters.get(day)?.includes(field) !== true)
+      .map((field) => `${day}: its counter ${field} is not in the index`),
+  );
+}
+
 /** What is wrong with the partition by the invariants that hold after every script; nothing, in a sound ledger. */
 export function faultsOf(state: LedgerState): string[] {
-  return [...budgetFaults(state), ...indexFaults(state), ...countFaults(state), ...eventFaults(state)];
+  return [
+    ...budgetFaults(state),
+    ...indexFaults(state),
+    ...countFaults(state),
+    ...eventFaults(state),
+    ...counterFaults(state),
+  ];
 }
 
 /** @throws Error naming each broken invariant. */
