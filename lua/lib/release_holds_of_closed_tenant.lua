@@ -13,9 +13,9 @@
 
 -- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
 -- budget's record and reported when it is closed: the protocol has one event per budget for this, not one per reservation. Each
--- budget is read and written once, however many of the holds it has. Returns how many holds ended, and the outcomes to report:
--- expiries of holds that were already overdue, and quarantines. In an index of the tenant's own, which nothing reads after the closing,
--- damaged holds of an unknown owner are quarantined, too.
+-- budget is read and written once, however many of the holds it has. Returns how many holds ended or were quarantined, and the outcomes
+-- to report: expiries of holds that were already overdue, quarantines, and stale entries. In an index of the tenant's own, which nothing
+-- reads after the closing, damaged holds of an unknown owner are quarantined, too.
 local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
   local is_own = index == clock_deadlines_key(tag, tenant_id) or index == clock_cleanup_key(tag, tenant_id)
@@ -37,12 +37,17 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     -- They may have been in the cleanup index, where they do not belong.
     redis.call('ZREM', index, unpack(overdue))
   end
+  local ended = 0
+  for _, outcome in ipairs(outcomes) do
+    ended = ended + ((outcome[1] == 'EXPIRED' or outcome[1] == 'QUARANTINED') and 1 or 0)
+  end
   local refunds = new_refunds(now)
   for _, one in ipairs(live) do
     local reservation_id, hold = one[1], one[2]
     local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
     if reason then
       outcomes[#outcomes + 1] = quarantine(tag, reservation_id, hold.key, reason, origin, tenant_id, true)
+      ended = ended + 1
     else
       for _, budget in ipairs(refunds.families[hold.subject]) do
         budget.cascade_released = i64_saturating_add(budget.cascade_released or '0', hold.amount)
@@ -51,7 +56,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   end
   local ids = refunds.ids
   if #ids == 0 then
-    return #outcomes, outcomes
+    return ended, outcomes
   end
   redis.call('ZREM', index, unpack(ids))
   write_refunds(refunds)
@@ -68,5 +73,5 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   end
   count_ended(tag, tenant_id, #ids)
   note_ended(tag, unpack(ids))
-  return #outcomes + #ids, outcomes
+  return ended + #ids, outcomes
 end
