@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Longer than anything that a use leaves behind: a command that Redis does not answer, a connection to an endpoint. */
-const REST_AFTER_MS = 15_000;
+/** Longer than anything that a use leaves behind: a command that Redis does not answer, or a delivery, which takes a minute at most. */
+const REST_AFTER_MS = 75_000;
 
 /**
  * An async storage that is turned off when nobody has used it for some time. From the first use of a storage on, Node.js 20 and 22 store
@@ -18,11 +18,17 @@ export class RestingStorage<T> {
     return this.storage.getStore();
   }
 
-  /** Only between `begin` and `end`. What `work` starts keeps the value until the storage is turned off. */
+  /** What `work` starts keeps the value until the storage is turned off. */
   run<Result>(value: T, work: () => Result): Result {
-    return this.storage.run(value, work);
+    this.begin();
+    try {
+      return this.storage.run(value, work);
+    } finally {
+      this.end();
+    }
   }
 
+  /** Until `end`, the storage stays on. For uses that may last longer than what `run` leaves behind. */
   begin(): void {
     this.uses += 1;
     clearTimeout(this.resting);

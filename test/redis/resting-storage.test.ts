@@ -34,3 +34,12 @@ test('a use that follows soon keeps the storage on', async () => {
   });
   storage.end();
 });
+
+test('what a run starts keeps its value for some time, and the storage is then off', async () => {
+  const storage = new RestingStorage<string>(20);
+  await storage.run('started', async () => {
+    await Promise.resolve();
+    expect(storage.getStore()).toBe('started');
+    await eventually('the storage is off', () => Promise.resolve(storage.getStore() === undefined));
+  });
+});

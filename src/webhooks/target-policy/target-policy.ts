@@ -135,12 +135,7 @@ export class TargetPolicy {
 
   /** Counts all lookups that `dial` starts against an owner. */
   forOwner<T>(owner: string, dial: () => T): T {
-    OWNER.begin();
-    try {
-      return OWNER.run(owner, dial);
-    } finally {
-      OWNER.end();
-    }
+    return OWNER.run(owner, dial);
   }
 
   /** For `net.connect`, which calls it for names only. Callers that connect to an address must call it themselves. */
