@@ -19,7 +19,8 @@
 -- @include  keys: tag_of_key, run_counters_key, run_index_key
 -- @include  now_ms: ms_text
 -- @include  tenant_clock: tenant_now
--- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, counter_text, keep_run, KEPT_ON_CLOCK_MS
+-- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation
+-- @include  action_counters: counter_text, keep_run, KEPT_ON_CLOCK_MS
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --

@@ -71,8 +71,9 @@ export class TestClocksService {
 
   /**
    * Creates a tenant whose time is that of the clock.
-   * @throws Refusal NOT_FOUND, INVALID_REQUEST, LIMIT_EXCEEDED (the clock is being advanced, or the tenant is behind it with more to do than
-   * one request may), DUPLICATE_RESOURCE (the tenant exists with another name or without this clock).
+   * @throws Refusal NOT_FOUND, INVALID_REQUEST, LIMIT_EXCEEDED (the clock is being advanced, or the tenant is behind
+   * it with more to do than one request may), DUPLICATE_RESOURCE (the tenant exists with another name or without
+   * this clock).
    */
   async addTenant(
     clockId: string,

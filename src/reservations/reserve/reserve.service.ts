@@ -149,7 +149,10 @@ export class ReserveService {
     }
   }
 
-  /** Whether an allowed reserve emits an event if it is observed, as lua/lib/observe.lua takes it: a request has the same sample everywhere. */
+  /**
+   * Whether an allowed reserve emits an event if it is observed, as lua/lib/observe.lua takes it. A request has
+   * the same sample everywhere.
+   */
   private sampleOf(fingerprint: string): string {
     if (this.allowSampleRate === 1) {
       return '';

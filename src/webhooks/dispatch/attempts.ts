@@ -88,8 +88,8 @@ export class Attempts {
   /**
    * Records a verdict: one script updates the delivery and its queue, then the subscription's counts and the metrics follow.
    * @returns how many deliveries are left in its ordered queue.
-   * @throws StoreUnavailable. The delivery is then unchanged, unless only the reply was lost. A failed first attempt that cannot be stored as
-   * a retry leaves its delivery first in its queue.
+   * @throws StoreUnavailable. The delivery is then unchanged, unless only the reply was lost. A failed first
+   * attempt that cannot be stored as a retry leaves its delivery first in its queue.
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { partition, ref, event, subscriptionId, tenant } = delivery;

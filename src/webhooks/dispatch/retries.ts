@@ -27,8 +27,9 @@ const PAGE = 500;
 const PAGE_PAUSE_MS = 5;
 /** Pause before the next pass over the index if a due retry could not start. */
 const BLOCKED_MS = 100;
-/** How far a retry moves back in the index if it could not be made: up to twice that, or after an unexpected error such as a damaged record. */
+/** How far a retry moves back in the index if it could not be made, up to twice that. */
 const POSTPONED_MS = 500;
+/** The same after an unexpected error such as a damaged record. */
 const AFTER_ERROR_MS = 10_000;
 /**
  * How long a retry that fails keeps its place at least, up to twice that. Attempts that fail at once, because a name has no address for
