@@ -173,7 +173,7 @@ async function send(draft: Draft, { known, tenant }: World, rolls: boolean): Pro
   tally[answer.status < 400 ? 'done' : 'refused'] += 1;
 }
 
-/** Rolls over what no request has rolled over, and forgets what has changed. */
+/** Rolls over what no request has rolled over, keeps windows that none has turned, and forgets what has changed. */
 async function rollOver({ id }: TestTenant): Promise<void> {
   const { partitions, scripts } = holdfast.app.get(RedisService);
   const tag = tagOf(partitionCode(partitionOfTenant(id, partitions)));
@@ -184,6 +184,7 @@ async function rollOver({ id }: TestTenant): Promise<void> {
     turned: turnedKey(tag),
   };
   await scripts.call('roll_over_budgets', keys, { limit: 100 });
+  await watch.prolongWindows();
   await watch.changes();
 }
 

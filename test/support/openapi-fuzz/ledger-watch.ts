@@ -44,6 +44,19 @@ for _, key in ipairs(redis.call('KEYS', '*}b:*')) do
   end
 end`;
 
+/** Lets every window whose end has passed end tomorrow instead. */
+const PROLONG_WINDOWS = `
+local now = tonumber(redis.call('TIME')[1]) * 1000
+local ends = string.format('%d', now + 86400000)
+for _, key in ipairs(redis.call('KEYS', '*}b:*')) do
+  local windows = redis.call('HGET', key, 'windows')
+  if windows then
+    redis.call('HSET', key, 'windows', (string.gsub(windows, '(,%d+),(%d+)%f[ %z]', function(starts, former)
+      return tonumber(former) <= now and starts .. ',' .. ends or nil
+    end)))
+  end
+end`;
+
 /** Sees which keys of a whole server changed, byte for byte, since it last looked. */
 export class LedgerWatch {
   private readonly redis: Redis;
@@ -77,6 +90,11 @@ export class LedgerWatch {
 
   async passBoundaries(): Promise<void> {
     await this.redis.eval(PASS_BOUNDARIES, 0);
+  }
+
+  /** A window turns only when a script decides from its budget, which may be a later refusal: so windows that have not turned go on. */
+  async prolongWindows(): Promise<void> {
+    await this.redis.eval(PROLONG_WINDOWS, 0);
   }
 
   /** Starts anew with an empty server, which stays as quick as it was. */
