@@ -145,7 +145,7 @@ local function spell_out(fields, key)
   local constants = { split_constants(fields[FIELD.constants] or '') }
   if constants[1] then
     for i = 1, #CONSTANT_FIELDS do
-      fields[CONSTANT_FIELDS[i]] = fields[CONSTANT_FIELDS[i]] or constants[i]
+      fields[CONSTANT_FIELDS[i]] = constants[i]
     end
     fields[FIELD.constants] = nil
   end

@@ -165,6 +165,16 @@ describe('what never changes in a live record', () => {
     expect(await ledger.redis.hexists(ledger.reservationKeyOf(id), 'cn')).toBe(0);
   });
 
+  test('counts in answers, too, where a field of its own says something else', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ fields: { an: 'real' } });
+    await ledger.redis.hset(ledger.reservationKeyOf(id), 'an', 'stray');
+    const answer = await ledger.get(id);
+    expect(answer).toContain('real');
+    expect(answer).not.toContain('stray');
+  });
+
   test.each(['', 'a', 'x10\u001fkey_1\u001fllm\u001fgpt', 'a1e1\u001fkey_1\u001fllm\u001fgpt'])(
     'counts as missing if it is damaged (%j)',
     async (damaged) => {
