@@ -35,7 +35,8 @@
 -- @include  charge: charge_of, charge_emits, emit_charge
 -- @include  append_event: append_event, require_event_log
 -- @include  owned: LONG_VALUE
--- @include  hold: HOLD_POLICIES, POLICY_LETTERS, constants_of_hold, awaits_cleanup, deadline_index_key
+-- @include  record: POLICY_LETTERS
+-- @include  hold: HOLD_POLICIES, constants_of_hold, awaits_cleanup, deadline_index_key
 -- @include  expiry: quarantine
 -- @include  threshold: marks_of
 -- @include  governing_policy: governing_policy

@@ -47,7 +47,8 @@
 -- @include  group: group_now, tenant_time, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letters
--- @include  hold: requested_subject, with_levels, lasting_fields, POLICY_LETTERS, deadline_index_of
+-- @include  hold: requested_subject, with_levels, lasting_fields, deadline_index_of
+-- @include  record: POLICY_LETTERS
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log

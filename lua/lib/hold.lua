@@ -3,7 +3,7 @@
 -- @include keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
 -- @include int64: i64_is_amount
 -- @include derive_scopes: derive_scopes
--- @include record: POLICIES_BY_LETTER, uuid_text, split_constants, split_subject, subject_text, short_fields
+-- @include record: POLICIES_BY_LETTER, POLICY_LETTERS, uuid_text, split_constants, split_subject, subject_text, short_fields
 -- @include tenant_clock: clock_of
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 -- By the letters in a record: c follows those of a hold whose tenant has a test clock.
@@ -135,8 +135,6 @@ local function subject_fields(subject, mask, fields, first)
   end
   return unpack(fields_with_subject(subject.tenant, subject.unit, mask, with_levels(subject, fields, first), 1))
 end
-
-local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
 
 -- The fields and values of a new record that do not change while it lives, one by one. `fields` are those of the request, which begin with
 -- the action's kind and name.

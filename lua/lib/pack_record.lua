@@ -1,10 +1,9 @@
 -- pack_record: packs the record of an ended reservation. lua/lib/record.lua describes the packed form and reads it.
 -- @include fields: FIELD
 -- @include now_ms: ms_text
--- @include record: unpack_fields, record_fields, text_length
+-- @include record: POLICY_LETTERS, unpack_fields, record_fields, text_length
 local SEPARATOR, PIECE = '\31', 64
 local UNIT_LETTERS = { USD_MICROCENTS = 'u', TOKENS = 't', CREDITS = 'c', RISK_POINTS = 'r' }
-local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
 
 -- A number minus `base`. Negative if an expiry was moved to before the creation.
 local function to_hex(text, base)

@@ -11,6 +11,7 @@
 -- Live records are never packed, so the tables that only packed records need are created where they are used.
 
 local POLICIES_BY_LETTER = { r = 'REJECT', a = 'ALLOW_IF_AVAILABLE', o = 'ALLOW_WITH_OVERDRAFT' }
+local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
 
 -- The values of a packed text by field name. `code` is the partition as it appears in ids.
 local function unpack_fields(text, code)
