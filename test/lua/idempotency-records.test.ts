@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { formerIdempotencyKey, idempotencyKey, reservationIndexKey } from '../../src/redis/keyspace.js';
-import { type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
+import { makePolicy } from '../support/admission-client.js';
+import { type BudgetOptions, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -41,19 +42,32 @@ describe('the record of a reserve', () => {
     );
   });
 
-  test.each([
-    ['the largest amount', { allocated: MAX, spent: 7 }, `9223372036854775790,10,7,${MAX},0,0,0`],
-    ['less than nothing left', { allocated: 5, spent: 10 }, undefined],
-    ['no allocation but a debt', { allocated: 0, debt: 1, overdraftLimit: 100 }, undefined],
-  ])('gives back every figure, with %s', async (_, budget, balance) => {
+  test('gives back every figure of the largest amount', async () => {
     const ledger = await newLedger();
-    const scope = await ledger.makeBudget(budget);
-    const first = await ledger.reserve({ key: 'k', dryRun: balance === undefined });
-    const replay = await ledger.reserve({ key: 'k', dryRun: balance === undefined });
-    expect(replay.slice(2)).toEqual(first.slice(2).map((part, at) => (at === 2 ? replay[4] : part)));
-    if (balance !== undefined) {
-      expect(first.slice(-2)).toEqual([scope, balance]);
-    }
+    const scope = await ledger.makeBudget({ allocated: MAX, spent: 7 });
+    const first = await ledger.reserve({ key: 'k' });
+    expect(first.slice(-2)).toEqual([scope, `9223372036854775790,10,7,${MAX},0,0,0`]);
+    const replay = await ledger.reserve({ key: 'k' });
+    expect(replay.with(4, '')).toEqual(first.with(1, 'replay').with(4, ''));
+  });
+
+  test('gives back caps and balances in both forms', async () => {
+    const ledger = await withTwoBudgets();
+    await ledger.makeTenant();
+    await makePolicy(ledger, ledger.scope(), { sets: { caps: '{"max_tokens":5}' } });
+    const first = await ledger.reserve({ subject: SUBJECT, key: 'k' });
+    expect([first[0], ...first.slice(6)]).toEqual([
+      'ALLOW_WITH_CAPS',
+      '{"max_tokens":5}',
+      ledger.scope(),
+      '990,10,0,1000,0,0,0',
+      ledger.scope(SUBJECT),
+      '490,10,0,500,0,50,0',
+    ]);
+    const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
+    expect(await ledger.redis.get(record)).toMatch(/ 990,10,0 490,10,0,500,0,50,0$/);
+    const replay = await ledger.reserve({ subject: SUBJECT, key: 'k' });
+    expect(replay.with(4, '')).toEqual(first.with(1, 'replay').with(4, ''));
   });
 
   test('as 0.5 wrote it still leads to its outcome, and to a mismatch', async () => {
@@ -124,6 +138,21 @@ test('an extension prolongs the record of a reserve that 0.5 answered', async ()
 });
 
 describe('the record of a settlement', () => {
+  test.each<[string, BudgetOptions, string]>([
+    ['less than nothing left', { allocated: 5, spent: 10 }, '-5,0,10,5,0,0,0'],
+    ['no allocation but a debt', { allocated: 0, debt: 1 }, '-1,0,0,0,1,0,0'],
+    ['a mark as over its limit', { spent: 7, isOverLimit: true }, '993,0,7,1000,0,0,1'],
+    ['an overdraft limit', { overdraftLimit: 8 }, '1000,0,0,1000,0,8,0'],
+  ])('gives back every figure, with %s', async (_, budget, balance) => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget();
+    const { id } = await ledger.hold();
+    await ledger.makeBudget({ ...budget, reserved: 10 });
+    const first = await ledger.release(id, { key: 'l' });
+    expect(first).toEqual(['RELEASED', 'fresh', '10', 'TOKENS', scope, balance]);
+    expect(await ledger.release(id, { key: 'l' })).toEqual(first.with(1, 'replay'));
+  });
+
   test('as 0.5 wrote it still leads to its outcome, and to a mismatch', async () => {
     const ledger = await withTwoBudgets();
     const scopes = [ledger.scope(), ledger.scope(SUBJECT)] as const;
