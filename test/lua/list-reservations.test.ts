@@ -262,12 +262,15 @@ describe('a row', () => {
     expect((await list(ledger)).ids).toContain(active.id);
   });
 
-  test('is found by the idempotency key of its reserve, at once and after the record of the request is gone', async () => {
+  test.each([
+    ['a text', 'a key | with anything'],
+    ['a UUID', '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff'],
+  ])('is found by %s as the key of its reserve, also when the idempotency record is gone', async (_, key) => {
     const ledger = await budgeted();
     const ids = await holdsAt(ledger, [10, 20, 30], {});
-    const { id } = await ledger.hold({ key: 'a key | with anything' });
+    const { id } = await ledger.hold({ key });
     await createdAt(ledger, id, 5);
-    const where = { idempotency_key: 'a key | with anything' };
+    const where = { idempotency_key: key };
     expect(await list(ledger, { where, examine: 1 })).toMatchObject({ ids: [id], walked: ['', ''] });
     expect((await list(ledger, { where, from: 6 })).ids).toEqual([]);
     expect((await list(ledger, { where: { ...where, status: 'COMMITTED' } })).ids).toEqual([]);

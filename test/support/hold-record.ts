@@ -33,6 +33,13 @@ function keyPart(uuid: string | undefined): Record<string, string> {
   return { ik: digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-') };
 }
 
+/** The field by which a reserve gives its record the idempotency key. */
+export function keyField(key: string): Record<string, string> {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key)
+    ? { iu: Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url') }
+    : { ik: key };
+}
+
 /** A stored record by the names of its fields, with its subject, its constants and a UUID taken apart. */
 export function holdFields({
   su: subject,

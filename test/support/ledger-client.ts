@@ -13,7 +13,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import type { Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { CheckedScripts } from './checked-scripts.js';
-import { holdFields } from './hold-record.js';
+import { holdFields, keyField } from './hold-record.js';
 import type { StoreClient } from './store.js';
 
 export const IDEMPOTENCY_TTL_MS = 86_400_000;
@@ -198,7 +198,7 @@ export class LedgerClient {
       key = randomText(12),
     } = options;
     const scopes = deriveScopes(subject, tenant);
-    const record = Object.entries({ ak: 'llm', an: 'gpt', ik: key, ...fields }).flat();
+    const record = Object.entries({ ak: 'llm', an: 'gpt', ...keyField(key), ...fields }).flat();
     return this.scripts.run(
       'reserve',
       [
