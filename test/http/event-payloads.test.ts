@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from '@jest/globals';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
 import { categoryOf } from '../../src/events/event.js';
@@ -69,7 +70,7 @@ async function tellOfBudgets(tenant: TestTenant): Promise<void> {
 
 /** Reservations: refused, expired, quarantined and decided on, lost from the index and found again; and a direct debit. */
 async function tellOfReservations(tenant: TestTenant): Promise<void> {
-  await on.holdfast.reserve(tenant, 1_000_000);
+  await on.holdfast.reserve(tenant, 1_000_000, { idempotency_key: randomUUID() });
   const overdue = async (fields: Record<string, string> = {}): Promise<string> => {
     const id = expectStatus(await on.holdfast.reserve(tenant, 5), 200).reservation_id as string;
     await on.stored.redis.hset(reservationKey(tagOfReservationId(id, PARTITIONS) as string, id), {
@@ -116,7 +117,7 @@ async function tellOfQuotas(tenant: TestTenant): Promise<void> {
 /** Reserves that are only observed: one that would be allowed, and one that would not. */
 async function tellOfObservations(tenant: TestTenant): Promise<void> {
   for (const amount of [1, 1_000_000]) {
-    const body = reserveBody(tenant, amount, { observe_mode: 'OBSERVE' });
+    const body = reserveBody(tenant, amount, { observe_mode: 'OBSERVE', idempotency_key: randomUUID() });
     const answer = await on.holdfast.call('POST', '/v1/reservations', {
       key: tenant.key,
       body,
@@ -295,6 +296,10 @@ test('every event that scripts emit has the payload of its type', async () => {
     }
   }
   const told = (type: string): Json => events.find(({ event_type: found }) => found === type)?.data;
+  for (const type of ['reservation.denied', 'reservation.observed_allowed']) {
+    expect(told(type)).toHaveProperty('action');
+    expect(told(type)).not.toHaveProperty('iu');
+  }
   expect(told('budget.exhausted')).toMatchObject({
     threshold: 1,
     direction: 'rising',
