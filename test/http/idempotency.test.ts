@@ -8,6 +8,7 @@ import {
   newKey,
   reserveBody,
   type Answer,
+  type Json,
   type TestTenant,
 } from '../support/holdfast.js';
 import { sharedStoreUrl } from '../support/store.js';
@@ -210,6 +211,26 @@ describe('a repeated idempotency key', () => {
     expect(await stored.redis.pttl(key)).toBeGreaterThan(2 * day - 60_000);
     const replayed = expectStatus(await post(tenant, '/v1/reservations', body), 200);
     expect(replayed.reservation_id).toBe(id);
+  });
+
+  test.each([
+    ['in small letters', '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff'],
+    ['in capital letters', '0190A5A2-8F3A-7B1C-9D4E-5F60718293FF'],
+  ])('that is a UUID %s stays as it was sent', async (_, sentKey) => {
+    const day = 86_400_000;
+    const tenant = await holdfast.createTenant({ max_reservation_ttl_ms: day });
+    await holdfast.createBudget(tenant, '', 1000);
+    const body = reserveBody(tenant, 10, { idempotency_key: sentKey, ttl_ms: day });
+    const { reservation_id: id } = expectStatus(await post(tenant, '/v1/reservations', body), 200);
+    const get = async (path: string): Promise<Json> =>
+      expectStatus(await holdfast.call('GET', path, { key: tenant.key }), 200);
+    expect((await get(`/v1/reservations/${id}`)).idempotency_key).toBe(sentKey);
+    const { reservations } = await get(`/v1/reservations?idempotency_key=${sentKey}`);
+    expect(reservations).toMatchObject([{ reservation_id: id, idempotency_key: sentKey }]);
+    expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: day }), 200);
+    const record = idempotencyKey.reserve(stored.tagOfTenant(tenant.id), tenant.id, sentKey);
+    expect(await stored.redis.pttl(record)).toBeGreaterThan(2 * day - 60_000);
+    expect(expectStatus(await post(tenant, '/v1/reservations', body), 200).reservation_id).toBe(id);
   });
 
   test('whose record is damaged is answered with a retryable 500 and no second effect', async () => {
