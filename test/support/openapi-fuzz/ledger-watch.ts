@@ -28,10 +28,13 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return reply`;
 
-/** Ends the current period and the current windows of every budget a second ago. */
+/**
+ * Ends the current period and the current windows of every budget a second ago. They took a day, and so does the next period of a budget
+ * without a recurrence, which must not end before the last request.
+ */
 const PASS_BOUNDARIES = `
 local now = redis.call('TIME')[1] * 1000
-local starts, ends = string.format('%d', now - 2000), string.format('%d', now - 1000)
+local starts, ends = string.format('%d', now - 86401000), string.format('%d', now - 1000)
 for _, key in ipairs(redis.call('KEYS', '*}b:*')) do
   local unit, scope = string.match(key, '}b:([^:]+):(.+)$')
   local record = redis.call('HMGET', key, 'period_end', 'windows')
