@@ -156,7 +156,7 @@ describe('the Helm chart', () => {
   });
 
   (hasHelm ? test : test.skip)(
-    'is what Helm makes of it, without a finding of its linter (needs helm)',
+    `is what Helm makes of it, without a finding of its linter${hasHelm ? '' : ' (skipped: helm is not installed)'}`,
     () => {
       for (const values of [REDIS, FULL, { secret: { redisUrl: 'URL' } }]) {
         expect(renderWithHelm(CHART, values)).toEqual(render(CHART, values));
