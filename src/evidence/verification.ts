@@ -70,7 +70,7 @@ function payloadProblem({ artifact_type: artifact, payload }: ParsedEnvelope): s
   };
   const code = error?.response?.error;
   return artifact === 'error' && !(PROTOCOL_ERROR_CODES as readonly unknown[]).includes(code)
-    ? `an envelope has no error code ${JSON.stringify(code)}`
+    ? `an envelope has no error code ${typeof code === 'string' ? JSON.stringify(code) : 'that is no text'}`
     : undefined;
 }
 

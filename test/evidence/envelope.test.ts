@@ -210,6 +210,12 @@ describe('a verifier', () => {
     ['a denial', denied('BUDGET_EXCEEDED'), NO_KEYS, 'binding_only'],
     ['a code that is not of the document', denied('ACTION_QUOTA_EXCEEDED'), NO_KEYS, 'malformed'],
     ['a denial without a code', denied(undefined), NO_KEYS, 'malformed'],
+    [
+      'a code that is a number beyond 2^53',
+      denied('X').replace('"X"', '9007199254740993'),
+      NO_KEYS,
+      'malformed',
+    ],
     ['a number beyond a double', text.replace('"request":{}', '"request":{"a":1e999}'), NO_KEYS, 'malformed'],
     ['a lone surrogate', text.replace('"request":{}', '"request":{"a":"\\ud800"}'), NO_KEYS, 'malformed'],
   ])('finds %s', (_, envelope, keySet, disposition) => {
