@@ -246,7 +246,7 @@ export class GrowthLedger {
       },
       args: {
         reservationId: id,
-        fingerprint: digits(hold.number).padStart(12, 'f'),
+        fingerprint: digits(hold.number).padStart(22, 'f'),
         subject: subjectOf(tenant, scopes),
         amount,
         overagePolicy: '',
@@ -282,7 +282,7 @@ export class GrowthLedger {
       args: {
         tenantId: tenant,
         reservationId: id,
-        fingerprint: digits(hold.number).padStart(12, 'f'),
+        fingerprint: digits(hold.number).padStart(22, 'f'),
         unit: 'TOKENS',
         actual: '8',
         metadata: '',

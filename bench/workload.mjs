@@ -88,7 +88,7 @@ export function scriptCalls({ tenant, keyId, run }) {
   const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
   const idOf = (/** @type {number} */ number) =>
     `rsv_${tag.slice(2, 4)}${run}${String(number).padStart(8, '0')}`;
-  const fingerprintOf = (/** @type {number} */ number) => String(number).padStart(12, 'f');
+  const fingerprintOf = (/** @type {number} */ number) => String(number).padStart(22, 'f');
   const requestOf = (/** @type {number} */ number) => `req_${String(number).padStart(22, 'q')}`;
   const reserve = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];

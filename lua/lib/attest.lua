@@ -16,7 +16,7 @@ local function attested_reply(call, places, keys, args, group)
   args[places.fingerprint] = args[places.fingerprint] .. ':' .. stamp
   local reply = call(keys, args, group)
   if reply[2] == 'replay' then
-    local record = redis.call('GET', keys[places.idempotency]) or places.former > 0 and redis.call('GET', keys[places.former])
+    local record = redis.call('GET', keys[places.idempotency])
     stamp = record and string.match(record, '^[^ :]*:(%S*)') or ''
   end
   reply[#reply + 1] = stamp

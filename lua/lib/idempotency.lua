@@ -4,12 +4,9 @@
 --
 -- A record is one string: the payload's fingerprint, a space, and what the reply is made from, joined by spaces. No part has a space: they
 -- are ids, figures and status words that this service makes. The fingerprint may be followed by a colon and the stamp of lua/lib/attest.lua,
--- which is not part of the payload. Versions before 0.6 wrote longer fingerprints, which begin with today's.
-local FINGERPRINT_LENGTH = 12
-
+-- which is not part of the payload.
 local function same_payload(one, other)
-  one, other = string.match(one, '^[^:]*'), string.match(other, '^[^:]*')
-  return one == other or #other == FINGERPRINT_LENGTH and string.sub(one, 1, FINGERPRINT_LENGTH) == other
+  return string.match(one, '^[^:]*') == string.match(other, '^[^:]*')
 end
 
 -- recall returns nil if the key is new, 'MISMATCH' if the payload differs, else the list of the reply's parts.

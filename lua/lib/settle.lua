@@ -1,6 +1,6 @@
 -- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
 -- @include keys: reservation_key, tenant_key
--- @include idempotency: recall
+-- @include idempotency: recall, kept_ms
 -- @include record: POLICIES_BY_LETTER
 -- @include hold: HOLD_UNITS, load_hold, hold_defect, is_overdue
 -- @include brief_figures: full_balance
@@ -8,7 +8,6 @@
 -- @include tenant: tenant_status
 -- @include expiry: quarantine, expire_hold
 -- @include tenant_clock: clock_of
--- @include idempotency: kept_ms
 -- @include damage: creation_in_index, owner_of, known_state
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,

@@ -30,12 +30,10 @@ function fingerprintText(value: unknown): string {
   return `{${members}}`;
 }
 
-/** The first 132 bits of the SHA-256 of the canonical text, in 22 characters. */
+/**
+ * The first 132 bits of the SHA-256 of the canonical body, in 22 characters. Requests with one idempotency key are compared by it. Fewer
+ * bits would let a client find two requests that count as one, and get an evidence envelope for the wrong one.
+ */
 export function fingerprintOf(body: object): string {
   return hash('sha256', fingerprintText(body), 'base64url').slice(0, 22);
-}
-
-/** The first 72 bits of it, in 12 characters, which each idempotency record has: requests with one idempotency key are compared by them. */
-export function requestFingerprint(body: object): string {
-  return fingerprintOf(body).slice(0, 12);
 }

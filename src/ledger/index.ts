@@ -18,7 +18,7 @@ export {
   type Unit,
   UNITS,
 } from './amount.js';
-export { fingerprintOf, requestFingerprint } from './fingerprint.js';
+export { fingerprintOf } from './fingerprint.js';
 export {
   type ErrorCode,
   GOVERNANCE_ERROR_CODES,

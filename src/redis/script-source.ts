@@ -51,7 +51,7 @@ const ATTEST_WRAPPER = 'attested_reply';
 /** The code of a script as the attested function has it: the stamp comes before what tells of audit rows. */
 function stamping({ keys, args, group }: ScriptHeader, own: string): string {
   const place = (names: readonly string[], name: string): number => names.indexOf(name) + 1;
-  const places = `idempotency = ${place(keys, 'idempotency')}, former = ${place(keys, 'former')}, fingerprint = ${place(args, 'fingerprint')}, trace = ${place(args, 'trace')}`;
+  const places = `idempotency = ${place(keys, 'idempotency')}, fingerprint = ${place(args, 'fingerprint')}, trace = ${place(args, 'trace')}`;
   return `local function decided(KEYS, ARGV, group)\n${own}\nend\nreturn ${ATTEST_WRAPPER}(decided, { ${places} }, KEYS, ARGV, ${group === undefined ? 'nil' : 'group'})\n`;
 }
 

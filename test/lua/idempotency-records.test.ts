@@ -13,7 +13,7 @@ const MAX = '9223372036854775807';
 const outcomeIn = async (ledger: LedgerClient, key: string): Promise<string> =>
   String(await ledger.redis.get(key)).replace(/^\S+ /, '');
 
-/** Replaces a record by one as versions before 0.6 wrote it: under another name, with a fingerprint of 22 characters. */
+/** Replaces a record by one as versions before 0.6 wrote it: under another name. */
 async function putFormer(
   ledger: LedgerClient,
   key: string,
@@ -21,7 +21,7 @@ async function putFormer(
   ...parts: string[]
 ): Promise<void> {
   const fingerprint = String(await ledger.redis.get(key)).split(' ')[0] as string;
-  await ledger.redis.set(former, [`${fingerprint}0123456789`, ...parts].join(' '), 'PX', 86_400_000);
+  await ledger.redis.set(former, [fingerprint, ...parts].join(' '), 'PX', 86_400_000);
   await ledger.redis.del(key);
 }
 

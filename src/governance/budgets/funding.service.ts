@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { requestFingerprint, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, idempotencyKey, Records, RedisService, type ScriptAnswer } from '../../redis/index.js';
 import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
 import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from './budget.dto.js';
@@ -60,7 +60,7 @@ export class FundingService {
         operation,
         amount: amount.amount.toString(),
         spent: spent?.amount.toString() ?? '',
-        fingerprint: key === undefined ? '' : requestFingerprint(request),
+        fingerprint: key === undefined ? '' : fingerprintOf(request),
         idempotencyTtlMs: this.config.idempotencyTtlMs,
         reason: oneLine(request.reason),
         metadata: metadata === undefined ? '' : stringifyJson(metadata),

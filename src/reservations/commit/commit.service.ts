@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Min } from 'class-validator';
-import { requestFingerprint, Refusal } from '../../ledger/index.js';
+import { fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
   type Attestable,
   formerIdempotencyKey,
@@ -112,7 +112,7 @@ export class CommitService {
       {
         tenantId: caller.tenantId,
         reservationId,
-        fingerprint: requestFingerprint(request),
+        fingerprint: fingerprintOf(request),
         unit: actual.unit,
         actual: actual.amount.toString(),
         metadata: metadata === undefined ? '' : stringifyJson(metadata),

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { requestFingerprint } from '../../ledger/index.js';
+import { fingerprintOf } from '../../ledger/index.js';
 import {
   type Attestable,
   idempotencyKey,
@@ -67,7 +67,7 @@ export class DecideService {
     const { tenantId } = caller;
     const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
     const fields = recordFields(request.subject, request.action, tenantId);
-    const fingerprint = requestFingerprint(request);
+    const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
       this.redis.scripts.callAttestable(
         'decide',

@@ -1,11 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
-import {
-  requestFingerprint,
-  OVERAGE_POLICIES,
-  type OveragePolicy,
-  randomBase62,
-} from '../../ledger/index.js';
+import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
 import {
   idempotencyKey,
   partitionCode,
@@ -87,7 +82,7 @@ export class DirectDebitService {
     // Prefixed differently from the ids of the event log, so the two cannot be confused.
     const eventId = `evn_${code}${randomBase62(16)}`;
     const fields = [...recordFields(request.subject, request.action, tenantId), ...debitFields(request)];
-    const fingerprint = requestFingerprint(request);
+    const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
       this.redis.scripts.call(
         'direct_debit',

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Max, Min } from 'class-validator';
-import { requestFingerprint } from '../../ledger/index.js';
+import { fingerprintOf } from '../../ledger/index.js';
 import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
 import { IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
@@ -53,7 +53,7 @@ export class ExtendService {
         {
           tenantId: caller.tenantId,
           reservationId,
-          fingerprint: requestFingerprint(request),
+          fingerprint: fingerprintOf(request),
           extendByMs: request.extend_by_ms,
           idempotencyTtlMs: this.store.idempotencyTtlMs,
           retentionMs: this.store.retentionMs,

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
-import { requestFingerprint, oneLine, tenantOfScope } from '../../ledger/index.js';
+import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
 import {
   type Attestable,
   formerIdempotencyKey,
@@ -66,7 +66,7 @@ export class ReleaseService {
         {
           tenantId,
           reservationId,
-          fingerprint: requestFingerprint(request),
+          fingerprint: fingerprintOf(request),
           reason: oneLine(request.reason),
           idempotencyTtlMs: this.store.idempotencyTtlMs,
           retentionMs: this.store.retentionMs,

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
-  requestFingerprint,
+  fingerprintOf,
   OBSERVE_MODES,
   type ObserveMode,
   OVERAGE_POLICIES,
@@ -187,7 +187,7 @@ export class ReserveService {
     if (metadata !== undefined) {
       fields.push('md', stringifyJson(metadata));
     }
-    const fingerprint = requestFingerprint(request);
+    const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
       this.redis.scripts.callAttestable(
         'reserve',
