@@ -84,7 +84,7 @@ if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
   leave_group(group, tag)
   return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', origin, hold.tenant, true)
 end
--- A damaged policy must not go into the reply, nor into its idempotency record, whose parts are separated by spaces.
+-- A damaged policy must not go into the reply.
 policy = HOLD_POLICIES[policy] and policy or 'UNKNOWN'
 local marks, estimate, cost = marks_of(hold.marks), i64_figure(hold.amount), i64_figure(actual)
 local is_plain = type(estimate) == 'number' and type(cost) == 'number' and cost <= estimate
@@ -116,9 +116,13 @@ local parts = { charge.charged, charge.released, POLICY_LETTERS[policy] or polic
 local reply = { 'COMMITTED', 'fresh', charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil, nil, nil, nil, nil, nil }
 local size, parts_size = 8, 5
 for _, budget in ipairs(budgets) do
-  local text = is_plain and keep_plain_move(group, budget, estimate - cost, -estimate, cost) or keep_budget(group, budget)
-  local kept = budget.shared or budget
-  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, kept.is_brief and kept.head or text
+  local text, stored
+  if is_plain then
+    text, stored = keep_plain_move(group, budget, estimate - cost, -estimate, cost)
+  else
+    text, stored = keep_budget(group, budget)
+  end
+  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
 end
 local leaf = hold.scopes[#hold.scopes]

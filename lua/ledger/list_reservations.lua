@@ -26,7 +26,8 @@
 -- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key, former_reserve_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_less, i64_is_amount
--- @include  hold: whole_number, split_brief_hold, key_of_hold, load_hold, hold_defect, is_overdue
+-- @include  idempotency: recorded_texts
+-- @include  hold: whole_number, hold_from_parts, key_of_hold, load_hold, hold_defect, is_overdue
 -- @include  record: short_fields
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: known_fields, known_hold
@@ -227,7 +228,8 @@ end
 if conditions.idempotency_key and walked_ms == '' then
   local record = redis.call('GET', reserve_idempotency_key(tag, tenant_id, conditions.idempotency_key))
     or redis.call('GET', former_reserve_key(tag, tenant_id, conditions.idempotency_key))
-  local reservation_id = record and (string.match(record, '^%S+ ALLOW%S* (rsv_%w+)') or split_brief_hold(tag, string.match(record, '^%S+ (%S+)') or ''))
+  local _, first, second, third = unpack(record and recorded_texts(record) or {})
+  local reservation_id = first and (string.match(second or '', '^rsv_%w+$') or hold_from_parts(tag, first, third))
   local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)
   if created_at then
     if within(tonumber(created_at), tonumber(from_ms), tonumber(to_ms)) then

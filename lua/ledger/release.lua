@@ -28,7 +28,7 @@
 -- @include  group: new_group, group_now, copies_of
 -- @include  settle: open_hold, held_budgets, settled_retention, earlier_settlement
 -- @include  budget: require_balanced, move_figures, balance_text
--- @include  brief_figures: brief_balance
+-- @include  brief_figures: stored_balance_text
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 -- @include  append_audit: append_audit, require_audit_log
 -- @include  append_event: append_event, require_event_log
@@ -93,7 +93,7 @@ local function release_from_quarantine()
     local text = balance_text(budget)
     reply[#reply + 1] = budget.scope
     reply[#reply + 1] = text
-    parts[#parts + 1] = brief_balance(text)
+    parts[#parts + 1] = stored_balance_text(text)
   end
   local quarantine_reason = refusal[2]
   append_event(tag, 'custom.reservation.quarantine_decided', known[FIELD.tenant], nil, origin,
@@ -139,7 +139,7 @@ for _, budget in ipairs(budgets) do
   local text = balance_text(budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
-  parts[#parts + 1] = brief_balance(text)
+  parts[#parts + 1] = stored_balance_text(text)
 end
 local ended_by = by_operator and 'admin' or key_id
 if reason == '' then

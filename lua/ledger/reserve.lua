@@ -47,8 +47,7 @@
 -- @include  group: group_now, tenant_time, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letters
--- @include  hold: requested_subject, with_levels, lasting_fields, deadline_index_of
--- @include  record: POLICY_LETTERS
+-- @include  hold: requested_subject, with_levels, hold_parts, lasting_fields, deadline_index_of
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
@@ -231,16 +230,20 @@ end
 local expires_text = ms_text(expires_at)
 -- With room for three budgets, because a table that grows is reallocated each time.
 local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == asked_ttl_ms and ARGV[6] or ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
-local parts = { string.sub(reservation_id, 7) .. expires_text .. POLICY_LETTERS[overage_policy] .. mask, nil, nil, nil }
-local size, parts_size = 6, 1
+local parts = hold_parts(reservation_id, expires_at, overage_policy, mask)
+local size, parts_size = 6, 3
 if caps then
   reply[1], reply[7], size = 'ALLOW_WITH_CAPS', caps, 7
   parts, parts_size = { 'ALLOW_WITH_CAPS', reservation_id, expires_text, overage_policy, caps, mask }, 6
 end
 for _, budget in ipairs(budgets) do
-  local text = is_plain and keep_plain_move(group, budget, -held, held, 0) or keep_budget(group, budget)
-  local kept = budget.shared or budget
-  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, kept.is_brief and kept.head or text
+  local text, stored
+  if is_plain then
+    text, stored = keep_plain_move(group, budget, -held, held, 0)
+  else
+    text, stored = keep_budget(group, budget)
+  end
+  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,

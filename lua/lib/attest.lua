@@ -1,5 +1,6 @@
 -- attest: what a script's attested function does around the script: it says when and in which trace the outcome was decided.
 -- @include now_ms: now_ms, ms_text
+-- @include idempotency: recorded_texts
 --
 -- A script with an ATTESTED line in its header has two functions of the same code. The service calls the attested one where it issues
 -- evidence (src/redis/script-source.ts), so without evidence nothing here is run. The stamp, the instant and the trace id with a colon
@@ -17,7 +18,7 @@ local function attested_reply(call, places, keys, args, group)
   local reply = call(keys, args, group)
   if reply[2] == 'replay' then
     local record = redis.call('GET', keys[places.idempotency])
-    stamp = record and string.match(record, '^[^ :]*:(%S*)') or ''
+    stamp = record and string.match(recorded_texts(record)[1] or '', ':(.*)$') or ''
   end
   reply[#reply + 1] = stamp
   return reply

@@ -2,7 +2,7 @@
 -- @include keys: tag_of_key, budget_key
 -- @include now_ms: now_ms, ms_text
 -- @include int64: i64_figure
--- @include brief_figures: is_brief
+-- @include brief_figures: is_brief, stored_balance
 -- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
 -- @include rollover: roll_over_if_due
 -- @include window: parse_windows, windows_text
@@ -152,7 +152,8 @@ local function copies_of(budgets)
   return copies
 end
 
--- Moves the figures of a shared budget, after moves_plainly has checked it, and returns them as balance_text does. Cannot fail.
+-- Moves the figures of a shared budget, after moves_plainly has checked it. Returns them as balance_text does, and as an idempotency record
+-- stores them. Cannot fail.
 local function keep_plain_move(group, budget, by_remaining, by_reserved, by_spent)
   local remaining, reserved, spent = budget.remaining_figure + by_remaining, budget.reserved_figure + by_reserved, budget.spent_figure + by_spent
   local head = string.format('%d,%d,%d', remaining, reserved, spent)
@@ -162,7 +163,8 @@ local function keep_plain_move(group, budget, by_remaining, by_reserved, by_spen
   else
     group.changed[budget] = group.changed[budget] or 'reserved'
   end
-  return head .. budget.tail
+  local text = head .. budget.tail
+  return text, stored_balance(budget, text)
 end
 
 -- A sum of two numbers is a number even if it is too long for a figure.
@@ -170,7 +172,7 @@ local function short_figure(figure, text)
   return #text <= 15 and type(figure) == 'number' and figure or i64_figure(text)
 end
 
--- Copies the figures of a changed copy to the group's budget, and returns them as balance_text does. Cannot fail.
+-- Copies the figures of a changed copy to the group's budget. Returns what keep_plain_move does. Cannot fail.
 local function keep_budget(group, budget)
   local shared = budget.shared
   shared.remaining_figure, shared.reserved_figure = short_figure(budget.remaining_figure, budget.remaining), short_figure(budget.reserved_figure, budget.reserved)
@@ -188,7 +190,8 @@ local function keep_budget(group, budget)
     group.charged_windows[shared] = true
   end
   note_rare_figures(shared)
-  return shared.head .. shared.tail
+  local text = shared.head .. shared.tail
+  return text, stored_balance(shared, text)
 end
 
 -- Makes the first change of a sorted set at once, so that the call ends here if the set is damaged. The others wait for write_group.

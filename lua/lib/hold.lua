@@ -148,11 +148,19 @@ local function lasting_fields(subject, mask, policy, max_extensions, key_id, fie
     subject_fields(subject, mask, fields, first)
 end
 
--- The id, the end of the lease, the policy and the mask from the text with which the idempotency record of a reserve begins: the random part
--- of the id, the instant, the policy's letter and the mask. Nil if the text is something else.
-local function split_brief_hold(tag, text)
-  local id, expires_text, letter, mask = string.match(text, '^(' .. string.rep('%w', 16) .. ')(%d+)(%a)([01]+)$')
-  return id and 'rsv_' .. string.sub(tag, 3, 4) .. id, expires_text, POLICIES_BY_LETTER[letter], mask
+-- What the idempotency record of a reserve has of its hold: the random part of the id, the end of the lease, and the policy's letter with the
+-- mask. There is room for three balances, because a table that grows is reallocated each time.
+local function hold_parts(reservation_id, expires_at, policy, mask)
+  return { string.sub(reservation_id, 7), expires_at, POLICY_LETTERS[policy] .. mask, nil, nil, nil }
+end
+
+-- The id, the policy and the mask, from the first and the last of these parts. Nil if they are something else.
+local function hold_from_parts(tag, random_part, terms)
+  local letter, mask = string.match(terms or '', '^(%a)([01]+)$')
+  if letter and #random_part == 16 and not string.find(random_part, '%W') then
+    return 'rsv_' .. string.sub(tag, 3, 4) .. random_part, POLICIES_BY_LETTER[letter], mask
+  end
+  return nil
 end
 
 -- The overage policy, the most extensions and the API key of a hold that was loaded with FIELD.constants.

@@ -2,23 +2,49 @@
 -- @include now_ms: ms_text
 -- @include keys: tag_of_key, clock_lapses_key
 --
--- A record is one string: the payload's fingerprint, a space, and what the reply is made from, joined by spaces. No part has a space: they
--- are ids, figures and status words that this service makes. The fingerprint may be followed by a colon and the stamp of lua/lib/attest.lua,
--- which is not part of the payload.
+-- A record is a string of MessagePack values: the payload's fingerprint, then the parts of which the reply is made. A part is a text, a number,
+-- or the three figures of a balance that lua/lib/brief_figures.lua has shortened. The fingerprint may be followed by a colon and the
+-- stamp of lua/lib/attest.lua, which is not part of the payload.
+-- Up to 0.5, a record was texts with spaces between. Its first byte is below 128, where no MessagePack text begins.
 local function same_payload(one, other)
   return string.match(one, '^[^:]*') == string.match(other, '^[^:]*')
 end
 
--- recall returns nil if the key is new, 'MISMATCH' if the payload differs, else the list of the reply's parts.
+local function part_text(part)
+  if type(part) == 'table' then
+    return string.format('%d,%d,%d', part[1], part[2], part[3])
+  end
+  return type(part) == 'number' and ms_text(part) or part
+end
+
+local function unpacked_texts(record)
+  local texts = { cmsgpack.unpack(record) }
+  for i = 1, #texts do
+    texts[i] = part_text(texts[i])
+  end
+  return texts
+end
+
+-- The fingerprint and the parts of a record, all of them as texts. Empty if the record is damaged.
+local function recorded_texts(record)
+  if (string.byte(record) or 0) >= 128 then
+    local sound, texts = pcall(unpacked_texts, record)
+    return sound and texts or {}
+  end
+  local texts = {}
+  for text in string.gmatch(record, '%S+') do
+    texts[#texts + 1] = text
+  end
+  return texts
+end
+
+-- recall returns nil if the key is new, 'MISMATCH' if the payload differs, else the list of the reply's parts as texts.
 local function recall(key, fingerprint)
   local record = redis.call('GET', key)
   if not record then
     return nil
   end
-  local parts = {}
-  for part in string.gmatch(record, '%S+') do
-    parts[#parts + 1] = part
-  end
+  local parts = recorded_texts(record)
   if #parts < 2 then
     error('corrupt idempotency record ' .. key)
   end
@@ -60,7 +86,7 @@ end
 -- remember keeps the reply for at least `ttl_ms`. If the tenant has a test clock, whose instant is `clock_ms`, its time lets the record
 -- lapse: lua/clocks/advance_tenant.lua removes what an index says has lapsed.
 local function remember(key, fingerprint, parts, ttl_ms, tenant_id, clock_ms)
-  redis.call('SET', key, fingerprint .. ' ' .. table.concat(parts, ' '), 'PX', kept_ms(ttl_ms, clock_ms))
+  redis.call('SET', key, cmsgpack.pack(fingerprint, unpack(parts)), 'PX', kept_ms(ttl_ms, clock_ms))
   if clock_ms then
     -- A damaged index must not end the script in the middle of its change.
     pcall(note_lapse, key, ttl_ms, tenant_id, clock_ms)

@@ -5,13 +5,13 @@
 -- @include admission: with_balances
 -- @include tenant_clock: clock_of
 -- @include denial: denial_reply
--- @include hold: split_brief_hold
+-- @include hold: hold_from_parts
 
 -- The parts as versions before 0.6 wrote them, and as they still are where caps take part: the word, the id, the end of the lease, the policy,
 -- the caps if any, the mask, and the balances.
 local function full_parts(tag, parts)
-  local id, expires_at, policy, mask = split_brief_hold(tag, parts[1])
-  return id and { 'ALLOW', id, expires_at, policy, mask, unpack(parts, 2) } or parts
+  local id, policy, mask = hold_from_parts(tag, parts[1], parts[3])
+  return id and { 'ALLOW', id, parts[2], policy, mask, unpack(parts, 4) } or parts
 end
 
 -- The original outcome, with the hold's current remaining time. `now` is Redis' time.

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { cleanupIndexKey, eventLogKey, idempotencyKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { recordedValues } from '../support/idempotency-record.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -54,13 +55,28 @@ test('a cleanup index that is not a sorted set fails the quarantine of a damaged
   await failsWithoutATrace(ledger, () => ledger.expire(id));
 });
 
-test('an idempotency record without an outcome fails the call: it may have been made', async () => {
+test.each<[string, (fingerprint: string) => string | Buffer]>([
+  [
+    'without an outcome',
+    (fingerprint) => Buffer.concat([Buffer.of(0xa0 + fingerprint.length), Buffer.from(fingerprint)]),
+  ],
+  ['without an outcome, as 0.5 wrote it,', (fingerprint) => fingerprint],
+  [
+    'that ends in the middle of a value',
+    (fingerprint) => Buffer.concat([Buffer.of(0xa0 + fingerprint.length + 1), Buffer.from(fingerprint)]),
+  ],
+  [
+    'with a balance of two figures',
+    (fingerprint) =>
+      Buffer.concat([Buffer.of(0xa0 + fingerprint.length), Buffer.from(fingerprint), Buffer.of(0x92, 1, 2)]),
+  ],
+])('an idempotency record %s fails the call: it may have been made', async (_, damaged) => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   await ledger.reserve({ key: 'k' });
   const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
-  const [fingerprint = ''] = String(await ledger.redis.get(record)).split(' ');
-  await ledger.redis.set(record, fingerprint, 'KEEPTTL');
+  const [fingerprint] = await recordedValues(ledger.redis, record);
+  await ledger.redis.set(record, damaged(String(fingerprint)), 'KEEPTTL');
   await failsWithoutATrace(ledger, () => ledger.reserve({ key: 'k' }), 'corrupt idempotency record');
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { formerIdempotencyKey, idempotencyKey, reservationIndexKey } from '../../src/redis/keyspace.js';
 import { makePolicy } from '../support/admission-client.js';
+import { recordedValues, replaceRecord } from '../support/idempotency-record.js';
 import { type BudgetOptions, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -10,8 +11,8 @@ const SUBJECT = { agent: 'bot' };
 const MAX = '9223372036854775807';
 
 /** What a record holds, apart from the fingerprint. */
-const outcomeIn = async (ledger: LedgerClient, key: string): Promise<string> =>
-  String(await ledger.redis.get(key)).replace(/^\S+ /, '');
+const outcomeIn = async (ledger: LedgerClient, key: string): Promise<unknown[]> =>
+  (await recordedValues(ledger.redis, key)).slice(1);
 
 /** Replaces a record by one as versions before 0.6 wrote it: under another name. */
 async function putFormer(
@@ -20,7 +21,7 @@ async function putFormer(
   former: string,
   ...parts: string[]
 ): Promise<void> {
-  const fingerprint = String(await ledger.redis.get(key)).split(' ')[0] as string;
+  const [fingerprint] = await recordedValues(ledger.redis, key);
   await ledger.redis.set(former, [fingerprint, ...parts].join(' '), 'PX', 86_400_000);
   await ledger.redis.del(key);
 }
@@ -37,9 +38,13 @@ describe('the record of a reserve', () => {
     const ledger = await withTwoBudgets();
     const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
     const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
-    expect(await outcomeIn(ledger, record)).toBe(
-      `${id.slice(6)}${expiresAt}a11 990,10,0 490,10,0,500,0,50,0`,
-    );
+    expect(await outcomeIn(ledger, record)).toEqual([
+      id.slice(6),
+      expiresAt,
+      'a11',
+      [990, 10, 0],
+      '490,10,0,500,0,50,0',
+    ]);
   });
 
   test('gives back every figure of the largest amount', async () => {
@@ -65,7 +70,7 @@ describe('the record of a reserve', () => {
       '490,10,0,500,0,50,0',
     ]);
     const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
-    expect(await ledger.redis.get(record)).toMatch(/ 990,10,0 490,10,0,500,0,50,0$/);
+    expect((await outcomeIn(ledger, record)).slice(-2)).toEqual([[990, 10, 0], '490,10,0,500,0,50,0']);
     const replay = await ledger.reserve({ subject: SUBJECT, key: 'k' });
     expect(replay.with(4, '')).toEqual(first.with(1, 'replay').with(4, ''));
   });
@@ -166,8 +171,16 @@ describe('the record of a settlement', () => {
       idempotencyKey.commit(ledger.tag, ledger.tenant, committed.id, 'c'),
       idempotencyKey.release(ledger.tag, ledger.tenant, released.id, 'l'),
     ];
-    expect(await outcomeIn(ledger, commitRecord)).toBe('4 6 a 0 0 976,20,4 476,20,4,500,0,50,0');
-    expect(await outcomeIn(ledger, releaseRecord)).toBe('20 996,0,4 496,0,4,500,0,50,0');
+    expect(await outcomeIn(ledger, commitRecord)).toEqual([
+      '4',
+      '6',
+      'a',
+      '0',
+      '0',
+      [976, 20, 4],
+      '476,20,4,500,0,50,0',
+    ]);
+    expect(await outcomeIn(ledger, releaseRecord)).toEqual(['20', [996, 0, 4], '496,0,4,500,0,50,0']);
     const afterCommit = ['976,20,4,1000,0,0,0', '476,20,4,500,0,50,0'] as const;
     await putFormer(
       ledger,
@@ -213,8 +226,8 @@ describe('the record of a settlement', () => {
     const { id } = await ledger.hold({ subject: SUBJECT });
     await ledger.commit(id, 4, { key: 'c' });
     const record = idempotencyKey.commit(ledger.tag, ledger.tenant, id, 'c');
-    const stored = String(await ledger.redis.get(record));
-    await ledger.redis.set(record, stored.slice(0, stored.lastIndexOf(' ')), 'KEEPTTL');
+    const values = await recordedValues(ledger.redis, record);
+    await replaceRecord(ledger.redis, record, values.slice(0, -1));
     await expect(ledger.commit(id, 4, { key: 'c' })).rejects.toThrow(
       'names other scopes than its settlement',
     );

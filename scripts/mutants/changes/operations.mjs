@@ -101,7 +101,7 @@ export const OPERATIONS = {
       {
         what: 'another payload under a used key is replayed',
         find: "local earlier = earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'COMMITTED')",
-        put: "local earlier = earlier_settlement(tag, reservation_id, idempotency, string.match(redis.call('GET', idempotency) or fingerprint, '^%S+'), 'COMMITTED')",
+        put: "local earlier = earlier_settlement(tag, reservation_id, idempotency, redis.call('GET', idempotency) and cmsgpack.unpack(redis.call('GET', idempotency)) or fingerprint, 'COMMITTED')",
       },
       {
         what: 'a hold that waits for a cleanup can be committed',
