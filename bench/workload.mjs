@@ -152,7 +152,7 @@ export function scriptCalls({ tenant, keyId, run }) {
 
 /** @param {string} script */
 function functionOf(script) {
-  const found = readScripts().get(script);
+  const found = readScripts().scripts.get(script);
   if (found === undefined) {
     throw new Error(`there is no script ${script}`);
   }

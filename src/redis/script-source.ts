@@ -7,17 +7,18 @@ import { SCRIPT_SIGNATURES, type ScriptSignature } from './script-types.js';
 type Value = string | number;
 type NamedValues = Readonly<Record<string, Value | readonly Value[]>>;
 
-/** A script's text, in the two forms that Redis runs. */
-export interface Runnable {
+/** A script's text. */
+export interface ScriptText {
   readonly header: ScriptHeader;
   /** The whole text for EVAL. */
   readonly source: string;
-  /** The name of the function and of its library. It changes with the text. */
-  readonly functionName: string;
-  /** The same text as a library for FUNCTION LOAD. */
-  readonly library: string;
   /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
   readonly audits: boolean;
+}
+
+/** A script that Redis has as a function. */
+export interface Runnable extends ScriptText {
+  readonly functionName: string;
 }
 
 export interface Script extends Runnable {
@@ -30,29 +31,55 @@ export interface Script extends Runnable {
   readonly attested: Runnable | undefined;
 }
 
-/** The common prefix of the names of Holdfast's libraries. */
+/** All scripts in one library for FUNCTION LOAD, and what to call its functions. The names change with the code. */
+export interface ScriptLibrary {
+  readonly name: string;
+  readonly code: string;
+  readonly scripts: ReadonlyMap<string, Script>;
+}
+
+/** The common prefix of the names of Holdfast's libraries and functions. */
 export const LIBRARY_PREFIX = 'holdfast_';
 
 const AUDIT_PART = 'append_audit';
 const AUDIT_WRAPPER = 'with_audited_request';
-
 const GROUP_PART = 'group';
 const GROUP_WRAPPER = 'run_calls';
-/** For a grouped script, `call` is one of several calls in a run. */
-const GROUPED_RUN = `local function run(KEYS, ARGV)\nreturn ${GROUP_WRAPPER}(call, KEYS, ARGV)\nend\n`;
-
-function tellingAudited(own: string): string {
-  return `local function audited_run(KEYS, ARGV)\n${own}\nend\nreturn ${AUDIT_WRAPPER}(audited_run, KEYS, ARGV)\n`;
-}
-
 const ATTEST_PART = 'attest';
 const ATTEST_WRAPPER = 'attested_reply';
 
-/** The code of a script as the attested function has it: the stamp comes before what tells of audit rows. */
-function stamping({ keys, args, group }: ScriptHeader, own: string): string {
-  const place = (names: readonly string[], name: string): number => names.indexOf(name) + 1;
+/** What runs a script's own code, which is the function `call`: the stamp comes before what tells of audit rows. */
+function runOf({ name, keys, args, group }: ScriptHeader, audits: boolean, isAttested: boolean): string {
+  const place = (names: readonly string[], wanted: string): number => names.indexOf(wanted) + 1;
   const places = `idempotency = ${place(keys, 'idempotency')}, fingerprint = ${place(args, 'fingerprint')}, trace = ${place(args, 'trace')}`;
-  return `local function decided(KEYS, ARGV, group)\n${own}\nend\nreturn ${ATTEST_WRAPPER}(decided, { ${places} }, KEYS, ARGV, ${group === undefined ? 'nil' : 'group'})\n`;
+  const decided = isAttested
+    ? `function(keys, args, group) return ${ATTEST_WRAPPER}(call, { ${places} }, keys, args, group) end`
+    : 'call';
+  if (group !== undefined && audits) {
+    throw new Error(`${name}: a grouped script cannot write audit rows`);
+  }
+  if (group !== undefined) {
+    return `function(keys, args) return ${GROUP_WRAPPER}(${decided}, keys, args) end`;
+  }
+  return audits ? `function(keys, args) return ${AUDIT_WRAPPER}(${decided}, keys, args) end` : decided;
+}
+
+/** A script's text with includes of everything that runs it. */
+function withWrappers(text: string, { group }: ScriptHeader, audits: boolean, isAttested: boolean): string {
+  const includes = [
+    ...(audits ? [`${AUDIT_PART}: ${AUDIT_WRAPPER}`] : []),
+    ...(group === undefined ? [] : [`${GROUP_PART}: ${GROUP_WRAPPER}`]),
+    ...(isAttested ? [`${ATTEST_PART}: ${ATTEST_WRAPPER}`] : []),
+  ];
+  return [text, ...includes.map((include) => `-- @include ${include}`)].join('\n');
+}
+
+const withoutComments = (code: string): string => code.replace(/^\s*--.*\n/gm, '');
+
+/** A script's own code as a function. */
+function callOf(text: string): string {
+  const own = text.slice(text.indexOf('\n') + 1);
+  return `local function call(KEYS, ARGV, group)\n${withoutComments(own)}\nend\n`;
 }
 
 function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) => Value[] {
@@ -68,63 +95,114 @@ function partCode(code: string, names: readonly string[]): string {
   return `local ${names.join(', ')} = (function()\n${code}\nreturn ${names.join(', ')}\nend)()`;
 }
 
+type AssembledScript = Omit<Script, 'functionName' | 'attested'> & {
+  /** With includes of everything that runs it. */
+  readonly text: string;
+  readonly attested: ScriptText | undefined;
+};
+
 /**
  * Inserts the included parts between a script's header and its code, each once and after its own includes.
  * @param knownParts as in `partsOf`
  */
-export function assemble(name: string, text: string, knownParts?: Map<string, string>): Script {
+export function assemble(name: string, text: string, knownParts?: Map<string, string>): AssembledScript {
   const header = parseHeader(name, text);
-  const returns = parseReturns(
-    header,
-    new Map([...partsOf(text, undefined, knownParts).values()].flatMap(shapesOf)),
-  );
+  const parts = partsOf(text, undefined, knownParts);
+  const returns = parseReturns(header, new Map([...parts.values()].flatMap(shapesOf)));
+  const audits = parts.has(AUDIT_PART);
   return {
-    ...runnable(header, text, false, knownParts),
+    ...scriptText(header, text, audits, false, knownParts),
+    text: withWrappers(text, header, audits, header.attested),
     keysOf: inOrder(header.keys, false),
     argsOf: inOrder(header.args, header.rest),
     decode: replyDecoder(name, returns),
-    attested: header.attested ? runnable(header, text, true, knownParts) : undefined,
+    attested: header.attested ? scriptText(header, text, audits, true, knownParts) : undefined,
   };
 }
 
-function runnable(
+function scriptText(
   header: ScriptHeader,
   text: string,
+  audits: boolean,
   isAttested: boolean,
   knownParts: Map<string, string> | undefined,
-): Runnable {
-  const including = isAttested ? `${text}\n-- @include ${ATTEST_PART}: ${ATTEST_WRAPPER}\n` : text;
+): ScriptText {
+  const including = withWrappers(text, header, audits, isAttested);
   const collected = partsOf(including, undefined, knownParts);
-  const strip = (part: string): string => part.replace(/^\s*--.*\n/gm, '');
-  const [shebang, ...rest] = text.split('\n');
-  const ownCode = strip(rest.join('\n'));
-  const audits = collected.has(AUDIT_PART);
-  const decided = isAttested ? stamping(header, ownCode) : ownCode;
-  const own = audits ? tellingAudited(decided) : decided;
   const used = usedNames([including, ...collected.values()]);
-  const uses = (part: string, name: string): void => void used.set(part, [...(used.get(part) ?? []), name]);
-  if (audits) {
-    uses(AUDIT_PART, AUDIT_WRAPPER);
-  }
-  if (header.group !== undefined) {
-    uses(GROUP_PART, GROUP_WRAPPER);
-  }
-  const parts = [...collected].map(([part, code]) => partCode(strip(code), used.get(part) ?? [])).join('\n');
-  const body =
-    header.group === undefined
-      ? `${parts}\nlocal function run(KEYS, ARGV)\n${own}\nend\n`
-      : `${parts}\nlocal function call(KEYS, ARGV, group)\n${own}\nend\n${GROUPED_RUN}`;
-  const source = `${shebang}\n${body}return run(KEYS, ARGV)\n`;
-  const functionName = `${LIBRARY_PREFIX}${header.name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
-  return { header, source, functionName, library: libraryOf(header, functionName, body), audits };
+  const [shebang] = text.split('\n');
+  const parts = [...collected].map(([part, code]) =>
+    partCode(withoutComments(code), used.get(part) as string[]),
+  );
+  const run = `local run = ${runOf(header, audits, isAttested)}`;
+  const source = [shebang, ...parts, callOf(text), run, 'return run(KEYS, ARGV)\n'].join('\n');
+  return { header, source, audits };
 }
 
-/** The parts run once, when the library is loaded. Only the script's own code runs per call. */
-function libraryOf({ flags }: ScriptHeader, functionName: string, body: string): string {
-  const names = flags.map((flag) => `'${flag}'`).join(', ');
-  return `#!lua name=${functionName}
-${body}redis.register_function{ function_name = '${functionName}', callback = run, flags = { ${names} } }
-`;
+/** Where the library keeps what its parts share, by part and name. */
+const SHARED = 'shared';
+
+/** The names that a text includes, as locals. */
+function includesOf(text: string): string {
+  const names = [...usedNames([text])].flatMap(([part, used]) => used.map((name) => [part, name] as const));
+  if (names.length === 0) {
+    return '';
+  }
+  return `local ${names.map(([, name]) => name).join(', ')} = ${names.map(([part, name]) => `${SHARED}.${part}.${name}`).join(', ')}\n`;
+}
+
+/** A part as a field of `shared`: what is used of it, by name. */
+function sharedPart(part: string, code: string, used: readonly string[]): string {
+  const names = used.map((name) => `${name} = ${name}`).join(', ');
+  return `${SHARED}.${part} = (function()\n${includesOf(code)}${withoutComments(code)}\nreturn { ${names} }\nend)()\n`;
+}
+
+/** A script's own code, and the functions that run it. */
+function functionsOf({ text, header, audits, functionName, attested }: NamedScript): string {
+  const flags = header.flags.map((flag) => `'${flag}'`).join(', ');
+  const register = (name: string, isAttested: boolean): string =>
+    `redis.register_function{ function_name = '${name}', callback = ${runOf(header, audits, isAttested)}, flags = { ${flags} } }\n`;
+  const functions = [
+    register(functionName, false),
+    ...(attested ? [register(attested.functionName, true)] : []),
+  ];
+  return `;(function()\n${includesOf(text)}${callOf(text)}${functions.join('')}end)()\n`;
+}
+
+/**
+ * One library of all scripts, with each part once. The parts run when the library is loaded; only a script's own code runs per call. Redis has
+ * one Lua heap for all functions: the less there is in it, the less the garbage collector has to walk, and scripts that share their parts
+ * find them in the processor's caches.
+ * @param knownParts as in `partsOf`
+ */
+export function libraryOf(
+  assembled: ReadonlyMap<string, AssembledScript>,
+  knownParts?: Map<string, string>,
+): ScriptLibrary {
+  const texts = [...assembled.values()].map(({ text }) => text);
+  const parts = new Map(texts.flatMap((text) => [...partsOf(text, undefined, knownParts)]));
+  const used = usedNames([...texts, ...parts.values()]);
+  const shared = [...parts].map(([part, code]) => sharedPart(part, code, used.get(part) as string[]));
+  const libraryNamed = (digest: string): ScriptLibrary => {
+    const name = `${LIBRARY_PREFIX}${digest}`;
+    const scripts = new Map([...assembled].map(([key, script]) => [key, named(script, digest)]));
+    const functions = [...scripts.values()].map(functionsOf);
+    const code = `#!lua name=${name}\nlocal ${SHARED} = {}\n${shared.join('')}${functions.join('')}`;
+    return { name, code, scripts };
+  };
+  return libraryNamed(createHash('sha256').update(libraryNamed('').code).digest('hex').slice(0, 12));
+}
+
+type NamedScript = Script & Pick<AssembledScript, 'text'>;
+
+function named(script: AssembledScript, digest: string): NamedScript {
+  const functionName = `${LIBRARY_PREFIX}${script.header.name}_${digest}`;
+  const { attested } = script;
+  return {
+    ...script,
+    functionName,
+    attested: attested && { ...attested, functionName: `${functionName}_attested` },
+  };
 }
 
 function assertSame(path: string, header: ScriptHeader, signature: ScriptSignature): void {
@@ -139,18 +217,16 @@ function assertSame(path: string, header: ScriptHeader, signature: ScriptSignatu
 }
 
 /**
- * Reads every script, checks that src/redis/script-types.ts was generated from its header, and assembles it.
+ * Reads every script, checks that src/redis/script-types.ts was generated from its header, and assembles all of them.
  * @throws Error if a header and its signature differ, or one exists without the other.
  */
-export function readScripts(
-  signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES,
-): Map<string, Script> {
+export function readScripts(signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES): ScriptLibrary {
   const paths = scriptPaths();
   const missing = Object.keys(signatures).filter((name) => !paths.has(name));
   if (missing.length > 0) {
     throw new Error(`signatures without a script: ${missing.join(', ')}`);
   }
-  const scripts = new Map<string, Script>();
+  const assembled = new Map<string, AssembledScript>();
   const knownParts = new Map<string, string>();
   for (const [name, path] of paths) {
     const signature = signatures[name];
@@ -159,7 +235,7 @@ export function readScripts(
     }
     const script = assemble(name, readLua(path), knownParts);
     assertSame(path, script.header, signature);
-    scripts.set(name, script);
+    assembled.set(name, script);
   }
-  return scripts;
+  return libraryOf(assembled, knownParts);
 }

@@ -14,7 +14,13 @@ import type {
   ScriptReply,
 } from './script-call.js';
 import { spanOfCall, statusIn } from './script-spans.js';
-import { LIBRARY_PREFIX, readScripts, type Runnable, type Script } from './script-source.js';
+import {
+  LIBRARY_PREFIX,
+  readScripts,
+  type Runnable,
+  type Script,
+  type ScriptLibrary,
+} from './script-source.js';
 
 export type { Arguments, Reply } from './script-call.js';
 
@@ -62,21 +68,18 @@ function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
   }
 }
 
-/** Functions that are loaded at the same time. Redis compiles each in about a millisecond, and all of them within the command timeout. */
-const LOADED_AT_ONCE = 8;
-
 /** Read once per process. Each connection that calls scripts has its own registry. */
-let known: Map<string, Script> | undefined;
+let known: ScriptLibrary | undefined;
 
 /**
- * The scripts by name. The constructor reads and checks them, `load` loads them into every master as functions, and calls use the names of
- * the functions. Redis keeps functions with its data, so they survive a restart and a failover. If a server has lost them (FUNCTION FLUSH,
- * a new master, a full one), the registry runs the text of the script and loads the functions again. The name of a function changes with
- * its text, so two versions of the service can share a Redis. Only a start deletes functions of other versions; otherwise two running
+ * The scripts by name. The constructor reads and checks them, `load` loads them into every master as functions of one library, and calls use the names
+ * of the functions. Redis keeps functions with its data, so they survive a restart and a failover. If a server has lost them (FUNCTION FLUSH,
+ * a new master, a full one), the registry runs the text of the script and loads the library again. The names change with the
+ * code, so two versions of the service can share a Redis. Only a start deletes libraries of other versions; otherwise two running
  * versions would keep deleting each other's.
  */
 export class ScriptRegistry {
-  private readonly scripts = (known ??= readScripts());
+  private readonly library = (known ??= readScripts());
   private loading: Promise<void> | undefined;
   private audited: (requestId: string) => void = () => undefined;
   private readonly groups: GroupedCalls;
@@ -128,24 +131,21 @@ export class ScriptRegistry {
   }
 
   /**
-   * Loads missing functions into every master, so a script that does not compile stops the start, and deletes those of other versions. An
-   * instance of another version loads its own again at its next call.
+   * Loads the library into every master that does not have it, so a script that does not compile stops the start, and deletes those of other
+   * versions. An instance of another version loads its own again at its next call.
    * @throws StoreUnavailable if a master cannot be reached.
    */
   async load(): Promise<void> {
     await this.eachMaster(async (master) => {
-      const present = await libraries(master);
-      const wanted = this.wanted();
-      await Promise.allSettled(
-        present.filter((name) => !wanted.has(name)).map((name) => master.function('DELETE', name)),
-      );
-      await this.loadMissing(master, present);
+      const others = (await libraries(master)).filter((name) => name !== this.library.name);
+      await Promise.allSettled(others.map((name) => master.function('DELETE', name)));
+      await this.loadInto(master);
     });
   }
 
-  /** Loads functions that a master has lost. @throws StoreUnavailable if a master cannot be reached. */
+  /** Loads the library where a master has lost it. @throws StoreUnavailable if a master cannot be reached. */
   private async restore(): Promise<void> {
-    await this.eachMaster(async (master) => this.loadMissing(master, await libraries(master)));
+    await this.eachMaster((master) => this.loadInto(master));
   }
 
   private async eachMaster(work: (master: Redis) => Promise<void>): Promise<void> {
@@ -160,23 +160,15 @@ export class ScriptRegistry {
     return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
   }
 
-  /** The libraries by their names. */
-  private wanted(): Map<string, string> {
-    const runnables = [...this.scripts.values()].flatMap((script) => [script, script.attested ?? []].flat());
-    return new Map(runnables.map(({ functionName, library }) => [functionName, library]));
-  }
-
-  private async loadMissing(master: Redis, present: readonly string[]): Promise<void> {
-    const missing = [...this.wanted()].filter(([name]) => !present.includes(name));
-    for (let first = 0; first < missing.length; first += LOADED_AT_ONCE) {
-      const outcomes = await Promise.allSettled(
-        missing
-          .slice(first, first + LOADED_AT_ONCE)
-          .map(([, library]) => master.function('LOAD', 'REPLACE', library)),
-      );
-      const failure = outcomes.find((outcome) => outcome.status === 'rejected' && !isFull(outcome.reason));
-      if (failure?.status === 'rejected') {
-        throw failure.reason;
+  private async loadInto(master: Redis): Promise<void> {
+    if ((await libraries(master)).includes(this.library.name)) {
+      return;
+    }
+    try {
+      await master.function('LOAD', 'REPLACE', this.library.code);
+    } catch (error) {
+      if (!isFull(error)) {
+        throw error;
       }
     }
   }
@@ -236,7 +228,7 @@ export class ScriptRegistry {
   }
 
   private script(name: ScriptName): Script {
-    return this.scripts.get(name) as Script;
+    return this.library.scripts.get(name) as Script;
   }
 
   /** The span includes the wait for a run that other calls share. */

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { scriptPaths } from '../../src/redis/script-files.js';
 import { headerField, parseHeader } from '../../src/redis/script-header.js';
-import { assemble, readScripts } from '../../src/redis/script-source.js';
+import { assemble, libraryOf, readScripts, type ScriptLibrary } from '../../src/redis/script-source.js';
 import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-types.js';
 import { code, scriptTexts } from '../support/script-text.js';
 
@@ -104,21 +104,31 @@ test('a part gives away what is used of it, and keeps everything else to itself'
   expect(text('i64_sub, i64_add')).toMatch(/^local i64_add, i64_sub = \(function\(\)$/m);
 });
 
-test('the same script as a function has its parts outside of the function, its flags, and a name that its text decides', () => {
+describe('the library of the scripts', () => {
   const text = (answer: string): string =>
-    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include keys: reservation_key\nreturn reservation_key(${answer})\n`;
-  const { functionName, library } = assemble('probe', text("'a'"));
-  expect(library.startsWith(`#!lua name=${functionName}\n`)).toBe(true);
-  expect(library.indexOf('local function reservation_key(')).toBeLessThan(
-    library.indexOf('local function run(KEYS, ARGV)'),
-  );
-  expect(library.indexOf('return reservation_key(')).toBeGreaterThan(
-    library.indexOf('local function run(KEYS, ARGV)'),
-  );
-  expect(library).toContain("flags = { 'allow-oom' }");
-  expect(functionName).toMatch(/^holdfast_probe_[0-9a-f]{12}$/);
-  expect(assemble('probe', text("'a'")).functionName).toBe(functionName);
-  expect(assemble('probe', text("'b'")).functionName).not.toBe(functionName);
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle: open_hold\n-- @include keys: reservation_key\nreturn { open_hold, reservation_key(${answer}) }\n`;
+  const libraryWith = (answer: string): ScriptLibrary =>
+    libraryOf(new Map([['probe', assemble('probe', text(answer))]]));
+
+  test('has each part once, before the functions that use it, with their flags', () => {
+    const { code } = readScripts();
+    expect(code.match(/local function reservation_key\(/g)).toHaveLength(1);
+    expect(code.match(/redis\.register_function\{/g)).toHaveLength(scriptPaths().size + 4);
+    const probe = libraryWith("'a'");
+    expect(probe.code.indexOf('local function reservation_key(')).toBeLessThan(
+      probe.code.indexOf('local function call(KEYS, ARGV'),
+    );
+    expect(probe.code).toContain("callback = call, flags = { 'allow-oom' }");
+  });
+
+  test('is named after its code, and so are its functions', () => {
+    const { name, code, scripts } = libraryWith("'a'");
+    expect(name).toMatch(/^holdfast_[0-9a-f]{12}$/);
+    expect(code.startsWith(`#!lua name=${name}\n`)).toBe(true);
+    expect(scripts.get('probe')?.functionName).toBe(name.replace('_', '_probe_'));
+    expect(libraryWith("'a'").name).toBe(name);
+    expect(libraryWith("'b'").name).not.toBe(name);
+  });
 });
 
 /** The words that a script answers with, by its header: the first word of each alternative. */

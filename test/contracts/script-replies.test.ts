@@ -114,7 +114,7 @@ describe('a reply becomes what its header names', () => {
 });
 
 test('keys and arguments named as in TypeScript come in the order of the header', () => {
-  const { keysOf, argsOf } = readScripts().get('decide') ?? {};
+  const { keysOf, argsOf } = readScripts().scripts.get('decide') ?? {};
   expect(keysOf?.({ tenant: 't', idempotency: 'i' })).toEqual(['i', 't']);
   const named = {
     trace: 9,

@@ -3,6 +3,7 @@ import type { Command } from 'ioredis';
 import { generateEvidenceKeys, rotateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
 import { evidenceKey, tagOfEvidenceId } from '../../src/redis/keyspace.js';
+import type { ScriptLibrary } from '../../src/redis/script-source.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
@@ -81,10 +82,10 @@ describe('without an identity', () => {
     await off.commit(tenant, id as string, 1);
     await post(off, '/v1/decide', reserveBody(tenant, 1));
     const scripts = off.app.get(RedisService).scripts as unknown as {
-      scripts: Map<string, { functionName: string }>;
+      library: ScriptLibrary;
     };
     expect(functions).toEqual(
-      ['reserve', 'commit', 'decide'].map((name) => scripts.scripts.get(name)?.functionName),
+      ['reserve', 'commit', 'decide'].map((name) => scripts.library.scripts.get(name)?.functionName),
     );
   });
 

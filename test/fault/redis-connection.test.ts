@@ -145,7 +145,7 @@ describe('a Redis that has lost its functions', () => {
     await client.config('SET', 'maxmemory', '0');
     await eventually('it has them again', async () => {
       await read();
-      return (await client.function('LIST', 'LIBRARYNAME', 'holdfast_balances_*')).length === 1;
+      return (await client.function('LIST', 'LIBRARYNAME', 'holdfast_*')).length === 1;
     });
     const counted = await textsRun();
     await read();

@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import type { Script } from '../../src/redis/script-source.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import type { Command } from './world-connection.js';
-import { loadScripts, pass } from './world-scripts.js';
+import { type LibraryChange, loadScripts, pass } from './world-scripts.js';
 
 interface Node {
   readonly server: RedisServer;
@@ -28,7 +27,7 @@ export class WorldStore {
     private replica: Node,
   ) {}
 
-  static async start(change?: (script: Script) => string): Promise<WorldStore> {
+  static async start(change?: LibraryChange): Promise<WorldStore> {
     const [master, replica] = await Promise.all([startNode(), startNode()] as const);
     const store = new WorldStore(master, replica);
     try {

@@ -10,7 +10,7 @@ import { type Answer, Endpoint } from './world-endpoint.js';
 import { WorldFaults } from './world-faults.js';
 import { judgeService } from './world-judge.js';
 import { eventsAfter, plainReply, type WorldLedger } from './world-ledger.js';
-import { SCRIPTS } from './world-scripts.js';
+import { type LibraryChange, SCRIPTS } from './world-scripts.js';
 import { RETENTION_MS, WorldService } from './world-service.js';
 import { makeLedgers } from './world-start.js';
 import { WorldStore } from './world-store.js';
@@ -31,7 +31,7 @@ const TAG_LENGTH = tagOf(partitionCode(0)).length;
 export interface WorldOptions {
   readonly seed: number;
   /** Makes a script wrong. */
-  readonly change?: (script: Script) => string;
+  readonly change?: LibraryChange;
 }
 
 /** The service, its clients, an endpoint and Redis in one process, one command at a time, in an order that the seed decides. */

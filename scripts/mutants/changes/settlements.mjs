@@ -127,8 +127,8 @@ export const SETTLEMENTS = {
       },
       {
         what: 'an overdue hold is settled',
-        find: '  if is_overdue(hold, now) then',
-        put: '  if false then',
+        find: '  if is_overdue(hold, now) then\n    leave_group(group, tag)',
+        put: '  if false then\n    leave_group(group, tag)',
       },
       {
         what: 'a settled record goes before its replay',
