@@ -10,8 +10,8 @@ type NamedValues = Readonly<Record<string, Value | readonly Value[]>>;
 /** A script's text. */
 export interface ScriptText {
   readonly header: ScriptHeader;
-  /** The whole text for EVAL. */
-  readonly source: string;
+  /** The whole text for EVAL, which is rarely needed. */
+  readonly source: () => string;
   /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
   readonly audits: boolean;
 }
@@ -127,15 +127,17 @@ function scriptText(
   isAttested: boolean,
   knownParts: Map<string, string> | undefined,
 ): ScriptText {
-  const including = withWrappers(text, header, audits, isAttested);
-  const collected = partsOf(including, undefined, knownParts);
-  const used = usedNames([including, ...collected.values()]);
-  const [shebang] = text.split('\n');
-  const parts = [...collected].map(([part, code]) =>
-    partCode(withoutComments(code), used.get(part) as string[]),
-  );
-  const run = `local run = ${runOf(header, audits, isAttested)}`;
-  const source = [shebang, ...parts, callOf(text), run, 'return run(KEYS, ARGV)\n'].join('\n');
+  const source = (): string => {
+    const including = withWrappers(text, header, audits, isAttested);
+    const collected = partsOf(including, undefined, knownParts);
+    const used = usedNames([including, ...collected.values()]);
+    const [shebang] = text.split('\n');
+    const parts = [...collected].map(([part, code]) =>
+      partCode(withoutComments(code), used.get(part) as string[]),
+    );
+    const run = `local run = ${runOf(header, audits, isAttested)}`;
+    return [shebang, ...parts, callOf(text), run, 'return run(KEYS, ARGV)\n'].join('\n');
+  };
   return { header, source, audits };
 }
 
@@ -180,7 +182,7 @@ export function libraryOf(
   knownParts?: Map<string, string>,
 ): ScriptLibrary {
   const texts = [...assembled.values()].map(({ text }) => text);
-  const parts = new Map(texts.flatMap((text) => [...partsOf(text, undefined, knownParts)]));
+  const parts = partsOf(texts.join('\n'), undefined, knownParts);
   const used = usedNames([...texts, ...parts.values()]);
   const shared = [...parts].map(([part, code]) => sharedPart(part, code, used.get(part) as string[]));
   const libraryNamed = (digest: string): ScriptLibrary => {

@@ -280,7 +280,7 @@ export class ScriptRegistry {
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
     try {
-      return this.plain(script, await this.client.eval(script.source, keys.length, ...keys, ...args));
+      return this.plain(script, await this.client.eval(script.source(), keys.length, ...keys, ...args));
     } catch (error) {
       throw toStoreError(error);
     }

@@ -115,10 +115,10 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
 -- EMITS nothing
 -- @include keys: tag_of_key, ${some.map(([name]) => name).join(', ')}
 `;
-    const { source } = assemble(
+    const source = assemble(
       'probe',
       `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`,
-    );
+    ).source();
     expect(await redis.eval(source, 0)).toEqual([TAG, ...some.map(([, [, key]]) => key)]);
   }
   await redis.quit();

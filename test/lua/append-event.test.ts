@@ -24,7 +24,7 @@ return append_event(tag, 'tenant.created', ARGV[1], nil, origin, { 'tenant_id', 
 
 function tell(ledger: LedgerClient, correlation = ''): Promise<unknown> {
   return ledger.redis.eval(
-    assemble('probe', PROBE).source,
+    assemble('probe', PROBE).source(),
     1,
     eventLogKey(ledger.tag),
     ledger.tenant,

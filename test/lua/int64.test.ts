@@ -12,11 +12,11 @@ const HEADER = `#!lua flags=no-writes
 -- EMITS nothing
 -- @include int64: i64_add, i64_sub, i64_less, i64_positive, i64_saturating_add, i64_is_amount
 `;
-const { source: isAmountProbe } = assemble(
+const isAmountProbe = assemble(
   'probe',
   `${HEADER}return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'\n`,
-);
-const { source: probe } = assemble(
+).source();
+const probe = assemble(
   'probe',
   `${HEADER}local reply = {}
 for i = 1, #ARGV, 2 do
@@ -26,7 +26,7 @@ for i = 1, #ARGV, 2 do
 end
 return reply
 `,
-);
+).source();
 
 let redis: Redis;
 beforeAll(() => {

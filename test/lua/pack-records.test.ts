@@ -8,7 +8,7 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 
-const { source: READ } = assemble(
+const READ = assemble(
   'probe',
   `#!lua flags=no-writes
 -- probe: reads a record.
@@ -24,7 +24,7 @@ for name, value in pairs(record_fields(KEYS[1])) do
 end
 return flat
 `,
-);
+).source();
 
 async function read(ledger: LedgerClient, id: string): Promise<Record<string, string>> {
   const flat = (await ledger.redis.eval(READ, 1, reservationKey(ledger.tag, id))) as string[];

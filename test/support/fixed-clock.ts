@@ -14,7 +14,7 @@ class ScriptsAt extends ScriptRegistry {
   }
 
   protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
-    const [shebang, ...body] = script.source.split('\n');
+    const [shebang, ...body] = script.source().split('\n');
     const seconds = Math.floor(this.nowMs / 1000);
     const stand = `local server = redis
 local redis = setmetatable({ call = function(command, ...)

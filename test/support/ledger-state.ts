@@ -32,7 +32,7 @@ export interface LedgerState {
 }
 
 /** The records of reservations are read as the scripts do, packed or not. */
-const { source: READ_ALL } = assemble(
+const READ_ALL = assemble(
   'read_all',
   `#!lua flags=no-writes
 -- read_all: reads all that a partition holds.
@@ -61,7 +61,7 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
 end
 return reply
 `,
-);
+).source();
 
 /** A dump of a large hash tells of its order, too, which a read may change. */
 const DIGEST_ALL = `
