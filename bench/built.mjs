@@ -7,7 +7,7 @@ export const keyspace = /** @type {typeof import('../src/redis/keyspace.ts')} */
 export const { groupOf } = /** @type {typeof import('../src/redis/grouped-calls.ts')} */ (
   await importBuilt('redis/grouped-calls.js')
 );
-export const { readScripts } = /** @type {typeof import('../src/redis/script-source.ts')} */ (
+export const { readLibrary } = /** @type {typeof import('../src/redis/script-source.ts')} */ (
   await importBuilt('redis/script-source.js')
 );
 export const { ScriptRegistry } = /** @type {typeof import('../src/redis/scripts.ts')} */ (

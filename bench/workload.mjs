@@ -1,6 +1,6 @@
 // One operation, in both its forms: the HTTP requests of a client, and the script calls that the service makes of them.
 // Every text has a fixed length, so all but the numbers in it is built once.
-import { groupOf, keyspace, readScripts, subjectText } from './built.mjs';
+import { groupOf, keyspace, readLibrary, subjectText } from './built.mjs';
 
 const {
   formerIdempotencyKey,
@@ -152,7 +152,7 @@ export function scriptCalls({ tenant, keyId, run }) {
 
 /** @param {string} script */
 function functionOf(script) {
-  const found = readScripts().scripts.get(script);
+  const found = readLibrary().scripts.get(script);
   if (found === undefined) {
     throw new Error(`there is no script ${script}`);
   }

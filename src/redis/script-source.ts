@@ -222,7 +222,7 @@ function assertSame(path: string, header: ScriptHeader, signature: ScriptSignatu
  * Reads every script, checks that src/redis/script-types.ts was generated from its header, and assembles all of them.
  * @throws Error if a header and its signature differ, or one exists without the other.
  */
-export function readScripts(signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES): ScriptLibrary {
+export function readLibrary(signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES): ScriptLibrary {
   const paths = scriptPaths();
   const missing = Object.keys(signatures).filter((name) => !paths.has(name));
   if (missing.length > 0) {

@@ -16,7 +16,7 @@ import type {
 import { spanOfCall, statusIn } from './script-spans.js';
 import {
   LIBRARY_PREFIX,
-  readScripts,
+  readLibrary,
   type Runnable,
   type Script,
   type ScriptLibrary,
@@ -79,7 +79,7 @@ let known: ScriptLibrary | undefined;
  * versions would keep deleting each other's.
  */
 export class ScriptRegistry {
-  private readonly library = (known ??= readScripts());
+  private readonly library = (known ??= readLibrary());
   private loading: Promise<void> | undefined;
   private audited: (requestId: string) => void = () => undefined;
   private readonly groups: GroupedCalls;

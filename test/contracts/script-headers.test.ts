@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { scriptPaths } from '../../src/redis/script-files.js';
 import { headerField, parseHeader } from '../../src/redis/script-header.js';
-import { assemble, libraryOf, readScripts, type ScriptLibrary } from '../../src/redis/script-source.js';
+import { assemble, libraryOf, readLibrary, type ScriptLibrary } from '../../src/redis/script-source.js';
 import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-types.js';
 import { code, scriptTexts } from '../support/script-text.js';
 
@@ -22,25 +22,25 @@ function withSignature(
 describe('the scripts are refused at boot', () => {
   test('when a header and its signature differ in keys, arguments, their rest, flags, or replies', () => {
     const { expire } = SCRIPT_SIGNATURES;
-    expect(() => readScripts(withSignature('expire', { keys: ['hold'] }))).toThrow(
+    expect(() => readLibrary(withSignature('expire', { keys: ['hold'] }))).toThrow(
       'lua/expiry/expire.lua and its signature differ',
     );
-    expect(() => readScripts(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow(
+    expect(() => readLibrary(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow(
       'differ',
     );
-    expect(() => readScripts(withSignature('expire', { args: expire.args.slice(1) }))).toThrow('differ');
-    expect(() => readScripts(withSignature('expire', { rest: true }))).toThrow('differ');
-    expect(() => readScripts(withSignature('expire', { flags: [] }))).toThrow('differ');
-    expect(() => readScripts(withSignature('reserve', { flags: ['allow-oom'] }))).toThrow('differ');
-    expect(() => readScripts(withSignature('expire', { returns: 'NOT_FOUND' }))).toThrow('differ');
+    expect(() => readLibrary(withSignature('expire', { args: expire.args.slice(1) }))).toThrow('differ');
+    expect(() => readLibrary(withSignature('expire', { rest: true }))).toThrow('differ');
+    expect(() => readLibrary(withSignature('expire', { flags: [] }))).toThrow('differ');
+    expect(() => readLibrary(withSignature('reserve', { flags: ['allow-oom'] }))).toThrow('differ');
+    expect(() => readLibrary(withSignature('expire', { returns: 'NOT_FOUND' }))).toThrow('differ');
   });
 
   test('when a signature has no script, or a script no signature', () => {
-    expect(() => readScripts({ ...SCRIPT_SIGNATURES, settle_all: SCRIPT_SIGNATURES.expire })).toThrow(
+    expect(() => readLibrary({ ...SCRIPT_SIGNATURES, settle_all: SCRIPT_SIGNATURES.expire })).toThrow(
       'signatures without a script: settle_all',
     );
     const { expire: _, ...others } = SCRIPT_SIGNATURES;
-    expect(() => readScripts(others)).toThrow('lua/expiry/expire.lua has no signature');
+    expect(() => readLibrary(others)).toThrow('lua/expiry/expire.lua has no signature');
   });
 
   test('when two folders hold a script of one name', () => {
@@ -111,7 +111,7 @@ describe('the library of the scripts', () => {
     libraryOf(new Map([['probe', assemble('probe', text(answer))]]));
 
   test('has each part once, before the functions that use it, with their flags', () => {
-    const { code } = readScripts();
+    const { code } = readLibrary();
     expect(code.match(/local function reservation_key\(/g)).toHaveLength(1);
     expect(code.match(/redis\.register_function\{/g)).toHaveLength(scriptPaths().size + 4);
     const probe = libraryWith("'a'");

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { parseHeader, parseReturns, shapesOf } from '../../src/redis/script-header.js';
 import { replyDecoder } from '../../src/redis/script-reply.js';
-import { readScripts } from '../../src/redis/script-source.js';
+import { readLibrary } from '../../src/redis/script-source.js';
 import { scriptTexts } from '../support/script-text.js';
 
 const SHAPES = new Map(shapesOf('-- SHAPE balance = remaining,debt,is_over_limit:flag\n'));
@@ -114,7 +114,7 @@ describe('a reply becomes what its header names', () => {
 });
 
 test('keys and arguments named as in TypeScript come in the order of the header', () => {
-  const { keysOf, argsOf } = readScripts().scripts.get('decide') ?? {};
+  const { keysOf, argsOf } = readLibrary().scripts.get('decide') ?? {};
   expect(keysOf?.({ tenant: 't', idempotency: 'i' })).toEqual(['i', 't']);
   const named = {
     trace: 9,

@@ -1,5 +1,5 @@
 import { groupOf, replyOf } from '../../src/redis/grouped-calls.js';
-import { readScripts, type Runnable, type Script } from '../../src/redis/script-source.js';
+import { readLibrary, type Runnable, type Script } from '../../src/redis/script-source.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import type { StoreClient } from '../support/store.js';
 
@@ -17,7 +17,7 @@ export async function loadScripts(
   redis: StoreClient,
   change: (library: string) => string = (library) => library,
 ): Promise<void> {
-  const library = change(readScripts().code);
+  const library = change(readLibrary().code);
   if (!library.includes(TIME)) {
     throw new Error('no script reads the clock');
   }

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { readScripts, type Script } from '../../src/redis/script-source.js';
+import { readLibrary, type Script } from '../../src/redis/script-source.js';
 import { FIRST_INSTANT } from './world-time.js';
 
 const CLOCK = 'play:now';
@@ -76,7 +76,7 @@ end
 return 1
 `;
 
-const LIBRARY = readScripts();
+const LIBRARY = readLibrary();
 
 /** By the names of their functions. */
 export const SCRIPTS: ReadonlyMap<string, Script> = new Map(
