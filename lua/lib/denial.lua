@@ -13,7 +13,7 @@ local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = t
 local AT_A_SCOPE = {
   BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
 }
--- Stands for a value that a refusal does not have: the parts of an idempotency record are never empty.
+-- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'
 
 local function reason_of(refusal)

@@ -127,7 +127,7 @@ function scriptText(
   isAttested: boolean,
   knownParts: Map<string, string> | undefined,
 ): ScriptText {
-  const source = (): string => {
+  const assembled = (): string => {
     const including = withWrappers(text, header, audits, isAttested);
     const collected = partsOf(including, undefined, knownParts);
     const used = usedNames([including, ...collected.values()]);
@@ -138,7 +138,8 @@ function scriptText(
     const run = `local run = ${runOf(header, audits, isAttested)}`;
     return [shebang, ...parts, callOf(text), run, 'return run(KEYS, ARGV)\n'].join('\n');
   };
-  return { header, source, audits };
+  let known: string | undefined;
+  return { header, source: () => (known ??= assembled()), audits };
 }
 
 /** Where the library keeps what its parts share, by part and name. */

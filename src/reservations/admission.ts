@@ -169,7 +169,7 @@ function keep(fields: string[], name: string, value: string | undefined): void {
   }
 }
 
-/** Decodes the JSON text of caps. Policies store it percent-encoded, because the scripts separate their fields by spaces. */
+/** Decodes the JSON text of caps. Policies store it percent-encoded, as 0.5's idempotency records needed it. */
 export function capsJson(encoded: string): string {
   return decodeURIComponent(encoded);
 }

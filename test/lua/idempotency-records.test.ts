@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { formerIdempotencyKey, idempotencyKey, reservationIndexKey } from '../../src/redis/keyspace.js';
-import { makePolicy } from '../support/admission-client.js';
+import { debit, decide, makePolicy } from '../support/admission-client.js';
+import { fund } from '../support/governance-client.js';
 import { recordedValues, replaceRecord } from '../support/idempotency-record.js';
 import { type BudgetOptions, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -14,7 +15,7 @@ const MAX = '9223372036854775807';
 const outcomeIn = async (ledger: LedgerClient, key: string): Promise<unknown[]> =>
   (await recordedValues(ledger.redis, key)).slice(1);
 
-/** Replaces a record by one as versions before 0.6 wrote it: under another name. */
+/** Replaces a record by one as versions before 0.6 wrote it, mostly under another name. */
 async function putFormer(
   ledger: LedgerClient,
   key: string,
@@ -22,8 +23,8 @@ async function putFormer(
   ...parts: string[]
 ): Promise<void> {
   const [fingerprint] = await recordedValues(ledger.redis, key);
-  await ledger.redis.set(former, [fingerprint, ...parts].join(' '), 'PX', 86_400_000);
   await ledger.redis.del(key);
+  await ledger.redis.set(former, [fingerprint, ...parts].join(' '), 'PX', 86_400_000);
 }
 
 async function withTwoBudgets(): Promise<LedgerClient> {
@@ -132,6 +133,47 @@ describe('the record of a reserve', () => {
   });
 });
 
+describe('a record under a name that 0.5 used, too', () => {
+  type Operation = (ledger: LedgerClient, id: string, size: number) => Promise<unknown[]>;
+  const operations: [string, (ledger: LedgerClient, id: string) => string, Operation][] = [
+    [
+      'an extension',
+      (ledger, id) => idempotencyKey.extend(ledger.tag, ledger.tenant, id, 'k'),
+      // What remains of the lease follows, and differs.
+      async (ledger, id, ms) => (await ledger.extend(id, ms, { key: 'k' })).slice(0, 3),
+    ],
+    [
+      'a decision',
+      (ledger) => idempotencyKey.decide(ledger.tag, ledger.tenant, 'k'),
+      (ledger, _, amount) => decide(ledger, { key: 'k', subject: SUBJECT, amount }),
+    ],
+    [
+      'a debit',
+      (ledger) => idempotencyKey.directDebit(ledger.tag, ledger.tenant, 'k'),
+      (ledger, _, amount) => debit(ledger, { key: 'k', subject: SUBJECT, amount, id: 'evn_1' }),
+    ],
+    [
+      'a funding',
+      (ledger) => idempotencyKey.fund(ledger.tag, 'TOKENS', ledger.scope(), 'k'),
+      (ledger, _, amount) => fund(ledger, amount, { key: 'k', fingerprint: `credit_${amount}` }),
+    ],
+  ];
+
+  test.each(operations)('still leads to the outcome of %s, and to a mismatch', async (_, keyOf, operate) => {
+    const ledger = await withTwoBudgets();
+    const { id } = await ledger.hold({ subject: SUBJECT });
+    const first = await operate(ledger, id, 7);
+    const record = keyOf(ledger, id);
+    const texts = await recordedValues(ledger.redis, record);
+    expect(texts.every((text) => typeof text === 'string')).toBe(true);
+    await putFormer(ledger, record, record, ...(texts.slice(1) as string[]));
+    const state = await snapshot(ledger);
+    expect(await operate(ledger, id, 7)).toEqual(first.with(1, 'replay'));
+    expect(await operate(ledger, id, 8)).toEqual(['IDEMPOTENCY_MISMATCH']);
+    expect(await snapshot(ledger)).toEqual(state);
+  });
+});
+
 test('an extension prolongs the record of a reserve that 0.5 answered', async () => {
   const ledger = await withTwoBudgets();
   const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
@@ -148,6 +190,18 @@ describe('the record of a settlement', () => {
     ['no allocation but a debt', { allocated: 0, debt: 1 }, '-1,0,0,0,1,0,0'],
     ['a mark as over its limit', { spent: 7, isOverLimit: true }, '993,0,7,1000,0,0,1'],
     ['an overdraft limit', { overdraftLimit: 8 }, '1000,0,0,1000,0,8,0'],
+    ['15 digits', { allocated: '999999999999999' }, '999999999999999,0,0,999999999999999,0,0,0'],
+    ['16 digits', { allocated: '1000000000000000' }, '1000000000000000,0,0,1000000000000000,0,0,0'],
+    [
+      '15 digits less than nothing left',
+      { allocated: 1, spent: '1000000000000000' },
+      '-999999999999999,0,1000000000000000,1,0,0,0',
+    ],
+    [
+      '16 digits less than nothing left',
+      { allocated: 0, spent: '1000000000000000' },
+      '-1000000000000000,0,1000000000000000,0,0,0,0',
+    ],
   ])('gives back every figure, with %s', async (_, budget, balance) => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget();

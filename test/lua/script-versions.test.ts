@@ -1,12 +1,20 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { readLua, scriptPaths } from '../../src/redis/script-files.js';
+import {
+  assemble,
+  libraryOf,
+  readLibrary,
+  type Script,
+  type ScriptLibrary,
+} from '../../src/redis/script-source.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 
 /** What another version of the service has loaded, and somebody else. */
-const OTHER_VERSION = 'holdfast_commit_0123456789ab';
+const OTHER_VERSION = 'holdfast_0123456789ab';
 const SOMEBODY_ELSE = 'another_service';
 
 let server: RedisServer;
@@ -44,6 +52,32 @@ test('a start takes away what other versions have loaded, and nothing of anybody
   expect(await libraries()).toContain(SOMEBODY_ELSE);
 });
 
+test('starts at the same time all end with the library loaded, and leave that of others', async () => {
+  await redis.function('FLUSH');
+  await Promise.all(Array.from({ length: 4 }, () => new ScriptRegistry(redis).load()));
+  expect(await libraries()).toEqual([readLibrary().name]);
+});
+
+/** The library of a version in which `expire` answers otherwise. */
+function otherVersion(): ScriptLibrary {
+  const textOf = (name: string, path: string): string => {
+    const text = readLua(path);
+    return name === 'expire' ? `${text.slice(0, text.indexOf('\nlocal '))}\nreturn { 'OTHER' }` : text;
+  };
+  return libraryOf(
+    new Map([...scriptPaths()].map(([name, path]) => [name, assemble(name, textOf(name, path))])),
+  );
+}
+
+test('two versions with scripts of the same names each run their own', async () => {
+  const ledger = await LedgerClient.make(redis);
+  const other = otherVersion();
+  await redis.function('LOAD', other.code);
+  const { functionName } = other.scripts.get('expire') as Script;
+  expect(await redis.fcall(functionName, 1, ledger.reservationKeyOf(ledger.newId()))).toEqual(['OTHER']);
+  expect((await ledger.expire(ledger.newId()))[0]).toBe('NOT_FOUND');
+});
+
 test('a version whose functions were taken away gives them back and takes none of another, so that both can run', async () => {
   const ledger = await LedgerClient.make(redis);
   await ledger.makeBudget();
@@ -52,4 +86,21 @@ test('a version whose functions were taken away gives them back and takes none o
   await ledger.hold();
   await eventually('they are back', async () => (await libraries()).length === own.length + 2);
   expect(await libraries()).toEqual(expect.arrayContaining([...own, OTHER_VERSION]));
+});
+
+test('the text of every script compiles, also of those with evidence', async () => {
+  const texts = [...readLibrary().scripts].flatMap(([name, { source, attested }]) =>
+    attested
+      ? ([
+          [name, source],
+          [`${name} with evidence`, attested.source],
+        ] as const)
+      : ([[name, source]] as const),
+  );
+  expect(texts).toHaveLength(scriptPaths().size + 4);
+  for (const [name, source] of texts) {
+    const loaded = await redis.script('LOAD', source()).catch((error: Error) => error.message);
+    expect([name, loaded]).toEqual([name, expect.stringMatching(/^[0-9a-f]{40}$/)]);
+    expect(source()).toBe(source());
+  }
 });
