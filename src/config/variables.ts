@@ -236,7 +236,7 @@ const WEBHOOKS = {
   webhookPollMs: setting('WEBHOOK_POLL_MS', '100', integer(10, 10_000)).describe(
     'Pause between two checks for new events.',
   ),
-  webhookTimeShare: setting('WEBHOOK_TIME_SHARE', '25', integer(1, 100)).describe(
+  webhookTimeShare: setting('WEBHOOK_TIME_SHARE', '50', integer(1, 100)).describe(
     'Percentage of time that queueing deliveries may keep Redis busy; the rest is for the ledger.',
   ),
   webhookLeaseMs: setting('WEBHOOK_LEASE_MS', '5000', integer(1000, 300_000)).describe(

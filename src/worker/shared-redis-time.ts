@@ -1,13 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ConcurrencyLimiter, StoreUnavailable, TimeShare } from '../redis/index.js';
 
-/** A silent master must not stop the work on the others. */
-const AT_ONCE_ON_CLUSTER = 4;
+/**
+ * Runs at Redis at the same time, of different owners. With one, each owner would wait for the round trips of all before it. On a cluster, a
+ * silent master must not stop the work on the others.
+ */
+const AT_ONCE = 4;
 
 export interface SharedTimeTerms {
   /** Above 0; with 1, there are no pauses. */
   readonly share: number;
-  readonly isCluster: boolean;
   /** Called for each pause. */
   readonly paused: () => void;
 }
@@ -18,7 +20,7 @@ export class SharedRedisTime {
   private time: TimeShare;
 
   constructor(private readonly terms: SharedTimeTerms) {
-    this.runs = new ConcurrencyLimiter({ total: terms.isCluster ? AT_ONCE_ON_CLUSTER : 1, perOwner: 1 });
+    this.runs = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: 1 });
     this.time = new TimeShare(terms.share);
   }
 

@@ -1,9 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { eventIdOf } from '../../src/events/index.js';
-import { eventLogKey, orderedQueuesKey, retryingKey, tagOf } from '../../src/redis/keyspace.js';
+import {
+  deliveryKey,
+  eventLogKey,
+  orderedQueueKey,
+  orderedQueuesKey,
+  retryingKey,
+  tagOf,
+} from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import type { Holdfast, TestTenant } from '../support/holdfast.js';
-import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
+import { commandCounts, connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import {
   allowLoopback,
@@ -94,3 +101,58 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
   expect((await deliveries(holdfast, ids[0] as string)).length).toBe(100);
   expect(await holdfast.metric('holdfast_webhook_queueing_pauses_total')).toBeGreaterThan(paused);
 }, 120_000);
+
+describe('a queue', () => {
+  /** How often the head of a queue was read. */
+  const reads = async (): Promise<number> => (await commandCounts(redis))['lrange'] ?? 0;
+  const webhookIds = (): unknown[] => receiver.received.map(({ headers }) => headers['webhook-id']);
+
+  test('whose deliveries this process has just made is not read', async () => {
+    const tenant = await tenantWithBudget(holdfast);
+    await subscribe(holdfast, tenant, receiver.url);
+    const before = await reads();
+    const eventIds = await writeEvents(tenant, 100);
+    await eventually('all arrive', () => receiver.received.length === 100);
+    expect(webhookIds()).toEqual(eventIds);
+    expect(await reads()).toBe(before);
+  });
+
+  test('longer than what this process remembers of it is read behind that, in order', async () => {
+    const tenant = await tenantWithBudget(holdfast);
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
+    const before = await reads();
+    const eventIds = await writeEvents(tenant, 1200);
+    const queue = orderedQueueKey(TAG, `${id}:${tenant.id}`);
+    await eventually('all are queued', async () => (await redis.llen(queue)) === 1200, 60_000);
+    receiver.react = (response) => response.writeHead(200).end();
+    answerFirst();
+    await eventually('all arrive', () => receiver.received.length >= 1200, 60_000);
+    expect([...new Set(webhookIds())]).toEqual(eventIds);
+    expect(await reads()).toBeGreaterThan(before);
+  }, 120_000);
+
+  test('is read again after a delivery whose outcome could not be stored, which is then repeated', async () => {
+    const tenant = await tenantWithBudget(holdfast);
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
+    const eventIds = await writeEvents(tenant, 3);
+    const queue = orderedQueueKey(TAG, `${id}:${tenant.id}`);
+    await eventually('all are queued', async () => (await redis.llen(queue)) === 3);
+    await eventually('the first has arrived', () => receiver.received.length === 1);
+    const [first = ''] = await redis.lrange(queue, 0, 0);
+    const record = deliveryKey(TAG, first);
+    await redis.rename(record, `${record}.kept`);
+    await redis.set(record, 'damaged');
+    receiver.react = (response) => response.writeHead(200).end();
+    answerFirst();
+    await eventually('the others are settled', async () => (await redis.llen(queue)) === 1);
+    await redis.rename(`${record}.kept`, record);
+    await eventually('the first is settled', async () => (await redis.exists(queue)) === 0);
+    expect([...new Set(webhookIds())]).toEqual(eventIds);
+    expect(webhookIds().filter((one) => one === eventIds[0])).toHaveLength(2);
+    expect(await endedDeliveries(holdfast, id, 3)).toMatchObject(eventIds.map(() => ({ status: 'SUCCESS' })));
+  });
+});

@@ -40,8 +40,7 @@ class Log {
         entryId,
         subscriptionId: '',
         tenant: event.get('tn') ?? '',
-        type: '',
-        trace: '',
+        event: NO_EVENT,
       })),
     );
     complete.forEach((entryId) => this.pending.delete(entryId));
@@ -49,6 +48,8 @@ class Log {
     return deliveries.map(({ entryId, tenant }) => `${tenant} ${sequence(entryId)}`);
   }
 }
+
+const NO_EVENT = {} as WantedDelivery['event'];
 
 function sequence(entryId: string): number {
   return Number(entryId.split('-')[1]);

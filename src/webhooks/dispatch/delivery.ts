@@ -1,4 +1,4 @@
-import { eventIdOf, eventJson, toEvent, traceOf } from '../../events/index.js';
+import { type CyclesEvent, eventIdOf, eventJson, toEvent, traceOf } from '../../events/index.js';
 import { eventLogKey, type RedisService, tagOf } from '../../redis/index.js';
 import type { Span } from '../../telemetry/index.js';
 import type { SignedEvent } from '../signing/signing.js';
@@ -94,8 +94,8 @@ export interface OutgoingEvent {
   readonly body: Buffer;
 }
 
-function outgoing(partition: string, entryId: string, fields: ReadonlyMap<string, string>): OutgoingEvent {
-  const event = toEvent(partition, entryId, fields);
+/** @param fields of the event, as stored in the log */
+export function outgoing(event: CyclesEvent, fields: ReadonlyMap<string, string>): OutgoingEvent {
   const trace = traceOf(fields);
   return {
     signed: {
@@ -138,7 +138,7 @@ export async function readDeliveries(
         attempts,
         createdMs,
         dueInMs: Math.max(0, nextRetryMs - nowMs),
-        event: isGone ? undefined : outgoing(partition, parts.entryId, event),
+        event: isGone ? undefined : outgoing(toEvent(partition, parts.entryId, event), event),
       });
     }
   }

@@ -1,4 +1,5 @@
 import { dispatchLeaseKey, eventLogKey, partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
+import type { Delivery } from './delivery.js';
 import { EventBacklog } from './event-backlog.js';
 
 /** The longest wait for a retry without checking the index, because this process' clock may drift from that of Redis. */
@@ -13,9 +14,15 @@ export class LeaseLost extends Error {
 export interface OrderedQueue {
   /** `<subscription_id>:<tenant>` */
   readonly name: string;
-  /** Whether anything was pushed since the head of the queue was last read. */
-  pushed: boolean;
-  /** Its length, as last known. */
+  /** Its first deliveries, as far as this process knows them. */
+  ready: Delivery[];
+  /** The partition's term in which these were read or queued. */
+  term: number;
+  /** Whether Redis may have more of them, behind these. */
+  hasMore: boolean;
+  /** Whether a delivery that is not in `ready` was pushed since the queue was last read. */
+  missed: boolean;
+  /** Its length in Redis, as last known. */
   left: number;
   /** When its first delivery was made, by Redis' clock. */
   oldestMs: number;
@@ -38,7 +45,7 @@ export class DispatchPartition {
   readonly keys: { readonly lease: string; readonly eventLog: string };
   /** False without the lease, or when it is about to be given up. Nothing new starts then. */
   active = false;
-  /** Changes with the lease. What was read from Redis in an earlier term is out of date. */
+  /** Changes with the lease and with each new beginning. What was read from Redis in an earlier term is out of date. */
   term = 0;
   /** Whether ordered queues that a previous holder left are still to be found. */
   unknown = true;
@@ -85,7 +92,6 @@ export class DispatchPartition {
 
   /** Forgets everything that is different once another instance has held the lease. */
   reset(): void {
-    this.term += 1;
     this.behindSince = Number.POSITIVE_INFINITY;
     this.retriesAt = Number.POSITIVE_INFINITY;
     this.retriesFrom = 0;
@@ -114,6 +120,7 @@ export class DispatchPartition {
 
   /** Reads everything again, because another instance may have held the partition meanwhile, or a batch may be half done. */
   beginAnew(): void {
+    this.term += 1;
     this.unknown = true;
     this.after = '0';
     this.backlog = new EventBacklog();

@@ -1,16 +1,15 @@
 import type { ScriptAnswer } from '../../redis/index.js';
+import type { OutgoingEvent } from './delivery.js';
 
 /** One entry of the event log. `event` is empty if the entry was deleted. */
 export type LogEntry = ScriptAnswer<'dispatch_page', 'HELD'>['events'][number];
 
-/** A delivery still to be queued, as lua/webhooks/queue_deliveries.lua takes it. */
+/** A delivery still to be queued. */
 export interface WantedDelivery {
   readonly entryId: string;
   readonly subscriptionId: string;
   readonly tenant: string;
-  readonly type: string;
-  /** As stored in the event log: trace id and flags, or empty. */
-  readonly trace: string;
+  readonly event: OutgoingEvent;
 }
 
 /** An event whose deliveries are not all queued. */

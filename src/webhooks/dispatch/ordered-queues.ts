@@ -26,6 +26,12 @@ const PAUSE_MS = 250;
 const FAILURE_PAUSE_MS = 100;
 /** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
+/** Most deliveries of a queue that stay in memory from their queueing on, so that they need not be read. */
+const READY_OF_QUEUE = 1000;
+/** What these may take in all queues. */
+const READY_BYTES = 24 * 1024 * 1024;
+/** What a delivery takes beside the event's bytes, about. */
+const DELIVERY_BYTES = 1024;
 /** Names of queues read at a time. */
 const NAMES = 500;
 /** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
@@ -34,12 +40,15 @@ const UNSETTLED = 16;
 /**
  * First attempts, in order: one after the other in each queue, queues side by side. So a hanging endpoint delays only its own queue. A
  * failed attempt is scheduled as a retry before it leaves the queue, and a delivery leaves the queue only once it is settled, so a crash
- * repeats deliveries but loses none. Only successes are settled while the next attempt is already in flight.
+ * repeats deliveries but loses none. Only successes are settled while the next attempt is already in flight. The queue in Redis is what
+ * counts; this process remembers its head, so that what it has just queued need not be read back.
  */
 @Injectable()
 export class OrderedQueues {
   /** Limits all attempts by subscription, including retries. */
   readonly limiter: ConcurrencyLimiter;
+  /** What the `ready` deliveries of all queues take. */
+  private readyBytes = 0;
 
   constructor(
     private readonly redis: RedisService,
@@ -56,32 +65,54 @@ export class OrderedQueues {
     const scan = this.redis.client.sscanStream(orderedQueuesKey(partition.tag), { count: NAMES });
     try {
       for await (const names of scan as AsyncIterable<string[]>) {
-        names.forEach((name) => this.start(partition, name, 0));
+        names.forEach((name) => this.found(partition, name));
       }
     } catch (error) {
       throw toStoreError(error);
     }
   }
 
-  /** @param pushed how many deliveries were just pushed to the queue */
-  start(partition: DispatchPartition, name: string, pushed: number): void {
-    const known = partition.queues.get(name);
-    if (known !== undefined) {
-      known.pushed = true;
-      known.left += pushed;
-      return;
+  /** Attempts a delivery that was just pushed to its queue, when its turn comes. */
+  push(partition: DispatchPartition, delivery: Delivery): void {
+    const name = `${delivery.subscriptionId}:${delivery.tenant}`;
+    const queue = partition.queues.get(name) ?? this.start(partition, name, false);
+    this.forgetEarlierTerm(partition, queue);
+    queue.left += 1;
+    if (queue.hasMore || queue.ready.length >= READY_OF_QUEUE || this.readyBytes >= READY_BYTES) {
+      queue.hasMore = true;
+      queue.missed = true;
+    } else {
+      this.remember(queue, [delivery]);
     }
-    const queue = {
+  }
+
+  private found(partition: DispatchPartition, name: string): void {
+    const known = partition.queues.get(name);
+    if (known === undefined) {
+      this.start(partition, name, true);
+    } else {
+      // A replay may have pushed to it.
+      known.left = Math.max(known.left, 1);
+    }
+  }
+
+  private start(partition: DispatchPartition, name: string, hasMore: boolean): OrderedQueue {
+    const queue: OrderedQueue = {
       name,
-      pushed: true,
-      left: pushed,
+      ready: [],
+      term: partition.term,
+      hasMore,
+      missed: false,
+      left: 0,
       oldestMs: Number.POSITIVE_INFINITY,
       pageSize: 1,
       isSlow: false,
       failuresInRow: 0,
     };
     partition.queues.set(name, queue);
-    void partition.track(this.drain(partition, queue));
+    // Starts when the caller is done with the queue.
+    void partition.track(Promise.resolve().then(() => this.drain(partition, queue)));
+    return queue;
   }
 
   /** Starts nothing any more. Attempts in flight continue. */
@@ -91,9 +122,14 @@ export class OrderedQueues {
 
   /** Attempts the queue's deliveries until it is empty. Never rejects. */
   private async drain(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
-    while (partition.active && !this.limiter.isClosed && (queue.pushed || queue.left > 0)) {
+    const isEmpty = (): boolean => queue.ready.length === 0 && !queue.hasMore && queue.left <= 0;
+    while (partition.active && !this.limiter.isClosed && !isEmpty()) {
       try {
-        await this.attemptPage(partition, queue);
+        this.forgetEarlierTerm(partition, queue);
+        if (queue.ready.length === 0) {
+          await this.read(partition, queue);
+        }
+        await this.attemptReady(partition, queue);
       } catch (error) {
         // The connection logs outages, and postponed attempts are counted.
         if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
@@ -102,31 +138,48 @@ export class OrderedQueues {
             'a delivery could not be attempted; it will be retried',
           );
         }
-        queue.pushed = true;
+        this.forget(partition, queue);
         queue.pageSize = 1;
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
+    this.forget(partition, queue);
     partition.queues.delete(queue.name);
   }
 
-  /** Attempts the first deliveries of a queue. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
-  private async attemptPage(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
+  /** Reads the first deliveries of a queue. @throws StoreUnavailable */
+  private async read(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
     const { tag, code, term } = partition;
     const { name, pageSize } = queue;
-    queue.pushed = false;
+    queue.hasMore = true;
+    queue.missed = false;
     const refs = await orStoreError(this.redis.client.lrange(orderedQueueKey(tag, name), 0, pageSize - 1));
-    queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
     const [subscriptionId = '', ...tenant] = name.split(':');
+    const deliveries = await readDeliveries(this.redis, code, refs);
+    if (partition.term !== term) {
+      return;
+    }
+    queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
+    queue.hasMore = queue.missed || refs.length === pageSize;
+    this.remember(
+      queue,
+      deliveries.map((read) => ({ ...read, subscriptionId, tenant: tenant.join(':') })),
+    );
+  }
+
+  /** Attempts the deliveries of a queue that are known. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
+  private async attemptReady(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
     const settling = new Set<Promise<void>>();
     try {
-      for (const read of await readDeliveries(this.redis, code, refs)) {
-        const delivery = { ...read, subscriptionId, tenant: tenant.join(':') };
+      for (
+        let delivery = this.takeReady(partition, queue);
+        delivery !== undefined;
+        delivery = this.takeReady(partition, queue)
+      ) {
         queue.oldestMs = delivery.createdMs;
-        // Another instance may have held the partition in between.
-        const verdict =
-          partition.term === term ? await this.attemptFirst(partition, queue, delivery) : undefined;
+        const verdict = await this.attemptFirst(partition, queue, delivery);
         if (verdict === undefined) {
+          this.forget(partition, queue);
           break;
         }
         const written = this.attempts.settle(delivery, verdict).then((left) => {
@@ -147,7 +200,34 @@ export class OrderedQueues {
       await Promise.allSettled(settling);
     }
     await Promise.all(settling);
-    queue.pageSize = Math.min(pageSize * 2, PAGE);
+    queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
+  }
+
+  private remember(queue: OrderedQueue, deliveries: readonly Delivery[]): void {
+    queue.ready.push(...deliveries);
+    this.readyBytes += deliveries.reduce((sum, delivery) => sum + bytesOf(delivery), 0);
+  }
+
+  /** @returns the first delivery; undefined if none is known, or another instance may have held the partition since */
+  private takeReady(partition: DispatchPartition, queue: OrderedQueue): Delivery | undefined {
+    this.forgetEarlierTerm(partition, queue);
+    const delivery = queue.ready.shift();
+    this.readyBytes -= delivery === undefined ? 0 : bytesOf(delivery);
+    return delivery;
+  }
+
+  private forgetEarlierTerm(partition: DispatchPartition, queue: OrderedQueue): void {
+    if (queue.term !== partition.term) {
+      this.forget(partition, queue);
+    }
+  }
+
+  /** Has the queue read from Redis again, because what is known of it may be wrong. */
+  private forget(partition: DispatchPartition, queue: OrderedQueue): void {
+    this.readyBytes -= queue.ready.reduce((sum, delivery) => sum + bytesOf(delivery), 0);
+    queue.ready = [];
+    queue.hasMore = true;
+    queue.term = partition.term;
   }
 
   /**
@@ -184,4 +264,8 @@ export class OrderedQueues {
       queue.isSlow = performance.now() - began > SLOW_MS;
     }
   }
+}
+
+function bytesOf({ event }: Delivery): number {
+  return DELIVERY_BYTES + (event?.body.length ?? 0);
 }
