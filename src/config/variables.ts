@@ -234,9 +234,9 @@ const WEBHOOKS = {
     'Name servers for webhook hosts: addresses, with a port if it is not 53, comma-separated.',
   ),
   webhookPollMs: setting('WEBHOOK_POLL_MS', '100', integer(10, 10_000)).describe(
-    'Pause between two checks for new events.',
+    'Time from one check for new events to the next.',
   ),
-  webhookTimeShare: setting('WEBHOOK_TIME_SHARE', '50', integer(1, 100)).describe(
+  webhookTimeShare: setting('WEBHOOK_TIME_SHARE', '75', integer(1, 100)).describe(
     'Percentage of time that queueing deliveries may keep Redis busy; the rest is for the ledger.',
   ),
   webhookLeaseMs: setting('WEBHOOK_LEASE_MS', '5000', integer(1000, 300_000)).describe(

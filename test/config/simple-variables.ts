@@ -218,7 +218,7 @@ export const SIMPLE: readonly Simple[] = [
     bad: ['dns.example', '10.0.0.2,', '10.0.0.2:0x', '1.2.3'],
   },
   number('WEBHOOK_POLL_MS', 'webhookPollMs', 100, 10, 10_000),
-  number('WEBHOOK_TIME_SHARE', 'webhookTimeShare', 50, 1, 100),
+  number('WEBHOOK_TIME_SHARE', 'webhookTimeShare', 75, 1, 100),
   number('WEBHOOK_LEASE_MS', 'webhookLeaseMs', 5000, 1000, 300_000),
   number('WEBHOOK_STALE_AFTER_MS', 'webhookStaleAfterMs', 86_400_000, 1000, 30 * 86_400_000),
   number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),

@@ -8,7 +8,7 @@ test('the shares of Redis time of all workers make up that of one process, and t
     redis: { mode: 'socket', path: '/data/redis.sock' },
     queryTimeShare: 10,
     sweepTimeShare: 22.5,
-    webhookTimeShare: 12.5,
+    webhookTimeShare: 18.75,
   });
   const external = loadConfig({
     HOLDFAST_WORKERS: '2',

@@ -30,7 +30,7 @@ import { OrderedQueues } from './ordered-queues.js';
 import { Retries } from './retries.js';
 import { SubscriptionTally } from './subscription-tally.js';
 
-/** Random variation of the pause, in both directions, so that instances do not poll in step. */
+/** Random variation of the interval, in both directions, so that instances do not poll in step. */
 const JITTER_SHARE = 0.25;
 const LONGEST_BEAT_MS = 1000;
 /** How long attempts in flight may take from the start of a shutdown, whatever else the shutdown waits for. */
@@ -110,6 +110,7 @@ export class Dispatcher implements OnModuleInit, Job {
       this.stopping();
       return { sleepMs: this.config.webhookPollMs };
     }
+    const beganAt = performance.now();
     const outcome = await this.beat(turn);
     const active = this.held.filter((partition) => partition.active);
     const readable = await this.reader.withEvents(active);
@@ -121,7 +122,7 @@ export class Dispatcher implements OnModuleInit, Job {
         (partition) => this.retries.startDue(partition),
       ),
     ]);
-    return { sleepMs: read.includes(true) ? 0 : this.sleepMs(), ...outcome };
+    return { sleepMs: read.includes(true) ? 0 : this.sleepMs(beganAt), ...outcome };
   }
 
   restarted(): void {
@@ -210,11 +211,11 @@ export class Dispatcher implements OnModuleInit, Job {
     );
   }
 
-  /** Time until the next poll or the next due retry. */
-  private sleepMs(): number {
+  /** Time until the next poll, which counts from the beginning of this one, or the next due retry. */
+  private sleepMs(beganAt: number): number {
     const pollMs = this.config.webhookPollMs * (1 - JITTER_SHARE + Math.random() * 2 * JITTER_SHARE);
     const retriesAt = Math.min(...this.held.map((partition) => partition.retriesAt));
-    return Math.max(0, Math.min(pollMs, retriesAt - performance.now()));
+    return Math.max(0, Math.min(beganAt + pollMs, retriesAt) - performance.now());
   }
 
   /**
