@@ -1,6 +1,6 @@
 import { percentDecoded } from '../ledger/index.js';
 import { actionOf, type DenyDetail, denyDetailOf, subjectOf } from '../reservations/index.js';
-import { type Fields, parseJson, timeOf } from '../wire/index.js';
+import { exactInteger, type Fields, parseJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
@@ -147,7 +147,7 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
 function denialDetailOf(figures: Readonly<Record<string, unknown>>): DenyDetail {
   const textOf = (name: string): string | undefined => {
     const value = figures[name];
-    return typeof value === 'string' || typeof value === 'bigint' ? String(value) : undefined;
+    return typeof value === 'string' || isInteger(value) ? String(value) : undefined;
   };
   const action = figures.action as { readonly kind?: string } | undefined;
   return denyDetailOf({
@@ -195,7 +195,7 @@ function valueOf(name: string, text: string): unknown {
     return percentDecoded(text);
   }
   if (INTEGERS.has(name)) {
-    return /^-?\d{1,19}$/.test(text) ? BigInt(text) : text;
+    return /^-?\d{1,19}$/.test(text) ? exactInteger(text) : text;
   }
   if (NUMBERS.has(name)) {
     return Number.isFinite(Number(text)) ? Number(text) : text;
@@ -229,8 +229,12 @@ export function jsonOf(text: string): unknown {
   }
 }
 
-function total(first: unknown, second: unknown): unknown {
-  return typeof first === 'bigint' && typeof second === 'bigint' ? first + second : undefined;
+function isInteger(value: unknown): value is number | bigint {
+  return typeof value === 'bigint' || Number.isSafeInteger(value);
+}
+
+function total(first: unknown, second: unknown): bigint | undefined {
+  return isInteger(first) && isInteger(second) ? BigInt(first) + BigInt(second) : undefined;
 }
 
 function ratio<Name extends string>(
@@ -238,6 +242,6 @@ function ratio<Name extends string>(
   part: unknown,
   whole: unknown,
 ): Partial<Record<Name, number>> {
-  const known = typeof part === 'bigint' && typeof whole === 'bigint' && whole > 0n;
+  const known = isInteger(part) && isInteger(whole) && whole > 0;
   return known ? ({ [name]: Number(part) / Number(whole) } as Partial<Record<Name, number>>) : {};
 }

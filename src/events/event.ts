@@ -143,7 +143,10 @@ export function categoryOf(eventType: string): EventCategory {
   return EVENT_CATEGORIES.find((category) => category === segment) ?? 'system';
 }
 
-/** Event of cycles-governance-admin-v0.1.25. Members that do not apply are absent. Integers in `data` are bigints. */
+/**
+ * Event of cycles-governance-admin-v0.1.25. Members that do not apply are absent. Integers in `data` are numbers, or bigints where a number
+ * would be rounded.
+ */
 export interface CyclesEvent {
   readonly event_id: string;
   readonly event_type: string;

@@ -1,4 +1,5 @@
 import { INT64_MAX, percentDecoded } from '../ledger/index.js';
+import { exactInteger } from '../wire/index.js';
 
 /** What is known of a denial: the reason, and what a script says of it. Texts may be empty. */
 export interface Denial {
@@ -33,7 +34,9 @@ export function denyDetailOf(denial: Denial): DenyDetail {
     ...(hasText(scope) ? { blocked_by_scope: scope } : {}),
     ...(hasText(policyId) ? { blocked_by_policy: policyId } : {}),
     ...(fix === undefined ? {} : { suggested_fix: fix.slice(0, FIX_MAX_LENGTH) }),
-    ...(reason === 'BUDGET_EXCEEDED' && hasText(remaining) ? { budget_remaining: BigInt(remaining) } : {}),
+    ...(reason === 'BUDGET_EXCEEDED' && hasText(remaining)
+      ? { budget_remaining: exactInteger(remaining) }
+      : {}),
   };
 }
 
@@ -53,8 +56,8 @@ function quotaViolation(denial: Denial): Readonly<Record<string, unknown>> {
     action_kind: kind,
     window,
     window_key: percentDecoded(windowKey),
-    used: BigInt(used),
-    limit: BigInt(limit),
+    used: exactInteger(used),
+    limit: exactInteger(limit),
     scope,
     policy_id: policyId,
     ...(hasText(riskClass) ? { risk_class: riskClass } : {}),

@@ -1,5 +1,5 @@
 export { csvCell } from './csv.js';
-export { canonicalJson, parseBody, parseJson, stringifyJson } from './json.js';
+export { canonicalJson, exactInteger, parseBody, parseJson, stringifyJson } from './json.js';
 export {
   decodeCursor,
   encodeCursor,

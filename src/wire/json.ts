@@ -51,10 +51,16 @@ export function parseBody(body: Buffer): unknown {
   return parseJson(body.toString('utf8'));
 }
 
-/** Like JSON.stringify, but writes `bigint` as an integer. */
+/** The integer that a text of digits stands for: a number, or a `bigint` where a number would be rounded. */
+export function exactInteger(text: string): number | bigint {
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : BigInt(text);
+}
+
+/** Like JSON.stringify, but writes `bigint` as an integer. That takes several times as long if there is one. */
 export function stringifyJson(value: unknown): string {
   try {
-    // Several times as fast as with a replacer. Fails at the first bigint, before it has done much.
+    // Several times as fast as with a replacer. Throws at the first bigint.
     return JSON.stringify(value);
   } catch {
     return unmarked(

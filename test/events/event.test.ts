@@ -68,7 +68,7 @@ describe('an event read from its entry', () => {
       threshold: 0.8,
       utilization: 0.8125,
       direction: 'rising',
-      spent: 7n,
+      spent: 7,
     });
   });
 

@@ -1,5 +1,5 @@
 import { Refusal } from '../../ledger/index.js';
-import { isWrittenAsDecimal } from '../json.js';
+import { exactInteger, isWrittenAsDecimal } from '../json.js';
 import { type ClassRules, type DtoClass, type FieldRules, readRules, fieldSchema } from './class-rules.js';
 import { explain } from './explain.js';
 import type { Rule } from './rule.js';
@@ -168,9 +168,4 @@ function converterOf(type: string | undefined): Convert {
     default:
       return (text) => text;
   }
-}
-
-function exactInteger(text: string): number | bigint {
-  const value = Number(text);
-  return Number.isSafeInteger(value) ? value : BigInt(text);
 }
