@@ -26,11 +26,12 @@ export const BENCHMARKS = {
   counter: async () => (await import('./counter.mjs')).measure(),
 };
 
-export async function recordAll() {
+/** @param {{ most?: number }} options */
+export async function recordAll(options) {
   const results = [];
   for (const [name, measure] of Object.entries(BENCHMARKS)) {
     process.stderr.write(`bench: ${name}\n`);
-    results.push(await measure({}));
+    results.push(await measure(options));
   }
   // A short run is no record.
   const directory = SHORT ? mkdtempSync(join(tmpdir(), 'hf-bench-')) : RESULTS;

@@ -63,7 +63,7 @@ function isOptionOf(name, option) {
     case 'only':
       return name === 'isolation';
     case 'most':
-      return name === 'growth';
+      return name === 'growth' || name === 'all';
     default:
       return false;
   }
@@ -103,7 +103,7 @@ runCommand(async () => {
   ensureBuild();
   const measure = BENCHMARKS[name];
   if (name === 'all') {
-    await recordAll();
+    await recordAll(options);
   } else if (measure === undefined) {
     updatePage();
     updateGrowth();
