@@ -24,7 +24,8 @@
 -- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants if a damaged record does not name its own
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
--- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
+-- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
+--           those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key
 -- @include  int64: i64_figure, i64_text, i64_less

@@ -16,7 +16,8 @@
 -- ARGV[11]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action
 -- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps
---           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | UNDECLARED_KIND | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
+--           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class]
+--           | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | UNDECLARED_KIND | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence

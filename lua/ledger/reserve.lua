@@ -28,7 +28,8 @@
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)*
 --           | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)*
---           | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
+--           | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class]
+--           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining [window]
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
@@ -38,7 +39,8 @@
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
--- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
+-- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
+--           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_index_key
 -- @include  now_ms: ms_text

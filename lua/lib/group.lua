@@ -65,8 +65,9 @@ end
 local BUDGETS_KEPT = 1000
 local kept, kept_count = {}, 0
 
--- Sets what follows from the figures that few calls change: `tail`, the end of balance_text, whether `head` is its short form, and whether the budget is plain, as
--- lua/lib/plain_move.lua needs it: in a budget without debt and windows, all figures are numbers, and nothing is over a limit.
+-- Sets what follows from the figures that few calls change: `tail`, the end of balance_text; whether `head` is its short form; and
+-- whether the budget is plain, as lua/lib/plain_move.lua needs it: it has neither debt nor windows, all figures are numbers, and nothing
+-- is over a limit.
 local function note_rare_figures(budget)
   budget.tail = ',' .. budget.allocated .. ',' .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
   budget.is_brief = is_brief(budget.allocated, budget.debt, budget.overdraft_limit, budget.is_over_limit)

@@ -190,8 +190,8 @@ end
 local SHORT_TEXT = 1024
 local SHORT_FIELDS = {
   FIELD.state, FIELD.subject, FIELD.constants, FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset,
-  FIELD.given_tenant, FIELD.dimensions, FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.idempotency_uuid, FIELD.unit, FIELD.amount,
-  FIELD.overage_policy, FIELD.scope_mask, FIELD.max_ttl_ms, FIELD.created_at, FIELD.expires_at, FIELD.grace_ms, FIELD.max_extensions,
+  FIELD.given_tenant, FIELD.dimensions, FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.idempotency_uuid,
+  FIELD.unit, FIELD.amount, FIELD.overage_policy, FIELD.scope_mask, FIELD.max_ttl_ms, FIELD.created_at, FIELD.expires_at, FIELD.grace_ms, FIELD.max_extensions,
   FIELD.extensions_used, FIELD.key_id, FIELD.ended_at, FIELD.ended_by, FIELD.charged, FIELD.release_reason, FIELD.end_event,
   FIELD.quarantined_at, FIELD.quarantine_reason,
 }

@@ -10,10 +10,11 @@
 -- RETURNS   now_ms next_tenant? next_kind? next_after? examined:int text_count counts{}
 --           held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
 --           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*
--- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget have one; of counters as many more as a scan returns at once,
---           and 100 of a run
+-- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget have one; of
+--           counters as many more as a scan returns at once, and 100 of a run
 -- EMITS     nothing
--- @include  keys: tag_of_key, tenant_key, budget_key, budget_index_key, webhook_key, webhook_index_key, policy_key, policy_index_key, action_counters_key, run_counters_key, run_index_key
+-- @include  keys: tag_of_key, tenant_key, budget_key, budget_index_key, webhook_key, webhook_index_key
+-- @include  keys: policy_key, policy_index_key, action_counters_key, run_counters_key, run_index_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_add, i64_is_amount, i64_less, i64_positive
 -- @include  listing: members_after, members_after_name
@@ -21,8 +22,9 @@
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
 -- and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a unit: budgets below them hold the
--- same reservations again. A reservation that is older than the topmost budget is not in it. The subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged record counts as far
--- as it can be read.
+-- same reservations again. A reservation that is older than the topmost budget is not in it. The subscriptions that are listed have
+-- failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged
+-- record counts as far as it can be read.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local SYSTEM = '__system__'
