@@ -28,16 +28,17 @@ export const BENCHMARKS = {
 
 /** @param {{ most?: number }} options */
 export async function recordAll(options) {
-  const results = [];
-  for (const [name, measure] of Object.entries(BENCHMARKS)) {
-    process.stderr.write(`bench: ${name}\n`);
-    results.push(await measure(options));
-  }
   // A short run is no record.
   const directory = SHORT ? mkdtempSync(join(tmpdir(), 'hf-bench-')) : RESULTS;
   mkdirSync(directory, { recursive: true });
   const file = join(directory, `${today()}.md`);
-  writeFileSync(file, reportText(results));
+  const results = [];
+  for (const [name, measure] of Object.entries(BENCHMARKS)) {
+    process.stderr.write(`bench: ${name}\n`);
+    results.push(await measure(options));
+    // An interrupted run keeps what it has measured.
+    writeFileSync(file, reportText(results));
+  }
   process.stdout.write(`The figures are in ${file}.\n`);
   if (!SHORT) {
     updatePage();
@@ -47,10 +48,12 @@ export async function recordAll(options) {
 /** @param {Result[]} results */
 function reportText(results) {
   const run = `${today()}; ${circumstances()}`;
+  const missing = Object.keys(BENCHMARKS).slice(results.length);
   return (
     [
       `# Benchmarks of ${today()}`,
       'Written by `npm run bench -- all`, with nothing added by hand. [README](../README.md) says how each is measured.',
+      ...(missing.length === 0 ? [] : [`Not measured in this run: ${missing.join(', ')}.`]),
       marked(`${run}.\n\n${summaryTable(results)}${doubtsOf(results)}`),
       ...results.map((result) => `## ${result.title}\n\n${sectionText(result).trimEnd()}`),
     ].join('\n\n') + '\n'
