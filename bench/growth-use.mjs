@@ -2,9 +2,15 @@
 import { cpuSecondsOf, machineCpuSeconds, redisCpuSeconds } from './cpu.mjs';
 
 class OwnUse {
-  began = { at: performance.now(), machine: machineCpuSeconds() };
+  began = present();
   /** Of services that have ended, and of their Redis. */
   seconds = 0;
+
+  /** A run begins. Others may have come before in this process. */
+  begin() {
+    this.began = present();
+    this.seconds = 0;
+  }
 
   /**
    * A service that was started for the run and ends now.
@@ -17,13 +23,18 @@ class OwnUse {
 
   /** @returns {import('./types.ts').Shared} */
   phase() {
-    const { user, system } = process.cpuUsage();
-    const used = machineCpuSeconds() - this.began.machine;
+    const { at, machine, own } = present();
+    const used = machine - this.began.machine;
     return {
-      elapsed_s: (performance.now() - this.began.at) / 1000,
-      other_cpu_s: Math.max(0, used - this.seconds - (user + system) / 1e6),
+      elapsed_s: (at - this.began.at) / 1000,
+      other_cpu_s: Math.max(0, used - this.seconds - (own - this.began.own)),
     };
   }
+}
+
+function present() {
+  const { user, system } = process.cpuUsage();
+  return { at: performance.now(), machine: machineCpuSeconds(), own: (user + system) / 1e6 };
 }
 
 export const OWN_USE = new OwnUse();

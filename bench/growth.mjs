@@ -13,6 +13,7 @@ const MOST_LIVE = 1_000_000;
  * @returns {Promise<import('./types.ts').Result>}
  */
 export async function measure({ most = MOST_LIVE }) {
+  OWN_USE.begin();
   const scopes = await byScopes();
   const { curves: live, store } = await byLiveReservations(most);
   const measured = [

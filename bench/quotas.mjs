@@ -41,6 +41,7 @@ const SIDES = [
 
 /** @returns {Promise<import('./types.ts').Result>} */
 export async function measure() {
+  OWN_USE.begin();
   const ledger = await GrowthLedger.start();
   try {
     const sides = [];

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- trim_reservation_index: remove entries of records that no longer exist from tenants' reservation indexes, some at a time.
+-- trim_reservation_index: remove entries of records that no longer exist from tenants' reservation indexes, and those of runs whose counters
+-- have lapsed, some at a time.
 -- allow-oom: it frees memory.
 --
 -- KEYS[1]   tenant_index   sorted set of the partition's tenants
@@ -9,10 +10,12 @@
 -- ARGV[4]   examine        entries per run; a step to the next tenant counts as one
 -- ARGV[5]   retention_ms   how long ended records are kept
 -- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int
--- BOUND     examine entries
+-- BOUND     examine entries, and at most 202 more of two runs
 -- EMITS     nothing
--- @include  keys: tag_of_key, reservation_key, reservation_index_key
+-- @include  keys: tag_of_key, reservation_key, reservation_index_key, run_index_key
 -- @include  now_ms: now_ms
+-- @include  tenant_clock: clock_of
+-- @include  action_counters: forget_lapsed_runs
 -- @include  index_walk: index_stretch
 -- @include  owned: forget_texts
 --
@@ -24,7 +27,8 @@ local tenant, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3]
 local examine, retention_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local tag = tag_of_key(tenant_index)
-local horizon = now_ms() - retention_ms
+local now = now_ms()
+local horizon = now - retention_ms
 local examined, removed, steps = 0, 0, 0
 
 -- Tenants are never removed. If an entry is missing nevertheless, the walk ends and the next one starts from the beginning.
@@ -52,10 +56,21 @@ local function trim_stretch(index)
   return whole and (#gone > 0 or tonumber(walked_ms) <= horizon)
 end
 
+-- A tenant that begins no further runs, such as a closed one, would keep the others forever.
+local function trim_runs()
+  if walked_id ~= '' or redis.call('EXISTS', run_index_key(tag, tenant)) == 0 then
+    return false
+  end
+  local clock_ms = clock_of(tag, tenant)
+  local count, gone = forget_lapsed_runs(tag, tenant, clock_ms or now, clock_ms ~= nil)
+  examined, removed, steps = examined + count, removed + gone, steps + count
+  return count > 0
+end
+
 -- Nothing is refused below this line.
 tenant = tenant == '' and tenant_after('') or tenant
 while tenant and tenant ~= '' and steps < examine do
-  if not trim_stretch(reservation_index_key(tag, tenant)) then
+  if not trim_runs() and not trim_stretch(reservation_index_key(tag, tenant)) then
     tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
     steps = steps + 1
   end

@@ -19,7 +19,7 @@
 -- period_defect: INVALID_INSTANTS, UNKNOWN_POLICY, INVALID_ALLOCATION, INVALID_BOUNDARIES; NOT_INDEXED if the job for idle budgets would not
 -- roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its recurrence. If the period is sound:
 -- INVALID_WINDOWS, INVALID_WINDOW_PLANS, or WINDOW_NOT_PLANNED if no boundaries would be planned for one of them. NOT_MARKED if reserves would
--- not see the period or the windows.
+-- not see the period, the windows, or that others wait for funds.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
@@ -87,12 +87,13 @@ for _, member in ipairs(members) do
   reply[#reply + 1] = member
   local key = budget_key(tag, unit, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
-    'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans', 'extras')
+    'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans', 'extras',
+    'waiting')
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
   end
   reply[#reply + 1] = period_defect(key, member, f[6], { unpack(f, 7, 12) }) or window_defect(key, member, f[6], { unpack(f, 13, 15) })
-    or (f[8] or f[13]) and not f[16] and 'NOT_MARKED' or ''
+    or (f[8] or f[13] or f[17]) and not f[16] and 'NOT_MARKED' or ''
 end
 if #members == limit then
   reply[2] = members[limit]

@@ -85,10 +85,10 @@ local function day_counters_key(tag, tenant_id, now)
   return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
 end
 
--- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin.
+-- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin, or when the tenant's indexes are trimmed.
 local RUNS_CHECKED, COUNTERS_FORGOTTEN = 2, 100
 
--- Removes a lapsed run from the indexes, or a part of it if it had many counters.
+-- Removes a lapsed run from the indexes, or a part of it if it had many counters. Returns how many entries that were.
 local function forget_run(tag, tenant_id, run)
   local index = run_counter_index_key(tag, tenant_id)
   -- The character after a bar is a brace, so these are the members that begin with the run and a bar.
@@ -96,28 +96,37 @@ local function forget_run(tag, tenant_id, run)
   if #members > 0 then
     redis.call('ZREM', index, unpack(members))
   end
-  if #members < COUNTERS_FORGOTTEN then
-    redis.call('ZREM', run_index_key(tag, tenant_id), run)
+  if #members == COUNTERS_FORGOTTEN then
+    return #members
   end
+  redis.call('ZREM', run_index_key(tag, tenant_id), run)
+  return #members + 1
+end
+
+-- Checks the first runs that should have lapsed by the tenant's time: forgets those that have, and corrects the entries of the others.
+-- `current` is a run that counts now, if there is one. Returns how many entries it examined, and how many of them it removed.
+local function forget_lapsed_runs(tag, tenant_id, now, on_clock, current)
+  local index, examined, removed = run_index_key(tag, tenant_id), 0, 0
+  for _, run in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
+    local key = run_counters_key(tag, tenant_id, run)
+    if on_clock and run ~= current then
+      redis.call('UNLINK', key)
+    end
+    local ends_at = redis.call('PEXPIRETIME', key)
+    local count = ends_at < 0 and forget_run(tag, tenant_id, run) or 0
+    if count == 0 and not on_clock then
+      redis.call('ZADD', index, ms_text(ends_at), run)
+    end
+    examined, removed = examined + math.max(1, count), removed + count
+  end
+  return examined, removed
 end
 
 -- Enters a run into the index. The hash of a run says when it lapses. That of a tenant with a test clock is kept longer than it counts,
 -- so there the index says it, and each count of the run has to be entered.
 local function note_run(tag, tenant_id, run, now, ttl_ms, on_clock)
-  local index = run_index_key(tag, tenant_id)
-  for _, other in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
-    local key = run_counters_key(tag, tenant_id, other)
-    if on_clock and other ~= run then
-      redis.call('UNLINK', key)
-    end
-    local ends_at = redis.call('PEXPIRETIME', key)
-    if ends_at < 0 then
-      forget_run(tag, tenant_id, other)
-    elseif not on_clock then
-      redis.call('ZADD', index, ms_text(ends_at), other)
-    end
-  end
-  redis.call('ZADD', index, 'GT', ms_text(now + ttl_ms), run)
+  forget_lapsed_runs(tag, tenant_id, now, on_clock, run)
+  redis.call('ZADD', run_index_key(tag, tenant_id), 'GT', ms_text(now + ttl_ms), run)
 end
 
 -- Keeps the hash of a run for at least this long, and enters a new run into the index.

@@ -63,7 +63,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'TRIMMED removed:int more:flag',
   },
-  /** lua/audit/trim_reservation_index.lua: remove entries of records that no longer exist from tenants' reservation indexes, some at a time. */
+  /** lua/audit/trim_reservation_index.lua: remove entries of records that no longer exist from tenants' reservation indexes, and those of runs whose counters */
   trim_reservation_index: {
     keys: ['tenant_index'],
     args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'retention_ms'],

@@ -175,6 +175,15 @@ describe('verifying the ledger', () => {
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
 
+  test('finds that reserves would not see that others wait', async () => {
+    const tenant = await newTenant();
+    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
+    await stored.redis.hset(key, { waiting: '1' });
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ period_defect: 'NOT_MARKED' }]);
+    await stored.redis.hset(key, { extras: '1' });
+    expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
+  });
+
   test('is counted, with the drift that it finds', async () => {
     const tenant = await newTenant();
     const broken = await hold(tenant, 50);

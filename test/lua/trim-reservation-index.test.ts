@@ -1,5 +1,13 @@
-import { expect, test } from '@jest/globals';
-import { reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
+import { describe, expect, test } from '@jest/globals';
+import {
+  reservationIndexKey,
+  runCounterIndexKey,
+  runCountersKey,
+  runIndexKey,
+  tenantIndexKey,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
+import { makePolicy } from '../support/admission-client.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -101,4 +109,83 @@ test('a retention that was shorter once is followed', async () => {
   await ledger.redis.del(...young.slice(0, 8).map((id) => ledger.reservationKeyOf(id)));
   expect((await trimAll(ledger, 3)).removed).toBe(8);
   expect(await indexed(ledger, tenant)).toEqual(young.slice(8));
+});
+
+describe('runs whose counters have lapsed', () => {
+  const QUOTA = { action_kind: 'llm', max_calls: 9, window: 'per_run', per_run_counter_ttl_ms: 60_000 };
+  const inRun = (run: string): { facts: string } => ({ facts: `side_effect|${run}|||` });
+
+  /** A tenant with a hold in each run. */
+  async function withRuns(
+    runs: readonly string[],
+    tenant: Record<string, string> = {},
+  ): Promise<LedgerClient> {
+    const ledger = await newLedger();
+    await ledger.makeTenant(tenant);
+    await ledger.redis.zadd(tenantIndexKey(ledger.tag), '0', ledger.tenant);
+    await ledger.makeBudget();
+    await makePolicy(ledger, ledger.scope(), { sets: { action_quotas: JSON.stringify([QUOTA]) } });
+    for (const run of runs) {
+      await ledger.hold(inRun(run));
+    }
+    return ledger;
+  }
+
+  const runsOf = ({ redis, tag, tenant }: LedgerClient): Promise<string[]> =>
+    redis.zrange(runIndexKey(tag, tenant), '0', '-1');
+
+  /** As if the time of their entries had come, and their counters were gone. */
+  async function lapse(ledger: LedgerClient, runs: readonly string[]): Promise<void> {
+    const { redis, tag, tenant } = ledger;
+    const past = String((await ledger.serverTime()) - 1);
+    await redis.zadd(runIndexKey(tag, tenant), ...runs.flatMap((run) => [past, run]));
+    await redis.del(...runs.map((run) => runCountersKey(tag, tenant, run)));
+  }
+
+  test('leave the indexes, although no other run begins, and others stay', async () => {
+    const ledger = await withRuns(['a', 'b', 'c', 'counts', 'extended']);
+    const { redis, tag, tenant } = ledger;
+    await lapse(ledger, ['a', 'b', 'c']);
+    await redis.zadd(runIndexKey(tag, tenant), '1', 'extended');
+    expect(await trimAll(ledger, 500)).toEqual({ runs: 1, examined: 12, removed: 6 });
+    expect(await runsOf(ledger)).toEqual(['counts', 'extended']);
+    expect(await redis.zrange(runCounterIndexKey(tag, tenant), '0', '-1')).toEqual(
+      ['counts', 'extended'].map((run) => `${run}|${ledger.scope()}|r|llm`),
+    );
+    const lapsesAt = await redis.pexpiretime(runCountersKey(tag, tenant, 'extended'));
+    expect(await redis.zscore(runIndexKey(tag, tenant), 'extended')).toBe(String(lapsesAt));
+    expect((await trimAll(ledger, 500)).removed).toBe(0);
+  });
+
+  test('leave them some at a time', async () => {
+    const runs = Array.from({ length: 6 }, (_, place) => `run${place}`);
+    const ledger = await withRuns(runs);
+    await lapse(ledger, runs);
+    const [, tenant, , , examined] = await ledger.scripts.run(
+      'trim_reservation_index',
+      [tenantIndexKey(ledger.tag)],
+      ['', '', '', 4, RETENTION_MS],
+    );
+    expect([tenant, examined]).toEqual([ledger.tenant, '4']);
+    expect(await runsOf(ledger)).toEqual(runs.slice(2));
+    expect(await trimAll(ledger, 4)).toMatchObject({ removed: 8 });
+    expect(await runsOf(ledger)).toEqual([]);
+  });
+
+  test('leave them by the clock of a tenant that has one', async () => {
+    const startMs = Date.parse('2026-01-10T12:00:00.000Z');
+    const ledger = await withRuns(['a'], { clock_id: 'clk_1', clock_now: String(startMs) });
+    const { redis, tag, tenant } = ledger;
+    const keys = [
+      runCountersKey(tag, tenant, 'a'),
+      runIndexKey(tag, tenant),
+      runCounterIndexKey(tag, tenant),
+    ];
+    await redis.hset(tenantKey(tag, tenant), 'clock_now', startMs + 59_999);
+    expect((await trimAll(ledger, 500)).removed).toBe(0);
+    expect(await redis.exists(...keys)).toBe(3);
+    await redis.hset(tenantKey(tag, tenant), 'clock_now', startMs + 60_000);
+    expect((await trimAll(ledger, 500)).removed).toBe(2);
+    expect(await redis.exists(...keys)).toBe(0);
+  });
 });
