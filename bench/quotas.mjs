@@ -42,6 +42,12 @@ const SIDES = [
 /** @returns {Promise<import('./types.ts').Result>} */
 export async function measure() {
   OWN_USE.begin();
+  const result = await measureRounds();
+  // What the ledger used counts once it has stopped.
+  return { ...result, notes: doubts([OWN_USE.phase()]) };
+}
+
+async function measureRounds() {
   const ledger = await GrowthLedger.start();
   try {
     const sides = [];
@@ -134,7 +140,7 @@ async function costOf(ledger, { population, facts }, together) {
 /**
  * @param {readonly Cost[][]} rounds
  * @param {string} store
- * @returns {import('./types.ts').Result}
+ * @returns {Omit<import('./types.ts').Result, 'notes'>}
  */
 function resultOf(rounds, store) {
   const valuesOf = (/** @type {number} */ side, /** @type {keyof Cost} */ kind) =>
@@ -177,6 +183,5 @@ function resultOf(rounds, store) {
       ratio(1, 0, 'alone', ALONE),
       ratio(1, 0, 'together', TOGETHER),
     ],
-    notes: doubts([OWN_USE.phase()]),
   };
 }

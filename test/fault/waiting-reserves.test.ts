@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { ShutdownState } from '../../src/telemetry/health.js';
 import { waitersKey } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import {
@@ -103,6 +104,41 @@ test('an instance that shuts down answers its waiters, and lets nobody wait any 
   expectRefusal(await reserve(tenant, 1, leaving), 409, 'BUDGET_EXCEEDED');
   expect(await waits('drained')).toBe(2);
   await leaving.stop();
+});
+
+test('a wake-up whose message comes before the reply of a renewal is not counted as lost', async () => {
+  const { scripts } = on.holdfast.app.get(RedisService);
+  const [tenant, held] = await saturated();
+  const [freed, renewals] = [await wokenBy('freed'), await wokenBy('renewal')];
+  const waiting = reserve(tenant, 60);
+  await untilWaiting(tenant, 1);
+  const call = scripts.call.bind(scripts);
+  let run: () => void = () => undefined;
+  const mayRun = new Promise<void>((resolve) => (run = resolve));
+  const spy = jest.spyOn(scripts, 'call');
+  const answered = new Promise<void>((resolve) => {
+    spy.mockImplementation(async (name, keys, args) => {
+      const isRenewal: boolean = name === 'renew_waiters';
+      if (isRenewal) {
+        await commit(tenant, held, 40, on.holdfast);
+        await eventually('the message has come', async () => (await wokenBy('freed')) > freed);
+      } else if (name === 'reserve') {
+        await mayRun;
+      }
+      const reply = await call(name, keys, args);
+      if (isRenewal) {
+        resolve();
+      }
+      return reply;
+    });
+  });
+  await answered;
+  // Longer than a renewal waits for a message. The waiter is still running.
+  await delay(400);
+  spy.mockRestore();
+  run();
+  await idOf(waiting);
+  expect(await wokenBy('renewal')).toBe(renewals);
 });
 
 test('a turn that comes while the subscriptions are lost is found', async () => {

@@ -287,6 +287,8 @@ export class FundsWaiters {
   }
 
   private async renewPart(tenantId: string, waiters: readonly Waiter[]): Promise<void> {
+    // A message that comes before the reply counts, too: its waiter may be running by then.
+    const asked = waiters.map((waiter) => ({ waiter, wakeUps: waiter.wakeUps }));
     const { places } = await this.redis.scripts.call(
       'renew_waiters',
       { waiters: waitersKey(this.tagOf(tenantId), tenantId) },
@@ -302,9 +304,8 @@ export class FundsWaiters {
         ]),
       },
     );
-    const found = waiters.filter(({ place, isInDoubt }) => isInDoubt || places.includes(place));
-    for (const waiter of found) {
-      const { wakeUps } = waiter;
+    const found = asked.filter(({ waiter }) => waiter.isInDoubt || places.includes(waiter.place));
+    for (const { waiter, wakeUps } of found) {
       setTimeout(() => {
         if (waiter.wakeUps === wakeUps && this.waiters.has(waiter.place)) {
           this.metrics.woken('renewal');
