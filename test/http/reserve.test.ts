@@ -265,7 +265,7 @@ describe('reserve over the wire', () => {
     const action = {
       kind: 'k'.repeat(64),
       name: 'n'.repeat(256),
-      tags: Array.from({ length: 10 }, () => 't'.repeat(64)),
+      tags: ['', ...Array.from({ length: 9 }, () => 't'.repeat(64))],
     };
     const subject = { tenant: shared.id, agent: 'a'.repeat(128), dimensions };
     const metadata = { nested: { list: [1, null, 'x'], big: 9007199254740993n } };

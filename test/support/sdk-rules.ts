@@ -26,7 +26,7 @@ const FREE = ['metadata', 'committed_metadata'];
 
 const text: Check = (value, at) =>
   typeof value === 'string' && value !== '' ? [] : [`${at} must be a text`];
-/** The tools of a policy are named by the tenant, who may leave a name empty. */
+/** The tenant names the tools of a policy and the tags of an action, and may leave one empty. */
 const anyText: Check = (value, at) => (typeof value === 'string' ? [] : [`${at} must be a text`]);
 const flag: Check = (value, at) => (typeof value === 'boolean' ? [] : [`${at} must be true or false`]);
 const integer: Check = (value, at) =>
@@ -102,7 +102,7 @@ const subject = members(
   {},
   { tenant: text, workspace: text, app: text, workflow: text, agent: text, toolset: text, dimensions: free },
 );
-const action = members({ kind: text, name: text }, { tags: list(text) });
+const action = members({ kind: text, name: text }, { tags: list(anyText) });
 
 const evidence = members({
   evidence_id: matching(/^[0-9a-f]{64}$/),
