@@ -58,7 +58,7 @@ end
 
 -- A tenant that begins no further runs, such as a closed one, would keep the others forever.
 local function trim_runs()
-  if walked_id ~= '' or redis.call('EXISTS', run_index_key(tag, tenant)) == 0 then
+  if walked_id ~= '' or redis.call('TYPE', run_index_key(tag, tenant)).ok ~= 'zset' then
     return false
   end
   local clock_ms = clock_of(tag, tenant)

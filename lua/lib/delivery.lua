@@ -20,11 +20,11 @@ local function require_delivery_keys(tag, subscription, queue)
 end
 
 -- `delivery` is { ref, subscription, tenant, event_type, trace (or ''), now, retention_ms }.
--- Returns false and changes nothing if it already exists.
+-- Returns the length of its queue. If the delivery already exists, returns nil and changes nothing.
 local function create_delivery(tag, delivery)
   local key = delivery_key(tag, delivery.ref)
   if redis.call('EXISTS', key) == 1 then
-    return false
+    return nil
   end
   local queue, now = delivery.subscription .. ':' .. delivery.tenant, ms_text(delivery.now)
   if delivery.trace == '' then
@@ -34,10 +34,11 @@ local function create_delivery(tag, delivery)
   end
   redis.call('PEXPIRE', key, delivery.retention_ms)
   redis.call('ZADD', delivery_index_key(tag, delivery.subscription), now, delivery.ref)
-  if redis.call('RPUSH', ordered_queue_key(tag, queue), delivery.ref) == 1 then
+  local length = redis.call('RPUSH', ordered_queue_key(tag, queue), delivery.ref)
+  if length == 1 then
     redis.call('SADD', ordered_queues_key(tag), queue)
   end
-  return true
+  return length
 end
 
 -- Removes index entries of deliveries whose records have expired: at most 2 * given + 8, where `given` is how many entries this run

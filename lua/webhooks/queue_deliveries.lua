@@ -11,15 +11,15 @@
 -- type,
 --           trace
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
--- BOUND     the given events and deliveries (at most 250 and 200); twice as many index entries, and 8 for each subscription
+-- BOUND     the given events and deliveries (at most 250 and 15); twice as many index entries, and 8 for each subscription
 -- EMITS     nothing
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
 -- @include  dispatch_group: DISPATCH_GROUP
 --
--- made has a 1 for each delivery that was created and a 0 for each that existed, so repeating a batch is harmless. The script checks the
--- lease, so that an instance which lost it cannot queue its events behind those of the next holder. forgotten counts the removed index
+-- made has, with spaces between, the length of its queue for each delivery that was created, and 0 for each that existed, so repeating a
+-- batch is harmless. The script checks the lease, so that an instance which lost it cannot queue its events behind those of the next holder. forgotten counts the removed index
 -- entries of deliveries whose records have expired.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, retention_ms, event_count = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -45,11 +45,11 @@ end
 -- Nothing is refused below this line.
 local made = {}
 for i = first_delivery, #ARGV, fields_each do
-  local is_new = create_delivery(tag, {
+  local length = create_delivery(tag, {
     ref = ARGV[i] .. ':' .. ARGV[i + 1], subscription = ARGV[i + 1], tenant = ARGV[i + 2], event_type = ARGV[i + 3], trace = ARGV[i + 4],
     now = now, retention_ms = retention_ms,
   })
-  made[#made + 1] = is_new and '1' or '0'
+  made[#made + 1] = length or 0
 end
 local forgotten = 0
 for subscription, count in pairs(given) do
@@ -58,4 +58,4 @@ end
 if event_count > 0 then
   redis.call('XACK', event_log, DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
 end
-return { 'QUEUED', ms_text(now), table.concat(made), tostring(forgotten) }
+return { 'QUEUED', ms_text(now), table.concat(made, ' '), tostring(forgotten) }

@@ -246,9 +246,9 @@ describe('queue_deliveries', () => {
     const { redis, tag } = dispatch.ledger;
     const entryIds = [await dispatch.append(), await dispatch.append()];
     await dispatch.page({});
-    expect((await dispatch.queue(entryIds))[2]).toBe('11');
+    expect((await dispatch.queue(entryIds))[2]).toBe('1 2');
     const before = await redis.hgetall(deliveryKey(tag, dispatch.ref(entryIds[0] as string)));
-    expect((await dispatch.queue(entryIds))[2]).toBe('00');
+    expect((await dispatch.queue(entryIds))[2]).toBe('0 0');
     expect(await dispatch.waiting()).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
     expect(before).toEqual({
       st: 'PENDING',

@@ -7,9 +7,10 @@ import {
   orderedQueuesKey,
   retryingKey,
   tagOf,
+  tenantEventsKey,
 } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
-import type { Holdfast, TestTenant } from '../support/holdfast.js';
+import { expectStatus, type Holdfast, type TestTenant } from '../support/holdfast.js';
 import { commandCounts, connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import {
@@ -57,8 +58,13 @@ async function writeEvents(tenant: TestTenant, count: number): Promise<string[]>
   for (let index = 0; index < count; index += 1) {
     pipeline.xadd(eventLogKey(TAG), '*', 'ty', 'reservation.denied', 'tn', tenant.id, 'ac', 'system');
   }
-  const replies = (await pipeline.exec()) ?? [];
-  return replies.map(([, entryId]) => eventIdOf({ partition: '00', entryId: entryId as string }));
+  const entryIds = ((await pipeline.exec()) ?? []).map(([, entryId]) => entryId as string);
+  const index = redis.pipeline();
+  entryIds.forEach((entryId) =>
+    index.xadd(tenantEventsKey(TAG, tenant.id), entryId, 'y', 'reservation.denied'),
+  );
+  await index.exec();
+  return entryIds.map((entryId) => eventIdOf({ partition: '00', entryId }));
 }
 
 test('a tenant with thousands of deliveries to queue delays neither an event nor a retry of another tenant of its partition', async () => {
@@ -155,4 +161,51 @@ describe('a queue', () => {
     expect(webhookIds().filter((one) => one === eventIds[0])).toHaveLength(2);
     expect(await endedDeliveries(holdfast, id, 3)).toMatchObject(eventIds.map(() => ({ status: 'SUCCESS' })));
   });
+
+  test('is read again soon, not only when it is empty, after an outcome that could not be stored', async () => {
+    const tenant = await tenantWithBudget(holdfast);
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
+    const eventIds = await writeEvents(tenant, 500);
+    const queue = orderedQueueKey(TAG, `${id}:${tenant.id}`);
+    await eventually('all are queued', async () => (await redis.llen(queue)) === 500, 60_000);
+    const [first = ''] = await redis.lrange(queue, 0, 0);
+    const record = deliveryKey(TAG, first);
+    await redis.rename(record, `${record}.kept`);
+    await redis.set(record, 'damaged');
+    receiver.react = (response) => response.writeHead(200).end();
+    const before = await reads();
+    answerFirst();
+    await eventually('it is read', async () => (await reads()) > before);
+    expect(await redis.llen(queue)).toBeGreaterThan(250);
+    await redis.rename(`${record}.kept`, record);
+    await eventually('all are settled', async () => (await redis.exists(queue)) === 0, 60_000);
+    expect(new Set(webhookIds())).toEqual(new Set(eventIds));
+  }, 120_000);
+
+  test('that a replay has filled comes before a later event, which is attempted once', async () => {
+    const tenant = await tenantWithBudget(holdfast);
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 },
+    });
+    await writeEvents(tenant, 150);
+    await eventually('all arrive', () => receiver.received.length === 150);
+    let answerHeld = (): unknown => undefined;
+    receiver.react = (response) => (answerHeld = () => response.writeHead(200).end());
+    await writeEvents(tenant, 1);
+    await eventually('another one arrives', () => receiver.received.length === 151);
+    const queue = orderedQueueKey(TAG, `${id}:${tenant.id}`);
+    const replay = await holdfast.admin('POST', `/v1/admin/webhooks/${id}/replay`, { max_events: 151 });
+    expectStatus(replay, 202);
+    await eventually('the replay is queued', async () => (await redis.llen(queue)) === 152, 60_000);
+    const [late] = await writeEvents(tenant, 1);
+    await eventually('a later one is queued', async () => (await redis.llen(queue)) === 153);
+    receiver.react = (response, { headers }) =>
+      void response.writeHead(headers['webhook-id'] === late ? 500 : 200).end();
+    answerHeld();
+    await eventually('the queue is empty', async () => (await redis.exists(queue)) === 0, 60_000);
+    expect(receiver.received).toHaveLength(303);
+    expect(webhookIds().indexOf(late)).toBe(302);
+  }, 120_000);
 });

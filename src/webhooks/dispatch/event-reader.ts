@@ -206,12 +206,18 @@ export class EventReader {
         // Another instance may have held the partition meanwhile. The next turn finds its queues.
         return;
       }
+      const lengths = (reply.made ?? '').split(' ').map(Number);
       for (const [index, { entryId, subscriptionId, tenant, event }] of deliveries.entries()) {
+        const length = lengths[index] ?? 0;
         // A delivery that existed before is in its queue or done.
-        if (reply.made?.[index] === '1') {
+        if (length > 0) {
           const ref = `${entryId}:${subscriptionId}`;
           const isNew = { status: 'PENDING', createdMs: reply.nowMs, attempts: 0, dueInMs: 0 } as const;
-          this.queues.push(partition, { partition: code, ref, subscriptionId, tenant, event, ...isNew });
+          this.queues.push(
+            partition,
+            { partition: code, ref, subscriptionId, tenant, event, ...isNew },
+            length,
+          );
         }
       }
     });

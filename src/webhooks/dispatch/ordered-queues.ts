@@ -32,6 +32,11 @@ const READY_OF_QUEUE = 1000;
 const READY_BYTES = 24 * 1024 * 1024;
 /** What a delivery takes beside the event's bytes, about. */
 const DELIVERY_BYTES = 1024;
+/**
+ * Deliveries of a queue that may be in Redis besides those in memory: some are just being attempted or settled, and few are a replay's. If
+ * there are more, a replay has pushed many, which come first. QUEUE_SEARCHED of lua/lib/delivery.lua is larger by UNSETTLED at least.
+ */
+const UNKNOWN_IN_QUEUE = 64;
 /** Names of queues read at a time. */
 const NAMES = 500;
 /** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
@@ -72,13 +77,22 @@ export class OrderedQueues {
     }
   }
 
-  /** Attempts a delivery that was just pushed to its queue, when its turn comes. */
-  push(partition: DispatchPartition, delivery: Delivery): void {
+  /**
+   * Attempts a delivery that was just pushed to its queue, when its turn comes.
+   * @param length of the queue then
+   */
+  push(partition: DispatchPartition, delivery: Delivery, length: number): void {
     const name = `${delivery.subscriptionId}:${delivery.tenant}`;
     const queue = partition.queues.get(name) ?? this.start(partition, name, false);
     this.forgetEarlierTerm(partition, queue);
     queue.left += 1;
-    if (queue.hasMore || queue.ready.length >= READY_OF_QUEUE || this.readyBytes >= READY_BYTES) {
+    const isBehindOthers = length > queue.ready.length + UNKNOWN_IN_QUEUE;
+    if (
+      queue.hasMore ||
+      isBehindOthers ||
+      queue.ready.length >= READY_OF_QUEUE ||
+      this.readyBytes >= READY_BYTES
+    ) {
       queue.hasMore = true;
       queue.missed = true;
     } else {
@@ -170,6 +184,7 @@ export class OrderedQueues {
   /** Attempts the deliveries of a queue that are known. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
   private async attemptReady(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
     const settling = new Set<Promise<void>>();
+    let hasFailed = false;
     try {
       for (
         let delivery = this.takeReady(partition, queue);
@@ -187,9 +202,9 @@ export class OrderedQueues {
           settling.delete(written);
         });
         settling.add(written);
-        // Avoids an unhandled rejection. The error is thrown where all are awaited.
-        written.catch(() => undefined);
-        if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED) {
+        // The error is thrown where all are awaited, which is at the next delivery.
+        written.catch(() => (hasFailed = true));
+        if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED || hasFailed) {
           await Promise.all(settling);
         }
         partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
