@@ -174,11 +174,17 @@ describe('a queue', () => {
     const record = deliveryKey(TAG, first);
     await redis.rename(record, `${record}.kept`);
     await redis.set(record, 'damaged');
-    receiver.react = (response) => response.writeHead(200).end();
+    // From the sixtieth on they hang, so the queue cannot become empty before an attempt times out after ten seconds.
+    const answers: (() => unknown)[] = [];
+    receiver.react = (response) => {
+      const answer = (): unknown => response.writeHead(200).end();
+      void (receiver.received.length < 60 ? answer() : answers.push(answer));
+    };
     const before = await reads();
     answerFirst();
-    await eventually('it is read', async () => (await reads()) > before);
-    expect(await redis.llen(queue)).toBeGreaterThan(250);
+    await eventually('it is read', async () => (await reads()) > before, 5000);
+    receiver.react = (response) => response.writeHead(200).end();
+    answers.forEach((answer) => answer());
     await redis.rename(`${record}.kept`, record);
     await eventually('all are settled', async () => (await redis.exists(queue)) === 0, 60_000);
     expect(new Set(webhookIds())).toEqual(new Set(eventIds));
