@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, test } from '@jest/globals';
@@ -11,6 +10,7 @@ import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce, expectStored, storedFor } from '../support/exactly-once.js';
 import { ADMIN_API_KEY, HoldfastClient } from '../support/holdfast.js';
 import { JournaledLoad } from '../support/journaled-load.js';
+import { makeLogFolder } from '../support/log-folder.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 /**
@@ -42,17 +42,8 @@ afterEach(async () => {
   }
 });
 
-/**
- * With `everysec`, Redis puts its log into the kernel's hands before it answers, except while a flush to the disk is under way. So
- * its promise is tried where a flush takes no time, in memory.
- */
-function directoryFor(fsync: string): string {
-  const inMemory = fsync === 'everysec' ? process.env['TEST_MEMORY_FOLDER'] : undefined;
-  return mkdtempSync(join(process.env['CRASH_DIR'] ?? inMemory ?? tmpdir(), 'holdfast-test-crash-'));
-}
-
 async function open(fsync: string): Promise<Site> {
-  const dataDir = directoryFor(fsync);
+  const dataDir = makeLogFolder(fsync, 'holdfast-test-crash-', process.env['CRASH_DIR']);
   const env = { DATA_DIR: dataDir, ADMIN_API_KEY, HOLDFAST_ROLES: 'api,sweeper', REDIS_APPENDFSYNC: fsync };
   cleanUps.push(() => rmSync(dataDir, { recursive: true, force: true }));
   const service = await startService(env);

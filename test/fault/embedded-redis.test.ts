@@ -21,6 +21,7 @@ import { prepareDirectories, redisArguments } from '../../src/redis/embedded/set
 import { StoreBootError } from '../../src/redis/errors.js';
 import { parseInfo } from '../../src/redis/memory-guard.js';
 import { eventually } from '../support/eventually.js';
+import { makeLogFolder } from '../support/log-folder.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
 
 let dataDir = '';
@@ -114,6 +115,8 @@ describe('the embedded Redis', () => {
 
   for (const appendfsync of ['always', 'everysec']) {
     test(`is started again when it is killed, and loses nothing acknowledged (appendfsync ${appendfsync})`, async () => {
+      rmSync(dataDir, { recursive: true });
+      dataDir = makeLogFolder(appendfsync, 'holdfast-test-data-');
       const running = await start({ REDIS_APPENDFSYNC: appendfsync });
       const { client } = running.service;
       const pid = await pidOf(running);
