@@ -10,7 +10,7 @@ const AT_ONCE = 4;
 export interface SharedTimeTerms {
   /** Above 0; with 1, there are no pauses. */
   readonly share: number;
-  /** Called for each pause. */
+  /** Called for each pause, which all owners share. */
   readonly paused: () => void;
 }
 
@@ -18,6 +18,7 @@ export interface SharedTimeTerms {
 export class SharedRedisTime {
   private readonly runs: ConcurrencyLimiter;
   private time: TimeShare;
+  private pause: Promise<void> | undefined;
 
   constructor(private readonly terms: SharedTimeTerms) {
     this.runs = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: 1 });
@@ -28,9 +29,9 @@ export class SharedRedisTime {
     const claim = { owner };
     await this.runs.acquire(claim);
     try {
-      for (let pauseMs = this.time.pauseMs(); pauseMs > 0; pauseMs = this.time.pauseMs()) {
-        this.terms.paused();
-        await delay(Math.ceil(pauseMs), undefined, { ref: false });
+      while (this.time.pauseMs() > 0) {
+        this.pause ??= this.takePause();
+        await this.pause;
       }
       const { time } = this;
       time.begin();
@@ -48,5 +49,11 @@ export class SharedRedisTime {
     } finally {
       this.runs.release(claim);
     }
+  }
+
+  private async takePause(): Promise<void> {
+    this.terms.paused();
+    await delay(Math.ceil(this.time.pauseMs()), undefined, { ref: false });
+    this.pause = undefined;
   }
 }

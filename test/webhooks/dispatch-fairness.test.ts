@@ -53,10 +53,11 @@ afterAll(async () => {
 });
 
 /** Events of a tenant, as scripts write them. Returns their ids. */
-async function writeEvents(tenant: TestTenant, count: number): Promise<string[]> {
+async function writeEvents(tenant: TestTenant, count: number, ...more: string[]): Promise<string[]> {
+  const fields = ['ty', 'reservation.denied', 'tn', tenant.id, 'ac', 'system', ...more];
   const pipeline = redis.pipeline();
   for (let index = 0; index < count; index += 1) {
-    pipeline.xadd(eventLogKey(TAG), '*', 'ty', 'reservation.denied', 'tn', tenant.id, 'ac', 'system');
+    pipeline.xadd(eventLogKey(TAG), '*', ...fields);
   }
   const entryIds = ((await pipeline.exec()) ?? []).map(([, entryId]) => entryId as string);
   const index = redis.pipeline();
@@ -122,6 +123,51 @@ describe('a queue', () => {
     expect(webhookIds()).toEqual(eventIds);
     expect(await reads()).toBe(before);
   });
+
+  test('is not read either while the endpoints of others hang, however much they have to be sent', async () => {
+    const [hanging, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+    const answers: (() => unknown)[] = [];
+    receiver.react = (response, { path }) => {
+      const answer = (): unknown => response.writeHead(200).end();
+      void (path === '/quiet' ? answer() : answers.push(answer));
+    };
+    const ids = await Promise.all(
+      Array.from({ length: SUBSCRIPTIONS }, () => subscribe(holdfast, hanging, `${receiver.url}/hanging`)),
+    );
+    const quietId = await subscribe(holdfast, quiet, `${receiver.url}/quiet`);
+    // All together are more than may stay in memory.
+    const large = JSON.stringify({ text: 'x'.repeat(50_000) });
+    await writeEvents(hanging, 36, 'metadata', large);
+    const queues = ids.map((id) => orderedQueueKey(TAG, `${id}:${hanging.id}`));
+    const lengths = (): Promise<number[]> => Promise.all(queues.map((queue) => redis.llen(queue)));
+    await eventually(
+      'all are queued',
+      async () => (await lengths()).every((length) => length === 36),
+      60_000,
+    );
+    const before = await reads();
+    const eventIds = await writeEvents(quiet, 50);
+    const arrived = (): unknown[] =>
+      receiver.received.filter(({ path }) => path === '/quiet').map(({ headers }) => headers['webhook-id']);
+    await eventually('those of the quiet tenant arrive', () => arrived().length === 50);
+    expect(arrived()).toEqual(eventIds);
+    expect(await reads()).toBe(before);
+
+    receiver.react = (response) => response.writeHead(200).end();
+    answers.forEach((answer) => answer());
+    await eventually('the others arrive', async () => (await redis.exists(...queues)) === 0, 60_000);
+    // They have left the memory, so this queue may be long.
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
+    const readByOthers = await reads();
+    await writeEvents(quiet, 900);
+    const queue = orderedQueueKey(TAG, `${quietId}:${quiet.id}`);
+    await eventually('all are queued', async () => (await redis.llen(queue)) === 900, 60_000);
+    receiver.react = (response) => response.writeHead(200).end();
+    answerFirst();
+    await eventually('all arrive', () => arrived().length >= 950, 60_000);
+    expect(await reads()).toBe(readByOthers);
+  }, 120_000);
 
   test('longer than what this process remembers of it is read behind that, in order', async () => {
     const tenant = await tenantWithBudget(holdfast);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import {
   deliveryKey,
@@ -11,12 +12,15 @@ import {
   retryingKey,
   tagOf,
 } from '../../src/redis/keyspace.js';
+import { RedisService, StoreUnavailable } from '../../src/redis/index.js';
+import { DispatchPartition } from '../../src/webhooks/dispatch/dispatch-partition.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
+import { Retries } from '../../src/webhooks/dispatch/retries.js';
 import { shows } from '../compatibility/shows.js';
 import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
-import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
+import { commandCounts, connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import {
@@ -82,6 +86,17 @@ async function leases(): Promise<number[]> {
     }
   }
   return [...counts.values()].sort((a, b) => b - a);
+}
+
+/** Dispatchers pause 10 ms at least between two polls for events, whatever else is due. */
+async function expectPauses(dispatchers: number, from: () => Promise<unknown>): Promise<void> {
+  const polls = async (): Promise<number> => (await commandCounts(redis))['xread'] ?? 0;
+  await from();
+  const [began, before] = [performance.now(), await polls()];
+  // Longer than a beat, in which the work that is due is noticed.
+  await delay(2500);
+  const made = (await polls()) - before;
+  expect(made).toBeLessThan((dispatchers * (performance.now() - began)) / 10);
 }
 
 function sharesBecome(...sizes: number[]): Promise<unknown> {
@@ -169,6 +184,7 @@ describe('a partition that is to be given to another instance', () => {
     await eventually('the first is under way', () => receiver.received.length === 1);
     const second = await start();
     await sharesBecome(33, 31);
+    await expectPauses(2, () => redis.zadd(retryingKey(tagOfTenant()), 1, 'due'));
     await second.stop();
     instances.pop();
     await sharesBecome(64);
@@ -200,6 +216,32 @@ describe('a partition whose lease another instance has', () => {
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
     await endedDeliveries(api, id, 1);
+  });
+
+  test('is known by what Redis has when it is taken again, not by what was in memory before', async () => {
+    const instance = await start();
+    await sharesBecome(64);
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
+    const id = await subscribe(api, tenant, receiver.url);
+    const requestIds = await causeEvents(api, tenant, 3);
+    const queue = orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`);
+    await eventually('all are queued', async () => (await redis.llen(queue)) === 3);
+    await eventually('the first is under way', () => receiver.received.length === 1);
+    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 2000);
+    // The other one delivers the second.
+    const [, second = ''] = await redis.lrange(queue, 0, -1);
+    await redis.lrem(queue, 1, second);
+    await eventually(
+      'it is lost',
+      async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
+    );
+    await sharesBecome(64);
+    receiver.react = (response) => response.writeHead(200).end();
+    answerFirst();
+    await eventually('the queue is empty', async () => (await redis.exists(queue)) === 0);
+    const received = receiver.received.map(({ headers }) => headers['x-request-id']);
+    expect([...new Set(received)]).toEqual([requestIds[0], requestIds[2]]);
   });
 
   test('is read from its unacknowledged events on, also when this instance turns out to hold the lease, as after a lost reply', async () => {
@@ -241,6 +283,41 @@ describe('a dispatch that is stuck', () => {
     standing.mockRestore();
     await endedDeliveries(api, id, 1);
   }, 60_000);
+});
+
+describe('the index of retries', () => {
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    await redis.del(dispatchLeaseKey(tagOf('00')));
+  });
+
+  const indexed = async (): Promise<{ partition: DispatchPartition; scripts: RedisService['scripts'] }> => {
+    const partition = new DispatchPartition(0, 'this instance');
+    await redis.set(partition.keys.lease, partition.token, 'PX', 60_000);
+    return { partition, scripts: api.app.get(RedisService).scripts };
+  };
+
+  test('is read again for a retry that was scheduled after the script had read it', async () => {
+    const { partition, scripts } = await indexed();
+    const call = scripts.call.bind(scripts);
+    jest.spyOn(scripts, 'call').mockImplementationOnce(async (...args: Parameters<typeof call>) => {
+      const reply = await call(...args);
+      partition.retryIn(5);
+      return reply;
+    });
+    await api.app.get(Retries).startDue(partition);
+    expect(partition.retriesAt).toBeLessThan(performance.now() + 1000);
+  });
+
+  test('that could not be read is read again, but not at once', async () => {
+    const { partition, scripts } = await indexed();
+    partition.retryIn(0);
+    jest.spyOn(scripts, 'call').mockRejectedValueOnce(new StoreUnavailable('timeout'));
+    const began = performance.now();
+    await expect(api.app.get(Retries).startDue(partition)).rejects.toThrow(StoreUnavailable);
+    expect(partition.retriesAt).toBeGreaterThan(began + 50);
+    expect(partition.retriesAt).toBeLessThan(Number.POSITIVE_INFINITY);
+  });
 });
 
 describe('what a process left behind that died between two steps', () => {

@@ -52,6 +52,16 @@ test('owners take turns with one run each, and at most four run at once', async 
   expect(pauses).toBe(0);
 });
 
+test('a pause of several owners is counted once', async () => {
+  const time = shared(0.5);
+  await time.run('one', () => delay(300));
+  const late = ['a', 'b', 'c', 'd'].map((owner) => time.run(owner, () => Promise.resolve()));
+  expect(pauses).toBe(0);
+  await delay(1);
+  expect(pauses).toBe(1);
+  await Promise.all(late);
+});
+
 test('the wait for a Redis that is away is not paid back', async () => {
   const time = shared(0.01);
   const failing = time.run('one', async () => {

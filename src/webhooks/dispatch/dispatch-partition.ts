@@ -16,6 +16,8 @@ export interface OrderedQueue {
   readonly name: string;
   /** Its first deliveries, as far as this process knows them. */
   ready: Delivery[];
+  /** What `ready` takes in memory, about. */
+  readyBytes: number;
   /** The partition's term in which these were read or queued. */
   term: number;
   /** Whether Redis may have more of them, behind these. */

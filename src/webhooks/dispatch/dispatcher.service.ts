@@ -32,6 +32,8 @@ import { SubscriptionTally } from './subscription-tally.js';
 
 /** Random variation of the interval, in both directions, so that instances do not poll in step. */
 const JITTER_SHARE = 0.25;
+/** Least pause before a poll, so that a slow Redis is not asked without pause. */
+const LEAST_PAUSE_MS = 10;
 const LONGEST_BEAT_MS = 1000;
 /** How long attempts in flight may take from the start of a shutdown, whatever else the shutdown waits for. */
 const DRAIN_MS = 6000;
@@ -122,7 +124,7 @@ export class Dispatcher implements OnModuleInit, Job {
         (partition) => this.retries.startDue(partition),
       ),
     ]);
-    return { sleepMs: read.includes(true) ? 0 : this.sleepMs(beganAt), ...outcome };
+    return { sleepMs: read.includes(true) ? 0 : this.sleepMs(active, beganAt), ...outcome };
   }
 
   restarted(): void {
@@ -212,10 +214,12 @@ export class Dispatcher implements OnModuleInit, Job {
   }
 
   /** Time until the next poll, which counts from the beginning of this one, or the next due retry. */
-  private sleepMs(beganAt: number): number {
+  private sleepMs(active: readonly DispatchPartition[], beganAt: number): number {
     const pollMs = this.config.webhookPollMs * (1 - JITTER_SHARE + Math.random() * 2 * JITTER_SHARE);
-    const retriesAt = Math.min(...this.held.map((partition) => partition.retriesAt));
-    return Math.max(0, Math.min(beganAt + pollMs, retriesAt) - performance.now());
+    const now = performance.now();
+    const pollAt = Math.max(beganAt + pollMs, now + LEAST_PAUSE_MS);
+    const retriesAt = Math.min(...active.map((partition) => partition.retriesAt));
+    return Math.max(0, Math.min(pollAt, retriesAt) - now);
   }
 
   /**

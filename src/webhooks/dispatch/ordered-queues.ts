@@ -26,10 +26,13 @@ const PAUSE_MS = 250;
 const FAILURE_PAUSE_MS = 100;
 /** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
-/** Most deliveries of a queue that stay in memory from their queueing on, so that they need not be read. */
-const READY_OF_QUEUE = 1000;
-/** What these may take in all queues. */
+/** What the deliveries of all queues may take that stay in memory from their queueing on, so that they need not be read. */
 const READY_BYTES = 24 * 1024 * 1024;
+/**
+ * A queue may take at most one part in this many of what is free of that: about 1,000 deliveries when it is alone. So queues that get long
+ * because their endpoints hang always leave some to the others.
+ */
+const PART_OF_FREE = 16;
 /** What a delivery takes beside the event's bytes, about. */
 const DELIVERY_BYTES = 1024;
 /**
@@ -87,12 +90,8 @@ export class OrderedQueues {
     this.forgetEarlierTerm(partition, queue);
     queue.left += 1;
     const isBehindOthers = length > queue.ready.length + UNKNOWN_IN_QUEUE;
-    if (
-      queue.hasMore ||
-      isBehindOthers ||
-      queue.ready.length >= READY_OF_QUEUE ||
-      this.readyBytes >= READY_BYTES
-    ) {
+    const maxBytes = (READY_BYTES - this.readyBytes) / PART_OF_FREE;
+    if (queue.hasMore || isBehindOthers || queue.readyBytes >= maxBytes) {
       queue.hasMore = true;
       queue.missed = true;
     } else {
@@ -114,6 +113,7 @@ export class OrderedQueues {
     const queue: OrderedQueue = {
       name,
       ready: [],
+      readyBytes: 0,
       term: partition.term,
       hasMore,
       missed: false,
@@ -220,15 +220,23 @@ export class OrderedQueues {
 
   private remember(queue: OrderedQueue, deliveries: readonly Delivery[]): void {
     queue.ready.push(...deliveries);
-    this.readyBytes += deliveries.reduce((sum, delivery) => sum + bytesOf(delivery), 0);
+    this.countBytes(
+      queue,
+      deliveries.reduce((sum, delivery) => sum + bytesOf(delivery), 0),
+    );
   }
 
   /** @returns the first delivery; undefined if none is known, or another instance may have held the partition since */
   private takeReady(partition: DispatchPartition, queue: OrderedQueue): Delivery | undefined {
     this.forgetEarlierTerm(partition, queue);
     const delivery = queue.ready.shift();
-    this.readyBytes -= delivery === undefined ? 0 : bytesOf(delivery);
+    this.countBytes(queue, delivery === undefined ? 0 : -bytesOf(delivery));
     return delivery;
+  }
+
+  private countBytes(queue: OrderedQueue, bytes: number): void {
+    queue.readyBytes += bytes;
+    this.readyBytes += bytes;
   }
 
   private forgetEarlierTerm(partition: DispatchPartition, queue: OrderedQueue): void {
@@ -239,7 +247,7 @@ export class OrderedQueues {
 
   /** Has the queue read from Redis again, because what is known of it may be wrong. */
   private forget(partition: DispatchPartition, queue: OrderedQueue): void {
-    this.readyBytes -= queue.ready.reduce((sum, delivery) => sum + bytesOf(delivery), 0);
+    this.countBytes(queue, -queue.readyBytes);
     queue.ready = [];
     queue.hasMore = true;
     queue.term = partition.term;

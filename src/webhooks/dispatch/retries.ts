@@ -25,7 +25,7 @@ const WAITING = 100;
 const PAGE = 500;
 /** Pause between two pages. */
 const PAGE_PAUSE_MS = 5;
-/** Pause before the next pass over the index if a due retry could not start. */
+/** Pause before the next pass over the index if a due retry could not start, or the index could not be read. */
 const BLOCKED_MS = 100;
 /** How far a retry moves back in the index if it could not be made, up to twice that. */
 const POSTPONED_MS = 500;
@@ -68,16 +68,18 @@ export class Retries {
    */
   async startDue(partition: DispatchPartition): Promise<void> {
     const { tag, token, keys, retriesFrom: first } = partition;
-    const reply = await this.redis.scripts.call(
-      'due_retries',
-      { lease: keys.lease, retrying: retryingKey(tag) },
-      { token, first, limit: PAGE },
-    );
+    // Before the script reads the index: attempts that are settled meanwhile may be missing in its reply.
+    partition.retriesAt = Number.POSITIVE_INFINITY;
+    const reply = await this.redis.scripts
+      .call('due_retries', { lease: keys.lease, retrying: retryingKey(tag) }, { token, first, limit: PAGE })
+      .catch((error: unknown) => {
+        partition.retryIn(BLOCKED_MS);
+        throw error;
+      });
     if (reply.status === 'NOT_HELD') {
       throw new LeaseLost();
     }
     const { nowMs, nextDueMs = Number.POSITIVE_INFINITY, due } = reply;
-    partition.retriesAt = Number.POSITIVE_INFINITY;
     for (const { ref, dueMs } of due) {
       if (!partition.retries.has(ref)) {
         void this.startRetry(partition, ref, nowMs - dueMs);
