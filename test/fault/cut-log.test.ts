@@ -82,6 +82,7 @@ test('wherever the end of the log is cut off, what is left is a sound ledger, an
     const kept = load.holds.filter(({ answer }, index) => answer.reservation_id === first[index]);
     await expectExactlyOnce(load, stored.redis);
     await survivor.stop();
+    stored.close();
     await left.stop();
     process.stdout.write(
       `  ${keptBytes} of ${wholeBytes} bytes kept ${kept.length} of ${first.length} reservations\n`,

@@ -60,7 +60,10 @@ export class StoredHolds {
     await this.redis.hset(reservationKey(tag, reservationId), fields);
   }
 
+  /** May be called twice. ioredis would then wait for the end of a connection that has ended. */
   close(): void {
-    this.redis.disconnect();
+    if (this.redis.status !== 'end') {
+      this.redis.disconnect();
+    }
   }
 }
