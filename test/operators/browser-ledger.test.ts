@@ -277,6 +277,63 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
+  test('an operator limits a budget by windows, changes one and ends them, seeing before what it will do', async () => {
+    const other = await holdfast.createTenant();
+    await holdfast.createBudget(other, '', 100);
+    const root = `tenant:${other.id}`;
+    const windows = async (): Promise<Json[]> =>
+      expectStatus(await holdfast.admin('GET', `/ops/budgets/windows?scope=${root}&unit=TOKENS`), 200)
+        .windows as Json[];
+    await visit(`/budgets/TOKENS?scope=${root}`, 'It has no windows', async (page) => {
+      const dialog = page.getByRole('dialog');
+      const open = (): Promise<void> => page.getByRole('button', { name: 'Change the windows' }).click();
+      const confirm = async (): Promise<void> => {
+        await dialog.getByRole('button', { name: 'Change the windows' }).click();
+        await dialog.waitFor({ state: 'detached' });
+      };
+      await open();
+      await dialog.getByText('Nothing changes yet').waitFor();
+      for (const [number, name, limit, every] of [
+        [1, 'day', '50', 'day'],
+        [2, 'week', '80', 'week'],
+      ] as const) {
+        await dialog.getByRole('button', { name: 'Add window' }).click();
+        const fields = dialog.getByRole('group', { name: `Window ${number}` });
+        await dialog.getByText('A name of lower-case letters').waitFor();
+        await fields.getByLabel('Name').fill(name);
+        await dialog.getByText('A limit in tokens is missing').waitFor();
+        await fields.getByLabel('Limit').fill(limit);
+        await fields.getByLabel('Every').selectOption(every);
+        await fields.getByLabel('Time zone').selectOption('Asia/Tokyo');
+      }
+      await dialog.getByRole('row', { name: 'day none 50 every day, Asia/Tokyo' }).waitFor();
+      await dialog.getByRole('row', { name: 'week none 80 every week from Monday, Asia/Tokyo' }).waitFor();
+      await expectAccessible(page);
+      await confirm();
+      await page.getByRole('row', { name: /^week 80 0 0 80 / }).waitFor();
+      expect(await windows()).toMatchObject([
+        { name: 'day', limit: { amount: 50 }, every: 'day', time_zone: 'Asia/Tokyo' },
+        { name: 'week', limit: { amount: 80 }, every: 'week', anchor_day: 1 },
+      ]);
+
+      expectStatus(await holdfast.reserve(other, 30), 200);
+      await open();
+      await dialog.getByRole('button', { name: 'Remove window 2' }).click();
+      await dialog.getByRole('group', { name: 'Window 1' }).getByLabel('Limit').fill('40');
+      await dialog.getByRole('row', { name: 'day 50 every day, Asia/Tokyo 40 every day' }).waitFor();
+      await dialog.getByRole('row', { name: 'week 80 every week from Monday, Asia/Tokyo none' }).waitFor();
+      await confirm();
+      await page.getByRole('row', { name: /^day 40 0 30 10 / }).waitFor();
+      expect(await windows()).toHaveLength(1);
+
+      await open();
+      await dialog.getByRole('button', { name: 'Remove window 1' }).click();
+      await confirm();
+      await page.getByText('It has no windows').waitFor();
+      expect(await windows()).toEqual([]);
+    });
+  });
+
   test('an operator funds, freezes and unfreezes a budget, seeing before what it will do', async () => {
     await visit(`/budgets/TOKENS?scope=${scope()}`, held.reservation_id as string, async (page) => {
       await page.getByRole('button', { name: 'Fund or reset' }).click();
@@ -364,7 +421,8 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       'Figures',
       async (page) => {
         await page.getByText('Read only').waitFor();
-        expect(await page.getByRole('button', { name: 'Freeze' }).count()).toBe(0);
+        await page.getByRole('row', { name: /^week / }).waitFor();
+        expect(await page.getByRole('button', { name: /Freeze|Change/ }).count()).toBe(0);
       },
       { key: VIEWER_API_KEY },
     );

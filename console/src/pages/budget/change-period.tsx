@@ -5,18 +5,15 @@ import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
 import { localText, Time } from '../../parts/time';
+import { CalendarFields } from './calendar-fields';
 import {
   type Calendar,
   calendarOf,
-  EVERY,
-  type Every,
   firstBoundary,
-  hasMonth,
-  MONTHS,
+  newCalendar,
   RECURRENCE,
   type Recurrence,
   requestOf,
-  WEEKDAYS,
   wordsOf,
 } from './recurrence';
 
@@ -31,7 +28,6 @@ const ROLLOVERS: Readonly<Record<Budget['rollover_policy'], string>> = {
   CARRY_FORWARD: 'Is carried over',
   CAP_AT_ALLOCATED: 'Is carried over, at most one allocation',
 };
-const MONTH_DAYS = Array.from({ length: 31 }, (_, day) => String(day + 1));
 
 /** What the dialog asks for. */
 interface Draft {
@@ -45,10 +41,9 @@ interface Draft {
 
 function draftOf(budget: Budget, recurrence: Recurrence): Draft {
   const known = calendarOf(recurrence);
-  const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
   return {
     kind: known === undefined && budget.period_end !== undefined ? 'fixed' : 'calendar',
-    calendar: known ?? { every: 'month', zone, day: 1, month: 1 },
+    calendar: known ?? newCalendar('month'),
     start: localText(budget.period_start),
     end: known === undefined ? localText(budget.period_end) : '',
     rollover: budget.rollover_policy,
@@ -178,53 +173,6 @@ function FixedFields({ draft, set }: { draft: Draft; set: (part: Partial<Draft>)
         description="Each following period is as long"
         value={draft.end}
         onChange={({ currentTarget: { value } }) => set({ end: value })}
-      />
-    </>
-  );
-}
-
-function CalendarFields({
-  calendar: { every, zone, day, month },
-  onChange,
-}: {
-  calendar: Calendar;
-  onChange: (part: Partial<Calendar>) => void;
-}): ReactNode {
-  const zones = [...new Set(['UTC', zone, ...Intl.supportedValuesOf('timeZone')])];
-  const days = every === 'week' ? WEEKDAYS : MONTH_DAYS;
-  const numbered = (names: readonly string[]): { value: string; label: string }[] =>
-    names.map((label, index) => ({ value: String(index + 1), label }));
-  return (
-    <>
-      <NativeSelect
-        label="Every"
-        data={[...EVERY]}
-        value={every}
-        onChange={({ currentTarget: { value } }) => onChange({ every: value as Every, day: 1 })}
-      />
-      {every !== 'day' && (
-        <NativeSelect
-          label="Day"
-          {...(every === 'week' ? {} : { description: 'A shorter month begins on its last day' })}
-          data={numbered(days)}
-          value={String(day)}
-          onChange={({ currentTarget: { value } }) => onChange({ day: Number(value) })}
-        />
-      )}
-      {hasMonth(every) && (
-        <NativeSelect
-          label="Month"
-          data={numbered(MONTHS)}
-          value={String(month)}
-          onChange={({ currentTarget: { value } }) => onChange({ month: Number(value) })}
-        />
-      )}
-      <NativeSelect
-        label="Time zone"
-        description="Periods begin at midnight there"
-        data={zones}
-        value={zone}
-        onChange={({ currentTarget: { value } }) => onChange({ zone: value })}
       />
     </>
   );

@@ -6,6 +6,7 @@ import { boundariesAfter, type Every, EVERY } from '../../../../src/governance/b
 
 export { type Every, EVERY };
 export const RECURRENCE = '/ops/budgets/recurrence';
+export const WINDOWS = '/ops/budgets/windows';
 
 /** BudgetRecurrence of the API. A budget that follows no calendar has neither `every` nor what belongs to it. */
 export interface Recurrence {
@@ -15,6 +16,15 @@ export interface Recurrence {
   readonly anchor_month?: number;
   readonly period_allocated?: AmountOf;
   readonly next_boundaries: readonly string[];
+}
+
+/** One window of BudgetWindows of the API. */
+export interface BudgetWindow extends Recurrence {
+  readonly name: string;
+  readonly limit: AmountOf;
+  readonly spent: AmountOf;
+  readonly remaining: AmountOf;
+  readonly ends_at: string;
 }
 
 const EVERY_MS = 30_000;
@@ -44,6 +54,11 @@ export function calendarOf({
   anchor_month: month = 1,
 }: Recurrence): Calendar | undefined {
   return every === undefined || zone === undefined ? undefined : { every, zone, day, month };
+}
+
+/** The calendar that a form begins with, in the reader's time zone. */
+export function newCalendar(every: Every): Calendar {
+  return { every, zone: new Intl.DateTimeFormat().resolvedOptions().timeZone, day: 1, month: 1 };
 }
 
 export const hasMonth = (every: Every): boolean => every === 'quarter' || every === 'year';

@@ -1,25 +1,18 @@
+import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import { get } from '../../api/client';
+import { useMayChange } from '../../api/session';
 import type { Budget } from '../../api/types';
-import { Amount, type AmountOf } from '../../parts/amount';
+import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import { calendarOf, type Recurrence, wordsOf } from './recurrence';
+import { ChangeWindows } from './change-windows';
+import { type BudgetWindow, calendarOf, WINDOWS, wordsOf } from './recurrence';
 
-const WINDOWS = '/ops/budgets/windows';
 const EVERY_MS = 5000;
-
-/** One window of BudgetWindows of the API. */
-interface BudgetWindow extends Recurrence {
-  readonly name: string;
-  readonly limit: AmountOf;
-  readonly spent: AmountOf;
-  readonly remaining: AmountOf;
-  readonly ends_at: string;
-}
 
 /** The further limits of a budget, and what is used of them. */
 export function Windows({ budget }: { budget: Budget }): ReactNode {
@@ -29,9 +22,22 @@ export function Windows({ budget }: { budget: Budget }): ReactNode {
     queryFn: () => get<{ windows: readonly BudgetWindow[] }>(WINDOWS, { scope, unit }),
     refetchInterval: EVERY_MS,
   });
+  const [isChanging, setChanging] = useState(false);
+  const mayChange = useMayChange() && budget.status !== 'CLOSED' && windows.data !== undefined;
   const isEmpty = windows.data?.windows.length === 0;
   return (
-    <Panel title="Windows" className="span-12" aside="further limits, by the calendar" flush={!isEmpty}>
+    <Panel
+      title="Windows"
+      className="span-12"
+      aside={
+        mayChange && (
+          <Button size="compact-xs" variant="default" onClick={() => setChanging(true)}>
+            Change the windows
+          </Button>
+        )
+      }
+      flush={!isEmpty}
+    >
       <Loaded query={windows} height={40}>
         {({ windows: items }) =>
           isEmpty ? (
@@ -41,6 +47,9 @@ export function Windows({ budget }: { budget: Budget }): ReactNode {
           )
         }
       </Loaded>
+      {isChanging && windows.data !== undefined && (
+        <ChangeWindows budget={budget} windows={windows.data.windows} close={() => setChanging(false)} />
+      )}
     </Panel>
   );
 }

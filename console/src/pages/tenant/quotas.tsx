@@ -72,7 +72,7 @@ export function Quotas({
   const set = (index: number, changed: Partial<QuotaDraft>): void =>
     onChange(drafts.map((draft, place) => (place === index ? { ...draft, ...changed } : draft)));
   return (
-    <fieldset className="stack quotas">
+    <fieldset className="stack fields">
       <legend>Quotas of actions</legend>
       <datalist id={kinds}>
         {[...RISK_CLASSES, ...data].map((kind) => (
