@@ -4,8 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { TenantCreateDto } from '../governance/index.js';
 import { Access, Answers, AnswersNothing, BodySchema, originOf, sendJson } from '../http/index.js';
 import { compileValidator, stringifyJson } from '../wire/index.js';
-import { TestClockAdvanceDto, TestClockCreateDto } from './test-clock.dto.js';
-import { TestClocksService } from './test-clocks.service.js';
+import { TestClockAdvanceDto, TestClockCreateDto, TestClocksService } from './test-clocks.service.js';
 
 const validateCreate = compileValidator(TestClockCreateDto);
 const validateTenant = compileValidator(TenantCreateDto);

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { IsString } from 'class-validator';
 import { type Tenant, type TenantCreateDto, TenantsService } from '../governance/index.js';
 import { randomBase62, Refusal, TooBusy } from '../ledger/index.js';
 import {
@@ -10,9 +11,25 @@ import {
   testClocksKey,
   testClockTenantsKey,
 } from '../redis/index.js';
-import { fieldOf, type Fields, instantMs, type Origin, timeOf } from '../wire/index.js';
+import { fieldOf, type Fields, instantMs, IsDateTime, Length, type Origin, timeOf } from '../wire/index.js';
 import { ClockAdvance } from './clock-advance.js';
-import type { TestClockAdvanceDto, TestClockCreateDto } from './test-clock.dto.js';
+
+/** Body of POST /ops/test-clocks. */
+export class TestClockCreateDto {
+  @IsString()
+  @Length(1, 256)
+  name!: string;
+
+  /** The instant at which the clock stands still. */
+  @IsDateTime()
+  now!: string;
+}
+
+/** Body of POST /ops/test-clocks/{clock_id}/advance. */
+export class TestClockAdvanceDto {
+  @IsDateTime()
+  to!: string;
+}
 
 const MOST_CLOCKS = 100;
 const MOST_TENANTS = 20;

@@ -1,7 +1,6 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { EnvironmentReader } from './environment-reader.js';
 import { readRedis, type RedisConfig } from './redis-config.js';
-import type { Variable } from './variable.js';
+import { EnvironmentReader, type Variable } from './variable.js';
 import { SETTINGS } from './variables.js';
 
 /** The value of each setting, and of each optional variable that was given. */

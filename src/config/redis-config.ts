@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { EnvironmentReader } from './environment-reader.js';
+import type { EnvironmentReader } from './variable.js';
 import type { Endpoint } from './parsers.js';
 import { REDIS_ADDRESS } from './variables.js';
 

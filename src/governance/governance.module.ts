@@ -20,7 +20,7 @@ import { BudgetRollovers } from './budgets/budget-rollovers.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
-import { KeptOrders } from './budgets/kept-orders.js';
+import { KeptOrders } from './budgets/budget-orders.js';
 import { PeriodPlans } from './budgets/period-plans.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';

@@ -20,11 +20,10 @@ export {
   IdempotencyKeyHeader,
   OpenApiDocument,
   QuerySchema,
+  ReservationId,
   WaitHeader,
 } from './openapi/document.js';
-export { traceRequests } from './request-spans.js';
-export { ReservationId } from './reservation-id.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';
 export type { RouteTable } from './route-table.js';
 export { refuseForged, SessionAccess } from './session-access.js';
-export { auditTraceOf, onOneLine, originOf, type Sender, senderOf } from './tracing.js';
+export { auditTraceOf, onOneLine, originOf, type Sender, senderOf, traceRequests } from './tracing.js';

@@ -1,10 +1,14 @@
 export {
   type ActionKind,
   BUILT_IN_KINDS,
+  builtInKind,
+  hasPolicyKey,
+  kindOf,
+  type KindTraits,
   type PolicyKeySpec,
   REGISTRY_VERSION,
+  UNREGISTERED,
 } from './action-kind-registry.js';
-export { builtInKind, hasPolicyKey, kindOf, type KindTraits, UNREGISTERED } from './action-kinds.js';
 export { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES, RISK_COUNTER, type RiskClass } from './actions.js';
 export {
   balanceJson,

@@ -1,5 +1,6 @@
 import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
+import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   AdminKey,
@@ -13,9 +14,15 @@ import {
 } from '../auth/index.js';
 import { PublicAccess, refuseForged, sendJson, SessionAccess } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
-import { compileValidator, stringifyJson } from '../wire/index.js';
+import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
 import { LiveFeed } from './live-feed.js';
-import { LogInDto } from './session.dto.js';
+
+class LogInDto {
+  /** ADMIN_API_KEY or VIEWER_API_KEY. */
+  @IsString()
+  @MaxLength(1024)
+  key!: string;
+}
 
 const validate = compileValidator(LogInDto);
 

@@ -1,19 +1,20 @@
 import { Cluster, type Redis } from 'ioredis';
 import { Tracing } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
-import { FunctionCall } from './function-call.js';
 import { GroupedCalls } from './grouped-calls.js';
-import type {
-  Arguments,
-  NamedArgs,
-  NamedKeys,
-  Reply,
-  ScriptArgs,
-  ScriptKeys,
-  ScriptName,
-  ScriptReply,
+import {
+  type Arguments,
+  FunctionCall,
+  type NamedArgs,
+  type NamedKeys,
+  type Reply,
+  type ScriptArgs,
+  type ScriptKeys,
+  type ScriptName,
+  type ScriptReply,
+  spanOfCall,
+  statusIn,
 } from './script-call.js';
-import { spanOfCall, statusIn } from './script-spans.js';
 import {
   LIBRARY_PREFIX,
   readLibrary,

@@ -1,8 +1,9 @@
-export { type Activity, ActivityCounts } from './activity-counts.js';
 export { GroupMetrics, joinGroupMetrics } from './group-metrics.js';
 export { type HealthContributor, HealthContributors, type HealthReport, ShutdownState } from './health.js';
 export { createLogger, type Logger, LOGGER, LoggingModule } from './logger.js';
 export {
+  type Activity,
+  ActivityCounts,
   type LabelledCounter,
   type LabelledGauge,
   type LabelledHistogram,

@@ -1,7 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { Command } from 'ioredis';
-import { FunctionCall } from '../../src/redis/function-call.js';
-import type { Arguments } from '../../src/redis/script-call.js';
+import { type Arguments, FunctionCall } from '../../src/redis/script-call.js';
 
 const texts = (command: Command): string => command.toWritable({}).toString();
 

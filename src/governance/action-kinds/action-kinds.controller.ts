@@ -4,8 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits, sourceOf } from '../../auth/index.js';
 import { Access, Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
-import { ActionKindListQueryDto } from './action-kind.dto.js';
-import { ActionKindsService } from './action-kinds.service.js';
+import { ActionKindListQueryDto, ActionKindsService } from './action-kinds.service.js';
 import { KnownKinds } from './known-kinds.js';
 
 const validateList = compileQuery(ActionKindListQueryDto);

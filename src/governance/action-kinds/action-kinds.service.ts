@@ -1,14 +1,34 @@
 import { createHash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
+import { IsBoolean, IsIn } from 'class-validator';
 import {
   type ActionKind,
   BUILT_IN_KINDS,
   builtInKind,
   Refusal,
   REGISTRY_VERSION,
+  RISK_CLASSES,
+  type RiskClass,
 } from '../../ledger/index.js';
-import { type Page, RecordSelection } from '../../wire/index.js';
-import type { ActionKindListQueryDto } from './action-kind.dto.js';
+import { MAX_LIMIT, Optional, type Page, PageCursor, PageLimit, RecordSelection } from '../../wire/index.js';
+
+/** The parameters of listActionKinds of cycles-action-kinds-v0.1.26. */
+export class ActionKindListQueryDto {
+  @Optional()
+  @IsIn(RISK_CLASSES)
+  risk_class?: RiskClass;
+
+  /** Whether kinds that are deprecated are listed as well. */
+  @Optional()
+  @IsBoolean()
+  deprecated?: boolean;
+
+  @PageCursor()
+  cursor?: string;
+
+  @PageLimit(MAX_LIMIT)
+  limit?: number;
+}
 
 /** Of the whole registry, which only another version of Holdfast changes. */
 const REGISTRY_HASH = createHash('sha256').update(JSON.stringify(BUILT_IN_KINDS)).digest('hex').slice(0, 32);

@@ -13,8 +13,7 @@ import {
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
-import { BudgetWindowsDto } from './windows.dto.js';
-import { WindowsService } from './windows.service.js';
+import { BudgetWindowsDto, WindowsService } from './windows.service.js';
 
 const validateLookup = compileQuery(BudgetLookupQueryDto);
 const validateWindows = compileValidator(BudgetWindowsDto);

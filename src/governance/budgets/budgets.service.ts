@@ -42,8 +42,7 @@ import {
   requireUnit,
   sortValueOf,
 } from './budget.js';
-import { KeptOrders } from './kept-orders.js';
-import { offerByScope } from './scope-order.js';
+import { KeptOrders, offerByScope } from './budget-orders.js';
 
 @Injectable()
 export class BudgetsService {

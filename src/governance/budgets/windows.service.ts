@@ -1,14 +1,34 @@
 import { Injectable } from '@nestjs/common';
+import { ArrayMaxSize, ArrayMinSize, IsString, Matches } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
 import { parseAmount, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService } from '../../redis/index.js';
-import { type Fields, type Origin, timeOf } from '../../wire/index.js';
-import type { BudgetLookupQueryDto } from './budget.dto.js';
+import { type Fields, Nested, NestedArray, type Origin, timeOf } from '../../wire/index.js';
+import { AmountDto, type BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, requireUnit, type UnitAmount } from './budget.js';
+import { RecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
 import { parseRecurrence, type Recurrence, recurrenceText } from './recurrence.js';
-import { type RecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
 import { nextBoundaries, RecurrenceService } from './recurrence.service.js';
-import type { BudgetWindowsDto } from './windows.dto.js';
+
+/** Each request that charges a budget reads and writes all of its windows. */
+const MOST_WINDOWS = 4;
+
+/** One window of a budget, such as its day: what may be used in it, and when the next one begins. */
+export class BudgetWindowDto extends RecurrenceDto {
+  @IsString()
+  @Matches(/^[a-z0-9][a-z0-9_-]{0,31}$/)
+  name!: string;
+
+  @Nested(() => AmountDto)
+  limit!: AmountDto;
+}
+
+export class BudgetWindowsDto {
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_WINDOWS)
+  @NestedArray(() => BudgetWindowDto)
+  windows!: BudgetWindowDto[];
+}
 
 /** One window of a budget, as /ops/budgets/windows shows it. The rule is absent if its time zone is not known any more. */
 export interface BudgetWindow extends Partial<RecurrenceDto> {

@@ -1,7 +1,14 @@
-import { applyDecorators, type INestApplication, Injectable } from '@nestjs/common';
+import {
+  applyDecorators,
+  type INestApplication,
+  Injectable,
+  Param,
+  type PipeTransform,
+} from '@nestjs/common';
 import {
   ApiBody,
   ApiHeader,
+  ApiParam,
   ApiQuery,
   ApiResponse,
   DocumentBuilder,
@@ -9,14 +16,13 @@ import {
   SwaggerModule,
 } from '@nestjs/swagger';
 import { HOLDFAST_VERSION } from '../../config/index.js';
-import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
+import { GOVERNANCE_ERROR_CODES, Refusal, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
-import { ACTION_SCHEMAS } from './action-schemas.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
 import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
 import type { AnswerSchema } from './parts.js';
-import { RUNTIME_SCHEMAS } from './runtime-schemas.js';
+import { ACTION_SCHEMAS, RUNTIME_SCHEMAS } from './runtime-schemas.js';
 import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
 
 const ALL = {
@@ -274,4 +280,33 @@ function usedSchemas(document: OpenAPIObject): Record<string, never> {
   };
   collect(document.paths);
   return Object.fromEntries([...used].sort().map((name) => [name, ANSWER_SCHEMAS[name] as never]));
+}
+
+/** ReservationId of cycles-protocol-v0. */
+const RESERVATION_ID_MAX_LENGTH = 128;
+
+/** Counts code points, as JSON Schema does. */
+const withinBounds: PipeTransform<string, string> = {
+  transform(id) {
+    if (id === '' || Array.from(id).length > RESERVATION_ID_MAX_LENGTH) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `reservation_id must be a string of 1 to ${RESERVATION_ID_MAX_LENGTH} characters`,
+        { field: 'reservation_id' },
+      );
+    }
+    return id;
+  },
+};
+
+/** The id of a reservation in the path. Answers 400 outside the length limits of the protocol, before any look-up. */
+export function ReservationId(): ParameterDecorator {
+  return (target, method, index) => {
+    Param('reservation_id', withinBounds)(target, method, index);
+    const descriptor = Object.getOwnPropertyDescriptor(target, method as string) as PropertyDescriptor;
+    ApiParam({
+      name: 'reservation_id',
+      schema: { type: 'string', minLength: 1, maxLength: RESERVATION_ID_MAX_LENGTH },
+    })(target, method as string, descriptor);
+  };
 }

@@ -5,6 +5,7 @@ import type { Caller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { operationOf } from '../admission.js';
+import { BudgetHoldsQueryDto, BudgetHoldsService } from './budget-holds.service.js';
 import { GetService } from './get.service.js';
 import { ListReservationsQueryDto } from './list-query.js';
 import { ListService } from './list.service.js';
@@ -50,5 +51,25 @@ export class QueryController {
       200,
       stringifyJson(await this.reservations.get(operationOf<Caller>(request), reservationId)),
     );
+  }
+}
+
+const validateQuery = compileQuery(BudgetHoldsQueryDto);
+
+@Controller('ops/budgets/holds')
+export class BudgetHoldsController {
+  constructor(private readonly holds: BudgetHoldsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'listBudgetHolds',
+    summary: 'List the live holds of a budget by when their amounts are back',
+  })
+  @Answers(200, 'BudgetHoldList')
+  @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.holds.list(validateQuery(query))));
   }
 }

@@ -16,8 +16,7 @@ import {
 } from '../../redis/index.js';
 import { LOGGER, type Logger, MetricsRegistry, ShutdownState } from '../../telemetry/index.js';
 import { FOR_LACK_OF_BUDGET } from '../funds-forecast.js';
-import { type Signal, Waiter, type Wanted } from './waiter.js';
-import { WaiterMetrics, type WaitOutcome } from './waiters.metrics.js';
+import { type Signal, Waiter, WaiterMetrics, type WaitOutcome, type Wanted } from './waiter.js';
 
 type WaitingReply = Extract<ScriptReply<'reserve'>, { status: 'WAITING' }>;
 

@@ -7,15 +7,49 @@ import {
   BodySchema,
   ExplainHeader,
   IdempotencyKeyHeader,
+  onResponseEnd,
   WaitHeader,
 } from '../../http/index.js';
-import { balancesJson } from '../../ledger/index.js';
+import { balancesJson, Refusal } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { FundsForecast } from '../funds-forecast.js';
-import { patienceOf } from './patience.js';
 import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
+import type { Patience } from './waiter.js';
+
+const LONGEST_WAIT_MS = 30_000;
+
+/**
+ * How long the client lets its reserve wait for funds, or undefined if it does not.
+ * @throws Refusal INVALID_REQUEST if the header is not a whole number of ms from 0 to 30,000.
+ */
+function patienceOf({ headers }: FastifyRequest, reply: FastifyReply): Patience | undefined {
+  const value = headers['x-holdfast-wait-ms'];
+  if (value === undefined) {
+    return undefined;
+  }
+  const waitMs = typeof value === 'string' && /^\d{1,5}$/.test(value) ? Number(value) : Infinity;
+  if (waitMs > LONGEST_WAIT_MS) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `X-Holdfast-Wait-Ms must be a whole number from 0 to ${LONGEST_WAIT_MS}`,
+      {
+        field: 'X-Holdfast-Wait-Ms',
+      },
+    );
+  }
+  if (waitMs === 0) {
+    return undefined;
+  }
+  const gone = new AbortController();
+  onResponseEnd(reply, () => {
+    if (!reply.raw.writableFinished) {
+      gone.abort();
+    }
+  });
+  return { waitMs, gone: gone.signal, waitedMs: 0 };
+}
 
 /**
  * ReservationCreateResponse of the protocol as JSON text, without `remaining_ttl_ms`, which changes from one answer to the next. Its strings are ids, scopes and codes, which need no escaping; caps and
