@@ -9,7 +9,7 @@
 -- ARGV[3]   walked_id      its reservation
 -- ARGV[4]   examine        entries per run; a step to the next tenant counts as one
 -- ARGV[5]   retention_ms   how long ended records are kept
--- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int
+-- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int damaged*
 -- BOUND     examine entries, and at most 202 more of two runs
 -- EMITS     nothing
 -- @include  keys: tag_of_key, reservation_key, reservation_index_key, run_index_key
@@ -19,7 +19,7 @@
 -- @include  index_walk: index_stretch
 -- @include  owned: forget_texts
 --
--- tenant is empty at the end.
+-- tenant is empty at the end. `damaged` names tenants with a key that is no index; it stays as it is, and the walk goes on.
 -- Records are deleted in the order in which they ended, which is roughly the order of creation. So each index is read from its oldest entry
 -- as far as entries are old enough to be deleted, and further only while some are: the retention may have been longer once.
 local tenant_index = KEYS[1]
@@ -29,7 +29,7 @@ local examine, retention_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag = tag_of_key(tenant_index)
 local now = now_ms()
 local horizon = now - retention_ms
-local examined, removed, steps = 0, 0, 0
+local examined, removed, steps, damaged = 0, 0, 0, {}
 
 -- Tenants are never removed. If an entry is missing nevertheless, the walk ends and the next one starts from the beginning.
 local function tenant_after(name)
@@ -37,7 +37,18 @@ local function tenant_after(name)
   return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
 end
 
+local function is_index(key)
+  local kind = redis.call('TYPE', key).ok
+  if kind ~= 'zset' and kind ~= 'none' then
+    damaged[#damaged + 1] = tenant
+  end
+  return kind == 'zset'
+end
+
 local function trim_stretch(index)
+  if not is_index(index) then
+    return false
+  end
   local entries = index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine - steps)
   local gone = {}
   for i = 1, #entries, 2 do
@@ -58,7 +69,7 @@ end
 
 -- A tenant that begins no further runs, such as a closed one, would keep the others forever.
 local function trim_runs()
-  if walked_id ~= '' or redis.call('TYPE', run_index_key(tag, tenant)).ok ~= 'zset' then
+  if walked_id ~= '' or not is_index(run_index_key(tag, tenant)) then
     return false
   end
   local clock_ms = clock_of(tag, tenant)
@@ -75,4 +86,4 @@ while tenant and tenant ~= '' and steps < examine do
     steps = steps + 1
   end
 end
-return { 'TRIMMED', tenant or '', walked_ms, walked_id, tostring(examined), tostring(removed) }
+return { 'TRIMMED', tenant or '', walked_ms, walked_id, tostring(examined), tostring(removed), unpack(damaged) }

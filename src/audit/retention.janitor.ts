@@ -141,6 +141,8 @@ interface TrimPlace {
 export class RetentionJanitor implements OnModuleInit {
   private readonly retentionMs: number;
   private place: TrimPlace | undefined;
+  /** Tenants with a damaged index, as far as this pass has found them. */
+  private readonly damaged = new Set<string>();
 
   constructor(
     private readonly redis: RedisService,
@@ -166,7 +168,10 @@ export class RetentionJanitor implements OnModuleInit {
     });
   }
 
-  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
+  /**
+   * One pass over all partitions, or as much of it as the time allows.
+   * @throws StoreUnavailable, and at the end of a pass Error if the index of a tenant is damaged
+   */
   async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
     const from = this.place;
@@ -183,6 +188,11 @@ export class RetentionJanitor implements OnModuleInit {
       }
     }
     this.place = undefined;
+    const damaged = [...this.damaged];
+    this.damaged.clear();
+    if (damaged.length > 0) {
+      throw new Error(`the index of reservations or runs of ${damaged.join(', ')} is damaged`);
+    }
   }
 
   private async trimRun({ partition, ...place }: TrimPlace): Promise<TrimPlace | undefined> {
@@ -192,6 +202,7 @@ export class RetentionJanitor implements OnModuleInit {
       { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs },
     );
     this.metrics.looked(reply.examined, reply.removed);
+    reply.damaged.forEach((tenant) => this.damaged.add(tenant));
     const { tenant, walkedMs = '', walkedId = '' } = reply;
     return tenant === undefined ? undefined : { partition, tenant, walkedMs, walkedId };
   }

@@ -68,7 +68,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['tenant_index'],
     args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'retention_ms'],
     flags: ['allow-oom'],
-    returns: 'TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int',
+    returns: 'TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int damaged*',
   },
   /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows, in bounded pages. */
   verify_budgets: {
@@ -1226,6 +1226,7 @@ export interface ScriptReplies {
     readonly walkedId?: string;
     readonly examined: number;
     readonly removed: number;
+    readonly damaged: readonly string[];
   };
   readonly verify_budgets: {
     readonly nowMs: number;

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
-import { endedKey, reservationIndexKey, reservationKey } from '../../src/redis/keyspace.js';
+import {
+  endedKey,
+  reservationIndexKey,
+  reservationKey,
+  runIndexKey,
+  tenantIndexKey,
+} from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
@@ -45,6 +51,26 @@ test('index entries go after their records, bounded, counted, and from where the
   await janitor.trim(Infinity);
   expect(await stored.redis.zrange(index, 0, '-1')).toEqual([ids[2]]);
   expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(2);
+});
+
+test('a damaged index is left alone and makes the run fail, which names it, after all others are trimmed', async () => {
+  const tag = stored.tagOfTenant(tenant.id);
+  const index = reservationIndexKey(tag, tenant.id);
+  await stored.redis.del(reservationKey(tag, await released()));
+  const length = await stored.redis.zcard(index);
+  // They come before the tenant, in the order of the index of tenants.
+  await stored.redis.zadd(tenantIndexKey(tag), -2, 'first', -1, 'second');
+  const damaged = [reservationIndexKey(tag, 'first'), runIndexKey(tag, 'second')];
+  await Promise.all(damaged.map((key) => stored.redis.set(key, 'damaged')));
+  const janitor = holdfast.app.get(RetentionJanitor);
+  await expect(janitor.trim(Infinity)).rejects.toThrow(
+    'the index of reservations or runs of first, second is damaged',
+  );
+  expect(await stored.redis.zcard(index)).toBe(length - 1);
+  expect(await stored.redis.mget(damaged)).toEqual(['damaged', 'damaged']);
+  await stored.redis.del(damaged);
+  await janitor.trim(Infinity);
+  await stored.redis.zrem(tenantIndexKey(tag), 'first', 'second');
 });
 
 test('records are packed after their end, and a run without time leaves them for the next', async () => {
