@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { deliveryIdOf, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
+import { deliveryIdOf, outgoing, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
+import { toEvent } from '../../src/events/index.js';
 import { deliveryPlaceOf } from '../support/delivery-place.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';
@@ -24,4 +25,15 @@ describe("a delivery's id", () => {
   test('is not made of anything else', () => {
     expect(() => partsOfRef('1700000000000-0:acme')).toThrow('not a delivery');
   });
+});
+
+test("an event's body keeps no memory but its own while its delivery waits", () => {
+  const fields = new Map([
+    ['ty', 'reservation.expired'],
+    ['tn', 'acmé'],
+  ]);
+  const { body } = outgoing(toEvent('1f', '1700000000000-0', fields), fields);
+
+  expect(body.buffer.byteLength).toBe(body.byteLength);
+  expect(JSON.parse(body.toString('utf8'))).toMatchObject({ tenant_id: 'acmé' });
 });
