@@ -17,7 +17,7 @@ import { Time } from '../../parts/time';
 import { Answer } from './answer';
 import { RowDetails } from './details';
 import { type AuditList, type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
-import { AUDIT_FILTERS } from './route';
+import { AUDIT_FILTERS } from './filters';
 
 const route = getRouteApi('/audit');
 

@@ -1,20 +1,7 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
 import { rootRoute } from '../../app/root-route';
 import { textsOf } from '../../parts/search';
-
-export const AUDIT_FILTERS = [
-  'tenant_id',
-  'operation',
-  'status',
-  'error_code',
-  'key_id',
-  'resource_type',
-  'resource_id',
-  'request_id',
-  'trace_id',
-  'from',
-  'to',
-] as const;
+import { AUDIT_FILTERS } from './filters';
 
 export const auditRoute = createRoute({
   getParentRoute: () => rootRoute,

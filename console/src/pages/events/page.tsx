@@ -18,7 +18,7 @@ import { Time } from '../../parts/time';
 import { EventDetails } from './details';
 import { CATEGORIES, categoryOf, type CyclesEvent, type EventList, hasTenant } from './event';
 import { EVENT_TYPES } from './types';
-import { EVENT_FILTERS } from './route';
+import { EVENT_FILTERS } from './filters';
 
 const route = getRouteApi('/events');
 

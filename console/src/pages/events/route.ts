@@ -1,18 +1,7 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
 import { rootRoute } from '../../app/root-route';
 import { textsOf } from '../../parts/search';
-
-export const EVENT_FILTERS = [
-  'event_type',
-  'category',
-  'tenant_id',
-  'scope',
-  'from',
-  'to',
-  'correlation_id',
-  'trace_id',
-  'request_id',
-] as const;
+import { EVENT_FILTERS } from './filters';
 
 export const eventsRoute = createRoute({
   getParentRoute: () => rootRoute,

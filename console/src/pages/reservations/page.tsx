@@ -18,7 +18,7 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import { RESERVATION_FILTERS } from './route';
+import { RESERVATION_FILTERS } from './filters';
 
 const route = getRouteApi('/reservations');
 const STATES = { ACTIVE: 'Active', COMMITTED: 'Committed', RELEASED: 'Released', EXPIRED: 'Expired' };

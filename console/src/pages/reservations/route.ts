@@ -1,19 +1,7 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
 import { rootRoute } from '../../app/root-route';
 import { textsOf } from '../../parts/search';
-
-export const RESERVATION_FILTERS = [
-  'tenant',
-  'status',
-  'workspace',
-  'app',
-  'workflow',
-  'agent',
-  'toolset',
-  'idempotency_key',
-  'from',
-  'to',
-] as const;
+import { RESERVATION_FILTERS } from './filters';
 
 export const reservationsRoute = createRoute({
   getParentRoute: () => rootRoute,

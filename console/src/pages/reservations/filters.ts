@@ -1,0 +1,13 @@
+/** The filters of reservations, by their names in the address of the page. */
+export const RESERVATION_FILTERS = [
+  'tenant',
+  'status',
+  'workspace',
+  'app',
+  'workflow',
+  'agent',
+  'toolset',
+  'idempotency_key',
+  'from',
+  'to',
+] as const;
