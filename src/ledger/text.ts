@@ -3,6 +3,8 @@ import { randomFillSync } from 'node:crypto';
 /** Line breaks, control characters, and marks that change the direction of text. */
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g;
 
+const SURROGATE_HALVES = /\p{Surrogate}/gu;
+
 /** Free text as it is stored and logged: each run of line breaks and control characters becomes one space. */
 export function oneLine(text: string | undefined): string {
   return text === undefined ? '' : text.replace(UNPRINTABLE, ' ').trim();
@@ -10,7 +12,7 @@ export function oneLine(text: string | undefined): string {
 
 /** Free text without spaces and bars, as scripts take it. Halves of surrogate pairs, which have no encoding, are replaced. */
 export function percentEncoded(text: string): string {
-  return text === '' ? '' : encodeURIComponent(text.replaceAll(/\p{Surrogate}/gu, '\ufffd'));
+  return text === '' ? '' : encodeURIComponent(text.replaceAll(SURROGATE_HALVES, '\ufffd'));
 }
 
 /** The text that was encoded, or the given one if it is not encoded. */

@@ -11,8 +11,8 @@ const FAILED = '\u001e';
 const SEPARATOR = '\u001f';
 /** The hash tag that a key begins with, as in `{p2a}`. */
 const TAG_LENGTH = 5;
-/** In one partition and of one script. With two, Redis has the next one when it has finished the first. */
-const RUNS_IN_FLIGHT = 2;
+/** In one partition and of one script. With several, Redis has the next one when it has finished the first. */
+const RUNS_IN_FLIGHT = 4;
 
 export interface GroupedCall {
   readonly keys: Arguments;
@@ -52,9 +52,9 @@ export function replyOf(text: string): Reply | Error {
 }
 
 /**
- * Group commit: calls of a script that come in the same turn of the event loop share a run, and while two runs are in flight in a
- * partition, further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own
- * reply or error; see lua/lib/group.lua.
+ * Group commit: calls of a script that come in the same turn of the event loop share a run. While four runs are in flight in a partition,
+ * further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own reply or error; see
+ * lua/lib/group.lua.
  */
 export class GroupedCalls {
   private readonly queues = new Map<string, Queue>();

@@ -35,80 +35,75 @@ test('calls of one turn go together, in the order of their arrival, and each get
   expect(await Promise.all(answers)).toEqual([['a'], ['b'], ['c']]);
 });
 
-test('a call does not wait for a run that is in flight, but for one of two', async () => {
+test('a call does not wait for runs that are in flight, but for one of four', async () => {
   const { call, callAll, ended, sent } = slowRuns();
-  const first = call('a');
+  const inFlight: Promise<unknown>[] = [];
+  for (const text of ['a', 'b', 'c', 'd']) {
+    inFlight.push(call(text));
+    await turn();
+  }
+  expect(sent).toEqual([['a'], ['b'], ['c'], ['d']]);
+  const others = callAll('e', 'f', 'g');
   await turn();
-  const second = call('b');
-  await turn();
-  expect(sent).toEqual([['a'], ['b']]);
-  const others = callAll('c', 'd', 'e');
-  await turn();
-  expect(sent).toEqual([['a'], ['b']]);
+  expect(sent).toHaveLength(4);
   ended[1]?.();
-  expect(await second).toEqual(['b']);
+  expect(await inFlight[1]).toEqual(['b']);
   await turn();
-  expect(sent).toEqual([['a'], ['b'], ['c', 'd']]);
+  expect(sent.slice(4)).toEqual([['e', 'f']]);
   ended[0]?.();
-  expect(await first).toEqual(['a']);
+  expect(await inFlight[0]).toEqual(['a']);
   await turn();
-  expect(sent).toEqual([['a'], ['b'], ['c', 'd'], ['e']]);
-  ended[2]?.();
-  ended[3]?.();
-  expect(await Promise.all(others)).toEqual([['c'], ['d'], ['e']]);
+  expect(sent.slice(4)).toEqual([['e', 'f'], ['g']]);
+  ended.forEach((end) => end());
+  expect(await Promise.all(others)).toEqual([['e'], ['f'], ['g']]);
 });
+
+/** As many as four runs take. */
+const FILLING = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 
 test('calls before which their runs ended go next, in the order of their arrival', async () => {
   const { callAll, ended, sent } = slowRuns();
-  const answers = callAll('a', 'b', 'c', 'd', 'e');
+  const answers = callAll(...FILLING, 'i');
   await turn();
   ended[0]?.(undefined, 1);
   ended[1]?.(undefined, 1);
   expect(await Promise.all([answers[0], answers[2]])).toEqual([['a'], ['c']]);
   await turn();
-  expect(sent.slice(2)).toEqual([['b', 'd'], ['e']]);
-  ended[2]?.();
-  ended[3]?.();
-  expect(await Promise.all(answers)).toEqual([['a'], ['b'], ['c'], ['d'], ['e']]);
+  expect(sent.slice(4)).toEqual([['b', 'd'], ['i']]);
+  ended.forEach((end) => end());
+  expect(await Promise.all(answers)).toEqual([...FILLING, 'i'].map((text) => [text]));
 });
 
 test('a call that has waited too long is refused and not sent', async () => {
   const { call, callAll, ended, sent } = slowRuns(50);
-  const first = callAll('a', 'b', 'c', 'd');
+  const first = callAll(...FILLING);
   await turn();
-  const refused = expect(call('e')).rejects.toEqual(new StoreUnavailable('timeout'));
+  const refused = expect(call('late')).rejects.toEqual(new StoreUnavailable('timeout'));
   await delay(100);
-  const last = call('f');
+  const last = call('last');
   ended[0]?.();
   await refused;
-  ended[1]?.();
-  expect(await Promise.all(first)).toEqual([['a'], ['b'], ['c'], ['d']]);
-  ended[2]?.();
-  expect(await last).toEqual(['f']);
-  expect(sent).toEqual([['a', 'b'], ['c', 'd'], ['f']]);
+  ended.forEach((end) => end());
+  expect(await Promise.all(first)).toEqual(FILLING.map((text) => [text]));
+  ended[4]?.();
+  expect(await last).toEqual(['last']);
+  expect(sent.slice(4)).toEqual([['last']]);
 });
 
 test('those that wait fail with a run that did not reach Redis, but not with a run that broke', async () => {
   const { callAll, ended, sent } = slowRuns();
-  const failing = callAll('a', 'b', 'c', 'd', 'e').map((reply) =>
-    expect(reply).rejects.toThrow('cannot be reached'),
-  );
+  const failing = callAll(...FILLING, 'i').map((reply) => expect(reply).rejects.toThrow('cannot be reached'));
   await turn();
-  ended[0]?.(new StoreUnavailable('connection'));
-  ended[1]?.(new StoreUnavailable('connection'));
+  ended.forEach((end) => end(new StoreUnavailable('connection')));
   await Promise.all(failing);
-  expect(sent).toEqual([
-    ['a', 'b'],
-    ['c', 'd'],
-  ]);
+  expect(sent).toHaveLength(4);
 
-  const [broken, alsoBroken, ...sound] = callAll('f', 'g', 'h', 'i', 'j');
+  const [broken, alsoBroken, ...sound] = callAll(...FILLING, 'j');
   const broke = [broken, alsoBroken].map((reply) => expect(reply).rejects.toThrow('broken'));
   await turn();
-  ended[2]?.(new Error('broken'));
+  ended[4]?.(new Error('broken'));
   await Promise.all(broke);
   await turn();
-  ended[3]?.();
-  ended[4]?.();
-  expect(await Promise.all(sound)).toEqual([['h'], ['i'], ['j']]);
+  ended.slice(5).forEach((end) => end());
+  expect(await Promise.all(sound)).toEqual([...FILLING.slice(2), 'j'].map((text) => [text]));
 });
