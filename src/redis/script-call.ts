@@ -90,6 +90,6 @@ export class FunctionCall extends Command {
       text += `${LENGTHS[arg.length] ?? `$${arg.length}\r\n`}${arg}\r\n`;
     }
     // Redis counts bytes. Beyond ASCII, they are more than the characters.
-    return Buffer.byteLength(text) === text.length ? Buffer.from(text, 'latin1') : super.toWritable(socket);
+    return Buffer.byteLength(text) === text.length ? text : super.toWritable(socket);
   }
 }
