@@ -334,6 +334,29 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
+  test('a window whose time zone is not known any more gets another calendar only where the operator sees it', async () => {
+    const other = await holdfast.createTenant();
+    await holdfast.createBudget(other, '', 100);
+    const root = `tenant:${other.id}`;
+    const day = { name: 'day', limit: { unit: 'TOKENS', amount: 50 }, every: 'day', time_zone: 'UTC' };
+    const week = { ...day, name: 'week', every: 'week' };
+    const path = `/ops/budgets/windows?scope=${root}&unit=TOKENS`;
+    expectStatus(await holdfast.admin('PUT', path, { windows: [day, week] }), 200);
+    const stored = new StoredHolds(redis.url);
+    const budget = budgetKey(stored.tagOfTenant(other.id), 'TOKENS', root);
+    await stored.redis.hset(budget, 'window_rules', 'day Gone/Zone 1 1|week UTC 1 1');
+    stored.close();
+    await visit(`/budgets/TOKENS?scope=${root}`, 'not known any more', async (page) => {
+      const dialog = page.getByRole('dialog');
+      await page.getByRole('button', { name: 'Change the windows' }).click();
+      await dialog.getByRole('group', { name: 'Window 2' }).getByLabel('Limit').fill('60');
+      await dialog.getByRole('row', { name: 'week 50 every week from Monday, UTC 60 every' }).waitFor();
+      await dialog
+        .getByRole('row', { name: 'day 50 by a calendar not known any more 50 every day' })
+        .waitFor();
+    });
+  });
+
   test('an operator funds, freezes and unfreezes a budget, seeing before what it will do', async () => {
     await visit(`/budgets/TOKENS?scope=${scope()}`, held.reservation_id as string, async (page) => {
       await page.getByRole('button', { name: 'Fund or reset' }).click();

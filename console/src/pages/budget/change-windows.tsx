@@ -1,6 +1,7 @@
 import { Button, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call, withQuery } from '../../api/client';
+import type { Int64 } from '../../api/json';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { formatAmount, parseAmount, unitWord } from '../../parts/amount';
@@ -65,14 +66,15 @@ function differencesOf(
   drafts: readonly Draft[],
   unit: string,
 ): Difference[] {
-  const worded = (all: readonly Draft[]): Map<string, string> =>
-    new Map(
-      all.map(({ name, limit, calendar }) => [
-        name,
-        `${formatAmount(parseAmount(limit, unit) ?? 0n, unit)} ${wordsOf(calendar)}`,
-      ]),
-    );
-  const [before, after] = [worded(windows.map(draftOf)), worded(drafts)];
+  const words = (amount: Int64 | bigint, calendar: Calendar | undefined): string =>
+    `${formatAmount(amount, unit)} ${calendar === undefined ? 'by a calendar not known any more' : wordsOf(calendar)}`;
+  // Not by way of a draft: it replaces a calendar that is not known, which must show.
+  const before = new Map(
+    windows.map(({ name, limit, ...recurrence }) => [name, words(limit.amount, calendarOf(recurrence))]),
+  );
+  const after = new Map(
+    drafts.map(({ name, limit, calendar }) => [name, words(parseAmount(limit, unit) ?? 0n, calendar)]),
+  );
   return [...new Set([...before.keys(), ...after.keys()])]
     .filter((name) => before.get(name) !== after.get(name))
     .map((name) => ({ label: name, before: before.get(name) ?? 'none', after: after.get(name) ?? 'none' }));
