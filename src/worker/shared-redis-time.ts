@@ -19,6 +19,8 @@ export class SharedRedisTime {
   private readonly runs: ConcurrencyLimiter;
   private time: TimeShare;
   private pause: Promise<void> | undefined;
+  /** Ends the pause early. */
+  private endOfPause = new AbortController();
 
   constructor(private readonly terms: SharedTimeTerms) {
     this.runs = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: 1 });
@@ -42,8 +44,10 @@ export class SharedRedisTime {
       }
     } catch (error) {
       if (error instanceof StoreUnavailable) {
-        // Redis was unreachable, not busy, so the wait is no debt.
+        // Redis was unreachable, not busy, so the wait is no debt. A pause for it would hold up runs that owe nothing.
         this.time = new TimeShare(this.terms.share);
+        this.endOfPause.abort();
+        this.endOfPause = new AbortController();
       }
       throw error;
     } finally {
@@ -53,7 +57,8 @@ export class SharedRedisTime {
 
   private async takePause(): Promise<void> {
     this.terms.paused();
-    await delay(Math.ceil(this.time.pauseMs()), undefined, { ref: false });
+    const pauseMs = Math.ceil(this.time.pauseMs());
+    await delay(pauseMs, undefined, { ref: false, signal: this.endOfPause.signal }).catch(() => undefined);
     this.pause = undefined;
   }
 }

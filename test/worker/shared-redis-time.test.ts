@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, expect, test } from '@jest/globals';
 import { StoreUnavailable } from '../../src/redis/index.js';
 import { SharedRedisTime } from '../../src/worker/index.js';
+import { eventually } from '../support/eventually.js';
 
 let pauses = 0;
 
@@ -72,3 +73,16 @@ test('the wait for a Redis that is away is not paid back', async () => {
   await time.run('one', () => delay(1));
   expect(pauses).toBe(0);
 });
+
+test('a pause ends when Redis turns out to be away, because nothing is owed then', async () => {
+  const time = shared(0.01);
+  let fail: (error: Error) => void = () => undefined;
+  const failing = time.run('one', () => new Promise<void>((_, reject) => (fail = reject)));
+  await time.run('two', () => delay(300));
+  // It would last for more than 20 seconds.
+  const waiting = time.run('three', () => Promise.resolve());
+  await eventually('it pauses', () => Promise.resolve(pauses === 1));
+  fail(new StoreUnavailable('timeout'));
+  await expect(failing).rejects.toThrow(StoreUnavailable);
+  await waiting;
+}, 15_000);
