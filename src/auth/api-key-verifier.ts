@@ -220,7 +220,7 @@ export class AdminKey {
   }
 
   /**
-   * What the owner of a key may do; undefined if it is no operators' key.
+   * What the owner of a key may do; undefined if the key is not an operators' key.
    * @throws Error if the server has no admin key, which is the operator's mistake, not the caller's.
    */
   roleOf(presented: string): OperatorRole | undefined {

@@ -18,7 +18,7 @@ interface Target {
 
 /**
  * Lets the time of tenants with a test clock pass. lua/clocks/advance_tenant.lua makes all transitions, so any number of instances may do
- * this at once, and whoever comes after a dead one continues where it ended.
+ * this at once, and if one dies, another continues where it ended.
  */
 @Injectable()
 export class ClockAdvance {

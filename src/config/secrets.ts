@@ -147,7 +147,7 @@ export function resolveWebhookSecretKey(config: HoldfastConfig, logger: Logger):
   return Buffer.from(text, 'hex');
 }
 
-/** A new key signs from this long ago on, so that a clock of Redis that is behind this host's does not stand before it. */
+/** The window of a new key starts this long ago, so that it covers Redis' time even if Redis' clock is behind this host's. */
 const KEY_LEAD_MS = 3_600_000;
 
 const EVIDENCE_KEYS: StoredSecret = {

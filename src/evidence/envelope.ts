@@ -55,8 +55,8 @@ function fill(text: string, at: number, member: string, value: string): string {
 }
 
 /**
- * Hashes and signs. In the canonical order of members only `artifact_type` stands before the id, and only the identity of the signer
- * and the trace stand after the signature. So the first empty id and the last empty signature are the envelope's own, whatever the
+ * Hashes and signs. In the canonical order of members, only `artifact_type` comes before the id, and only the identity of the signer
+ * and the trace come after the signature. So the first empty id and the last empty signature are the envelope's own, whatever the
  * payload holds, and the text need not be made canonical again for the signature.
  */
 export function seal(statement: Statement, privateKey: KeyObject): Envelope {

@@ -3,7 +3,7 @@ import { PROTOCOL_ERROR_CODES } from '../ledger/index.js';
 import { canonicalJson, depthWithin, parseJson } from '../wire/index.js';
 import { ARTIFACT_TYPES, type ArtifactType, SCHEMA_VERSION, sha256Hex } from './envelope.js';
 
-/** The dispositions of cycles-evidence-v0.2, and `malformed` for what is no envelope. */
+/** The dispositions of cycles-evidence-v0.2, and `malformed` for anything that is not an envelope. */
 export type Disposition =
   | 'authentic'
   | 'binding_only'

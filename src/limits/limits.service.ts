@@ -32,7 +32,7 @@ const RETRY_AFTER_S: Partial<Record<TenantLimit, number>> = { live_reservations:
 /** A tenant that uses at least four fifths of a limit, as the reconciler's script reports it. */
 export type NearLimit = readonly [tenant: string, limit: TenantLimit, used: string, allowed: string];
 
-/** What scripts answer that make something of which a tenant may own so much only. */
+/** What scripts answer that create something whose number per tenant is limited. */
 export interface LimitExceeded {
   readonly status: 'LIMIT_EXCEEDED';
   readonly limit: string;

@@ -49,7 +49,7 @@ export class LiveFeed {
     });
   }
 
-  /** @param session isLive tells whether it has not been ended elsewhere; a rejection is no answer */
+  /** @param session isLive tells whether it has not been ended elsewhere; if it rejects, that is unknown */
   follow(session: { id: string; expiresInMs: number; isLive: () => Promise<boolean> }): PassThrough {
     const stream = new PassThrough();
     const viewer = { sessionId: session.id, stream, isLive: session.isLive, checkedAt: performance.now() };

@@ -82,7 +82,7 @@ export class LiveFigures {
     };
   }
 
-  /** Forgets what is only good for continuing, because nobody looks any more. */
+  /** Forgets what only the next snapshot would need, because there are no viewers any more. */
   reset(): void {
     this.slots.clear();
     this.newestSlot = 0;

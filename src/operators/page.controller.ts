@@ -82,7 +82,7 @@ async function readPage(): Promise<Page> {
 @ApiExcludeController()
 @Controller('console')
 export class PageController {
-  /** Read when somebody first asks, so that it costs no start any time. */
+  /** Read at the first request, so that it does not slow down the start. */
   private page: Promise<Page> | undefined;
 
   @Get(['', '*'])

@@ -16,7 +16,7 @@ const COUNTED_EACH_TIME = 2000;
 /** Beyond that, counting takes at most this share of the time, however often it is asked for. */
 const SHARE_OF_TIME = 1 / 20;
 const MIN_AGE_MS = 1000;
-/** How long a request waits for newer figures than those there are. */
+/** How long a request waits for newer figures than the latest ones. */
 const WAIT_FOR_NEWER_MS = 1000;
 /** How long a request waits for the first figures. */
 const WAIT_FOR_FIRST_MS = 20_000;
@@ -42,7 +42,7 @@ export class OverviewService {
   private readonly detached = AsyncLocalStorage.snapshot();
   private latest: Snapshot | undefined;
   private running: Promise<void> | undefined;
-  /** The next run, for requests that come while one is running and may have passed what they have changed. */
+  /** The next run, for requests that come while one is running: it may already have passed what they have changed. */
   private next: Promise<void> | undefined;
 
   constructor(

@@ -228,7 +228,7 @@ export const bulkActionKey = (tag: string, key: string): string => `${tag}bulk:$
 export const bulkRowsKey = (tag: string, requestId: string): string => `${tag}bulk-rows:${requestId}`;
 
 /**
- * The record of one idempotent operation as versions before 0.6 named that of each. The caller's key comes last, because it may contain any
+ * The record of one idempotent operation, as versions before 0.6 named it. The caller's key comes last, because it may contain any
  * character. The parts before it cannot contain the separators, so two different operations never share a name.
  */
 export const formerIdempotencyKey = {
@@ -240,7 +240,7 @@ export const formerIdempotencyKey = {
 };
 
 /**
- * A name takes a third as much as what it is the hash of. With its 88 bits, nobody finds a key of his own whose record has the name of
+ * The hash takes a third of the bytes of the name. With 88 bits, nobody can find a key of their own whose record has the same name as
  * somebody else's.
  */
 function hashedIdempotencyKey(tag: string, name: string): string {
@@ -292,7 +292,7 @@ export const metaKey = (): string => '{holdfast}meta';
 /** The pub/sub channel that announces the secret hashes of revoked keys, so that all instances drop them from their caches. */
 export const keyRevokedChannel = (): string => 'holdfast:key-revoked';
 
-/** The pub/sub channel on which an instance learns whose turn it is, of its reserves that wait for funds. */
+/** The pub/sub channel on which an instance learns which of its waiting reserves has its turn. */
 export const wakeChannel = (instance: string): string => `holdfast:wake:${instance}`;
 
 /**

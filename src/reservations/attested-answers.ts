@@ -159,7 +159,7 @@ function isSmall(body: object): boolean {
   }
 }
 
-/** A reserve without any budget is a denial, too; a reservation that does not exist is none. */
+/** A reserve without any budget is a denial, too. A request for a reservation that does not exist is not. */
 function isDenial({ code }: Refusal, { artifact }: AttestedRequest): boolean {
   return DENIALS.has(code) || (code === 'NOT_FOUND' && artifact === 'reserve');
 }

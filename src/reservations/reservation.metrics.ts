@@ -103,7 +103,7 @@ export class ReservationMetrics {
     this.unreadables.inc({ reason });
   }
 
-  /** @param isDryRun a dry run holds nothing and denies nothing, so it is no activity */
+  /** @param isDryRun a dry run holds nothing and denies nothing, so it does not count as activity */
   reserved(tenant: string, decision: string, reason: string, policy: string, isDryRun: boolean): void {
     this.reserves.inc({ tenant, decision, reason, overage_policy: policy });
     if (reason === 'OK' && !isDryRun) {

@@ -105,7 +105,7 @@ export class RequestMetrics {
   observe(request: FastifyRequest, reply: FastifyReply): void {
     const seconds = (reply.elapsedTime - (request.waitedMs ?? 0)) / 1000;
     if (reply.getHeader('content-type') === EVENT_STREAM) {
-      // How long somebody looked is not how long an answer took.
+      // A stream lasts as long as its viewer watches, which says nothing about response times.
       return;
     }
     const uri = request.is404 ? NO_ROUTE : (request.routeOptions.url ?? NO_ROUTE);

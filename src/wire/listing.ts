@@ -212,12 +212,12 @@ export class RecordSelection<Row> {
     this.selection.offer(row);
   }
 
-  /** Where a row stands in the list. */
+  /** The position of a row in the list. */
   placeOf(row: Row): Position {
     return { value: this.request.valueOf(row), id: this.request.idOf(row) };
   }
 
-  /** Once the page is full, where the first row of the next one stands. Rows after it are not needed any more. */
+  /** Once the page is full, the position of the first row of the next one. Rows after it are not needed any more. */
   lastKept(): Position | undefined {
     return this.selection.lastKept();
   }

@@ -9,7 +9,7 @@ import {
   MetricsRegistry,
 } from '../../telemetry/index.js';
 
-/** Kinds that an instance logs. Clients choose them, so there is no end to them; the metric counts on. */
+/** The most kinds that an instance logs, because clients can send any number. The metric counts all of them. */
 const MOST_LOGGED = 1000;
 
 /** The kinds of actions that this deployment knows: the registry's, and those that it declares in CUSTOM_ACTION_KINDS. */

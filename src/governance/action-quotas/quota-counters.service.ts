@@ -182,7 +182,7 @@ export class QuotaCountersService {
     return { counter: quotaCounterOf({ ...stored, scope, window, windowKey }), previous_used: previousUsed };
   }
 
-  /** Finds one counter more than the limit, if there are as many, or where it stopped looking. */
+  /** Finds up to one counter more than the limit, or where it stopped looking. */
   private async read(
     walk: Walk,
     after: Position | undefined,

@@ -71,7 +71,7 @@ function startOf(
 }
 
 interface KeptOrder {
-  /** Where the budgets stand that follow each other in the list. The ids name them, as `scope unit`. */
+  /** The positions of consecutive budgets of the list. The ids are `scope unit`. */
   readonly places: readonly Position[];
   /** Whether the list ends with them. */
   readonly isWhole: boolean;
@@ -86,7 +86,7 @@ const KEPT_MS = 60_000;
 type Selection = RecordSelection<BudgetLedger>;
 
 /**
- * The orders of lists that somebody reads page by page. No index has budgets by their figures, which change with each request, so the
+ * The orders of lists that are being read page by page. No index sorts budgets by their figures, which change with each request, so the
  * first page of such a list reads all budgets. The second one does so, too, and keeps their order. Further pages read only their own
  * budgets, with their present figures. Orders belong to this process. One is lost after a minute, or if others take its place, and
  * then a page reads all budgets again.

@@ -40,7 +40,7 @@ export class BudgetRecurrenceDto extends RecurrenceDto {
 
 /**
  * The rule that a request describes.
- * @param path what stands before the names of its members in refusals
+ * @param path a prefix for the names of its members in refusals
  * @throws Refusal INVALID_REQUEST for an anchor that does not suit the rule.
  */
 export function recurrenceOf(request: RecurrenceDto, path = ''): Recurrence {

@@ -53,8 +53,8 @@ function outcomeOf({ status }: { readonly status: string }, signal: Signal): Wai
  * the places of this instance. A script that frees funds publishes the place whose turn it is to its instance, which then runs that reserve
  * again, as any other. Nothing waits in Redis or in a group of calls meanwhile.
  *
- * Messages may be lost. So once a second each instance renews the places of its waiters, in a run that also finds those whose turn it is,
- * and so it does as soon as it has subscribed again.
+ * Messages may be lost. So once a second each instance renews the places of its waiters, in a run that also finds those whose turn it is.
+ * It also does so as soon as it has subscribed again.
  */
 @Injectable()
 export class FundsWaiters {

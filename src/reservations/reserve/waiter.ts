@@ -12,7 +12,7 @@ export interface Patience {
   waitedMs: number;
 }
 
-/** What a reserve wants that may wait for it. */
+/** What is wanted by a reserve that may wait. */
 export interface Wanted {
   readonly tenantId: string;
   readonly unit: string;

@@ -20,7 +20,7 @@ export interface SpanOrigin {
   readonly traceId: string;
   /** 16 hex digits. */
   readonly parentId?: string | undefined;
-  /** Whoever started the trace decided with them whether it is recorded. */
+  /** They say whether the trace is recorded, which whoever started it has decided. */
   readonly flags: string;
   /** 16 hex digits, by which another process knows the span. Random if not given. */
   readonly spanId?: string | undefined;
@@ -101,8 +101,8 @@ function isSampled(flags: string): boolean {
 const SPAN_ID_LENGTH = 16;
 
 /**
- * The id of the span of a request or a sweep, as everybody can derive it who knows the request's id or the sweep's trace id. So the
- * delivery of an event finds its parent, although the event log has no span ids.
+ * The id of the span of a request or a sweep. It can be derived from the request's id or the sweep's trace id. So the delivery of an
+ * event finds its parent, although the event log has no span ids.
  */
 export function spanIdFrom(id: string): string {
   const digits = id.slice(id.indexOf('_') + 1);
