@@ -67,7 +67,7 @@ export function seal(statement: Statement, privateKey: KeyObject): Envelope {
   return { evidenceId, text: fill(named, named.lastIndexOf(EMPTY_SIGNATURE), EMPTY_SIGNATURE, signature) };
 }
 
-/** Whether a stored text is the envelope of this id: its content hashes to it. Says nothing of the signature. */
+/** Whether a stored text is the envelope of this id: its content hashes to it. Says nothing about the signature. */
 export function isEnvelopeOf(evidenceId: string, text: string): boolean {
   const id = `"evidence_id":"${evidenceId}"`;
   const idAt = text.indexOf(id);

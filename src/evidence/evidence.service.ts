@@ -55,7 +55,7 @@ export class EvidenceMetrics {
 const DAY_MS = 86_400_000;
 /** The key of an envelope and what Redis needs for it, beside its text. */
 const ENVELOPE_OVERHEAD_BYTES = 160;
-/** Failures are counted each time, and logged at most so often. */
+/** Failures are counted each time, and logged at most once in this time. */
 const LOG_INTERVAL_MS = 60_000;
 
 /** CyclesEvidenceRef of the protocol. */

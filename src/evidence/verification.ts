@@ -12,7 +12,7 @@ export type Disposition =
   | 'signature_invalid'
   | 'malformed';
 
-/** Where the verifier's key set is: not looked for, not to be had, or the text of a JWK Set. */
+/** The key set of the verifier: not asked for, not available, or the text of a JWK Set. */
 export type KeySet =
   { readonly kind: 'none' | 'unavailable' } | { readonly kind: 'found'; readonly text: string };
 
@@ -138,7 +138,7 @@ function candidateOf(written: unknown): Jwk | undefined {
     : undefined;
 }
 
-/** The keys of a set, or undefined if the text is no JWK Set. */
+/** The keys of a set, or undefined if the text is not a JWK Set. */
 function keysOf(text: string): readonly unknown[] | undefined {
   try {
     const { keys } = JSON.parse(text) as { keys?: unknown };

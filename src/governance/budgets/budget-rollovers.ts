@@ -14,7 +14,7 @@ import { PeriodPlans } from './period-plans.js';
 
 /** Longest time between two looks at all partitions, which find the boundaries that other instances have added. */
 const LOOK_MS = 1000;
-/** Looks are random by this much, so that instances do not look in step. */
+/** The time between two looks varies by this much, so that instances do not look in step. */
 const JITTER_SHARE = 0.1;
 /** Budgets a run of the script: about a millisecond of Redis' time. */
 const BUDGETS_A_RUN = 20;

@@ -23,7 +23,7 @@ export interface QueuedDelivery {
 
 export interface Queued {
   readonly count: number;
-  /** The last delivery in each ordered queue. Once none of them is waiting, nothing of the replay is. */
+  /** The last delivery in each ordered queue. Once none of them is waiting, no delivery of the replay is. */
   readonly last: readonly QueuedDelivery[];
 }
 

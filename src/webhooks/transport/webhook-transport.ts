@@ -70,7 +70,7 @@ export class WebhookTransport implements OnApplicationShutdown {
       }
       const failure = this.connections.has(url.origin) ? undefined : this.policy.knownFailure(url.hostname);
       if (failure !== undefined) {
-        // A connection object and a socket for each such attempt would cost more than the rest of it.
+        // Otherwise each such attempt would make a connection object and a socket, which cost more than the rest of it.
         return { ok: false, durationMs: 0, error: failure.message, reason: 'transport_error' };
       }
       return await this.send(url, request);
