@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { endedKey, ownedKey, tenantIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
+import { nextMillisecond } from '../support/server-time.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -31,15 +32,9 @@ async function withHolds(
   for (let made = 0; made < count; made += 1) {
     ids.push((await ledger.hold()).id);
   }
-  await nextMillisecond(ledger);
+  // What happens in the very millisecond in which a walk begins cannot be told from what happened before it.
+  await nextMillisecond(ledger.redis);
   return { ledger, ids };
-}
-
-/** What happens in the very millisecond in which a walk begins cannot be told from what happened before it. */
-async function nextMillisecond(ledger: LedgerClient): Promise<void> {
-  for (const before = await ledger.serverTime(); (await ledger.serverTime()) === before;) {
-    // The server's clock goes on by itself.
-  }
 }
 
 interface Walked {
@@ -70,7 +65,7 @@ async function walk(
     if (place[0] === '') {
       return { recounts: recounts as string[], near: near as string[] };
     }
-    await nextMillisecond(ledger);
+    await nextMillisecond(ledger.redis);
     await between(run);
   }
 }

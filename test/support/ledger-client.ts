@@ -14,6 +14,7 @@ import {
 import type { Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { CheckedScripts } from './checked-scripts.js';
 import { holdFields, keyField } from './hold-record.js';
+import { serverTimeMs } from './server-time.js';
 import type { StoreClient } from './store.js';
 
 export const IDEMPOTENCY_TTL_MS = 86_400_000;
@@ -394,9 +395,8 @@ export class LedgerClient {
   }
 
   /** The server's clock, in whole milliseconds: the one that the scripts decide by. */
-  async serverTime(): Promise<number> {
-    const [seconds, micros] = await this.redis.time();
-    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  serverTime(): Promise<number> {
+    return serverTimeMs(this.redis);
   }
 
   /** Moves a hold's stored expiry, and its place in the index with it, so that no test has to sleep. */

@@ -8,6 +8,7 @@ import {
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
 import { holdFields } from './hold-record.js';
+import { serverTimeMs } from './server-time.js';
 import { connectTo, type StoreClient } from './store.js';
 
 const PARTITIONS = 64;
@@ -24,8 +25,7 @@ export class StoredHolds {
   async expireIn(reservationId: string, offsetMs: number): Promise<void> {
     const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
     const key = reservationKey(tag, reservationId);
-    const [seconds, microseconds] = await this.redis.time();
-    const expiresAt = Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + offsetMs;
+    const expiresAt = (await serverTimeMs(this.redis)) + offsetMs;
     const graceMs = Number(await this.redis.hget(key, 'gr'));
     await this.redis.hset(key, 'ex', expiresAt);
     const manual = (await this.redis.hget(key, 'xp')) === 'm';
