@@ -13,9 +13,11 @@ import {
   tagOf,
 } from '../../src/redis/keyspace.js';
 import { RedisService, StoreUnavailable } from '../../src/redis/index.js';
+import { Dispatcher } from '../../src/webhooks/dispatch/dispatcher.service.js';
 import { DispatchPartition } from '../../src/webhooks/dispatch/dispatch-partition.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
 import { Retries } from '../../src/webhooks/dispatch/retries.js';
+import { PartitionLeases } from '../../src/worker/index.js';
 import { shows } from '../compatibility/shows.js';
 import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
@@ -285,6 +287,20 @@ describe('a dispatch that is stuck', () => {
     standing.mockRestore();
     await endedDeliveries(api, id, 1);
   }, 60_000);
+});
+
+describe('a poll that took longer than the interval', () => {
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  test('is followed by a pause nevertheless', async () => {
+    jest.spyOn(PartitionLeases.prototype, 'beatWhenDue').mockResolvedValue(undefined);
+    // The interval is 100 ms, at most 125 ms with its random variation.
+    jest.spyOn(api.app.get(EventReader), 'withEvents').mockImplementation(() => delay(150, []));
+    const { sleepMs } = await api.app.get(Dispatcher).runTurn({ goesOn: () => true });
+    expect(sleepMs).toBeCloseTo(10);
+  });
 });
 
 describe('the index of retries', () => {
