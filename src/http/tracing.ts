@@ -8,6 +8,8 @@ import type { Origin, RequestTrace } from '../wire/index.js';
 declare module 'fastify' {
   interface FastifyRequest {
     trace: RequestTrace;
+    /** Set while traces are recorded. */
+    span: Span | null;
   }
 }
 
@@ -125,13 +127,6 @@ export function originOf(request: FastifyRequest, adminActor: 'admin' | 'admin_o
   const [actor, keyId] =
     caller?.kind === 'tenant' ? ['api_key', caller.keyId] : [adminActor, caller?.keyId ?? ''];
   return { actor, keyId, requestId: trace.requestId, trace: auditTraceOf(request) };
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Set while traces are recorded. */
-    span: Span | null;
-  }
 }
 
 const SAMPLED = 1;

@@ -11,6 +11,7 @@ import { ListReservationsQueryDto } from './list-query.js';
 import { ListService } from './list.service.js';
 
 const validateList = compileQuery(ListReservationsQueryDto);
+const validateHolds = compileQuery(BudgetHoldsQueryDto);
 
 @Controller('v1/reservations')
 export class QueryController {
@@ -54,8 +55,6 @@ export class QueryController {
   }
 }
 
-const validateQuery = compileQuery(BudgetHoldsQueryDto);
-
 @Controller('ops/budgets/holds')
 export class BudgetHoldsController {
   constructor(private readonly holds: BudgetHoldsService) {}
@@ -70,6 +69,6 @@ export class BudgetHoldsController {
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.holds.list(validateQuery(query))));
+    sendJson(reply, 200, stringifyJson(await this.holds.list(validateHolds(query))));
   }
 }
