@@ -8,7 +8,7 @@
 -- BOUND     one test clock
 -- EMITS     nothing
 --
--- Another instance may have ended this advance, and begun or ended a later one, meanwhile: then nothing changes that is later.
+-- Another instance may have ended this advance in the meantime, and begun or ended a later one. The script leaves a later one alone.
 local test_clock = KEYS[1]
 local to_ms = ARGV[1]
 

@@ -12,7 +12,7 @@
 -- @include  tenant_clock: budget_now
 -- @include  window: current_windows, windows_text
 --
--- If the budget's period has ended, the record has the figures of the new one, and so with its windows.
+-- If the budget's period or one of its windows has ended, the record has the figures of the new one.
 local budget, scope = KEYS[1], ARGV[1]
 
 if redis.call('EXISTS', budget) == 0 then

@@ -24,7 +24,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- Only counters that still count are found. The thresholds that were told of stay told: they are told once in a window. A run begins
+-- Only counters that still count are found. A threshold that was already reported in this window is not reported again. A run begins
 -- anew, so a hold from before the reset takes nothing off when it ends.
 local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }

@@ -24,8 +24,8 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now. To end the
--- periods of a budget that has none changes nothing.
+-- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now. Ending
+-- the periods of a budget that has none changes nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, recurrence, rollover_policy = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }

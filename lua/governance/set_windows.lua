@@ -27,8 +27,8 @@
 -- @include  append_audit: append_audit, require_audit_log
 --
 -- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
--- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent. To end the windows of a budget
--- that has none changes nothing.
+-- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent. Ending the windows of a
+-- budget that has none changes nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }

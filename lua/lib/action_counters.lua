@@ -5,8 +5,9 @@
 --
 -- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its counters at once,
 -- and that none outlives its use for long. A field is `<scope>|<window>|<kind>`, or `__risk__:<risk class>` for the kind. Its value is
--- `bucket|used|last_ms|limit|policy_id|told|ttl_ms`: the number of the minute, hour or day that it counts, or when it began for a run,
--- which tells apart a counter from one of that name before it; the limit and policy that counted last; and the thresholds told of.
+-- `bucket|used|last_ms|limit|policy_id|told|ttl_ms`: the number of the minute, hour or day that it counts, or for a run when the counter
+-- began, which distinguishes it from an earlier one of the same name; the limit and policy that counted last; and the thresholds that
+-- events have reported.
 -- The counters of minutes and hours are used again for the next minute or hour.
 --
 -- Lists need the fields in order and a few at a time, which a hash cannot give. So each day has a sorted set of its fields, and each

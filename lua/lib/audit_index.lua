@@ -6,7 +6,7 @@
 -- value's SHA-1. Two values may share a digest, so readers check the rows. Each index is split into 64 sets by the digest's first two
 -- digits. They stay small enough for Redis' compact encoding for long: a stream costs 4 KB even with one entry, and a key per value
 -- costs more than the row.
--- src/governance/audit-log/audit-source.ts has to match.
+-- src/audit/audit-log/audit-log-rows.ts has to match.
 local INDEXED_FIELDS = { rq = 'q', tr = 'x', ri = 'r' }
 local INDEX_PARTS = 64
 local TRACE_ID_LENGTH = 32

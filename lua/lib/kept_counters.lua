@@ -4,9 +4,9 @@
 -- @include now_ms: ms_text
 -- @include action_counters: DAY_MS, KEPT_ON_CLOCK_MS, parse_counter, is_current, tail_of, keep_run
 --
--- What nearly every call needs of the counters of a hash are lists by their place, because a field of a record costs twice as much:
--- `used`; `texts`, the values that Redis holds, as every run reads them again; `heads` and `tails`, what a value has before the count and
--- behind the time; and `stamps`, which part has counted last. `counters` has all that is parsed, but for their counts.
+-- What nearly every call needs of the counters of a hash is in lists, indexed by the place of a counter, because looking up a field by name
+-- costs twice as much: `used`; `texts`, the values in Redis, which every run reads again; `heads` and `tails`, what a value has before the
+-- count and after the time; and `stamps`, which part counted last. `counters` has everything else that was parsed.
 --
 -- A part is a list of entries that count in one hash, with the `fields`, `limits`, `crossings` and `ttls` of their counters: see
 -- lua/lib/action_quota.lua. It gets `hash`, `places` and `command` here. While its `version` is that of the hash, only the part itself has

@@ -6,8 +6,8 @@
 -- @include wake_waiters: first_waiter, wake_waiters
 --
 -- A reserve that lacks funds takes a place in the queue of the budget that refused it, and its instance runs it again when it is woken. It
--- has one place at a time, and keeps the number of its arrival wherever it moves. Among waiters nobody passes one that came before at any of
--- the same budgets, so what comes back adds up for the first, however much that wants. Reserves that do not wait take no part in this.
+-- has one place at a time, and keeps the number of its arrival wherever it moves. No waiter passes an earlier one
+-- at any budget that they share, so returned funds add up for the first, however much it wants. Reserves that do not wait ignore the queue.
 local waiters = {}
 
 -- How long a place counts without a word from its instance. src/reservations/reserve/funds-waiters.ts renews it several times as often.

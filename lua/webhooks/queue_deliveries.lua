@@ -18,9 +18,9 @@
 -- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
 -- @include  dispatch_group: DISPATCH_GROUP
 --
--- made has, with spaces between, the length of its queue for each delivery that was created, and 0 for each that existed, so repeating a
--- batch is harmless. The script checks the lease, so that an instance which lost it cannot queue its events behind those of the next holder. forgotten counts the removed index
--- entries of deliveries whose records have expired.
+-- made lists, separated by spaces, the length of its queue for each delivery that was created, and 0 for each that existed, so repeating a
+-- batch is harmless. The script checks the lease, so that an instance that lost it cannot queue its events behind those of the next holder.
+-- forgotten counts the removed index entries of deliveries whose records have expired.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, retention_ms, event_count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_event = 4

@@ -51,7 +51,7 @@ export function sumOf(all: readonly RoundFigures[]): RoundFigures {
 const count = (figure: number): string => figure.toLocaleString('en-US');
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
 
-/** What a soak tells at its end: lines that go into docs/soak.md as they are. */
+/** What a soak reports at its end: lines that go into docs/fault-tests.md as they are. */
 export class SoakReport {
   private readonly faults = new Map<string, FaultFigures>();
   private readonly rounds: RoundFigures[] = [];
