@@ -12,6 +12,7 @@ export class LeaseLost extends Error {
 
 /** The deliveries of one tenant's events to one subscription that wait in Redis for their first attempt. */
 export interface OrderedQueue {
+  readonly partition: DispatchPartition;
   /** `<subscription_id>:<tenant>` */
   readonly name: string;
   /** Its first deliveries, as far as this process knows them. */
@@ -103,7 +104,6 @@ export class DispatchPartition {
   /** @param snapshot the state of the partition as lua/webhooks/dispatch_page.lua returns it */
   see(snapshot: ScriptAnswer<'dispatch_page', 'HELD'>): void {
     const { nowMs, oldestMs, lag = 0, lastRead = this.lastRead, retrying = 0, toRecover = 0 } = snapshot;
-
     const now = performance.now();
     Object.assign(this, { lag, lastRead, retrying, toRecover });
     this.unknown ||= (snapshot.queues ?? 0) > 0;

@@ -87,7 +87,7 @@ export class OrderedQueues {
   push(partition: DispatchPartition, delivery: Delivery, length: number): void {
     const name = `${delivery.subscriptionId}:${delivery.tenant}`;
     const queue = partition.queues.get(name) ?? this.start(partition, name, false);
-    this.forgetEarlierTerm(partition, queue);
+    this.forgetEarlierTerm(queue);
     queue.left += 1;
     const isBehindOthers = length > queue.ready.length + UNKNOWN_IN_QUEUE;
     const maxBytes = (READY_BYTES - this.readyBytes) / PART_OF_FREE;
@@ -95,7 +95,7 @@ export class OrderedQueues {
       queue.hasMore = true;
       queue.missed = true;
     } else {
-      this.remember(queue, [delivery]);
+      this.remember(queue, delivery);
     }
   }
 
@@ -111,6 +111,7 @@ export class OrderedQueues {
 
   private start(partition: DispatchPartition, name: string, hasMore: boolean): OrderedQueue {
     const queue: OrderedQueue = {
+      partition,
       name,
       ready: [],
       readyBytes: 0,
@@ -125,7 +126,7 @@ export class OrderedQueues {
     };
     partition.queues.set(name, queue);
     // Starts when the caller is done with the queue.
-    void partition.track(Promise.resolve().then(() => this.drain(partition, queue)));
+    void partition.track(Promise.resolve().then(() => this.drain(queue)));
     return queue;
   }
 
@@ -135,36 +136,37 @@ export class OrderedQueues {
   }
 
   /** Attempts the queue's deliveries until it is empty. Never rejects. */
-  private async drain(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
+  private async drain(queue: OrderedQueue): Promise<void> {
+    const { partition, name } = queue;
     const isEmpty = (): boolean => queue.ready.length === 0 && !queue.hasMore && queue.left <= 0;
     while (partition.active && !this.limiter.isClosed && !isEmpty()) {
       try {
-        this.forgetEarlierTerm(partition, queue);
+        this.forgetEarlierTerm(queue);
         if (queue.ready.length === 0) {
-          await this.read(partition, queue);
+          await this.read(queue);
         }
-        await this.attemptReady(partition, queue);
+        await this.attemptReady(queue);
       } catch (error) {
         // The connection logs outages, and postponed attempts are counted.
         if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
           this.logger.error(
-            { err: error, queue: queue.name },
+            { err: error, queue: name },
             'a delivery could not be attempted; it will be retried',
           );
         }
-        this.forget(partition, queue);
+        this.forget(queue);
         queue.pageSize = 1;
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
-    this.forget(partition, queue);
-    partition.queues.delete(queue.name);
+    this.forget(queue);
+    partition.queues.delete(name);
   }
 
   /** Reads the first deliveries of a queue. @throws StoreUnavailable */
-  private async read(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
+  private async read(queue: OrderedQueue): Promise<void> {
+    const { partition, name, pageSize } = queue;
     const { tag, code, term } = partition;
-    const { name, pageSize } = queue;
     queue.hasMore = true;
     queue.missed = false;
     const refs = await orStoreError(this.redis.client.lrange(orderedQueueKey(tag, name), 0, pageSize - 1));
@@ -175,26 +177,21 @@ export class OrderedQueues {
     }
     queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
     queue.hasMore = queue.missed || refs.length === pageSize;
-    this.remember(
-      queue,
-      deliveries.map((read) => ({ ...read, subscriptionId, tenant: tenant.join(':') })),
-    );
+    for (const read of deliveries) {
+      this.remember(queue, { ...read, subscriptionId, tenant: tenant.join(':') });
+    }
   }
 
   /** Attempts the deliveries of a queue that are known. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
-  private async attemptReady(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
+  private async attemptReady(queue: OrderedQueue): Promise<void> {
     const settling = new Set<Promise<void>>();
     let hasFailed = false;
     try {
-      for (
-        let delivery = this.takeReady(partition, queue);
-        delivery !== undefined;
-        delivery = this.takeReady(partition, queue)
-      ) {
+      for (let delivery = this.takeReady(queue); delivery !== undefined; delivery = this.takeReady(queue)) {
         queue.oldestMs = delivery.createdMs;
-        const verdict = await this.attemptFirst(partition, queue, delivery);
+        const verdict = await this.attemptFirst(queue, delivery);
         if (verdict === undefined) {
-          this.forget(partition, queue);
+          this.forget(queue);
           break;
         }
         const written = this.attempts.settle(delivery, verdict).then((left) => {
@@ -207,7 +204,7 @@ export class OrderedQueues {
         if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED || hasFailed) {
           await Promise.all(settling);
         }
-        partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
+        queue.partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
         await this.pauseAfterFailure(queue, verdict);
       }
     } finally {
@@ -218,17 +215,14 @@ export class OrderedQueues {
     queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
   }
 
-  private remember(queue: OrderedQueue, deliveries: readonly Delivery[]): void {
-    queue.ready.push(...deliveries);
-    this.countBytes(
-      queue,
-      deliveries.reduce((sum, delivery) => sum + bytesOf(delivery), 0),
-    );
+  private remember(queue: OrderedQueue, delivery: Delivery): void {
+    queue.ready.push(delivery);
+    this.countBytes(queue, bytesOf(delivery));
   }
 
   /** @returns the first delivery; undefined if none is known, or another instance may have held the partition since */
-  private takeReady(partition: DispatchPartition, queue: OrderedQueue): Delivery | undefined {
-    this.forgetEarlierTerm(partition, queue);
+  private takeReady(queue: OrderedQueue): Delivery | undefined {
+    this.forgetEarlierTerm(queue);
     const delivery = queue.ready.shift();
     this.countBytes(queue, delivery === undefined ? 0 : -bytesOf(delivery));
     return delivery;
@@ -239,18 +233,18 @@ export class OrderedQueues {
     this.readyBytes += bytes;
   }
 
-  private forgetEarlierTerm(partition: DispatchPartition, queue: OrderedQueue): void {
-    if (queue.term !== partition.term) {
-      this.forget(partition, queue);
+  private forgetEarlierTerm(queue: OrderedQueue): void {
+    if (queue.term !== queue.partition.term) {
+      this.forget(queue);
     }
   }
 
   /** Has the queue read from Redis again, because what is known of it may be wrong. */
-  private forget(partition: DispatchPartition, queue: OrderedQueue): void {
+  private forget(queue: OrderedQueue): void {
     this.countBytes(queue, -queue.readyBytes);
     queue.ready = [];
     queue.hasMore = true;
-    queue.term = partition.term;
+    queue.term = queue.partition.term;
   }
 
   /**
@@ -270,11 +264,8 @@ export class OrderedQueues {
   }
 
   /** @returns undefined if nothing may start any more @throws as Attempts does; the delivery then stays first in its queue */
-  private async attemptFirst(
-    partition: DispatchPartition,
-    queue: OrderedQueue,
-    delivery: Delivery,
-  ): Promise<Verdict | undefined> {
+  private async attemptFirst(queue: OrderedQueue, delivery: Delivery): Promise<Verdict | undefined> {
+    const { partition } = queue;
     const claim = { owner: delivery.subscriptionId, slow: queue.isSlow };
     if (!partition.active || (await this.limiter.acquire(claim)) !== 'acquired') {
       return undefined;
