@@ -147,21 +147,20 @@ export class EventReader {
       return false;
     }
     const { keys, token } = partition;
-    const end = await this.redis.scripts.call('skip_events', keys, { token, upTo: '', entriesAdded: '' });
-    let { status } = end;
-    if (end.status === 'UP_TO') {
+    let reply = await this.redis.scripts.call('skip_events', keys, { token, upTo: '', entriesAdded: '' });
+    if (reply.status === 'UP_TO') {
       await this.subscriptions.refresh([]);
       if (this.subscriptions.hasTargets(SYSTEM_OWNER)) {
         return false;
       }
-      const { entryId: upTo, entriesAdded } = end;
-      ({ status } = await this.redis.scripts.call('skip_events', keys, { token, upTo, entriesAdded }));
-      if (status === 'SKIPPED') {
+      const { entryId: upTo, entriesAdded } = reply;
+      reply = await this.redis.scripts.call('skip_events', keys, { token, upTo, entriesAdded });
+      if (reply.status === 'SKIPPED') {
         partition.lastRead = upTo;
         return true;
       }
     }
-    if (status !== 'WATCHED') {
+    if (reply.status !== 'WATCHED') {
       throw new LeaseLost();
     }
     partition.watched = true;
@@ -186,16 +185,7 @@ export class EventReader {
         token,
         retentionMs: this.config.webhookDeliveryRetentionDays * DAY_MS,
         eventCount: complete.length,
-        rest: [
-          ...complete,
-          ...deliveries.flatMap(({ entryId, subscriptionId, tenant, event }) => [
-            entryId,
-            subscriptionId,
-            tenant,
-            event.signed.eventType,
-            event.trace,
-          ]),
-        ],
+        rest: [...complete, ...deliveries.flatMap(argumentsOf)],
       });
       if (reply.status !== 'QUEUED') {
         throw new LeaseLost();
@@ -207,17 +197,13 @@ export class EventReader {
         return;
       }
       const lengths = (reply.made ?? '').split(' ').map(Number);
+      const isNew = { partition: code, status: 'PENDING', createdMs: reply.nowMs, attempts: 0, dueInMs: 0 };
       for (const [index, { entryId, subscriptionId, tenant, event }] of deliveries.entries()) {
         const length = lengths[index] ?? 0;
         // A delivery that existed before is in its queue or done.
         if (length > 0) {
           const ref = `${entryId}:${subscriptionId}`;
-          const isNew = { status: 'PENDING', createdMs: reply.nowMs, attempts: 0, dueInMs: 0 } as const;
-          this.queues.push(
-            partition,
-            { partition: code, ref, subscriptionId, tenant, event, ...isNew },
-            length,
-          );
+          this.queues.push(partition, { ref, subscriptionId, tenant, event, ...isNew }, length);
         }
       }
     });
@@ -231,15 +217,11 @@ export class EventReader {
     try {
       const event = toEvent(partition, entryId, fields);
       const targets = this.subscriptions.matching(event);
-      const sent = targets.length === 0 ? undefined : outgoing(event, fields);
-      return sent === undefined
-        ? []
-        : targets.map(({ subscriptionId }) => ({
-            entryId,
-            subscriptionId,
-            tenant: event.tenant_id,
-            event: sent,
-          }));
+      if (targets.length === 0) {
+        return [];
+      }
+      const shared = { entryId, tenant: event.tenant_id, event: outgoing(event, fields) };
+      return targets.map(({ subscriptionId }) => ({ ...shared, subscriptionId }));
     } catch (error) {
       this.metrics.counters.queued.inc({ result: 'failure' });
       this.logger.error(
@@ -249,4 +231,9 @@ export class EventReader {
       return [];
     }
   }
+}
+
+/** A delivery as lua/webhooks/queue_deliveries.lua takes it. */
+function argumentsOf({ entryId, subscriptionId, tenant, event }: WantedDelivery): string[] {
+  return [entryId, subscriptionId, tenant, event.signed.eventType, event.trace];
 }
