@@ -90,7 +90,10 @@ export class Dispatcher implements OnModuleInit, Job {
           partition.active = false;
           partition.reset();
         }
-        metrics.leaseChanged(change);
+        metrics.counters.leaseChanges.inc({ change });
+        if (change === 'lost') {
+          metrics.maintenance.leaseFailed(this.name, 'lease_lost');
+        }
       },
       announcementFailed: () => metrics.maintenance.leaseFailed(this.name, 'lease_error'),
     });
