@@ -18,8 +18,8 @@ import { DispatchMetrics } from './dispatch.metrics.js';
 
 /** An endpoint is slow if its last first attempt took longer than this. */
 const SLOW_MS = 1000;
-/** Concurrent attempts of one subscription, which has a queue per tenant. */
-const PER_SUBSCRIPTION = 32;
+/** Concurrent attempts of one subscription: those of its queues, one per tenant, and its retries. */
+export const PER_SUBSCRIPTION = 32;
 /** Pause after an error. */
 const PAUSE_MS = 250;
 /** Longest pause between first attempts that fail in a row. */

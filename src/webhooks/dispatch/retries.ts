@@ -13,11 +13,10 @@ import { AttemptPostponed, Attempts } from './attempts.js';
 import { type Delivery, hasEnded, readDeliveries, refOf, type Verdict } from './delivery.js';
 import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
-import { OrderedQueues } from './ordered-queues.js';
+import { OrderedQueues, PER_SUBSCRIPTION } from './ordered-queues.js';
 
-/** Concurrent retries of one instance: in total, per subscription, and per owner of subscriptions. */
+/** Concurrent retries of one instance: in total, and per owner of subscriptions. */
 const AT_ONCE = 100;
-const PER_SUBSCRIPTION = 32;
 const PER_OWNER = 50;
 /** Retries of one subscription that wait in memory. The others are found again at the next pass over the index. */
 const WAITING = 100;
