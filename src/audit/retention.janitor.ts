@@ -4,6 +4,7 @@ import {
   endedKey,
   partitionCode,
   RedisService,
+  StoreUnavailable,
   tagOf,
   tenantIndexKey,
   toStoreError,
@@ -117,6 +118,8 @@ const TRIM_INTERVAL_MS = 60_000;
 const TRIM_BUDGET_MS = 500;
 /** Entries that one script examines: a fraction of a millisecond if their records exist. */
 const EXAMINED_A_RUN = 500;
+/** How many damaged indexes an error names. */
+const DAMAGED_NAMED = 10;
 
 /** Packing gets at most a twentieth of the time, so that under load it is left for quieter times. */
 const PACK_INTERVAL_MS = 1000;
@@ -141,8 +144,10 @@ interface TrimPlace {
 export class RetentionJanitor implements OnModuleInit {
   private readonly retentionMs: number;
   private place: TrimPlace | undefined;
-  /** Tenants with a damaged index, as far as this pass has found them. */
-  private readonly damaged = new Set<string>();
+  /** What the last complete pass found damaged: tenants, and partitions with the error of their script. */
+  private damaged = new Map<string, unknown>();
+  /** The same of this pass so far. */
+  private found = new Map<string, unknown>();
 
   constructor(
     private readonly redis: RedisService,
@@ -170,41 +175,65 @@ export class RetentionJanitor implements OnModuleInit {
 
   /**
    * One pass over all partitions, or as much of it as the time allows.
-   * @throws StoreUnavailable, and at the end of a pass Error if the index of a tenant is damaged
+   * @throws StoreUnavailable, or Error if something was found damaged in this pass or the one before; all else is trimmed nevertheless
    */
   async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
+    if (await this.walk(() => turn?.goesOn() !== false && performance.now() <= deadline)) {
+      this.damaged = this.found;
+      this.found = new Map();
+    } else {
+      this.metrics.cut('audit_retention');
+    }
+    const damaged = new Map([...this.damaged, ...this.found]);
+    if (damaged.size > 0) {
+      const named = [...damaged.keys()].slice(0, DAMAGED_NAMED).join(', ');
+      const others = damaged.size > DAMAGED_NAMED ? ` and ${damaged.size - DAMAGED_NAMED} more` : '';
+      throw new Error(`a damaged index of ${named}${others} is not trimmed`, {
+        cause: [...damaged.values()].find((error) => error !== undefined),
+      });
+    }
+  }
+
+  /** @returns whether it came to the end */
+  private async walk(goesOn: () => boolean): Promise<boolean> {
     const from = this.place;
     for (let partition = from?.partition ?? 0; partition < this.redis.partitions; partition += 1) {
       let place: TrimPlace | undefined =
         from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
       while (place !== undefined) {
         this.place = place;
-        if (turn?.goesOn() === false || performance.now() > deadline) {
-          this.metrics.cut('audit_retention');
-          return;
+        if (!goesOn()) {
+          return false;
         }
         place = await this.trimRun(place);
       }
     }
     this.place = undefined;
-    const damaged = [...this.damaged];
-    this.damaged.clear();
-    if (damaged.length > 0) {
-      throw new Error(`the index of reservations or runs of ${damaged.join(', ')} is damaged`);
-    }
+    return true;
   }
 
+  /** @returns where to go on in the partition; undefined at its end, or if it cannot be read */
   private async trimRun({ partition, ...place }: TrimPlace): Promise<TrimPlace | undefined> {
-    const reply = await this.redis.scripts.call(
-      'trim_reservation_index',
-      { tenantIndex: tenantIndexKey(tagOf(partitionCode(partition))) },
-      { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs },
-    );
-    this.metrics.looked(reply.examined, reply.removed);
-    reply.damaged.forEach((tenant) => this.damaged.add(tenant));
-    const { tenant, walkedMs = '', walkedId = '' } = reply;
-    return tenant === undefined ? undefined : { partition, tenant, walkedMs, walkedId };
+    const code = partitionCode(partition);
+    const args = { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs };
+    try {
+      const reply = await this.redis.scripts.call(
+        'trim_reservation_index',
+        { tenantIndex: tenantIndexKey(tagOf(code)) },
+        args,
+      );
+      this.metrics.looked(reply.examined, reply.removed);
+      reply.damaged.forEach((name) => this.found.set(`tenant ${name}`, undefined));
+      const { tenant, walkedMs = '', walkedId = '' } = reply;
+      return tenant === undefined ? undefined : { partition, tenant, walkedMs, walkedId };
+    } catch (error) {
+      if (error instanceof StoreUnavailable) {
+        throw error;
+      }
+      this.found.set(`partition ${code}`, error);
+      return undefined;
+    }
   }
 
   /** Packs waiting records for as long as the time allows. @throws StoreUnavailable */

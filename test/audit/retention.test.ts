@@ -6,6 +6,7 @@ import {
   reservationIndexKey,
   reservationKey,
   runIndexKey,
+  tagOf,
   tenantIndexKey,
 } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
@@ -54,7 +55,7 @@ test('index entries go after their records, bounded, counted, and from where the
   expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(2);
 });
 
-test('a damaged index is left alone and makes the run fail, which names it, after all others are trimmed', async () => {
+test('a damaged index is left alone, all others are trimmed, and runs fail and name it until it is gone', async () => {
   const tag = stored.tagOfTenant(tenant.id);
   const index = reservationIndexKey(tag, tenant.id);
   await stored.redis.del(reservationKey(tag, await released()));
@@ -64,18 +65,48 @@ test('a damaged index is left alone and makes the run fail, which names it, afte
   const damaged = [reservationIndexKey(tag, 'first'), runIndexKey(tag, 'second')];
   await Promise.all(damaged.map((key) => stored.redis.set(key, 'damaged')));
   const janitor = holdfast.app.get(RetentionJanitor);
-  // A run that is cut behind them does not forget them.
+  const message = 'a damaged index of tenant first, tenant second is not trimmed';
+  // A run that is cut behind them fails, too, and so does one that is cut before them in the next pass.
   let runs = partitionOfTenant(tenant.id, 64) + 1;
-  await janitor.trim(Infinity, { goesOn: () => (runs -= 1) >= 0 });
+  await expect(janitor.trim(Infinity, { goesOn: () => (runs -= 1) >= 0 })).rejects.toThrow(message);
   expect(runs).toBe(-1);
   expect(await stored.redis.zcard(index)).toBe(length - 1);
-  await expect(janitor.trim(Infinity)).rejects.toThrow(
-    'the index of reservations or runs of first, second is damaged',
-  );
+  await expect(janitor.trim(Infinity)).rejects.toThrow(message);
+  await expect(janitor.trim(-1)).rejects.toThrow(message);
   expect(await stored.redis.mget(damaged)).toEqual(['damaged', 'damaged']);
   await stored.redis.del(damaged);
   await janitor.trim(Infinity);
   await stored.redis.zrem(tenantIndexKey(tag), 'first', 'second');
+});
+
+test('a damaged index of tenants does not stop the trimming of other partitions', async () => {
+  const tag = stored.tagOfTenant(tenant.id);
+  const index = reservationIndexKey(tag, tenant.id);
+  await stored.redis.del(reservationKey(tag, await released()));
+  const length = await stored.redis.zcard(index);
+  const codes = ['00', '01'].filter((code) => tagOf(code) !== tag);
+  const keys = codes.map((code) => tenantIndexKey(tagOf(code)));
+  await Promise.all(keys.map((key) => stored.redis.set(key, 'damaged')));
+  const janitor = holdfast.app.get(RetentionJanitor);
+  await expect(janitor.trim(Infinity)).rejects.toThrow(
+    `a damaged index of ${codes.map((code) => `partition ${code}`).join(', ')} is not trimmed`,
+  );
+  expect(await stored.redis.zcard(index)).toBe(length - 1);
+  await stored.redis.del(keys);
+  await janitor.trim(Infinity);
+});
+
+test('an error names a few of many damaged indexes', async () => {
+  const tag = stored.tagOfTenant(tenant.id);
+  const names = Array.from({ length: 12 }, (_, number) => `many-${String(number).padStart(2, '0')}`);
+  const keys = names.map((name) => reservationIndexKey(tag, name));
+  await Promise.all(names.map((name) => stored.redis.zadd(tenantIndexKey(tag), 1, name)));
+  await Promise.all(keys.map((key) => stored.redis.set(key, 'damaged')));
+  const janitor = holdfast.app.get(RetentionJanitor);
+  await expect(janitor.trim(Infinity)).rejects.toThrow('tenant many-09 and 2 more is not trimmed');
+  await stored.redis.del(keys);
+  await stored.redis.zrem(tenantIndexKey(tag), ...names);
+  await janitor.trim(Infinity);
 });
 
 test('records are packed after their end, and a run without time leaves them for the next', async () => {

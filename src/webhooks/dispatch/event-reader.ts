@@ -197,13 +197,19 @@ export class EventReader {
         return;
       }
       const lengths = (reply.made ?? '').split(' ').map(Number);
-      const isNew = { partition: code, status: 'PENDING', createdMs: reply.nowMs, attempts: 0, dueInMs: 0 };
+      const unattempted = {
+        partition: code,
+        status: 'PENDING',
+        createdMs: reply.nowMs,
+        attempts: 0,
+        dueInMs: 0,
+      };
       for (const [index, { entryId, subscriptionId, tenant, event }] of deliveries.entries()) {
         const length = lengths[index] ?? 0;
         // A delivery that existed before is in its queue or done.
         if (length > 0) {
           const ref = `${entryId}:${subscriptionId}`;
-          this.queues.push(partition, { ref, subscriptionId, tenant, event, ...isNew }, length);
+          this.queues.push(partition, { ref, subscriptionId, tenant, event, ...unattempted }, length);
         }
       }
     });
