@@ -92,7 +92,7 @@ test('a damaged index of tenants does not stop the trimming of other partitions'
     `a damaged index of ${codes.map((code) => `partition ${code}`).join(', ')} is not trimmed`,
   );
   expect(await stored.redis.zcard(index)).toBe(length - 1);
-  await stored.redis.del(keys);
+  await Promise.all(keys.map((key) => stored.redis.del(key)));
   await janitor.trim(Infinity);
 });
 
