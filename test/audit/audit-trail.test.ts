@@ -31,7 +31,15 @@ const writes = (holdfast: Holdfast, pathClass: string, outcome: string): Promise
   holdfast.metric('cycles_admin_audit_writes_total', { path_class: pathClass, outcome });
 
 describe('rows of what failed', () => {
-  const on = useGovernance({}, { TRUST_PROXY: '127.0.0.1', RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '12' });
+  const on = useGovernance(
+    {},
+    {
+      TRUST_PROXY: '127.0.0.1',
+      RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '12',
+      // A request that waits for its turn must not be refused before its client leaves.
+      QUERY_QUEUE_MS: '30000',
+    },
+  );
   const logs = async (query: string): Promise<Json[]> =>
     expectStatus(await on.holdfast.admin('GET', `${LOGS}?${query}`), 200).logs;
   const from = (ip: string, headers: Record<string, string> = {}): Promise<Answer> =>

@@ -3,19 +3,22 @@ import { eventPlaceOf } from '../../src/events/event.js';
 import { endedKey, eventLogKey, quarantineKey, reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
-import { sharedStoreUrl } from '../support/store.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 const LEVELS = { workspace: 'Prod', agent: 'bot' };
 const DAY_MS = 86_400_000;
 
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 let tenant: TestTenant;
 
 beforeAll(async () => {
-  holdfast = await Holdfast.start();
-  stored = new StoredHolds(sharedStoreUrl());
+  // Of its own: a request of another file could expire the holds that are made overdue here.
+  redis = await startStore();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
   tenant = await holdfast.createTenant();
   await holdfast.createBudget(tenant, '', 1_000_000);
   await holdfast.createBudget(tenant, '/workspace:prod/agent:bot', 1_000_000);
@@ -24,6 +27,7 @@ beforeAll(async () => {
 afterAll(async () => {
   stored.close();
   await holdfast.stop();
+  await redis.stop();
 });
 
 async function hold(amount: number, more: Record<string, unknown> = {}): Promise<string> {

@@ -101,7 +101,7 @@ test('events go after 90 days, from the indexes too, and are counted', async () 
   const ids = await pastEvents(tag, 92, 91, 89, 1);
   await dispatched(tag, 4, 4);
   const before = await trimmed();
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   for (const key of [eventLogKey(tag), tenantEventsKey(tag, 'old'), correlatedEventsKey(tag, 'c')]) {
     expect(await idsOf(key)).toEqual(ids.slice(2));
   }
@@ -113,7 +113,7 @@ test('an empty index has no key, and is created again by the next event', async 
   const tag = freshTag();
   await pastEvents(tag, 92, 91);
   await dispatched(tag, 2, 2);
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   expect(await redis.exists(tenantEventsKey(tag, 'old'), correlatedEventsKey(tag, 'c'))).toBe(0);
   expect(await idsOf(eventLogKey(tag))).toEqual([]);
   const [id] = await pastEvents(tag, 0);
@@ -125,16 +125,16 @@ test('an event that the dispatcher read and did not acknowledge stays, and so do
   const tag = freshTag();
   const ids = await pastEvents(tag, 95, 94, 93, 92);
   await dispatched(tag, 3, 1);
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   expect(await idsOf(eventLogKey(tag))).toEqual(ids.slice(1));
   expect(await idsOf(tenantEventsKey(tag, 'old'))).toEqual(ids.slice(1));
   expect(await heldLogs()).toBe(1);
   await redis.xack(eventLogKey(tag), 'dispatcher', ...ids);
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   expect(await idsOf(eventLogKey(tag))).toEqual(ids.slice(3));
   await redis.xreadgroup('GROUP', 'dispatcher', 'dispatcher', 'STREAMS', eventLogKey(tag), '>');
   await redis.xack(eventLogKey(tag), 'dispatcher', ...ids);
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   expect(await idsOf(eventLogKey(tag))).toEqual([]);
   expect(await heldLogs()).toBe(0);
 });
@@ -143,7 +143,7 @@ test('where no dispatcher ever was, events stay twice as long, and no longer', a
   shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 182, 181, 179, 91);
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   expect(await idsOf(eventLogKey(tag))).toEqual(ids.slice(2));
   expect(await heldLogs()).toBe(1);
   await redis.del(eventLogKey(tag));
@@ -168,7 +168,7 @@ test('events of the end of reservations stay as long as these, regardless of the
     );
   }
   await own.xgroup('CREATE', eventLogKey(tag), 'dispatcher', '$');
-  await long.app.get(LogJanitor).trimEvents();
+  await long.app.get(LogJanitor).trimEvents(Infinity);
   expect(await own.xlen(eventLogKey(tag))).toBe(1);
   await long.stop();
   await own.quit();
@@ -192,8 +192,8 @@ test('a pass that runs out of time is counted and continues where it stopped', a
     expect(await holdfast.metric('holdfast_maintenance_cut_total', { job })).toBe(1);
   }
   const before = await trimmed();
-  await janitor.trimEvents();
-  await janitor.trimAuditLog();
+  await janitor.trimEvents(Infinity);
+  await janitor.trimAuditLog(Infinity);
   expect(await trimmed()).toBe(before + 600);
   expect(await holdfast.metric('holdfast_audit_rows_trimmed_total')).toBe(600);
   expect([await redis.xlen(eventLogKey(tag)), await redis.xlen(auditLogKey(tag))]).toEqual([0, 1]);
@@ -201,7 +201,7 @@ test('a pass that runs out of time is counted and continues where it stopped', a
 
 test('what is trimmed is not listed any more, and what is young is', async () => {
   const tenant = await holdfast.createTenant();
-  await janitor.trimEvents();
+  await janitor.trimEvents(Infinity);
   const { events } = expectStatus(
     await holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}`),
     200,

@@ -251,9 +251,14 @@ describe('verifying the ledger', () => {
 
   test('without a tenant goes through all of them, never scanning, and is for operators', async () => {
     const before = await commandCounts(stored.redis);
-    const report = await verify();
-    expect(report.tenants).toBeGreaterThanOrEqual(4);
-    expect(report.has_more).toBe(false);
+    let report = await verify();
+    let tenants = report.tenants as number;
+    // A page ends early when its time is over.
+    while (report.has_more === true) {
+      report = await verify(`cursor=${report.next_cursor}`);
+      tenants += report.tenants as number;
+    }
+    expect(tenants).toBeGreaterThanOrEqual(4);
     const after = await commandCounts(stored.redis);
     for (const name of ['scan', 'keys', 'hscan', 'zscan']) {
       expect([name, after[name]]).toEqual([name, before[name]]);

@@ -11,6 +11,7 @@ import {
 import { makeHolds } from '../support/bulk-holds.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { endPeriodAt } from '../support/periods.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
@@ -168,9 +169,10 @@ test('a damaged index of periods fails the turn of its job, but budgets of other
     .filter((other) => other !== tag)
     .map(periodIndexKey);
   await Promise.all(broken.map((key) => stored.redis.set(key, 'damaged')));
-  const [start, end] = [Date.now() - 3_600_000, Date.now() + 300].map((ms) => new Date(ms).toISOString());
+  const period = { period_end: new Date(Date.now() + 3_600_000).toISOString() };
   const path = `/ops/budgets/period?scope=tenant:${tenant.id}&unit=TOKENS`;
-  expectStatus(await holdfast.admin('PATCH', path, { period_start: start, period_end: end }), 200);
+  expectStatus(await holdfast.admin('PATCH', path, period), 200);
+  await endPeriodAt(stored.redis, tenant.id, Date.now());
   const events = `/v1/admin/events?tenant_id=${tenant.id}&event_type=budget.reset_spent`;
   const failures: unknown[] = [];
   await eventually('the budget rolls over', async () => {

@@ -45,11 +45,14 @@ describe('the memory of API keys', () => {
 
     test('a known key costs no round trip, and is known without a promise', async () => {
       const tenant = await tenantWithBudget();
-      await verifier().verify(tenant.key);
-      const before = await misses();
-      expect(verifier().verify(tenant.key)).toMatchObject({ kind: 'tenant', tenantId: tenant.id });
-      expectStatus(await lookUp(tenant, tenant.key), 200);
-      expect(await misses()).toBe(before);
+      await eventually('all of it happens while the key is known', async () => {
+        await verifier().verify(tenant.key);
+        const before = await misses();
+        expect(verifier().verify(tenant.key)).toMatchObject({ kind: 'tenant', tenantId: tenant.id });
+        expectStatus(await lookUp(tenant, tenant.key), 200);
+        expect(await misses()).toBe(before);
+        return true;
+      });
     });
 
     test('requests that arrive together share one lookup', async () => {

@@ -5,6 +5,7 @@ import { Changes } from '../../src/redis/changes.js';
 import { budgetKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { eventually } from '../support/eventually.js';
+import { endPeriodAt } from '../support/periods.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('operators change budgets', () => {
@@ -43,10 +44,12 @@ describe('operators change budgets', () => {
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 60), 200);
     expectStatus(await on.holdfast.commit(tenant, id as string, 60), 200);
     const before = await on.holdfast.metric('holdfast_budget_rollovers_total');
-    const [start, end] = [Date.now() - 3_600_000, Date.now() + 1000].map((ms) => new Date(ms).toISOString());
+    const [start, end] = [-3_600_000, 3_600_000].map((ms) => new Date(Date.now() + ms).toISOString());
     const period = { period_start: start, period_end: end };
     const changed = await on.holdfast.admin('PATCH', `/ops/budgets/period${at(tenant)}`, period);
     expect(expectStatus(changed, 200)).toMatchObject({ spent: tokens(60), ...period });
+    const endedMs = Date.now();
+    await endPeriodAt(on.stored.redis, tenant.id, endedMs);
     await eventually('the rollover is counted', async () => {
       await on.holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
       return (await on.holdfast.metric('holdfast_budget_rollovers_total')) === before + 1;
@@ -56,7 +59,7 @@ describe('operators change budgets', () => {
     expect(expectStatus(budget, 200)).toMatchObject({
       spent: tokens(0),
       remaining: tokens(100),
-      period_start: end,
+      period_start: new Date(endedMs).toISOString(),
     });
     const rows = await on.holdfast.admin(
       'GET',

@@ -1,15 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { boundariesAfter, canonicalZone, type Recurrence } from '../../src/governance/budgets/recurrence.js';
-import {
-  partitionCode,
-  partitionOfTenant,
-  periodIndexKey,
-  periodPlansKey,
-  tagOf,
-} from '../../src/redis/keyspace.js';
+import { partitionCode, partitionOfTenant, periodPlansKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
+import { endPeriodAt } from '../support/periods.js';
 import { eventsOf } from '../support/test-clock.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -110,12 +105,6 @@ describe('budgets with a recurrence', () => {
     return tenant;
   }
 
-  /** Moves the end of the period to an instant, with every boundary after it. */
-  async function endAt(key: string, tenant: TestTenant, member: string, ms: number): Promise<void> {
-    await on.stored.redis.hset(key, 'period_start', ms - 86_400_000, 'period_end', ms);
-    await on.stored.redis.zadd(periodIndexKey(tagOfTenant(tenant)), ms, member);
-  }
-
   test('show their calendar, roll over at its boundaries, and can be ended', async () => {
     const tenant = await withBudget();
     const calendar = {
@@ -130,7 +119,7 @@ describe('budgets with a recurrence', () => {
     expect(set.period_end).toBe(set.next_boundaries[0]);
     const read = await on.holdfast.admin('GET', `/ops/budgets/recurrence${at(tenant)}`);
     expect(expectStatus(read, 200)).toEqual(set);
-    await endAt(on.stored.budgetKey(tenant.id), tenant, `tenant:${tenant.id} TOKENS`, Date.now());
+    await endPeriodAt(on.stored.redis, tenant.id, Date.now());
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 150), 200);
     expect(await lookUp(tenant)).toMatchObject({ period_end: set.next_boundaries[1] });
     expectStatus(await on.holdfast.commit(tenant, id as string, 150), 200);
@@ -176,7 +165,7 @@ describe('budgets with a recurrence', () => {
     ];
     const ended = Date.UTC(2026, 0, 1);
     await on.stored.redis.hset(key, 'boundaries', '');
-    await endAt(key, tenant, member, ended);
+    await endPeriodAt(on.stored.redis, tenant.id, ended);
     expect((await lookUp(tenant)).period_end).toBe(new Date(ended).toISOString());
     await on.stored.redis.zadd(periodPlansKey(tag), 0, member);
     const planned = await on.holdfast.metric('holdfast_budget_plans_total', { outcome: 'PLANNED' });

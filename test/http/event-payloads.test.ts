@@ -140,7 +140,7 @@ async function tellOfKeysAndPolicies(tenant: TestTenant): Promise<void> {
     1,
     ending.key_id as string,
   );
-  await on.holdfast.app.get(LogJanitor).expireKeys();
+  await on.holdfast.app.get(LogJanitor).expireKeys(Infinity);
   await admin(200, 'POST', '/v1/auth/validate', { key_secret: 'odd' });
   const policy = await admin(201, 'POST', '/v1/admin/policies', {
     tenant_id: tenant.id,

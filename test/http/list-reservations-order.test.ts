@@ -24,7 +24,7 @@ describe('order', () => {
     ];
     for (const [index, subject] of subjects.entries()) {
       const amount = [5n, 9007199254740993n, 5n, 40n, 9007199254740992n, 40n][index] as bigint;
-      const id = await lists.hold(tenant, { subject, ttl_ms: [60_000, 70_000][index % 2] }, amount);
+      const id = await lists.hold(tenant, { subject, ttl_ms: [3_500_000, 3_600_000][index % 2] }, amount);
       await (index % 3 === 0 ? on.holdfast.settle(tenant, 'release', id) : Promise.resolve());
     }
     rows = (await lists.page(tenant)).reservations;

@@ -1,9 +1,9 @@
 import { connect, createServer, type Server } from 'node:net';
 import { once } from 'node:events';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
+import { buildService, spawnService, startService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
-import { findFreePort, startRedis, stopAllRedis } from '../support/redis-server.js';
+import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { sharedStoreUrl } from '../support/store.js';
 
 const started: ServiceProcess[] = [];
@@ -22,15 +22,17 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
+const settings = (env: Record<string, string>): Record<string, string> => ({
+  HOST: '127.0.0.1',
+  HOLDFAST_ROLES: 'api',
+  ADMIN_API_KEY: 'admin-key-for-tests-only',
+  WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
+  REDIS_URL: sharedStoreUrl(),
+  ...env,
+});
+
 function start(env: Record<string, string>): ServiceProcess {
-  const service = spawnService({
-    HOST: '127.0.0.1',
-    HOLDFAST_ROLES: 'api',
-    ADMIN_API_KEY: 'admin-key-for-tests-only',
-    WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
-    REDIS_URL: sharedStoreUrl(),
-    ...env,
-  });
+  const service = spawnService(settings(env));
   started.push(service);
   return service;
 }
@@ -38,9 +40,9 @@ function start(env: Record<string, string>): ServiceProcess {
 async function startReady(
   env: Record<string, string> = {},
 ): Promise<{ service: ServiceProcess; url: string }> {
-  const port = await findFreePort();
-  const service = start({ PORT: String(port), ...env });
-  const url = `http://127.0.0.1:${port}`;
+  const service = await startService(settings(env));
+  started.push(service);
+  const { url } = service;
   await eventually('the service is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
   return { service, url };
 }

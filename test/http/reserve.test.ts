@@ -8,20 +8,24 @@ import {
   reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
-import { sharedStoreUrl } from '../support/store.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  holdfast = await Holdfast.start();
-  stored = new StoredHolds(sharedStoreUrl());
+  // Of its own: a request of another file could expire the holds that are made overdue here.
+  redis = await startStore();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
 });
 
 afterAll(async () => {
   stored.close();
   await holdfast.stop();
+  await redis.stop();
 });
 
 async function tenantWithBudget(

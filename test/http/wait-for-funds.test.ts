@@ -12,6 +12,7 @@ import {
   reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
+import { endPeriodAt } from '../support/periods.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const SETTINGS = { HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '50', WAITERS_PER_TENANT: '210' };
@@ -222,11 +223,12 @@ describe('a reserve that waits', () => {
   test('is woken by a new period of its budget', async () => {
     const [tenant, held] = await saturated();
     expectStatus(await on.holdfast.commit(tenant, held, 100), 200);
-    const [start, end] = [-3_600_000, 500].map((ms) => new Date(Date.now() + ms).toISOString());
+    const period = { period_end: new Date(Date.now() + 3_600_000).toISOString() };
     const path = `/ops/budgets/period?scope=${rootOf(tenant)}&unit=TOKENS`;
-    expectStatus(await on.holdfast.admin('PATCH', path, { period_start: start, period_end: end }), 200);
+    expectStatus(await on.holdfast.admin('PATCH', path, period), 200);
     const answer = reserve(tenant, 100);
     await untilWaiting(tenant, 1);
+    await endPeriodAt(on.stored.redis, tenant.id, Date.now());
     await eventually('the idle budget rolls over', async () => {
       await other.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
       return (await other.metric('holdfast_budget_rollovers_total')) > 0;

@@ -13,6 +13,7 @@ import {
   WIDE_AND_NARROW,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
+import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -146,7 +147,11 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
       await page.waitForURL(/from=/);
       await page.getByText('151 expired').waitFor();
       await page.getByRole('button', { name: 'Later' }).focus();
+      const from = page.getByRole('textbox', { name: 'From' });
+      const before = await from.inputValue();
       await page.keyboard.press('Enter');
+      // The next step starts from the window that is shown.
+      await eventually('a later window is shown', async () => (await from.inputValue()) !== before);
       await page.getByRole('button', { name: 'Later' }).press('Enter');
       await page.getByText('Nothing expired here').waitFor();
     });

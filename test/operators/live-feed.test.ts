@@ -64,8 +64,9 @@ test('a snapshot has what the ledger did, whether it is ready, and what the swee
   expect(snapshot.activity.slots.reserves).toHaveLength(360);
   const redis = new Redis(on.redis.url);
   const fields = await eventually('the second was stored', async () => {
-    const [key] = await redis.keys('{p*}activity:*');
-    const stored = Object.entries(await redis.hgetall(key ?? ''));
+    // There is a hash for each hour.
+    const hours = await Promise.all((await redis.keys('{p*}activity:*')).map((key) => redis.hgetall(key)));
+    const stored = hours.flatMap((hour) => Object.entries(hour));
     const sum = (name: string): number =>
       stored
         .filter(([field]) => field.endsWith(`:${name}`))

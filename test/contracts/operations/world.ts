@@ -75,6 +75,8 @@ export class World {
       PARTITIONS: '1',
       BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES),
       RATE_LIMIT_PUBLIC_PER_MINUTE: '0',
+      // Longer than it takes to find that the store is away.
+      QUERY_QUEUE_MS: '30000',
       EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
       EVIDENCE_KEYS: generateEvidenceKeys(0),
     };
