@@ -209,7 +209,7 @@ test('readiness follows the clock of Redis from the first outcome on, whatever t
 });
 
 test('readiness is green again once a key covers the time, without a further outcome', async () => {
-  const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(new Date().getTime() + patience(1500)) });
+  const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(new Date().getTime() + patience(5000)) });
   expect((await reserve(early, reserveBody(tenant, 1))).body).not.toHaveProperty('cycles_evidence');
   const status = async (): Promise<string> =>
     (await early.call('GET', '/health/ready')).body.details.evidence.status;

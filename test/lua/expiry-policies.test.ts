@@ -339,7 +339,7 @@ describe('a cleanup', () => {
       ids.push((await ledger.hold({ amount: 1 })).id);
     }
     for (const [index, id] of ids.entries()) {
-      await ledger.makeOverdue(id, 100_000 - 1000 * index);
+      await ledger.makeOverdue(id, 100_000 - 10_000 * index);
     }
     return { ledger, ids };
   }
@@ -402,7 +402,7 @@ describe('a cleanup', () => {
     const foreign = await ledger.hold({ tenant: other });
     await ledger.makeOverdue(foreign.id, 200_000);
     await ledger.hold({ amount: 1 });
-    expect((await ledger.cleanup({ overdueForMs: 98_500 })).slice(4)).toEqual([
+    expect((await ledger.cleanup({ overdueForMs: 85_000 })).slice(4)).toEqual([
       '3',
       ids[0],
       'EXPIRED',

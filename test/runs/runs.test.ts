@@ -203,12 +203,13 @@ test.each([
 });
 
 test('busy processors make the measured limits longer', async () => {
-  const before = await slowness();
+  // Other tests run beside this one, so a single measurement before or after could be far off.
+  const before = Math.min(await slowness(), await slowness(), await slowness());
   const loops = Array.from({ length: 4 * availableParallelism() }, () =>
     spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore' }),
   );
   children.push(...loops);
-  expect(await slowness()).toBeGreaterThan(1.3 * before);
+  expect(Math.max(await slowness(), await slowness())).toBeGreaterThan(1.3 * before);
 });
 
 test('what was measured once holds for the whole run', async () => {

@@ -36,7 +36,13 @@ let receiver: WebhookReceiver;
 beforeAll(async () => {
   server = await startStore();
   redis = connectTo(server.url);
-  holdfast = await startDispatcher({ REDIS_URL: server.url, PARTITIONS: '1', WEBHOOK_TIME_SHARE: '10' });
+  holdfast = await startDispatcher({
+    REDIS_URL: server.url,
+    PARTITIONS: '1',
+    WEBHOOK_TIME_SHARE: '10',
+    // Attempts that hang must outlast what happens meanwhile.
+    WEBHOOK_TIMEOUT_MS: '60000',
+  });
   await allowLoopback(holdfast);
 });
 
@@ -220,7 +226,7 @@ describe('a queue', () => {
     const record = deliveryKey(TAG, first);
     await redis.rename(record, `${record}.kept`);
     await redis.set(record, 'damaged');
-    // From the sixtieth on they hang, so the queue cannot become empty before an attempt times out after ten seconds.
+    // From the sixtieth on they hang, so the queue cannot become empty before an attempt times out after a minute.
     const answers: (() => unknown)[] = [];
     receiver.react = (response) => {
       const answer = (): unknown => response.writeHead(200).end();

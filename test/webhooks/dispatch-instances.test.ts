@@ -181,12 +181,14 @@ describe('a partition that is to be given to another instance', () => {
     receiver.react = (response) => {
       release = () => void response.writeHead(200).end();
     };
-    await start();
+    // The attempt must outlast all that happens meanwhile.
+    const patient = { WEBHOOK_TIMEOUT_MS: '60000' };
+    await start(patient);
     await sharesBecome(64);
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvents(api, tenant, 2);
     await eventually('the first is under way', () => receiver.received.length === 1);
-    const second = await start();
+    const second = await start(patient);
     await sharesBecome(33, 31);
     await expectPauses(2, () => redis.zadd(retryingKey(tagOfTenant()), 1, 'due'));
     await second.stop();
@@ -205,7 +207,7 @@ describe('a partition whose lease another instance has', () => {
   test('is counted as lost, and taken again when the lease lapses', async () => {
     const instance = await start();
     await sharesBecome(64);
-    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 3000);
+    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 60_000);
     await eventually(
       'it is counted',
       async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
@@ -216,6 +218,7 @@ describe('a partition whose lease another instance has', () => {
         outcome: 'lease_lost',
       }),
     ).toBe(1);
+    await redis.pexpire(dispatchLeaseKey(tagOfTenant()), 1);
     await sharesBecome(64);
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
@@ -232,7 +235,7 @@ describe('a partition whose lease another instance has', () => {
     const queue = orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`);
     await eventually('all are queued', async () => (await redis.llen(queue)) === 3);
     await eventually('the first is under way', () => receiver.received.length === 1);
-    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 2000);
+    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 60_000);
     // The other one delivers the second.
     const [, second = ''] = await redis.lrange(queue, 0, -1);
     await redis.lrem(queue, 1, second);
@@ -240,6 +243,7 @@ describe('a partition whose lease another instance has', () => {
       'it is lost',
       async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
     );
+    await redis.pexpire(dispatchLeaseKey(tagOfTenant()), 1);
     await sharesBecome(64);
     receiver.react = (response) => response.writeHead(200).end();
     answerFirst();
@@ -453,13 +457,13 @@ describe('readiness', () => {
     await endedDeliveries(api, id, 1);
     await redis.set(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`), 'damaged');
     await causeEvent(api, tenant);
-    const red = await eventually('it is red', async () => {
+    // A late beat turns it red, too, but before the lag is known.
+    const red = await eventually('it is red for its lag', async () => {
       const answer = await instance.call('GET', '/health/ready');
-      return answer.status === 503 && answer.body.details.dispatcher;
+      const { dispatcher } = answer.body.details;
+      return answer.status === 503 && dispatcher.event_lag > 0 && dispatcher;
     });
-    // At least the one: a reserve may cause more than one event, and operators' events wait in the same log.
-    expect(red).toMatchObject({ status: 'down', event_lag: expect.any(Number), limit_ms: 1000 });
-    expect((red as { event_lag: number }).event_lag).toBeGreaterThan(0);
+    expect(red).toMatchObject({ status: 'down', limit_ms: 1000 });
     expect(await instance.metric('holdfast_event_log_lag')).toBeGreaterThan(0);
     await redis.del(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`));
     await endedDeliveries(api, id, 2);

@@ -193,7 +193,8 @@ describe('a delivery that fails', () => {
   test('is given up when it is too old by its turn', async () => {
     refuseWith(500);
     const id = await subscribe(holdfast, tenant, receiver.url, {
-      retry_policy: { max_retries: 5, ...QUICK, initial_delay_ms: 400 },
+      // Time to make the record old.
+      retry_policy: { max_retries: 5, initial_delay_ms: 3000, max_delay_ms: 3000 },
     });
     await causeEvent(holdfast, tenant);
     const place = deliveryPlaceOf((await planned(id)).delivery_id);

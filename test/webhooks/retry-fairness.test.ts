@@ -71,7 +71,12 @@ test('retries to endpoints that hang have no more places than one owner may have
     pipeline.xadd(eventLogKey(tagOf('00')), '*', 'ty', 'reservation.denied', 'tn', busy.id, 'ac', 'system');
   }
   await pipeline.exec();
-  await eventually('every delivery of the busy tenant has failed once', () => seen.size === 2 * EVENTS);
+  // Pauses between failures take more than half of the usual limit.
+  await eventually(
+    'every delivery of the busy tenant has failed once',
+    () => seen.size === 2 * EVENTS,
+    60_000,
+  );
   await eventually('its retries have all places that they may have', () => hanging.length === PER_OWNER);
 
   await causeEvent(holdfast, quiet);
@@ -86,4 +91,4 @@ test('retries to endpoints that hang have no more places than one owner may have
       Array.from({ length: EVENTS }, () => 'SUCCESS 2'),
     );
   }
-});
+}, 120_000);
