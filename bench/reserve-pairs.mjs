@@ -17,7 +17,8 @@ import {
 
 /**
  * @typedef {import('./types.ts').Figure} Figure
- * @typedef {{ saturated: import('./types.ts').HttpPhase, paced: import('./types.ts').HttpPhase }} Round
+ * @typedef {{ saturated: import('./types.ts').HttpPhase, half: import('./types.ts').HttpPhase,
+ *   third: import('./types.ts').HttpPhase, single: import('./types.ts').HttpPhase }} Round
  * @typedef {{ ours: Round, theirs: Round }} Pair
  * @typedef {{ ours: () => Promise<HttpDriver>, theirs: () => Promise<HttpDriver> }} Starts
  */
@@ -81,7 +82,8 @@ export async function measurePairs(starts, count = PAIRS) {
 }
 
 /**
- * Throughput in a closed loop, then latencies in an open loop at one rate for both: half of what the slower one reached.
+ * Throughput in a closed loop, then latencies: in an open loop at one rate for both, half and a third of what the slower one reached, and
+ * with one connection.
  * @param {HttpDriver} ours
  * @param {HttpDriver} theirs
  * @param {boolean} isOursFirst
@@ -95,13 +97,23 @@ async function measurePair(ours, theirs, isOursFirst) {
     return isOursFirst ? { ours: first, theirs: second } : { ours: second, theirs: first };
   };
   const saturated = await inTurn((driver) => driver.saturate(CONNECTIONS, SECONDS));
-  const rate = Math.min(saturated.ours.per_second, saturated.theirs.per_second) / 2;
-  say(`open loop at ${Math.round(rate)} operations a second`);
-  const paced = await inTurn((driver) => driver.paced(rate, SECONDS));
-  return {
-    ours: { saturated: saturated.ours, paced: paced.ours },
-    theirs: { saturated: saturated.theirs, paced: paced.theirs },
+  const slower = Math.min(saturated.ours.per_second, saturated.theirs.per_second);
+  /** @param {number} rate */
+  const paced = (rate) => {
+    say(`open loop at ${Math.round(rate)} operations a second`);
+    return inTurn((driver) => driver.paced(rate, SECONDS));
   };
+  const half = await paced(slower / 2);
+  const third = await paced(slower / 3);
+  const single = await inTurn((driver) => driver.saturate(1, SECONDS));
+  /** @param {'ours' | 'theirs'} side */
+  const roundOf = (side) => ({
+    saturated: saturated[side],
+    half: half[side],
+    third: third[side],
+    single: single[side],
+  });
+  return { ours: roundOf('ours'), theirs: roundOf('theirs') };
 }
 
 /** @param {Round} round */
@@ -125,9 +137,9 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
     );
   /** @type {(name: string, rounds: Round[]) => Figure} */
   const tail = (name, rounds) => {
-    const values = rounds.map(({ paced }) => paced.p99_ms);
+    const values = rounds.map(({ half }) => half.p99_ms);
     return figure(
-      `p99 at that rate, ${name}`,
+      `p99 at half of the slower throughput, ${name}`,
       `${tenths(median(values))} ms${range(values, tenths)}`,
       '',
       undefined,
@@ -143,9 +155,11 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
           'operations/s',
           'µs of the service',
           'µs of Redis',
-          'p50 ms',
+          'half: p50 ms',
           'p99 ms',
-          'max ms',
+          'a third: p50 ms',
+          'p99 ms',
+          'one connection: p50 ms',
           'CPU s: others',
         ],
         rows: pairs.flatMap(({ ours, theirs }, index) => [
@@ -157,7 +171,9 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
     ],
     figures: [
       ratio(`throughput at ${CONNECTIONS} connections`, ({ saturated }) => saturated.per_second),
-      ratio('p50 at one rate, half of the slower throughput', ({ paced }) => paced.p50_ms),
+      ratio('p50 at half of the slower throughput', ({ half }) => half.p50_ms),
+      ratio('p50 at a third of it', ({ third }) => third.p50_ms),
+      ratio('p50 with one connection', ({ single }) => single.p50_ms),
       ratio('CPU of an operation, the service', serviceUs),
       ratio('CPU of an operation, Redis', redisUs),
       tail(
@@ -169,7 +185,7 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
         pairs.map(({ theirs }) => theirs),
       ),
     ],
-    notes: doubts(rounds.flatMap(({ saturated, paced }) => [saturated, paced])),
+    notes: doubts(rounds.flatMap(({ saturated, half, third, single }) => [saturated, half, third, single])),
   };
 }
 
@@ -179,16 +195,18 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
  * @param {Round} round
  */
 function rowOf(pair, side, round) {
-  const { saturated, paced } = round;
+  const { saturated, half, third, single } = round;
   return [
     pair,
     side,
     whole(saturated.per_second),
     whole(serviceUs(round)),
     whole(redisUs(round)),
-    hundredths(paced.p50_ms),
-    hundredths(paced.p99_ms),
-    tenths(paced.max_ms),
-    tenths(saturated.other_cpu_s + paced.other_cpu_s),
+    hundredths(half.p50_ms),
+    hundredths(half.p99_ms),
+    hundredths(third.p50_ms),
+    hundredths(third.p99_ms),
+    hundredths(single.p50_ms),
+    tenths([saturated, half, third, single].reduce((sum, phase) => sum + phase.other_cpu_s, 0)),
   ];
 }
