@@ -8,6 +8,7 @@ import {
 } from '../../telemetry/index.js';
 import type { Delivery, Verdict } from './delivery.js';
 
+const JOB = 'webhook_dispatch';
 const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const FIRST_ATTEMPT_BUCKETS = [0.025, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600];
 const OF_EVENT = ['tenant', 'event_type'];
@@ -156,6 +157,13 @@ export class DispatchMetrics {
     }
     if (reason === 'stale') {
       this.counters.stale.inc({ tenant: 'UNKNOWN' });
+    }
+  }
+
+  leaseChanged(change: 'taken' | 'lost' | 'released'): void {
+    this.counters.leaseChanges.inc({ change });
+    if (change === 'lost') {
+      this.maintenance.leaseFailed(JOB, 'lease_lost');
     }
   }
 }

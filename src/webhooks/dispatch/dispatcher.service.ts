@@ -90,10 +90,7 @@ export class Dispatcher implements OnModuleInit, Job {
           partition.active = false;
           partition.reset();
         }
-        metrics.counters.leaseChanges.inc({ change });
-        if (change === 'lost') {
-          metrics.maintenance.leaseFailed(this.name, 'lease_lost');
-        }
+        metrics.leaseChanged(change);
       },
       announcementFailed: () => metrics.maintenance.leaseFailed(this.name, 'lease_error'),
     });
