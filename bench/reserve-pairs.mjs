@@ -172,7 +172,7 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
     figures: [
       ratio(`throughput at ${CONNECTIONS} connections`, ({ saturated }) => saturated.per_second),
       ratio('p50 at half of the slower throughput', ({ half }) => half.p50_ms),
-      ratio('p50 at a third of it', ({ third }) => third.p50_ms),
+      ratio('p50 at a third of the slower throughput', ({ third }) => third.p50_ms),
       ratio('p50 with one connection', ({ single }) => single.p50_ms),
       ratio('CPU of an operation, the service', serviceUs),
       ratio('CPU of an operation, Redis', redisUs),

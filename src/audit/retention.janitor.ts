@@ -118,8 +118,8 @@ const TRIM_INTERVAL_MS = 60_000;
 const TRIM_BUDGET_MS = 500;
 /** Entries that one script examines: a fraction of a millisecond if their records exist. */
 const EXAMINED_A_RUN = 500;
-/** How many damaged indexes an error names. */
-const DAMAGED_NAMED = 10;
+/** How many of those that are left out an error names. */
+const LEFT_OUT_NAMED = 10;
 
 /** Packing gets at most a twentieth of the time, so that under load it is left for quieter times. */
 const PACK_INTERVAL_MS = 1000;
@@ -144,8 +144,8 @@ interface TrimPlace {
 export class RetentionJanitor implements OnModuleInit {
   private readonly retentionMs: number;
   private place: TrimPlace | undefined;
-  /** What the last complete pass found damaged: tenants, and partitions with the error of their script. */
-  private damaged = new Map<string, unknown>();
+  /** What the last complete pass left out: tenants with a damaged index, and partitions with the error of the script. */
+  private leftOut = new Map<string, unknown>();
   /** The same of this pass so far. */
   private found = new Map<string, unknown>();
 
@@ -174,39 +174,44 @@ export class RetentionJanitor implements OnModuleInit {
   }
 
   /**
-   * One pass over all partitions, or as much of it as the time allows.
-   * @throws StoreUnavailable, or Error if something was found damaged in this pass or the one before; all else is trimmed nevertheless
+   * One pass over all partitions, or as much of it as the time allows. A damaged index is left out, and so is the rest of a partition in
+   * which the script fails.
+   * @throws StoreUnavailable, or Error that names what was left out in the last complete pass or in this one
    */
   async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
-    if (await this.walk(() => turn?.goesOn() !== false && performance.now() <= deadline)) {
-      this.damaged = this.found;
+    if (await this.walk(deadline, turn)) {
+      this.leftOut = this.found;
       this.found = new Map();
     } else {
       this.metrics.cut('audit_retention');
     }
-    const damaged = new Map([...this.damaged, ...this.found]);
-    if (damaged.size > 0) {
-      const named = [...damaged.keys()].slice(0, DAMAGED_NAMED).join(', ');
-      const others = damaged.size > DAMAGED_NAMED ? ` and ${damaged.size - DAMAGED_NAMED} more` : '';
-      throw new Error(`a damaged index of ${named}${others} is not trimmed`, {
-        cause: [...damaged.values()].find((error) => error !== undefined),
+    const leftOut = new Map([...this.leftOut, ...this.found]);
+    if (leftOut.size > 0) {
+      const named = [...leftOut.keys()].slice(0, LEFT_OUT_NAMED).join(', ');
+      const others = leftOut.size > LEFT_OUT_NAMED ? ` and ${leftOut.size - LEFT_OUT_NAMED} more` : '';
+      throw new Error(`not trimmed: ${named}${others}`, {
+        cause: [...leftOut.values()].find((error) => error !== undefined),
       });
     }
   }
 
-  /** @returns whether it came to the end */
-  private async walk(goesOn: () => boolean): Promise<boolean> {
+  /** Unlike a PartitionPass, it also continues within a partition. @returns whether it came to the end */
+  private async walk(deadline: number, turn: Turn | undefined): Promise<boolean> {
     const from = this.place;
     for (let partition = from?.partition ?? 0; partition < this.redis.partitions; partition += 1) {
       let place: TrimPlace | undefined =
         from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
       while (place !== undefined) {
         this.place = place;
-        if (!goesOn()) {
+        if (performance.now() > deadline) {
           return false;
         }
         place = await this.trimRun(place);
+        // Another turn may go on from the same place.
+        if (turn?.goesOn() === false) {
+          return false;
+        }
       }
     }
     this.place = undefined;

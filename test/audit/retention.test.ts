@@ -23,7 +23,10 @@ beforeAll(async () => {
   redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
-  tenant = await holdfast.createTenant();
+  // Some partitions come before its own.
+  do {
+    tenant = await holdfast.createTenant();
+  } while (partitionOfTenant(tenant.id, 64) < 2);
   await holdfast.createBudget(tenant, '', 1_000_000);
 });
 
@@ -65,9 +68,9 @@ test('a damaged index is left alone, all others are trimmed, and runs fail and n
   const damaged = [reservationIndexKey(tag, 'first'), runIndexKey(tag, 'second')];
   await Promise.all(damaged.map((key) => stored.redis.set(key, 'damaged')));
   const janitor = holdfast.app.get(RetentionJanitor);
-  const message = 'a damaged index of tenant first, tenant second is not trimmed';
+  const message = 'not trimmed: tenant first, tenant second';
   // A run that is cut behind them fails, too, and so does one that is cut before them in the next pass.
-  let runs = partitionOfTenant(tenant.id, 64) + 1;
+  let runs = partitionOfTenant(tenant.id, 64);
   await expect(janitor.trim(Infinity, { goesOn: () => (runs -= 1) >= 0 })).rejects.toThrow(message);
   expect(runs).toBe(-1);
   expect(await stored.redis.zcard(index)).toBe(length - 1);
@@ -84,13 +87,13 @@ test('a damaged index of tenants does not stop the trimming of other partitions'
   const index = reservationIndexKey(tag, tenant.id);
   await stored.redis.del(reservationKey(tag, await released()));
   const length = await stored.redis.zcard(index);
-  const codes = ['00', '01'].filter((code) => tagOf(code) !== tag);
-  const keys = codes.map((code) => tenantIndexKey(tagOf(code)));
+  const keys = ['00', '01'].map((code) => tenantIndexKey(tagOf(code)));
   await Promise.all(keys.map((key) => stored.redis.set(key, 'damaged')));
   const janitor = holdfast.app.get(RetentionJanitor);
-  await expect(janitor.trim(Infinity)).rejects.toThrow(
-    `a damaged index of ${codes.map((code) => `partition ${code}`).join(', ')} is not trimmed`,
-  );
+  await expect(janitor.trim(Infinity)).rejects.toMatchObject({
+    message: 'not trimmed: partition 00, partition 01',
+    cause: expect.objectContaining({ message: expect.stringContaining('WRONGTYPE') }),
+  });
   expect(await stored.redis.zcard(index)).toBe(length - 1);
   await Promise.all(keys.map((key) => stored.redis.del(key)));
   await janitor.trim(Infinity);
@@ -103,7 +106,7 @@ test('an error names a few of many damaged indexes', async () => {
   await Promise.all(names.map((name) => stored.redis.zadd(tenantIndexKey(tag), 1, name)));
   await Promise.all(keys.map((key) => stored.redis.set(key, 'damaged')));
   const janitor = holdfast.app.get(RetentionJanitor);
-  await expect(janitor.trim(Infinity)).rejects.toThrow('tenant many-09 and 2 more is not trimmed');
+  await expect(janitor.trim(Infinity)).rejects.toThrow('tenant many-09 and 2 more');
   await stored.redis.del(keys);
   await stored.redis.zrem(tenantIndexKey(tag), ...names);
   await janitor.trim(Infinity);

@@ -199,7 +199,7 @@ describe('requests with large bodies', () => {
       body: JSON.stringify(reserveBody(tenant, 1)).padEnd(bytes),
     });
 
-  test('take turns, and have the effect of any other', async () => {
+  test('go through LargeBodies, and have the effect of any other', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100);
     const inTurn = jest.spyOn(LargeBodies.prototype, 'inTurn');
@@ -212,6 +212,9 @@ describe('requests with large bodies', () => {
     expect((await Promise.all(valid)).map(({ status }) => status)).toEqual(Array(20).fill(200));
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '80 20 0 0' });
     expect(inTurn).toHaveBeenCalledTimes(40);
+    const headers = { 'x-admin-api-key': ADMIN_API_KEY };
+    const { text } = await on.holdfast.call('GET', '/metrics', { headers });
+    expect(text).toContain('\nholdfast_large_body_pauses_total{');
   });
 
   test('are not handled if the client disconnects while they wait', async () => {

@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { pbkdf2 } from 'node:crypto';
 import { parseHosts, type ResolveHost, resolverOf } from '../../src/webhooks/target-policy/host-lookups.js';
 import { DnsServer } from '../support/dns-server.js';
-import { patience } from '../support/time-limits.js';
 
 let server: DnsServer;
 let resolve: ResolveHost;
@@ -61,9 +60,9 @@ describe('a host name', () => {
       message: 'silent.example was not resolved within 5000 ms',
     });
     expect(await resolve('hooks.example')).toHaveLength(1);
-    expect(performance.now() - began).toBeLessThan(patience(3000));
+    expect(performance.now() - began).toBeLessThan(3000);
     await silent;
-    expect(performance.now() - began).toBeLessThan(5000 + patience(2000));
+    expect(performance.now() - began).toBeLessThan(7000);
   });
 
   test('is asked for as it is, without search domains', async () => {
@@ -103,6 +102,6 @@ test('forty silent names take no thread of the process', async () => {
   await new Promise<void>((done, fail) =>
     pbkdf2('a', 'b', 1000, 32, 'sha256', (error) => (error === null ? done() : fail(error))),
   );
-  expect(performance.now() - began).toBeLessThan(patience(2000));
+  expect(performance.now() - began).toBeLessThan(2000);
   await Promise.all(outcomes);
 });
