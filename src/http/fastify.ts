@@ -250,14 +250,17 @@ const RAW_ANSWERS: Readonly<Record<string, readonly [status: number, message: st
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
 };
 
-/** A socket, with the response that Node is sending on it, which is available only under an internal name. */
-type HttpSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
+/** A socket, with the response that Node is sending on it and the request that it reads. Both have only internal names. */
+type HttpSocket = Duplex & {
+  readonly _httpMessage?: ServerResponse | null;
+  readonly parser?: { readonly incoming: IncomingMessage | null } | null;
+};
 
 /** Responds to what is not a valid HTTP request. There is no Fastify request then, only the socket. */
 export function answerRaw(error: Error & { code?: string }, socket: HttpSocket): void {
   const pending = socket._httpMessage;
-  if (pending?.req.complete === true && !pending.writableFinished) {
-    // The error concerns what follows a complete request, whose response must be sent first.
+  if (pending?.req.complete === true || pending?.headersSent === true) {
+    // The error concerns what follows a complete request, or the rest of a request that is refused without its body.
     pending.once('finish', () => {
       answerRaw(error, socket);
     });
@@ -267,20 +270,29 @@ export function answerRaw(error: Error & { code?: string }, socket: HttpSocket):
     socket.destroy();
     return;
   }
+  if (pending === null && socket.parser?.incoming?.complete === false) {
+    // The request has its response. A client could take a second one for that of its next request.
+    endRaw(socket);
+    return;
+  }
   const [status, message] = RAW_ANSWERS[error.code ?? ''] ?? [400, 'the request is not valid HTTP'];
-  endRaw(socket, { status, code: 'INVALID_REQUEST', message }, {});
+  endRaw(socket, rawAnswer({ status, code: 'INVALID_REQUEST', message }, {}));
 }
 
-/** Reads on after the answer, because closing a connection with unread data could reset it before the client has the answer. */
-function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeaders): void {
+function rawAnswer(answer: ErrorAnswer, headers: IncomingHttpHeaders): string {
   const { status } = answer;
   const trace = traceFrom(headers, newRequestId());
   const body = errorBody(answer, trace);
-  socket.end(
+  return (
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n` +
-      `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
-      `${NO_SNIFFING.join(': ')}\r\n${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`,
+    `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
+    `${NO_SNIFFING.join(': ')}\r\n${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`
   );
+}
+
+/** Reads on after the answer, because closing a connection with unread data could reset it before the client has the answer. */
+function endRaw(socket: Duplex, answer = ''): void {
+  socket.end(answer);
   socket.resume();
   setTimeout(() => socket.destroy(), RAW_LINGER_MS).unref();
 }
@@ -301,7 +313,7 @@ export function answerUncommon(server: Server): void {
   server.on('connect', ({ headers }, socket) => {
     // Node no longer handles errors of this socket, such as a disconnected client.
     socket.on('error', () => socket.destroy());
-    endRaw(socket, NO_TUNNELS, headers);
+    endRaw(socket, rawAnswer(NO_TUNNELS, headers));
   });
   // Unknown expectations may be ignored (RFC 9110, section 10.1.1).
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));

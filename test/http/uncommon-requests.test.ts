@@ -109,6 +109,55 @@ test('a request that was received as a whole gets its own answer, whatever nonse
   expect(await answer).toMatchObject({ status: 200, text: '{"passed":"nonsense"}' });
 });
 
+test.each([
+  ['at once', 0],
+  ['after the answer', 1],
+])(
+  'a request that was answered before its body gets no second answer when that is malformed %s',
+  async (_when, after) => {
+    for (const [, port] of ports) {
+      for (const connection of ['close', 'keep-alive']) {
+        const socket = connect(port, '127.0.0.1');
+        const received: Buffer[] = [];
+        socket.on('data', (chunk: Buffer) => received.push(chunk));
+        const closed = once(socket, 'close');
+        const head = `POST /nowhere HTTP/1.1\r\nHost: x\r\nConnection: ${connection}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+        socket.write(after === 0 ? `${head}zz\r\n` : head);
+        if (after === 1) {
+          await once(socket, 'data');
+          socket.write('zz\r\n');
+        }
+        await closed;
+        const answers = Buffer.concat(received)
+          .toString()
+          .match(/HTTP\/1\.1 \d+/g);
+        expect({ connection, answers }).toEqual({ connection, answers: ['HTTP/1.1 404'] });
+      }
+    }
+  },
+);
+
+test('what is malformed in the body of a request that waits for it is answered with 400, after earlier requests', async () => {
+  const gate = new Gate();
+  gates.set('earlier', gate);
+  const socket = connect(listeners.port, '127.0.0.1');
+  const received: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => received.push(chunk));
+  const closed = once(socket, 'close');
+  socket.write(
+    'GET /probe/gate/earlier HTTP/1.1\r\nHost: x\r\n\r\n' +
+      'POST /probe/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+  );
+  await gate.entered;
+  gate.open();
+  await closed;
+  expect(
+    Buffer.concat(received)
+      .toString()
+      .match(/HTTP\/1\.1 \d+/g),
+  ).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+});
+
 test('a client that goes away while it sends its body is no unexpected failure', async () => {
   const socket = connect(listeners.port, '127.0.0.1');
   await once(socket, 'connect');

@@ -19,7 +19,7 @@ export interface JudgedAnswer extends WireAnswer {
 
 /** What no request may bring about, however it was made. */
 export function judge(request: FuzzRequest, answer: WireAnswer): JudgedAnswer {
-  const { status, headers, text } = answer;
+  const { status, headers, text, surplus } = answer;
   const isJson = headers.get('content-type')?.startsWith('application/json') === true && text !== '';
   const problems: string[] = [];
   // Bytes that nobody waited for, behind a request, may reset the connection while its answer is on the way.
@@ -33,6 +33,10 @@ export function judge(request: FuzzRequest, answer: WireAnswer): JudgedAnswer {
     !/^[0-9a-f]{32}$/.test(headers.get('x-cycles-trace-id') ?? '')
   ) {
     problems.push('the answer names no request or no trace');
+  }
+  // A request whose method could not be read gets a body, even if the method was HEAD.
+  if (surplus !== '' && (request.wellFormed || surplus.includes('HTTP/1.1 '))) {
+    problems.push(`the answer is followed by ${JSON.stringify(surplus)}`);
   }
   if (headers.has('x-forged')) {
     problems.push('a header of the request became one of the answer');

@@ -8,6 +8,8 @@ export interface WireAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
+  /** What followed the answer, such as a second one. */
+  readonly surplus: string;
   /** Whether the connection was reset before the whole answer had arrived. */
   readonly isCut: boolean;
 }
@@ -21,7 +23,11 @@ const SEPARATOR = '\r\n\r\n';
  * connection; after a whole one, a server of Node would take that for a client that is gone.
  * @throws Error when the server keeps the connection open, or when what it sent is no HTTP answer.
  */
-export async function exchange(port: number, bytes: Buffer, { cutOff = false } = {}): Promise<WireAnswer> {
+export async function exchange(
+  port: number,
+  bytes: Buffer,
+  { cutOff = false, method = '' } = {},
+): Promise<WireAnswer> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   const received: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => received.push(chunk));
@@ -45,10 +51,10 @@ export async function exchange(port: number, bytes: Buffer, { cutOff = false } =
     clearTimeout(timer);
     socket.destroy();
   }
-  return parse(Buffer.concat(received));
+  return parse(Buffer.concat(received), method === 'HEAD');
 }
 
-function parse(bytes: Buffer): WireAnswer {
+function parse(bytes: Buffer, isBodiless: boolean): WireAnswer {
   const end = bytes.indexOf(SEPARATOR);
   if (end < 0) {
     throw new Error(`no answer: ${JSON.stringify(bytes.toString('latin1').slice(0, 200))}`);
@@ -57,7 +63,7 @@ function parse(bytes: Buffer): WireAnswer {
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]);
   const rest = bytes.subarray(end + SEPARATOR.length);
   if (status === 100) {
-    return parse(rest);
+    return parse(rest, isBodiless);
   }
   if (Number.isNaN(status)) {
     throw new Error(`no status line: ${JSON.stringify(first)}`);
@@ -68,25 +74,33 @@ function parse(bytes: Buffer): WireAnswer {
       line.slice(line.indexOf(':') + 1).trim(),
     ]),
   );
-  const isCut = rest.length > 0 && rest.length < Number(headers.get('content-length') ?? 0);
-  return { status, headers, text: bodyOf(rest, headers).toString('utf8'), isCut };
+  const [body, size] = isBodiless ? [Buffer.alloc(0), 0] : bodyOf(rest, headers);
+  const isCut = rest.length > 0 && rest.length < size;
+  return {
+    status,
+    headers,
+    text: body.toString('utf8'),
+    surplus: rest.toString('latin1', size),
+    isCut,
+  };
 }
 
-function bodyOf(rest: Buffer, headers: Headers): Buffer {
+/** @returns the body, and the size that it has on the wire, of which all need not have arrived. */
+function bodyOf(rest: Buffer, headers: Headers): [body: Buffer, size: number] {
   if (headers.get('transfer-encoding') === 'chunked') {
     return chunksOf(rest);
   }
-  const length = headers.get('content-length');
-  return length === null ? rest : rest.subarray(0, Number(length));
+  const length = Number(headers.get('content-length') ?? 0);
+  return [rest.subarray(0, length), length];
 }
 
-function chunksOf(rest: Buffer): Buffer {
+function chunksOf(rest: Buffer): [body: Buffer, size: number] {
   const chunks: Buffer[] = [];
   for (let at = 0; ;) {
     const line = rest.indexOf('\r\n', at);
     const size = line < 0 ? 0 : Number.parseInt(rest.toString('latin1', at, line), 16);
     if (size === 0) {
-      return Buffer.concat(chunks);
+      return [Buffer.concat(chunks), line < 0 ? rest.length : line + SEPARATOR.length];
     }
     chunks.push(rest.subarray(line + 2, line + 2 + size));
     at = line + 2 + size + 2;
