@@ -1,7 +1,6 @@
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import {
   eventLogKey,
-  idempotencyKey,
   keyRevokedChannel,
   periodIndexKey,
   periodPlansKey,
@@ -10,13 +9,9 @@ import {
   ttlIndexKey,
   turnedKey,
 } from '../../src/redis/keyspace.js';
-import {
-  DEFAULT_UNIT,
-  IDEMPOTENCY_TTL_MS,
-  LedgerClient,
-  RETENTION_MS,
-  TRACE,
-} from '../support/ledger-client.js';
+import { debit } from '../support/admission-client.js';
+import { fund, setFrozen } from '../support/governance-client.js';
+import { DEFAULT_UNIT, LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
 import { changedKeys } from './readings.js';
 import { CallsInOrder, readStored, setClock } from './spec-scripts.js';
@@ -175,8 +170,13 @@ export class Replay {
         return ledger.release(id, options);
       case 'extend':
         return ledger.extend(id, ttl, options);
+      case 'debit':
+        return debit(ledger, { ...options, subject: SUBJECTS[scope] as SubjectLevels, amount, policy });
       case 'fund':
-        return this.fund(options.key, scope, amount);
+        return fund(ledger, amount, { ...options, scope: this.scope(scope), fingerprint: String(amount) });
+      case 'freeze':
+      case 'unfreeze':
+        return setFrozen(ledger, kind === 'freeze', this.scope(scope));
       case 'sweep':
         return ledger.expire(id);
       case 'rollover':
@@ -184,31 +184,6 @@ export class Replay {
       default:
         return this.close(kind);
     }
-  }
-
-  private fund(key: string, name: string, amount: number): Promise<string[]> {
-    const { tag, tenant, scripts } = this.ledger;
-    const scope = this.scope(name);
-    return scripts.run(
-      'fund_budget',
-      [this.ledger.budgetKeyOf(scope), idempotencyKey.fund(tag, DEFAULT_UNIT, scope, key)],
-      [
-        tenant,
-        scope,
-        DEFAULT_UNIT,
-        'CREDIT',
-        String(amount),
-        '',
-        String(amount),
-        IDEMPOTENCY_TTL_MS,
-        '',
-        '',
-        'api_key',
-        'key_1',
-        'req_fund',
-        TRACE,
-      ],
-    );
   }
 
   private async endPeriods(): Promise<string[]> {
@@ -277,10 +252,11 @@ function nameOf({
 }
 
 function budgetText(budget: SpecBudget, start: number): string {
-  const { remaining, reserved, spent, allocated, debt, limit, over, closed, returned, ends, period } = budget;
+  const { remaining, reserved, spent, allocated, debt, limit, over, frozen, closed, returned, ends, period } =
+    budget;
   const figures = [remaining, reserved, spent, allocated, debt, limit];
   const end = period === 0 ? 0 : start + ends;
-  return [...figures, over ? 1 : 0, closed ? 'CLOSED' : 'ACTIVE', returned, end].join();
+  return [...figures, over ? 1 : 0, closed ? 'CLOSED' : frozen ? 'FROZEN' : 'ACTIVE', returned, end].join();
 }
 
 function withoutLease(reply: readonly string[]): string {

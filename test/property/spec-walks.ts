@@ -33,6 +33,7 @@ export interface SpecBudget {
   readonly debt: number;
   readonly limit: number;
   readonly over: boolean;
+  readonly frozen: boolean;
   readonly closed: boolean;
   readonly returned: number;
   readonly ends: number;

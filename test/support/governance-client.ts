@@ -141,12 +141,12 @@ export function fund(ledger: LedgerClient, amount: Amount, options: FundOptions 
   );
 }
 
-/** Freezes or unfreezes the tenant's own budget. */
-export function setFrozen(ledger: LedgerClient, frozen: boolean): Promise<Reply> {
+/** Freezes or unfreezes a budget of the tenant. */
+export function setFrozen(ledger: LedgerClient, frozen: boolean, scope = ledger.scope()): Promise<Reply> {
   return ledger.scripts.run(
     frozen ? 'freeze_budget' : 'unfreeze_budget',
-    [ledger.budgetKeyOf()],
-    [ledger.tenant, ledger.scope(), 'TOKENS', '', '', ...ADMIN],
+    [ledger.budgetKeyOf(scope)],
+    [ledger.tenant, scope, 'TOKENS', '', '', ...ADMIN],
   );
 }
 
