@@ -110,6 +110,27 @@ export async function checkVersion(masters: readonly Redis[], where: string): Pr
 }
 
 /**
+ * If a server refuses the database of REDIS_URL, ioredis uses database 0 and says nothing: that may be the ledger of another deployment.
+ * @throws StoreBootError if the server has no such database, or the user may not select it.
+ */
+export async function checkDatabase(client: Redis | Cluster, target: RedisTarget): Promise<void> {
+  if (target.mode !== 'single' || target.db === 0) {
+    return;
+  }
+  try {
+    await client.select(target.db);
+  } catch (error) {
+    const failure = toStoreError(error) as Error;
+    if (failure instanceof StoreUnavailable) {
+      throw failure;
+    }
+    throw new StoreBootError(
+      `${describeTarget(target)} refuses database ${target.db} (${oneLine(failure.message)}); name another in REDIS_URL`,
+    );
+  }
+}
+
+/**
  * Records the number of partitions at the very first start. Refuses a different number later, with which tenants would be looked up
  * in the wrong partitions.
  */

@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Registry } from 'prom-client';
 import type { HoldfastConfig } from '../config/index.js';
 import { type Logger, Tracing } from '../telemetry/index.js';
-import { agreeOnPartitions, checkVersion, prepareInTime, waitUntilReady } from './boot.js';
+import { agreeOnPartitions, checkDatabase, checkVersion, prepareInTime, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
 import {
   type ConnectionTimes,
@@ -269,6 +269,7 @@ export class RedisService implements OnApplicationShutdown {
   private async prepare(): Promise<void> {
     const { target, logger } = this.parts;
     await checkVersion(this.masters(), describeTarget(target));
+    await checkDatabase(this.client, target);
     const state = this.judge(await this.memory());
     const refused = state.problems.find(({ code }) => code === 'eviction_policy');
     if (refused !== undefined) {

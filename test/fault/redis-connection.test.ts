@@ -262,6 +262,15 @@ describe('access', () => {
     );
   });
 
+  test('a database that the server does not have is refused, and not replaced by database 0', async () => {
+    const redis = await startRedis();
+    await expect(startRedisService({ REDIS_URL: `${redis.url}/16` })).rejects.toThrow(
+      /^Redis at redis:.*\/16 refuses database 16 \(ERR DB index is out of range\); name another in REDIS_URL$/,
+    );
+    await startRedisService({ REDIS_URL: `${redis.url}/15`, PARTITIONS: '16' });
+    await startRedisService({ REDIS_URL: redis.url, PARTITIONS: '32' });
+  });
+
   test('another number of partitions than the recorded one stops the start', async () => {
     const redis = await startRedis();
     await startRedisService({ REDIS_URL: redis.url, PARTITIONS: '16' });
