@@ -20,6 +20,10 @@ runCommand(async () => {
   const { evidenceKeys } = /** @type {typeof import('../src/cli/evidence-keys.ts')} */ (
     await importForCommand('cli/evidence-keys.js')
   );
-  process.stdout.write(`${evidenceKeys(given)}\n`);
+  try {
+    process.stdout.write(`${evidenceKeys(given)}\n`);
+  } catch (error) {
+    throw new SetupError(error instanceof Error ? error.message : String(error));
+  }
   return 0;
 });

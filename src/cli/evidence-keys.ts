@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { generateEvidenceKeys, rotateEvidenceKeys } from '../config/index.js';
 
 /** A first key also covers the near past, in case that the clock of Redis is behind this host's. */
@@ -23,6 +23,9 @@ export interface EvidenceKeysOptions {
 export function evidenceKeys({ file, rotate, at }: EvidenceKeysOptions): string {
   const nowMs = new Date().getTime();
   if (!rotate) {
+    if (existsSync(file)) {
+      throw new Error(`${file} exists already; add --rotate to add a key to its set`);
+    }
     writeFileSync(file, `${generateEvidenceKeys(nowMs - FIRST_KEY_LEAD_MS)}\n`, { mode: 0o600, flag: 'wx' });
     return `${file} has a first key`;
   }

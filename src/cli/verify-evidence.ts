@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { readFile } from 'node:fs/promises';
 import { type Disposition, type KeySet, verifyEnvelope } from '../evidence/index.js';
+import { reasonOf } from './verify.js';
 
 const FETCH_TIMEOUT_MS = 10_000;
 const MAX_BYTES = 16 * 1024 * 1024;
@@ -16,6 +17,8 @@ export interface VerifyEvidenceOptions {
   readonly print: (text: string) => void;
 }
 
+const NOT_VERIFIED = 2;
+
 /** The exit codes of `npm run verify-evidence`. */
 const EXIT_CODES: Readonly<Record<Disposition, 0 | 1 | 2>> = {
   authentic: 0,
@@ -23,7 +26,7 @@ const EXIT_CODES: Readonly<Record<Disposition, 0 | 1 | 2>> = {
   signature_invalid: 1,
   signer_authority_failed: 1,
   malformed: 1,
-  signer_resolution_failed: 2,
+  signer_resolution_failed: NOT_VERIFIED,
 };
 
 const isUrl = (source: string): boolean => /^https?:\/\//.test(source);
@@ -70,9 +73,8 @@ function utcOf(ms: number): string {
 }
 
 /**
- * Verifies an envelope without its server, and prints what was found.
+ * Verifies an envelope without its server, and prints what was found, or in a line why it cannot be read.
  * @returns the exit code
- * @throws Error if the envelope cannot be read
  */
 export async function verifyEvidence({
   source,
@@ -80,7 +82,13 @@ export async function verifyEvidence({
   signer,
   print,
 }: VerifyEvidenceOptions): Promise<0 | 1 | 2> {
-  const text = await read(source);
+  let text: string;
+  try {
+    text = await read(source);
+  } catch (error) {
+    print(`the envelope cannot be read: ${reasonOf(error)}`);
+    return NOT_VERIFIED;
+  }
   const { envelope } = verifyEnvelope(text, { kind: 'none' });
   const keySource =
     keys ?? (isUrl(source) && envelope !== undefined ? keySetUrl(envelope.server_id) : undefined);

@@ -102,7 +102,8 @@ function driftLines({
   ];
 }
 
-function reasonOf(error: unknown): string {
+/** Why a request failed: `fetch` says so only in the cause of its error. */
+export function reasonOf(error: unknown): string {
   const { cause, message } = error as Error;
   return cause instanceof Error ? cause.message || message : message;
 }

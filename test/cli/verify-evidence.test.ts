@@ -79,7 +79,22 @@ test('an envelope at a URL is verified with the keys of its server, and must be 
     1,
     expect.stringContaining('THE URL NAMES ANOTHER ENVELOPE'),
   ]);
-  await expect(verify(`${serverId}/nothing`)).rejects.toThrow('answered 404');
+});
+
+test('an envelope that cannot be read is not verified, and one line says why', async () => {
+  expect(await verify(`${serverId}/nothing`)).toEqual([
+    2,
+    `the envelope cannot be read: GET ${serverId}/nothing answered 404`,
+  ]);
+  const missing = join(dir, 'missing.json');
+  expect(await verify(missing)).toEqual([
+    2,
+    `the envelope cannot be read: ENOENT: no such file or directory, open '${missing}'`,
+  ]);
+  expect(await verify('http://127.0.0.1:9/v1/evidence/x')).toEqual([
+    2,
+    expect.stringMatching(/^the envelope cannot be read: [^\n]*(?:ECONNREFUSED|bad port)[^\n]*$/),
+  ]);
 });
 
 test('a changed envelope, a signer that is not expected and keys that cannot be read have exit codes of their own', async () => {

@@ -175,7 +175,9 @@ test('the command makes a set and rotates it in place, and never overwrites one'
   const file = join(dir, 'keys.json');
   expect(evidenceKeys({ file, rotate: false })).toBe(`${file} has a first key`);
   expect(statSync(file).mode & 0o777).toBe(0o600);
-  expect(() => evidenceKeys({ file, rotate: false })).toThrow('EEXIST');
+  expect(() => evidenceKeys({ file, rotate: false })).toThrow(
+    `${file} exists already; add --rotate to add a key to its set`,
+  );
   expect(evidenceKeys({ file, rotate: true, at: '2999-01-31T12:00:00Z' })).toContain(
     'takes over at 2999-01-31T12:00:00.000Z',
   );
