@@ -1,6 +1,15 @@
 import { Injectable } from '@nestjs/common';
-import { fingerprintOf } from '../ledger/index.js';
-import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
+import { fingerprintOf, Refusal } from '../ledger/index.js';
+import {
+  budgetIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  reservationIndexKey,
+  tagOf,
+  tenantIndexKey,
+  tenantKey,
+} from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 import { decodeCursor, encodeCursor } from '../wire/index.js';
 import {
@@ -76,7 +85,7 @@ export class VerifyService {
 
   /**
    * Verifies one tenant, or as many tenants as fit into one page's time.
-   * @throws Refusal INVALID_REQUEST for another query's cursor.
+   * @throws Refusal INVALID_REQUEST for another query's cursor, TENANT_NOT_FOUND
    */
   async page(tenant: string | undefined, cursor: string | undefined): Promise<object> {
     const started = performance.now();
@@ -111,6 +120,7 @@ export class VerifyService {
     cursor = '',
   ): AsyncGenerator<[partition: number, tenantId: string]> {
     if (only !== undefined && only !== '') {
+      await this.mustExist(only);
       yield [0, only];
       return;
     }
@@ -138,6 +148,22 @@ export class VerifyService {
         }
         rank += names.length;
       }
+    }
+  }
+
+  /**
+   * A tenant that has lost its record still has budgets or reservations to verify.
+   * @throws Refusal TENANT_NOT_FOUND: for a mistyped tenant, no drift would be good news.
+   */
+  private async mustExist(tenantId: string): Promise<void> {
+    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const keys = [
+      tenantKey(tag, tenantId),
+      budgetIndexKey(tag, tenantId),
+      reservationIndexKey(tag, tenantId),
+    ];
+    if ((await this.redis.queries.command((client) => client.exists(keys))) === 0) {
+      throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     }
   }
 

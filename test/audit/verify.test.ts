@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { budgetKey } from '../../src/redis/keyspace.js';
+import { budgetKey, tenantKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { commandCounts, startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -73,6 +73,13 @@ describe('verifying the ledger', () => {
       unreadable: [],
       has_more: false,
     });
+  });
+
+  test('a tenant that does not exist is refused, but not one that only lost its record', async () => {
+    expectRefusal(await holdfast.admin('GET', '/ops/verify?tenant=acne'), 404, 'TENANT_NOT_FOUND');
+    const tenant = await newTenant();
+    await stored.redis.del(tenantKey(stored.tagOfTenant(tenant.id), tenant.id));
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, tenants: 1, budgets: 2 });
   });
 
   test('names the scope, the drift and the reservations involved', async () => {
