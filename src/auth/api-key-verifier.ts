@@ -93,7 +93,7 @@ const LIFETIME_MS = 1000;
 const MAX_ENTRIES = 10_000;
 
 /** The same message for every reason, so that it does not reveal which keys exist. */
-const NOT_VALID = 'the API key is missing or not valid';
+const NOT_VALID = 'the X-Cycles-API-Key is missing or not valid';
 
 const FAILURES = {
   UNKNOWN: 'unknown_key',

@@ -91,6 +91,7 @@ describe('authentication', () => {
         expect(answer.headers.get('x-cycles-tenant')).toBeNull();
       }
       expect(seen.size).toBe(1);
+      expect([...seen][0]).toContain('X-Cycles-API-Key');
     });
 
     test('a wrong secret that starts like a revoked one is no different from any other', async () => {
