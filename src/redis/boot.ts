@@ -12,8 +12,14 @@ const BOOT_TIMEOUT_MS = 10_000;
 const POLL_MS = 20;
 const OLDEST_MAJOR = 7;
 
-/** Errors that waiting does not resolve: a wrong password, or a certificate that is not trusted. */
-const PERMANENT = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b|certificate/i;
+/** Errors that waiting does not resolve, and what does. */
+const REMEDIES: readonly (readonly [error: RegExp, remedy: string])[] = [
+  [
+    /\b(?:WRONGPASS|NOAUTH|NOPERM)\b/,
+    'check the user and the password in REDIS_URL, or REDIS_USERNAME and REDIS_PASSWORD',
+  ],
+  [/certificate/i, 'check REDIS_TLS_CA_FILE'],
+];
 
 interface BootParts {
   readonly target: RedisTarget;
@@ -36,9 +42,11 @@ export async function waitUntilReady(
   let deadline = performance.now() + BOOT_TIMEOUT_MS;
   while (!isConnected(client)) {
     await embedded?.mustRun();
-    if (watch.lastError !== undefined && PERMANENT.test(watch.lastError)) {
+    const failure = watch.lastError ?? '';
+    const remedy = REMEDIES.find(([error]) => error.test(failure))?.[1];
+    if (remedy !== undefined) {
       throw new StoreBootError(
-        `${describeTarget(target)} refuses the connection (${oneLine(watch.lastError)})`,
+        `${describeTarget(target)} refuses the connection (${oneLine(failure)}); ${remedy}`,
       );
     }
     if (performance.now() > deadline) {

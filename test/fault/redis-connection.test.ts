@@ -251,7 +251,9 @@ describe('access', () => {
       (failure: unknown) => failure as Error,
     );
     expect(error).toBeInstanceOf(StoreBootError);
-    expect(error?.message).toMatch(new RegExp(`^Redis at redis://127.0.0.1:${redis.port}/0 .*WRONGPASS.*$`));
+    expect(error?.message).toMatch(
+      new RegExp(`^Redis at redis://127.0.0.1:${redis.port}/0 .*WRONGPASS.*REDIS_PASSWORD$`),
+    );
     expect(error?.message).not.toContain('wr0ng-w0rd');
   });
 
@@ -336,7 +338,7 @@ describe(noTls === undefined ? 'TLS' : `TLS (skipped: ${noTls})`, () => {
       await unchecked.service.ping();
 
       await expect(startRedisService({ REDIS_URL: redis.url })).rejects.toThrow(
-        /^Redis at rediss:.* refuses the connection \(.*self.signed.*\)$/,
+        /^Redis at rediss:.* refuses the connection \(.*self.signed.*\); check REDIS_TLS_CA_FILE$/,
       );
     } finally {
       rmSync(dir, { recursive: true, force: true });
