@@ -105,12 +105,17 @@ const ADMIN_KEY: StoredSecret = {
 
 /**
  * The operator's key: ADMIN_API_KEY, or else the one in `DATA_DIR/admin-api-key`, which the first start generates and logs once.
- * @throws ConfigError if the file can be neither read nor written.
+ * @throws ConfigError if the file can be neither read nor written, or viewers have the same key.
  */
 export function resolveAdminApiKey(config: HoldfastConfig, logger: Logger): string {
-  if (config.adminApiKey !== undefined) {
-    return config.adminApiKey;
+  const key = config.adminApiKey ?? storedAdminKey(config, logger);
+  if (config.viewerApiKey !== undefined && new ExpectedSecret(key).matches(config.viewerApiKey)) {
+    throw new ConfigError(['VIEWER_API_KEY must differ from the admin key, which opens more than reading']);
   }
+  return key;
+}
+
+function storedAdminKey(config: HoldfastConfig, logger: Logger): string {
   const { text, file, isNew } = loadOrGenerate(config, ADMIN_KEY);
   if (isNew) {
     logger.warn(`generated an admin key, stored in ${file} and shown only now: ${text}`);

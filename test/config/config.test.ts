@@ -306,6 +306,13 @@ describe('the admin key with the embedded Redis', () => {
     expect(() => statSync(join(dir, 'data'))).toThrow('ENOENT');
   });
 
+  test('the key of viewers must differ from it, because it opens more than reading', () => {
+    const config = loadConfig({ ...ADMIN, VIEWER_API_KEY: ADMIN.ADMIN_API_KEY });
+    expect(() => resolveAdminApiKey(config, capture().logger)).toThrow(
+      'VIEWER_API_KEY must differ from the admin key, which opens more than reading',
+    );
+  });
+
   test('fails with one line when its directory cannot be written, or what is kept is no key', () => {
     const file = join(dir, 'file');
     writeFileSync(file, '');
