@@ -99,7 +99,7 @@ async function closeOne(server: Server): Promise<void> {
     return;
   }
   server.prependListener('request', (_request, response: ServerResponse) => {
-    response.setHeader('connection', 'close');
+    response.shouldKeepAlive = false;
   });
   let isClosed = false;
   const closed = new Promise<void>((resolve) => {

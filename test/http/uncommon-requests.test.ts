@@ -13,6 +13,9 @@ let probe: ProbeApp;
 let listeners: Listeners;
 let ports: [name: string, port: number][];
 
+/** More than BODY_LIMIT_BYTES is by default. */
+const OVER_LIMIT = 300_000;
+
 beforeAll(async () => {
   probe = await startProbeApp({ listen: false });
   listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
@@ -157,6 +160,57 @@ test('what is malformed in the body of a request that waits for it is answered w
       .match(/HTTP\/1\.1 \d+/g),
   ).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
 });
+
+test.each([
+  ['that is not JSON', `Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{x`],
+  ['of another type', 'Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}'],
+  [
+    'over the limit',
+    `Content-Type: application/json\r\nContent-Length: ${OVER_LIMIT}\r\n\r\n${'x'.repeat(OVER_LIMIT)}`,
+  ],
+  [
+    'over the limit, in chunks',
+    `Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n` +
+      `${OVER_LIMIT.toString(16)}\r\n${'x'.repeat(OVER_LIMIT)}\r\n0\r\n\r\n`,
+  ],
+])('a request behind one with a body %s is answered on the same connection', async (_what, refused) => {
+  for (const [name, port] of ports) {
+    const answer = await exchange(
+      port,
+      Buffer.from(
+        `POST /probe/echo HTTP/1.1\r\nHost: x\r\n${refused}` +
+          'DELETE /probe/items/next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+      ),
+    );
+    const { status, headers, surplus } = answer;
+    expect({ name, refused: status >= 400, connection: headers.get('connection'), surplus }).toEqual({
+      name,
+      refused: true,
+      connection: 'keep-alive',
+      surplus: expect.stringMatching(/^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\n\{"id":"next"\}$/),
+    });
+  }
+});
+
+test.each(['404', '400'])(
+  'a refusal with %s closes the connection if the client wants that',
+  async (status) => {
+    const path = status === '404' ? '/nowhere' : '/probe/echo';
+    for (const [name, port] of ports) {
+      const { headers, ...answer } = await exchange(
+        port,
+        Buffer.from(
+          `POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}`,
+        ),
+      );
+      expect({ name, status: String(answer.status), connection: headers.get('connection') }).toEqual({
+        name,
+        status,
+        connection: 'close',
+      });
+    }
+  },
+);
 
 test('a client that goes away while it sends its body is no unexpected failure', async () => {
   const socket = connect(listeners.port, '127.0.0.1');

@@ -226,6 +226,11 @@ export function refusalResponse(
 }
 
 export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: RequestTrace): void {
+  // Fastify closes the connection when a body is refused. Requests that are pipelined behind it would be executed, but not answered, and
+  // a client that is still sending might not read the refusal. Node skips the rest of the body, as it does for other early refusals.
+  if (reply.hasHeader('connection')) {
+    reply.header('connection', reply.raw.shouldKeepAlive ? 'keep-alive' : 'close');
+  }
   for (const [name, value] of Object.entries(answer.headers ?? {})) {
     reply.header(name, value);
   }
