@@ -256,14 +256,22 @@ type HttpSocket = Duplex & {
   readonly parser?: { readonly incoming: IncomingMessage | null } | null;
 };
 
+/** Sockets on which something was not HTTP. Node reports every further piece that it receives on them, too. */
+const broken = new WeakSet<HttpSocket>();
+
 /** Responds to what is not a valid HTTP request. There is no Fastify request then, only the socket. */
 export function answerRaw(error: Error & { code?: string }, socket: HttpSocket): void {
+  if (!broken.has(socket)) {
+    broken.add(socket);
+    answerBroken(error, socket);
+  }
+}
+
+function answerBroken(error: Error & { code?: string }, socket: HttpSocket): void {
   const pending = socket._httpMessage;
   if (pending?.req.complete === true || pending?.headersSent === true) {
     // The error concerns what follows a complete request, or the rest of a request that is refused without its body.
-    pending.once('finish', () => {
-      answerRaw(error, socket);
-    });
+    pending.once('finish', () => answerBroken(error, socket));
     return;
   }
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { listen, type Listeners } from '../../src/http/listening.js';
@@ -211,6 +211,55 @@ test.each(['404', '400'])(
     }
   },
 );
+
+test('a client that still sends what is not HTTP gets the answer to what it sent before, and only one refusal', async () => {
+  const gate = new Gate();
+  gates.set('pieces', gate);
+  const server = probe.app.getHttpServer();
+  const warnings: Error[] = [];
+  const warn = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', warn);
+  const socket = connect(listeners.port, '127.0.0.1');
+  const received: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => received.push(chunk));
+  const closed = once(socket, 'close');
+  socket.write('GET /probe/gate/pieces HTTP/1.1\r\nHost: x\r\n\r\n');
+  await gate.entered;
+  for (let piece = 0; piece < 12; piece += 1) {
+    const met = once(server, 'clientError');
+    socket.write('nonsense\r\n');
+    await met;
+  }
+  gate.open();
+  await closed;
+  process.off('warning', warn);
+  expect(
+    Buffer.concat(received)
+      .toString()
+      .match(/HTTP\/1\.1 \d+/g),
+  ).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+  expect(warnings).toEqual([]);
+});
+
+test('a client that sends more headers than it may, bit by bit, can read why it is refused', async () => {
+  const server = probe.app.getHttpServer();
+  const accepted = once(server, 'connection');
+  const socket = connect(listeners.port, '127.0.0.1');
+  const received: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => received.push(chunk));
+  const ended = once(socket, 'end');
+  const [accepting] = (await accepted) as [Socket];
+  socket.write('GET /health/live HTTP/1.1\r\nHost: x\r\nX-Long: ');
+  const met = once(server, 'clientError');
+  socket.write('x'.repeat(20_000));
+  await met;
+  const again = once(server, 'clientError');
+  socket.write('x'.repeat(20_000));
+  await again;
+  expect(accepting.destroyed).toBe(false);
+  await ended;
+  expect(Buffer.concat(received).toString()).toMatch(/^HTTP\/1\.1 431 /);
+});
 
 test('a client that goes away while it sends its body is no unexpected failure', async () => {
   const socket = connect(listeners.port, '127.0.0.1');
