@@ -314,6 +314,16 @@ const NO_TUNNELS: ErrorAnswer = {
   message: 'CONNECT is not supported',
 };
 
+/** After the responses to earlier requests, because a client would take it for the first of them. */
+function refuseTunnel(headers: IncomingHttpHeaders, socket: HttpSocket): void {
+  const pending = socket._httpMessage;
+  if (pending) {
+    pending.once('finish', () => refuseTunnel(headers, socket));
+  } else if (socket.writable) {
+    endRaw(socket, rawAnswer(NO_TUNNELS, headers));
+  }
+}
+
 /** Handles requests for which Node would close the connection, or send a body that is not the protocol's. */
 export function answerUncommon(server: Server): void {
   // Node keeps an address that was read once. Later, the connection may be closed, and audit rows of its requests would have none.
@@ -321,7 +331,9 @@ export function answerUncommon(server: Server): void {
   server.on('connect', ({ headers }, socket) => {
     // Node no longer handles errors of this socket, such as a disconnected client.
     socket.on('error', () => socket.destroy());
-    endRaw(socket, rawAnswer(NO_TUNNELS, headers));
+    // It notices them only while it reads.
+    socket.resume();
+    refuseTunnel(headers, socket);
   });
   // Unknown expectations may be ignored (RFC 9110, section 10.1.1).
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));

@@ -261,6 +261,32 @@ test('a client that sends more headers than it may, bit by bit, can read why it 
   expect(Buffer.concat(received).toString()).toMatch(/^HTTP\/1\.1 431 /);
 });
 
+test('CONNECT is refused after what was sent before it has been answered', async () => {
+  for (const [name, port] of ports) {
+    const names = [`${port}-one`, `${port}-two`];
+    const [one = new Gate(), two = new Gate()] = names.map((gate) => {
+      gates.set(gate, new Gate());
+      return gates.get(gate);
+    });
+    const answer = exchange(
+      port,
+      Buffer.from(
+        names.map((gate) => `GET /probe/gate/${gate} HTTP/1.1\r\nHost: x\r\n\r\n`).join('') +
+          'CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\n\r\n',
+      ),
+    );
+    await Promise.all([one.entered, two.entered]);
+    two.open();
+    one.open();
+    const { status, surplus } = await answer;
+    expect({ name, status, next: surplus.match(/HTTP\/1\.1 \d+/g) }).toEqual({
+      name,
+      status: 200,
+      next: ['HTTP/1.1 200', 'HTTP/1.1 400'],
+    });
+  }
+});
+
 test('a client that goes away while it sends its body is no unexpected failure', async () => {
   const socket = connect(listeners.port, '127.0.0.1');
   await once(socket, 'connect');
