@@ -1,5 +1,5 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, Server as NetServer } from 'node:net';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { answerRaw, answerUncommon, SERVER_OPTIONS } from './fastify.js';
@@ -98,9 +98,7 @@ async function closeOne(server: Server): Promise<void> {
   if (!server.listening) {
     return;
   }
-  server.prependListener('request', (_request, response: ServerResponse) => {
-    response.shouldKeepAlive = false;
-  });
+  closeAfterNext(server);
   let isClosed = false;
   const closed = new Promise<void>((resolve) => {
     NetServer.prototype.close.call(server, () => {
@@ -113,6 +111,26 @@ async function closeOne(server: Server): Promise<void> {
     server.closeIdleConnections();
     await Promise.race([closed, delay(IDLE_CHECK_MS)]);
   }
+}
+
+/**
+ * Lets the response to the next request on each connection be its last. What is pipelined behind that request is not executed, because it
+ * could not be answered (RFC 9112, section 9.6).
+ */
+function closeAfterNext(server: Server): void {
+  const closing = new WeakSet<Socket>();
+  const listeners = server.listeners('request');
+  server.removeAllListeners('request');
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    if (closing.has(request.socket)) {
+      return;
+    }
+    closing.add(request.socket);
+    response.shouldKeepAlive = false;
+    for (const listener of listeners) {
+      listener.call(server, request, response);
+    }
+  });
 }
 
 function portOf(server: Server): number {

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { Agent, request } from 'undici';
 import { afterEach, expect, test } from '@jest/globals';
@@ -96,6 +96,55 @@ test('a request that arrives over a kept-alive connection while the server close
   await closed;
   await probe.close();
 });
+
+test.each([
+  ['is answered', '200', 'GET /probe/items/1 HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['has no operation', '404', 'GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['has a refused body', '400', 'POST /probe/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{x'],
+])(
+  'what is pipelined behind a request that %s while the server closes is not executed, as it cannot be answered',
+  async (_what, status, first) => {
+    const probe = await startProbeApp({ listen: false });
+    const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
+    const sockets = await Promise.all(
+      [listeners.port, listeners.adminPort as number].map(async (port) => {
+        const socket = connect(port, '127.0.0.1');
+        const received: Buffer[] = [];
+        socket.on('data', (chunk: Buffer) => received.push(chunk));
+        socket.write('GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n');
+        await once(socket, 'data');
+        received.length = 0;
+        return { socket, received };
+      }),
+    );
+    const closed = listeners.close(GRACE_MS);
+    const outcomes = await Promise.all(
+      sockets.map(async ({ socket, received }) => {
+        const gate = new Gate();
+        const name = randomName();
+        gates.set(name, gate);
+        gate.open();
+        let isExecuted = false;
+        void gate.entered.then(() => (isExecuted = true));
+        const ended = once(socket, 'close');
+        socket.write(first + `GET /probe/gate/${name} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(2));
+        await ended;
+        const text = Buffer.concat(received).toString();
+        return {
+          answers: [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, answer]) => answer),
+          saysSo: /^connection: close\r$/im.test(text),
+          isExecuted,
+        };
+      }),
+    );
+    await closed;
+    await probe.close();
+    expect(outcomes).toEqual([
+      { answers: [status], saysSo: true, isExecuted: false },
+      { answers: [status], saysSo: true, isExecuted: false },
+    ]);
+  },
+);
 
 test('kept-alive connections without a request do not hold up a shutdown', async () => {
   const probe = await startProbeApp({ listen: false });
