@@ -116,7 +116,11 @@ const REQUEST_TIMEOUT_MS = 30_000;
 /** Reservation ids have at most 128 characters, tenant ids 64. Scopes are never part of a path. */
 const MAX_PARAM_LENGTH = 256;
 
-export const SERVER_OPTIONS = { requireHostHeader: false } as const;
+/**
+ * Options with which servers are created. Only then does Node derive the limit for the headers from that for the request. If the former
+ * were the longer one, as by default, Node would apply it to the whole request.
+ */
+export const SERVER_OPTIONS = { requireHostHeader: false, requestTimeout: REQUEST_TIMEOUT_MS } as const;
 
 type AnswerListener = (request: FastifyRequest, reply: FastifyReply) => void;
 

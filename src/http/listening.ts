@@ -60,7 +60,6 @@ function createSecondServer(app: NestFastifyApplication, main: Server): Server {
     fastify.routing(request, response);
   });
   server.keepAliveTimeout = main.keepAliveTimeout;
-  server.requestTimeout = main.requestTimeout;
   server.on('clientError', answerRaw);
   answerUncommon(server);
   return server;

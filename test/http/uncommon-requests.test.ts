@@ -1,9 +1,10 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { SERVER_OPTIONS } from '../../src/http/fastify.js';
 import { listen, type Listeners } from '../../src/http/listening.js';
 import { eventually } from '../support/eventually.js';
 import { exchange } from '../support/openapi-fuzz/index.js';
@@ -284,6 +285,17 @@ test('CONNECT is refused after what was sent before it has been answered', async
       status: 200,
       next: ['HTTP/1.1 200', 'HTTP/1.1 400'],
     });
+  }
+});
+
+test('a request may take 30 s to arrive, with its body, on every port', () => {
+  for (const { headersTimeout, requestTimeout } of [
+    probe.app.getHttpServer(),
+    // The one of the admin port is made like this.
+    createServer(SERVER_OPTIONS),
+  ]) {
+    // Node applies the longer limit to the whole request, whichever it is.
+    expect(Math.max(headersTimeout, requestTimeout)).toBe(30_000);
   }
 });
 
