@@ -24,7 +24,7 @@ export interface AdmissionOptions {
   readonly unit?: string;
   readonly amount?: Amount;
   readonly fields?: Readonly<Record<string, string>>;
-  /** What quotas need, of decide only: see lua/lib/action_quota.lua. */
+  /** For quotas; only `decide` takes it. See lua/lib/action_quota.lua. */
   readonly facts?: string;
 }
 
@@ -107,7 +107,7 @@ export function debit(ledger: LedgerClient, options: DebitOptions = {}): Promise
   );
 }
 
-/** A debit as its service runs it: again for as long as dead holds had to be reclaimed first. */
+/** A debit as the service runs it: repeated while overdue holds have to be reclaimed first. */
 export async function debitToTheEnd(ledger: LedgerClient, options: DebitOptions = {}): Promise<Reply> {
   const settled = { key: randomText(12), ...options };
   let reply = await debit(ledger, settled);
@@ -122,11 +122,11 @@ export interface PolicyOptions {
   readonly priority?: number;
   readonly from?: number | '';
   readonly until?: number | '';
-  /** Stored fields: what the policy sets. */
+  /** The fields that the policy sets, as stored. */
   readonly sets?: Readonly<Record<string, string | number>>;
 }
 
-/** The reply of create_policy, and the id that it was to give. */
+/** The reply of create_policy, and the id that it was given. */
 export async function createPolicy(
   ledger: LedgerClient,
   pattern: string,
@@ -143,7 +143,7 @@ export async function createPolicy(
   return { id, reply };
 }
 
-/** A policy that must come to be. */
+/** Creates a policy and fails if the script refuses it. */
 export async function makePolicy(
   ledger: LedgerClient,
   pattern: string,
@@ -151,12 +151,12 @@ export async function makePolicy(
 ): Promise<string> {
   const { id, reply } = await createPolicy(ledger, pattern, options);
   if (reply[0] !== 'CREATED') {
-    throw new Error(`the policy was not made: ${reply.join(' ')}`);
+    throw new Error(`the policy was not created: ${reply.join(' ')}`);
   }
   return id;
 }
 
-/** An empty value takes the field away; an empty tenant is an operator. */
+/** An empty value removes the field; an empty tenant means an operator. */
 export function updatePolicy(
   ledger: LedgerClient,
   id: string,

@@ -1,6 +1,6 @@
 /**
- * Balance of cycles-protocol-v0, UNIT CONSISTENCY and LEDGER INVARIANT: a server must never send a balance whose figures have
- * different units, or that does not add up. No schema can say so.
+ * Balance of cycles-protocol-v0, UNIT CONSISTENCY and LEDGER INVARIANT: a server must never send a balance
+ * whose figures have different units or do not add up. A schema cannot express this.
  */
 
 const FIGURES = ['remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit'];
@@ -10,7 +10,7 @@ interface Figure {
   readonly amount: number | bigint;
 }
 
-/** What is wrong with the balances anywhere in an answer. */
+/** The faults of all balances anywhere in a response body. */
 export function balanceProblems(value: unknown, at = ''): string[] {
   if (typeof value !== 'object' || value === null) {
     return [];
@@ -37,7 +37,7 @@ function problemsOf(balance: object, at: string): string[] {
   if (remaining === undefined || allocated === undefined || spent === undefined || reserved === undefined) {
     return problems;
   }
-  // Holdfast leaves out a debt of zero.
+  // Holdfast omits a debt of zero.
   const expected = BigInt(allocated) - BigInt(spent) - BigInt(reserved) - BigInt(debt ?? 0);
   return BigInt(remaining) === expected
     ? problems

@@ -5,16 +5,16 @@ import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
 interface Pair {
   readonly near: Socket;
   readonly far: Socket;
-  /** Whether a request came through that contains what `cutWhereSaid` looks for. */
+  /** Whether a request has passed that contains the marker of `cutWhereSaid`. */
   said: boolean;
 }
 
-/** Which way bytes do not come through. */
+/** The direction in which bytes are held back. */
 export type Darkness = 'both' | 'replies';
 
 /**
- * A TCP path to a server that can be interrupted as networks are: nothing comes through, nobody is told, and what was sent
- * meanwhile arrives when the path is whole again, as the kernels on both sides would send it once more.
+ * A TCP proxy that can be interrupted like a network: nothing gets through, neither side is notified, and
+ * what was sent meanwhile arrives after the repair, just as both kernels would retransmit it.
  */
 export class BlackholeProxy {
   private readonly pairs = new Set<Pair>();
@@ -40,20 +40,26 @@ export class BlackholeProxy {
     return `redis://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
-  /** From now on nothing comes through, or no replies. */
+  /** Holds back everything from now on, or only the replies. */
   cut(darkness: Darkness): void {
     this.darkness = darkness;
     this.pairs.forEach((pair) => this.flow(pair));
   }
 
-  /** Cuts both ways just before a request that contains `marker` would come through. Resolves when that has happened. */
+  /**
+   * Cuts both directions just before a request that contains `marker` would pass. Resolves once that has
+   * happened.
+   */
   async cutBefore(marker: string): Promise<void> {
     await new Promise<void>((sprung) => {
       this.trap = { marker, sprung };
     });
   }
 
-  /** Cuts both ways of the connections that say `marker` from now on, and leaves the others alone: of one name, for example. */
+  /**
+   * From now on, cuts both directions of each connection whose requests contain `marker`, such as a client's
+   * name. Other connections are not affected.
+   */
   cutWhereSaid(marker: string): void {
     this.marker = marker;
   }

@@ -8,25 +8,28 @@ import { eventually } from './eventually.js';
 import { storeSettings } from './store.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** Beside dist, so that a test never runs an old build nor disturbs the current one; as deep, so that it finds lua/. */
+/**
+ * Next to dist, so that a test never runs an old build and never disturbs the current one; at the same depth,
+ * so that the code finds lua/.
+ */
 const BUILD = '.test-dist';
 const STOP_WITH_PARENT = pathToFileURL(join(ROOT, 'scripts/stop-with-parent.mjs')).href;
 const LOCK_POLL_MS = 100;
 
 export interface ServiceProcess {
   readonly child: ChildProcess;
-  /** Everything the process wrote so far. */
+  /** Everything that the process has written so far. */
   readonly output: { stdout: string; stderr: string };
   /** Resolves with the exit code, or the signal's name. */
   readonly ended: Promise<number | string>;
 }
 
 /**
- * Compiles the sources as `npm run build` does, one test file at a time: none may start a service from files that another is
- * writing. Throws what the compiler says.
+ * Compiles the sources as `npm run build` does. A lock lets one test file compile at a time, so that none
+ * starts a service from half-written files. Throws the compiler's output if it fails.
  */
 export function buildService(): void {
-  // Once is enough: a run tests one state of the sources.
+  // Compiling once is enough: the sources do not change during a run.
   const built = process.env['TEST_BUILT_MARK'] ?? '';
   const lock = join(ROOT, BUILD, 'building');
   mkdirSync(join(ROOT, BUILD), { recursive: true });
@@ -52,7 +55,7 @@ export function buildService(): void {
   }
 }
 
-/** Whether this process has the lock now. One that a dead process left is removed. */
+/** Whether this process has taken the lock. Removes a lock that a dead process left. */
 function isTaken(lock: string): boolean {
   try {
     writeFileSync(lock, String(process.pid), { flag: 'wx' });
@@ -83,7 +86,10 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Runs main.js of the build with exactly this environment (and PATH and TMPDIR). Whoever starts it ends it; at the latest it ends with its parent. */
+/**
+ * Runs main.js of the build with exactly this environment, plus PATH and TMPDIR. The caller must stop it; it
+ * also ends with its parent.
+ */
 export function spawnService(env: Record<string, string>): ServiceProcess {
   const child = spawn(process.execPath, ['--import', STOP_WITH_PARENT, join(ROOT, BUILD, 'main.js')], {
     env: { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...storeSettings(env) },
@@ -97,7 +103,10 @@ export function spawnService(env: Record<string, string>): ServiceProcess {
   return { child, output, ended };
 }
 
-/** Runs it on a free port of loopback until it listens. Its log must tell of that, which it does unless LOG_LEVEL is above info. */
+/**
+ * Starts the service on a free loopback port and waits until it listens. It recognizes that by a line of the
+ * log, so LOG_LEVEL must not be above info.
+ */
 export async function startService(
   env: Record<string, string>,
 ): Promise<ServiceProcess & { readonly url: string }> {

@@ -8,7 +8,10 @@ const KEEP_MS = 900_000;
 const PARTITIONS = 64;
 const TRACE = `${'a'.repeat(32)}-01`;
 
-/** What a process leaves that dies in the middle of a bulk action: its claim, as the service makes it, and some changes. */
+/**
+ * What a process leaves behind when it dies in the middle of a bulk action: its claim, written as the service
+ * writes it, and some of the changes.
+ */
 export class BulkActionTrace {
   constructor(
     private readonly scripts: ScriptRegistry,
@@ -48,7 +51,7 @@ export class BulkActionTrace {
     }
   }
 
-  /** Credits budgets of one tenant, in TOKENS. */
+  /** Credits a tenant's budgets in TOKENS. */
   async creditBudgets(tenantId: string, scopes: readonly string[], amount: number): Promise<void> {
     for (const scope of scopes) {
       const key = budgetKey(this.stored.tagOf(tenantId), 'TOKENS', scope);

@@ -17,7 +17,10 @@ export interface BulkHold {
   readonly amount?: number | bigint;
 }
 
-/** Makes many holds of one tenant by its own script, pipelined, because so many requests would take minutes. Returns their ids. */
+/**
+ * Creates many holds of a tenant and returns their ids. It calls the script directly and pipelines the calls,
+ * because the same number of requests would take minutes.
+ */
 export async function makeHolds(
   redis: StoreClient,
   tag: string,
@@ -77,7 +80,7 @@ export async function makeHolds(
   return ids;
 }
 
-/** Moves the creation of holds, in record and index, as if they had been made then. */
+/** Backdates the creation of holds, in the record and in the index. */
 export async function setCreation(
   redis: StoreClient,
   tag: string,

@@ -1,7 +1,7 @@
 import type { Runnable, Script } from '../../src/redis/script-source.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 
-/** The scripts as they are, but every reply that a test gets is held against the script's header. */
+/** The unchanged scripts, with every reply checked against the script's header. */
 export class CheckedScripts extends ScriptRegistry {
   protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
     const reply = await super.send(script, keys, args);

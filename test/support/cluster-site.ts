@@ -10,14 +10,14 @@ const TAKE_OVER_MS = 30_000;
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
-/** A master that was killed. Instants are of the monotonic clock. */
+/** A master that was killed. All instants are of the monotonic clock. */
 export interface Crash {
-  /** What was answered before this had reached the replica. */
+  /** Everything acknowledged before this instant had reached the replica. */
   readonly keptUntil: number;
   readonly killedAt: number;
-  /** When its replica had taken its place. What was answered since then was stored there. */
+  /** When its replica had taken over. Everything acknowledged since then was stored there. */
   readonly replacedAt: number;
-  /** Whether the master had the slot. */
+  /** Whether the slot belonged to the master. */
   readonly hadSlot: (slot: number) => boolean;
 }
 
@@ -25,13 +25,16 @@ async function isMaster(server: RedisServer): Promise<boolean> {
   return withServer(server, async (redis) => (await redis.info('replication')).includes('role:master'));
 }
 
-/** The slots that a master has, as pairs of the first and the last one. */
+/** The slots of a master, as pairs of first and last. */
 async function slotsOf(redis: Redis, port: number): Promise<[number, number][]> {
   const ranges = (await redis.call('CLUSTER', 'SLOTS')) as [number, number, [string, number]][];
   return ranges.filter(([, , [, at]]) => at === port).map(([first, last]) => [first, last]);
 }
 
-/** A cluster of three masters with a replica each, and instances of the built service in front of it, all of which can be killed. */
+/**
+ * A cluster of three masters with a replica each, and instances of the built service in front of it. Any of
+ * them can be killed.
+ */
 export class ClusterSite {
   private constructor(
     readonly setup: ClusterSetup,
@@ -39,7 +42,7 @@ export class ClusterSite {
     private readonly services: Service[],
   ) {}
 
-  /** The service must be built. */
+  /** The service must have been built. */
   static async open(instances: number, settings: Record<string, string> = {}): Promise<ClusterSite> {
     const setup = await startCluster();
     const env = {
@@ -52,10 +55,10 @@ export class ClusterSite {
     return new ClusterSite(setup, env, services);
   }
 
-  /** Those that run, or are coming up again. */
+  /** Clients of the instances that are running or restarting. */
   readonly clients = (): readonly HoldfastClient[] => this.services.map(({ url }) => new HoldfastClient(url));
 
-  /** SIGKILL, in the middle of whatever it does, and a new one in its place. */
+  /** Kills an instance with SIGKILL, whatever it is doing, and starts a new one in its place. */
   async kill(index: number): Promise<void> {
     const victim = this.services[index] as Service;
     victim.child.kill('SIGKILL');
@@ -63,7 +66,7 @@ export class ClusterSite {
     this.services[index] = await startService(this.env);
   }
 
-  /** Has each replica take over from its master. Both agree on it, so nothing that was answered is lost. */
+  /** Promotes every replica. Master and replica coordinate, so no acknowledged write is lost. */
   async failOver(): Promise<void> {
     const { replicas } = await this.roles();
     for (const replica of replicas) {
@@ -73,9 +76,9 @@ export class ClusterSite {
   }
 
   /**
-   * SIGKILL of one master. Its replica is cut off from it a while before, so that it really lacks the last changes, and takes over
-   * nevertheless. Then the former master comes back, empty, as a replica.
-   * @param choice which master, any number from 0 on
+   * Kills a master with SIGKILL. Its replica was cut off from it `cutOffMs` earlier, so it really lacks the
+   * last writes, and takes over nevertheless. Then the former master returns, empty, as a replica.
+   * @param choice which master: any integer from 0
    */
   async crash(choice: number, cutOffMs: number): Promise<Crash> {
     const { masters } = await this.roles();
@@ -84,7 +87,7 @@ export class ClusterSite {
       const slots = await slotsOf(redis, victim.port);
       const keptUntil = await eventually('the replica has everything', async () => {
         const now = performance.now();
-        // Some key of the master, which must be one of its own.
+        // Any key of this master will do.
         await redis.set(await ownKey(redis, slots), '1');
         return (await redis.wait(1, 1000)) === 1 ? now : undefined;
       });
@@ -110,7 +113,7 @@ export class ClusterSite {
     return { keptUntil: before.keptUntil, killedAt, replacedAt, hadSlot };
   }
 
-  /** When all instances are ready, and every master has a replica that is in step. */
+  /** Waits until all instances are ready and every master has a replica that is in sync. */
   async ready(): Promise<void> {
     await this.whole();
     await eventually(
@@ -130,7 +133,7 @@ export class ClusterSite {
     }
   }
 
-  /** For questions about the cluster. */
+  /** Any node, to ask about the cluster. */
   anyNode(): RedisServer {
     return this.setup.masters[0] as RedisServer;
   }
@@ -147,7 +150,7 @@ export class ClusterSite {
     };
   }
 
-  /** Whether another node than this one has the slots. */
+  /** Whether a node other than the victim serves the slots. */
   private async isServed(slots: readonly [number, number][], victim: RedisServer): Promise<boolean> {
     for (const node of this.nodes.filter((one) => one !== victim)) {
       const owns = await withServer(node, async (redis) => {
@@ -165,7 +168,7 @@ export class ClusterSite {
 
   private async whole(): Promise<void> {
     await eventually(
-      'each master has a replica in step',
+      'each master has a replica in sync',
       async () => {
         const replies = await Promise.all(
           this.nodes.map((node) => withServer(node, (redis) => redis.info('replication'))),
@@ -178,7 +181,7 @@ export class ClusterSite {
   }
 }
 
-/** A key in one of the slots. */
+/** A key that belongs to one of the slots. */
 async function ownKey(redis: Redis, slots: readonly [number, number][]): Promise<string> {
   for (let number = 0; ; number += 1) {
     const key = `in-step-${number}`;

@@ -9,7 +9,10 @@ import { ConsoleClient } from './console-client.js';
 import { ADMIN_API_KEY } from './holdfast.js';
 import { patience } from './time-limits.js';
 
-/** Chromium looks for updates and Google's hosts without these. As root, it needs to run without its sandbox. */
+/**
+ * The first flags stop Chromium from contacting Google's hosts, for example for updates. As root, Chromium
+ * only runs without its sandbox.
+ */
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -19,31 +22,31 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
   '--disable-dev-shm-usage',
-  // Otherwise the widths of texts differ between builds of Chromium, and with them the layout of pictures.
+  // Otherwise text widths, and with them the layout in the pictures, differ between builds of Chromium.
   '--font-render-hinting=none',
 ];
 const WAIT_MS = 15_000;
 
 const binary = chromiumBinary();
 
-/** Groups tests that need a browser. Where none is installed, they are skipped and say so. */
+/** A `describe` for tests that need a browser. Without one, they are skipped and their titles say so. */
 export const describeInBrowser = binary === undefined ? describe.skip : describe;
 export const WITHOUT_BROWSER =
   binary === undefined ? ' (skipped: Chromium is not installed, and apt-get cannot install it here)' : '';
 
 export interface ConsolePage {
   readonly page: Page;
-  /** What the page logged as an error, and what its Content-Security-Policy refused. Must stay empty. */
+  /** Errors that the page logged, and what its Content-Security-Policy blocked. Must stay empty. */
   readonly complaints: string[];
 }
 
-/** How somebody looks at a page. */
+/** The color scheme and the width that a page is viewed with. */
 export interface Look {
   readonly colorScheme?: 'light' | 'dark';
   readonly width?: number;
 }
 
-/** Everybody sees pages like this, and then narrow and dark. */
+/** Every page is viewed in the default look, and then narrow and dark. */
 export const WIDE_AND_NARROW: readonly Look[] = [{}, { colorScheme: 'dark', width: 390 }];
 export const LIGHT_AND_DARK: readonly Look[] = [{}, { colorScheme: 'dark' }];
 const WIDTH = 1280;
@@ -56,11 +59,11 @@ const CONTEXT = {
   reducedMotion: 'reduce',
 } as const;
 
-/** One browser for the tests of a file. */
+/** One browser for all tests of a file. */
 export class ConsoleBrowser {
   private browser: Browser | undefined;
   private readonly profile = mkdtempSync(join(tmpdir(), 'holdfast-test-browser-'));
-  /** By the key that opened their session. */
+  /** By the key of their session. */
   private readonly profiles = new Map<string, BrowserContext>();
 
   constructor() {
@@ -86,7 +89,7 @@ export class ConsoleBrowser {
     return { ...(await openIn(context, url, path)), context };
   }
 
-  /** The same with a session, which takes less time than to log in by hand. */
+  /** Opens a path with a session, which is faster than logging in through the form. */
   async enter(
     url: string,
     path: string,
@@ -98,9 +101,9 @@ export class ConsoleBrowser {
   }
 
   /**
-   * Opens a path with a session, waits for a text of the page's data, and leaves the page to `use`. Nothing on it may be wrong
-   * afterwards, in none of the looks; the first one is that of `use`. Visits with the same key share a profile, and so what it has
-   * loaded.
+   * Opens a path with a session, waits for a text that the page's data contains, and calls `use` with the
+   * page. Afterwards checks the page in all looks; `use` sees the first one. Visits with the same key share a
+   * profile, and with it the browser's cache.
    */
   async visit(
     url: string,
@@ -126,7 +129,7 @@ export class ConsoleBrowser {
       expect(await tooWide(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
     }
-    // What a client stored must not have run.
+    // No script that a client stored may have run.
     expect(await page.title()).toBe('Holdfast');
     expect(complaints).toEqual([]);
     await page.close();
@@ -150,7 +153,7 @@ async function openIn(context: BrowserContext, url: string, path: string, look?:
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('console', (message) => {
-    // A refused request is the business of the test that causes it.
+    // A test that causes failed requests checks them itself.
     if (message.type() === 'error' && !message.text().includes('Failed to load resource')) {
       complaints.push(message.text());
     }
@@ -173,7 +176,7 @@ async function resize(page: Page, { colorScheme = 'light', width = WIDTH }: Look
   await page.setViewportSize({ width, height: HEIGHT });
 }
 
-/** Changes the look of an open page, and waits until it has followed. */
+/** Changes the look of an open page and waits until it has been applied. */
 async function showAs(page: Page, look: Look): Promise<void> {
   await resize(page, look);
   const scheme = look.colorScheme ?? 'light';
@@ -181,16 +184,16 @@ async function showAs(page: Page, look: Look): Promise<void> {
   await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
 }
 
-/** What is wider than the window, and is not in a table that scrolls by itself. */
+/** Elements that are wider than the window and not inside a table that scrolls. */
 export function tooWide(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(
     "[...document.querySelectorAll('main *')].filter((part) => part.parentElement.closest('.table-wrap') === null && part.getBoundingClientRect().right > window.innerWidth).map((part) => part.outerHTML.slice(0, 120))",
   );
 }
 
-/** Markup that would show itself if it were not taken as text. */
+/** Markup that reveals itself if it is not shown as plain text. */
 export const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
-/** The same for texts that are short or have no spaces, such as URLs. */
+/** The same, for values that are short or have no spaces, such as URLs. */
 export const SHORT_ATTACK = '<img/src="x"/onerror="document.title=3">';
 
 export async function logIn(page: Page, key: string): Promise<void> {
@@ -198,12 +201,13 @@ export async function logIn(page: Page, key: string): Promise<void> {
   await page.getByRole('button', { name: 'Log in' }).click();
 }
 
-/** WCAG 2.2 AA, as far as a machine can tell. */
+/** WCAG 2.2 AA, as far as it can be checked automatically. */
 export async function expectAccessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page })
     .options({ resultTypes: ['violations'] })
     .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
-    // The pages have no frames. Otherwise axe would be loaded into a second page to put the results of all frames together.
+    // Legacy mode, because the pages have no frames. Otherwise axe would open a second page to merge the
+    // results of all frames.
     .setLegacyMode()
     .analyze();
   expect(

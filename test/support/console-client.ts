@@ -8,7 +8,7 @@ interface ConsoleAnswer {
   readonly body: Json;
 }
 
-/** Sends what the console's page sends from a browser: the cookie, the Origin and the header. */
+/** Sends requests as the console does from a browser: with the cookie, the Origin and the header. */
 export class ConsoleClient {
   cookie = '';
 
@@ -43,7 +43,7 @@ export class ConsoleClient {
   }
 }
 
-/** Reads server-sent events from the live stream until it is closed. */
+/** Reads server-sent events from the live stream until the stream closes. */
 export class LiveReader {
   readonly events: { name: string; data: string }[] = [];
   readonly ended: Promise<void>;

@@ -3,7 +3,7 @@ import type { DeliveryPlace } from '../../src/webhooks/dispatch/delivery.js';
 
 const DELIVERY_ID = /^dlv_([0-9a-f]{16,29})_([0-9a-f]{2}[0-9A-Za-z]{16})(?:_([0-9A-Za-z]+))?$/;
 
-/** Where the delivery is, or undefined when Holdfast never issued such an id. */
+/** Where the delivery is stored, or undefined if the id is not one that Holdfast issues. */
 export function deliveryPlaceOf(deliveryId: string): DeliveryPlace | undefined {
   const [, event, subscription, replay] = DELIVERY_ID.exec(deliveryId) ?? [];
   const place = event === undefined ? undefined : eventPlaceOf(`evt_${event}`);

@@ -1,16 +1,16 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 
-/** Addresses, `silent` for no answer at all, `failing` for SERVFAIL. A name that is not known does not exist. */
+/** Addresses, `silent` for no reply at all, or `failing` for SERVFAIL. An unknown name does not exist. */
 export type DnsAnswer = readonly string[] | 'silent' | 'failing';
 
 const [TYPE_A, TYPE_AAAA] = [1, 28];
 const RCODE = { found: 0, failing: 2, unknown: 3 } as const;
 
-/** A name server on loopback, as small as the tests need it: A and AAAA over UDP. */
+/** A minimal name server on loopback: A and AAAA records over UDP. */
 export class DnsServer {
   readonly answers = new Map<string, DnsAnswer>();
-  /** What was asked, as `A name`, in order. */
+  /** The questions so far, such as `A name`, in order. */
   readonly asked: string[] = [];
   ttlS = 60;
 
@@ -29,7 +29,7 @@ export class DnsServer {
     return `127.0.0.1:${this.socket.address().port}`;
   }
 
-  /** How often a name was asked for its IPv4 addresses. */
+  /** How often the name's IPv4 addresses were asked for. */
   countOf(name: string): number {
     return this.asked.filter((question) => question === `A ${name}`).length;
   }
@@ -72,7 +72,7 @@ export class DnsServer {
       ? Buffer.from(groupsOf(address).flatMap((group) => [group >> 8, group & 0xff]))
       : Buffer.from(address.split('.').map(Number));
     const head = Buffer.alloc(12);
-    // The name is the one of the question.
+    // A pointer to the name in the question.
     head.writeUInt16BE(0xc00c, 0);
     head.writeUInt16BE(type, 2);
     head.writeUInt16BE(1, 4);

@@ -2,13 +2,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { patience } from './time-limits.ts';
 
 const POLL_MS = 10;
-/** Pauses grow with the time waited so far, up to so many times the first: a long wait must not keep a processor busy. */
+/**
+ * The pause grows with the time waited so far, up to a multiple of the first pause: a long wait must not keep
+ * a processor busy.
+ */
 const PAUSE_SHARE = 1 / 20;
 const PAUSE_GROWTH = 5;
 
 /**
- * Looks again and again until `probe` returns something other than undefined and false, and returns it. What the probe
- * throws counts as "not yet"; the last of it is in the error when the time is over, which is longer on a busy machine.
+ * Calls `probe` repeatedly until it returns something other than undefined and false, and returns that. An
+ * error from the probe counts as "not yet"; the last one is part of the timeout's error. The time limit is
+ * longer on a busy machine.
  */
 export async function eventually<T>(
   what: string,

@@ -9,7 +9,7 @@ import { faultsOf, readLedger, type LedgerEvent, type LedgerState } from './ledg
 import type { StoreClient } from './store.js';
 
 const PARTITIONS = 64;
-/** Told of the tenant when it was made, and of how often something happened. */
+/** Events of setting up the tenant, and of rates; no entry of the load causes them. */
 const NOT_OF_ENTRIES = new Set([
   'tenant.created',
   'budget.created',
@@ -18,7 +18,7 @@ const NOT_OF_ENTRIES = new Set([
   'reservation.expiry_rate_spike',
 ]);
 
-/** What is stored of the load's tenant and of its partition. */
+/** What the partition of the load's tenant holds. */
 export function storedFor(load: JournaledLoad, redis: StoreClient): Promise<LedgerState> {
   const tag = tagOf(partitionCode(partitionOfTenant(load.tenant.id, PARTITIONS)));
   return readLedger(new LedgerClient(redis, tag, load.tenant.id));
@@ -30,9 +30,9 @@ export function eventsFor(load: JournaledLoad, state: LedgerState): LedgerEvent[
 }
 
 /**
- * Everything that was answered is stored, once, and nothing else is: reservations, their states and leases, every event, every
- * balance; the indexes and the sums of the ledger agree; and the same requests are answered the same again.
- * A sweeper must run, for the load leaves holds behind.
+ * Everything that was acknowledged is stored exactly once, and nothing else is: reservations, their states
+ * and leases, every event, every balance. The indexes and sums of the ledger agree, and repeating the
+ * requests returns the same responses. Needs a running sweeper, because the load abandons holds.
  */
 export async function expectExactlyOnce(load: JournaledLoad, redis: StoreClient): Promise<void> {
   expect(await load.replay()).toEqual([]);
@@ -43,7 +43,7 @@ export async function expectExactlyOnce(load: JournaledLoad, redis: StoreClient)
   await expectStored(load, redis);
 }
 
-/** The second half of `expectExactlyOnce`: it sends nothing but questions. */
+/** The second half of `expectExactlyOnce`: it only sends queries. */
 export async function expectStored(load: JournaledLoad, redis: StoreClient): Promise<void> {
   const state = await storedFor(load, redis);
   expect(faultsOf(state)).toEqual([]);
@@ -56,7 +56,7 @@ export async function expectStored(load: JournaledLoad, redis: StoreClient): Pro
       .map(nameOf)
       .sort(),
   ).toEqual(expectedEvents(load).sort());
-  // After a restart of Redis, queries get their connection back some time after the ledger does.
+  // After a restart of Redis, the connection for queries recovers some time after the ledger's.
   const balances = await eventually('queries are answered', () => load.client.balances(load.tenant));
   expect(withoutRollovers(balances, told)).toEqual(load.expectedBalances());
   const lines: string[] = [];
@@ -69,13 +69,14 @@ export async function expectStored(load: JournaledLoad, redis: StoreClient): Pro
   expect({ verified, lines }).toMatchObject({ verified: VERIFIED.sound });
 }
 
-/** Whether it tells that a period of a budget ended. */
+/** Whether the event reports a rollover, the end of a budget's period. */
 export function isRollover({ fields }: LedgerEvent): boolean {
   return fields['rollover_policy'] !== undefined;
 }
 
 /**
- * Balances as if no period had ended: a rollover that carries everything over allocates what a period has, and forgets what was spent.
+ * The balances as if no period had ended. Each rollover carries everything over, adds a new allocation and
+ * resets what was spent.
  * @param balances by scope path, each `remaining reserved spent debt`
  */
 function withoutRollovers(

@@ -4,7 +4,7 @@ import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scri
 import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 
-/** The scripts with TIME answered by one instant; otherwise their own text. */
+/** The scripts with a fixed reply to TIME; otherwise unchanged. */
 class ScriptsAt extends ScriptRegistry {
   constructor(
     private readonly redis: StoreClient,
@@ -33,7 +33,7 @@ end }, { __index = server })`;
     if (reply instanceof Error) {
       throw reply;
     }
-    // The last text of a script that may write audit rows is not part of its reply.
+    // The last text of a script that may write audit rows is not part of its declared reply.
     const declared = script.audits ? reply.slice(0, -1) : reply;
     if ('decode' in script) {
       script.decode(declared);
@@ -43,8 +43,8 @@ end }, { __index = server })`;
 }
 
 /**
- * The same partition with the scripts' clock standing at `nowMs`. It is the only way to stand on the very millisecond of a
- * deadline; a test of the clock itself must not use it.
+ * The same partition with the scripts' clock fixed at `nowMs`. Only this way can a test reach the exact
+ * millisecond of a deadline. Tests of the clock itself must not use it.
  */
 export function clockAt(ledger: LedgerClient, nowMs: number): LedgerClient {
   return new LedgerClient(ledger.redis, ledger.tag, ledger.tenant, new ScriptsAt(ledger.redis, nowMs));

@@ -1,15 +1,16 @@
-// Jest loads this file by plain require, which does not map '.js' to '.ts' as it does for the tests.
+// Jest loads this file with a plain require, which does not map '.js' to '.ts' as it does for the tests.
 import { openRun, type Run } from '../../scripts/test-run.mjs';
 import { prepareSpec } from './spec/prepare.ts';
 import { launchStore, lend, topologyOfRun } from './store.ts';
 import { setTimeFactor } from './time-limits.ts';
 
-/** Set when jest was started without `npm test`, which opens a run itself. */
+/** Set when jest was started without `npm test`, which otherwise opens the run. */
 export let ownRun: Run | undefined;
 
 /**
- * One real Redis for the whole run, of the topology that TEST_TOPOLOGY names. Tests keep apart by random tenants, so nothing in it
- * is ever flushed. Where starting one takes long, there are some more to be lent to the files that need one of their own.
+ * Starts one real Redis for the whole run, on the topology that TEST_TOPOLOGY names. Tests use random
+ * tenants, so nothing in it is ever flushed. Where starting a topology takes long, further ones are started
+ * here and lent to the test files that need their own.
  */
 export default async function globalSetup({
   rootDir,

@@ -1,4 +1,4 @@
-// Jest loads this file by plain require, which does not map '.js' to '.ts' as it does for the tests.
+// Jest loads this file with a plain require, which does not map '.js' to '.ts' as it does for the tests.
 import { ownRun } from './global-setup.ts';
 import { stopAllRedis } from './redis-server.ts';
 

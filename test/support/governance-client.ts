@@ -15,7 +15,7 @@ import { IDEMPOTENCY_TTL_MS, randomText, TRACE, type Amount, type LedgerClient }
 /** The scripts of the governance plane, called as the services call them. */
 
 const ADMIN = ['admin', '', 'req_1', TRACE] as const;
-/** How long a key lives unless its end is given. */
+/** The lifetime of a key whose end is not given. */
 export const KEY_LIFE_MS = 60_000;
 
 export function createTenant(ledger: LedgerClient, name = 'Acme'): Promise<Reply> {
@@ -95,7 +95,7 @@ export function createBudget(
   );
 }
 
-/** Gives the tenant's own budget a period. */
+/** Gives the tenant's root budget a period. */
 export function setPeriod(ledger: LedgerClient, starts: string, ends: string): Promise<Reply> {
   return ledger.scripts.run(
     'update_budget',
@@ -105,7 +105,7 @@ export function setPeriod(ledger: LedgerClient, starts: string, ends: string): P
 }
 
 export interface FundOptions {
-  /** The tenant's own budget in tokens unless these name another. */
+  /** Default: the tenant's root budget in tokens. */
   readonly scope?: string;
   readonly unit?: string;
   readonly operation?: string;
@@ -150,14 +150,14 @@ export function setFrozen(ledger: LedgerClient, frozen: boolean, scope = ledger.
   );
 }
 
-/** A window of a budget: its limit, and the ends of the current one and those to come. */
+/** A window of a budget: its limit, and the ends of the current window and of those to come. */
 export interface Window {
   readonly name: string;
   readonly limit: Amount;
   readonly ends: readonly number[];
 }
 
-/** Gives a budget its windows, or ends them. */
+/** Sets a budget's windows, or removes them. */
 export function setWindows(
   ledger: LedgerClient,
   windows: readonly Window[],

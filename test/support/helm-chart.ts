@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 
-/** A manifest of Kubernetes. */
+/** A Kubernetes manifest. */
 /* eslint-disable-next-line @typescript-eslint/no-explicit-any -- its shape is what the tests are about */
 export type Manifest = any;
 
 type Value = unknown;
 type Values = Readonly<Record<string, Value>>;
 
-/** Actions between texts, as Go's templates have them. */
+/** Plain text or an action, as in Go templates. */
 type Piece = { readonly text: string } | { readonly action: string };
 
 interface Scope {
@@ -24,7 +24,7 @@ const RELEASE = { Name: 'ledger', Namespace: 'payments', Service: 'Helm' };
 
 export const hasHelm = spawnSync('helm', ['version', '--short']).status === 0;
 
-/** What `helm template` writes, by kind. Throws what it prints. */
+/** The manifests that `helm template` writes, by kind. Throws its output if it fails. */
 export function renderWithHelm(folder: string, values: Values): Record<string, Manifest> {
   const work = mkdtempSync(join(tmpdir(), 'helm-'));
   try {
@@ -43,8 +43,9 @@ export function renderWithHelm(folder: string, values: Values): Record<string, M
 }
 
 /**
- * Renders a chart where there is no Helm. Knows as much of Go's templates as the chart uses, and throws at anything else.
- * @param values over those of values.yaml
+ * Renders a chart without Helm. Supports only the parts of Go templates that the chart uses, and throws at
+ * anything else.
+ * @param values override those of values.yaml
  */
 export function render(folder: string, values: Values): Record<string, Manifest> {
   const read = (file: string): string => readFileSync(join(folder, file), 'utf8');
@@ -206,12 +207,12 @@ function fail(problem: string): never {
   throw new Error(problem);
 }
 
-/** As Go's templates have it: nothing empty is true. */
+/** Truth as in Go templates: empty values are false. */
 function isTrue(value: Value): boolean {
   return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
 }
 
-/** Trim markers take away the blanks and line breaks beside an action. */
+/** Trim markers remove the whitespace next to an action. */
 function piecesOf(text: string): Piece[] {
   const trimmed = text.replaceAll(/\s*\{\{-/g, '{{').replaceAll(/-\}\}\s*/g, '}}');
   return trimmed
@@ -224,7 +225,7 @@ interface Branch {
   readonly pieces: Piece[];
 }
 
-/** Takes everything up to the `end` of a block from the pieces. */
+/** Removes everything up to the `end` of a block from the pieces. */
 function branchesOf(rest: Piece[]): Branch[] {
   const branches: Branch[] = [{ condition: '', pieces: [] }];
   for (let depth = 0; ;) {
@@ -242,7 +243,7 @@ function branchesOf(rest: Piece[]): Branch[] {
   }
 }
 
-/** Words, texts and parentheses. */
+/** Words, strings and parentheses. */
 function tokensOf(call: string): string[] {
   return call.match(/"[^"]*"|\([^)]*\)|\S+/g) ?? [];
 }

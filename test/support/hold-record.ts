@@ -1,12 +1,12 @@
 import type { StoreClient } from './store.js';
 
-/** What the field `su` of a live record holds, in its order. */
+/** The parts of a live record's field `su`, in order. */
 const SUBJECT_FIELDS = ['tn', 'ws', 'ap', 'wf', 'ag', 'ts', 'un', 'bm'];
 const SEPARATOR = '\u001f';
 
 type Stored = Readonly<Record<string, string>>;
 
-/** What its field `cn` holds, after the letter of the overage policy. */
+/** The parts of its field `cn` that follow the letter of the overage policy. */
 const CONSTANT_FIELDS = ['op', 'mx', 'ki', 'ak', 'an'];
 const POLICIES: Stored = { r: 'REJECT', a: 'ALLOW_IF_AVAILABLE', o: 'ALLOW_WITH_OVERDRAFT' };
 
@@ -24,7 +24,7 @@ function constantParts(text: string | undefined): Record<string, string> {
   return Object.fromEntries(CONSTANT_FIELDS.map((field, index) => [field, values[index] as string]));
 }
 
-/** The idempotency key from a field that has its bytes in base64url. */
+/** The idempotency key from a field that stores the key's bytes in base64url. */
 function keyPart(uuid: string | undefined): Record<string, string> {
   if (uuid?.length !== 22) {
     return uuid === undefined ? {} : { iu: uuid };
@@ -33,14 +33,14 @@ function keyPart(uuid: string | undefined): Record<string, string> {
   return { ik: digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-') };
 }
 
-/** The field by which a reserve gives its record the idempotency key. */
+/** The field in which a reserve stores the idempotency key. */
 export function keyField(key: string): Record<string, string> {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key)
     ? { iu: Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url') }
     : { ik: key };
 }
 
-/** A stored record by the names of its fields, with its subject, its constants and a UUID taken apart. */
+/** A stored record by field name, with subject, constants and UUID unpacked. */
 export function holdFields({
   su: subject,
   cn: constants,
@@ -50,7 +50,7 @@ export function holdFields({
   return { ...subjectParts(subject), ...constantParts(constants), ...keyPart(uuid), ...others };
 }
 
-/** Overwrites a field of a record, or removes it, wherever the record has it. */
+/** Overwrites or removes a field of a record, whether it is packed or not. */
 export async function damageHold(
   redis: StoreClient,
   key: string,
@@ -78,7 +78,10 @@ export async function damageHold(
   }
 }
 
-/** Gives a record the form that it has where its subject is long, and had before 0.5: a field for each part of the subject. */
+/**
+ * Unpacks a record's subject into one field per level. Records with a long subject have this form, and before
+ * 0.5 all had it.
+ */
 export async function takeSubjectApart(redis: StoreClient, key: string): Promise<void> {
   const fields = holdFields(await redis.hgetall(key));
   await redis.hdel(key, 'su', 'cn', 'iu');

@@ -26,15 +26,15 @@ export interface Answer {
 
 export interface Call {
   readonly body?: unknown;
-  /** Sent as it is instead of `body`. */
+  /** Sent verbatim instead of `body`. */
   readonly raw?: string;
   readonly key?: string | undefined;
   readonly headers?: Record<string, string>;
-  /** The caller uses the extensions of v0.1.26. */
+  /** Whether the caller uses the extensions of v0.1.26. */
   readonly extended?: boolean;
 }
 
-/** A tenant of one test, with a key that may do all a tenant may. */
+/** A tenant for one test, with a key that has all permissions of a tenant. */
 export interface TestTenant {
   readonly id: string;
   readonly key: string;
@@ -44,7 +44,7 @@ const PARTITIONS = 64;
 const UNUSED_AFTER_MS = 2000;
 const usedPartitions = new Set<number>();
 
-/** The ids that a test file gets in a row are of different partitions, until it has one in each. */
+/** Consecutive ids in a test file belong to different partitions, until each partition has one. */
 export function newTenantId(): string {
   if (usedPartitions.size === PARTITIONS) {
     usedPartitions.clear();
@@ -59,11 +59,14 @@ export function newTenantId(): string {
   }
 }
 
-/** Speaks to an instance over the wire, wherever it runs. */
+/** Sends HTTP requests to an instance, wherever it runs. */
 export class HoldfastClient {
   constructor(readonly url: string) {}
 
-  /** Every answer is compared with the protocol's documents and with what its clients require; see `spec` and `sdk-rules`. */
+  /**
+   * Sends a request, and checks the response against the protocol's documents and against what its clients
+   * require; see `spec` and `sdk-rules`.
+   */
   async call(
     method: string,
     path: string,
@@ -161,7 +164,10 @@ export class HoldfastClient {
     return this.settle(tenant, 'commit', reservationId, { actual: { unit: 'TOKENS', amount }, ...more });
   }
 
-  /** The balances of every budget of the tenant by scope path, each `[remaining, reserved, spent, debt]` as text. */
+  /**
+   * The balances of all budgets of the tenant by scope path, each as the text `[remaining, reserved, spent,
+   * debt]`.
+   */
   async balances(tenant: TestTenant): Promise<Record<string, string>> {
     const answer = await this.call(
       'GET',
@@ -178,7 +184,7 @@ export class HoldfastClient {
     return found;
   }
 
-  /** The sum of a metric's samples whose labels include those given; 0 when there is none. */
+  /** The sum of a metric's samples whose labels include those given; 0 if there are none. */
   async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
     const { text } = await this.call('GET', '/metrics', { headers: { 'x-admin-api-key': ADMIN_API_KEY } });
     return text
@@ -191,7 +197,7 @@ export class HoldfastClient {
   }
 }
 
-/** One instance of the real application on a free loopback port. */
+/** An instance of the real application on a free loopback port. */
 export class Holdfast extends HoldfastClient {
   private constructor(
     readonly app: NestFastifyApplication,
@@ -201,9 +207,9 @@ export class Holdfast extends HoldfastClient {
   }
 
   /**
-   * Only the `api` role and no records of activity unless told otherwise: scheduled work does not run by itself in tests, which compare
-   * all that Redis holds. Lists need not leave Redis' time to
-   * anybody, because tests wait for them.
+   * By default only the `api` role, and no records of activity: scheduled work must not run by itself in
+   * tests, which compare everything that Redis holds. Lists need not yield Redis to other requests, because
+   * the tests wait for them.
    */
   static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
     const redis = Object.keys(env).some((name) => name.startsWith('REDIS_'))
@@ -226,7 +232,8 @@ export class Holdfast extends HoldfastClient {
 
   async stop(): Promise<void> {
     const server = this.app.getHttpServer();
-    // A client may have opened a connection that it never used. It does not count as idle, so the server would wait for it.
+    // A client may have opened a connection that it never used. It does not count as idle, so the server
+    // would wait for it.
     const cut = setTimeout(() => server.closeAllConnections(), UNUSED_AFTER_MS);
     await this.app.close();
     clearTimeout(cut);
@@ -249,7 +256,7 @@ export function reserveBody(
   };
 }
 
-/** The body of an answer that must have this status; a failure shows the whole answer. */
+/** The body of a response that must have this status; a failure shows the whole response. */
 export function expectStatus(answer: Answer, status: number): Json {
   if (answer.status !== status) {
     throw new Error(`expected ${status}, got ${answer.status}: ${answer.text}`);

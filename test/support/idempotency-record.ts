@@ -6,7 +6,7 @@ export async function recordedValues(redis: StoreClient, key: string): Promise<u
   return JSON.parse(String(await redis.eval(code, 1, key))) as unknown[];
 }
 
-/** Gives an existing idempotency record these values. */
+/** Overwrites the values of an existing idempotency record. */
 export async function replaceRecord(redis: StoreClient, key: string, values: unknown[]): Promise<void> {
   const code =
     "return redis.call('SET', KEYS[1], cmsgpack.pack(unpack(cjson.decode(ARGV[1]))), 'XX', 'KEEPTTL')";

@@ -11,39 +11,42 @@ import { NoAnswer } from './send.js';
 
 export type Kind = 'reserve' | 'commit' | 'release' | 'extend' | 'fund' | 'debit';
 
-/** One request, which is always sent as it is, under one idempotency key. */
+/** A request, always sent unchanged under the same idempotency key. */
 export interface Entry {
   readonly kind: Kind;
   readonly body: Json;
-  /** Whose reservation it is about. */
+  /** The entry that made the reservation, if this one is about an existing reservation. */
   readonly hold?: Entry;
-  /** What the first answer said; nothing while none has come. */
+  /** The body of the first success; missing until one has arrived. */
   answer?: Json;
-  /** When it came, by the monotonic clock. */
+  /** When it arrived, by the monotonic clock. */
   answeredAt?: number;
 }
 
-/** Of each budget, and of each of its periods. */
+/** The allocation of each budget, and of each of its periods. */
 export const ALLOCATED = 1_000_000_000;
 const WORKSPACES = ['red', 'blue'] as const;
-/** The shortest lease there is; nobody touches such a hold again, so that it expires. */
+/** The shortest possible lease. Nobody touches such a hold again, so it expires. */
 const SHORT_MS = 1000;
 const LONG_MS = 3_600_000;
-/** Before a client goes on that got no answer. */
+/** How long a client pauses after a request without a response. */
 const PAUSE_MS = 100;
 
 /**
- * Clients of one tenant that write down each request before they send it, and what was answered. So after a crash it is known
- * what was acknowledged and what may or may not have been done. A request that was not answered ends its reservation's
- * story: no later one depends on an unknown outcome.
+ * Clients of one tenant that record each request before they send it, and then its response. After a crash,
+ * this tells what was acknowledged, and what may or may not have happened. A reservation ends with its first
+ * request that got no response: no later one depends on an unknown outcome.
  */
 export class JournaledLoad {
   readonly entries: Entry[] = [];
-  /** Whether a reservation that was answered may be unknown later: after a failover that lost it. Its story ends there. */
+  /**
+   * Whether an acknowledged reservation may be unknown later, after a failover that lost it. The client then
+   * drops it.
+   */
   mayLose = false;
-  /** How many were unknown. */
+  /** How many reservations were unknown. */
   unknown = 0;
-  /** Longest pause of a client between two reservations. */
+  /** The longest pause of a client between two reservations. */
   pauseMs = 0;
   private stopped = false;
 
@@ -62,22 +65,25 @@ export class JournaledLoad {
     return new JournaledLoad(client, tenant, random);
   }
 
-  /** Entries that were answered. */
+  /** The entries that were acknowledged. */
   get acknowledged(): Entry[] {
     return this.entries.filter(({ answer }) => answer !== undefined);
   }
 
-  /** The reserves that were answered. */
+  /** The reserves that were acknowledged. */
   get holds(): Entry[] {
     return this.acknowledged.filter(({ kind }) => kind === 'reserve');
   }
 
-  /** Those that nobody will touch any more. */
+  /** The holds that nobody will touch any more. */
   get abandoned(): Entry[] {
     return this.holds.filter(({ body }) => body.ttl_ms === SHORT_MS);
   }
 
-  /** Clients side by side until `stop`. Resolves when each has its last answer, or none. */
+  /**
+   * Runs clients concurrently until `stop`. Resolves when the last request of each has ended, with or without
+   * a response.
+   */
   async run(clients: number): Promise<void> {
     this.stopped = false;
     await Promise.all(
@@ -96,7 +102,7 @@ export class JournaledLoad {
     this.stopped = true;
   }
 
-  /** One more reserve, for a client that wants to see the answer, whatever it is. */
+  /** Sends one more reserve and returns its response, whatever that is. */
   async ask(): Promise<Answer> {
     const entry: Entry = {
       kind: 'reserve',
@@ -110,7 +116,7 @@ export class JournaledLoad {
     return answer;
   }
 
-  /** Sends what was not answered until it is. */
+  /** Sends every request that was not acknowledged until it is. */
   async settle(): Promise<void> {
     for (const entry of this.entries) {
       while (entry.answer === undefined) {
@@ -119,7 +125,7 @@ export class JournaledLoad {
     }
   }
 
-  /** Sends everything once more, and names the entries that were answered with another outcome than at first. */
+  /** Sends every request again, and names the entries whose outcome differs from the first. */
   async replay(): Promise<string[]> {
     const different: string[] = [];
     const waiting = [...this.entries];
@@ -137,7 +143,7 @@ export class JournaledLoad {
     return different;
   }
 
-  /** Forgets every answer, as clients do that start anew with their notes of what they meant to do. */
+  /** Forgets all responses, like a client that restarts with only its notes of what it meant to do. */
   forget(): void {
     for (const entry of this.entries) {
       delete entry.answer;
@@ -145,7 +151,7 @@ export class JournaledLoad {
     }
   }
 
-  /** One reservation from its making to its end, or something else that takes one request. */
+  /** One reservation from its creation to its end, or another operation that takes one request. */
   private async live(): Promise<void> {
     const what = this.random();
     if (what < 0.1) {
@@ -205,7 +211,7 @@ export class JournaledLoad {
     return this.send(entry);
   }
 
-  /** Whether it was answered. Anything but success and "come again" is a defect. */
+  /** Whether it was acknowledged. Any response other than success and "try again later" is a defect. */
   private async send(entry: Entry): Promise<boolean> {
     let answer: Answer;
     try {
@@ -249,7 +255,7 @@ export class JournaledLoad {
     }
   }
 
-  /** The balances of every scope that the answers add up to, in the form of `HoldfastClient.balances`. */
+  /** The balances of all scopes that the responses add up to, in the form of `HoldfastClient.balances`. */
   expectedBalances(): Record<string, string> {
     const root = `tenant:${this.tenant.id}`;
     const scopes = new Map(
@@ -288,7 +294,7 @@ const tokens = (amount: number): Json => ({ unit: 'TOKENS', amount });
 const keyed = (): Json => ({ idempotency_key: newKey() });
 const statusOf = ({ kind }: Entry): number => (kind === 'debit' ? 201 : 200);
 
-/** An answer without what changes by itself as time passes. */
+/** A response without the parts that change as time passes. */
 export function outcomeOf(answer: Json): string {
   return JSON.stringify({ ...answer, remaining_ttl_ms: undefined }, (_, value: unknown) =>
     typeof value === 'bigint' ? String(value) : value,

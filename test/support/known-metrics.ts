@@ -9,27 +9,27 @@ const root = new URL('../../', import.meta.url);
 
 export const readOfRoot = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
-/** What Prometheus knows of every target. */
+/** Labels that Prometheus adds to every target. */
 const TARGET_LABELS = ['job', 'instance'];
 const ofPrometheus: readonly [string, string[]][] = [
   ['up', TARGET_LABELS],
   ['ALERTS', ['alertname', 'alertstate', 'severity']],
 ];
 
-/** What the parent of several workers adds. */
+/** The metrics that the parent of several workers adds. */
 const ofParent = new GroupMetrics(() => [], createLogger('silent'));
 
 /** The metrics of a service that has done some work, with their labels. */
 export class KnownMetrics {
   private constructor(
     private readonly labels: ReadonlyMap<string, ReadonlySet<string>>,
-    /** Those with samples. */
+    /** The metrics that have samples. */
     readonly sampled: ReadonlySet<string>,
   ) {}
 
   /**
-   * @param more series of recording rules and the like
-   * @param use is called with the address of the service
+   * @param more further series, such as those of recording rules
+   * @param use is called with the service's address
    */
   static async ofRunningService(
     more: readonly [string, readonly string[]][] = [],
@@ -77,14 +77,16 @@ export class KnownMetrics {
     return [...unknown, ...matched, ...grouped];
   }
 
-  /** An aggregation leaves the labels that it groups by; a recorded series has been aggregated already. */
+  /** An aggregation keeps the labels that it groups by. A recorded series has already been aggregated. */
   labelsOfResult({ selectors, groupings }: Asked): string[] {
     const left = groupings.length === 0 ? selectors : selectors.filter(({ name }) => name.includes(':'));
     return [...groupings, ...left.flatMap(({ name }) => [...this.labelsOf(name)])];
   }
 }
 
-/** A reserve, a denial, a commit and a release: counters with labels have no samples before they count. */
+/**
+ * A reserve, a denial, a commit and a release: counters with labels have no samples until they first count.
+ */
 async function work(holdfast: Holdfast): Promise<void> {
   const tenant = await holdfast.createTenant();
   await holdfast.createBudget(tenant, '', 100);
@@ -95,7 +97,7 @@ async function work(holdfast: Holdfast): Promise<void> {
   expectStatus(await holdfast.reserve(tenant, 1000), 409);
 }
 
-/** A scrape names every metric that is registered; those without a sample yet have their labels in the registry. */
+/** A scrape names every registered metric. The labels of those without a sample come from the registry. */
 function scraped(text: string, { registry }: Pick<MetricsRegistry, 'registry'>): [string, string[]][] {
   return [...text.matchAll(/^# TYPE (\S+) (\w+)$/gm)].flatMap(([, name = '', type]) => {
     const registered =
@@ -103,7 +105,7 @@ function scraped(text: string, { registry }: Pick<MetricsRegistry, 'registry'>):
     const sampled = [...text.matchAll(new RegExp(`^${name}(?:_bucket)?\\{(.*)\\} `, 'gm'))].flatMap(
       ([, labels = '']) => [...labels.matchAll(/(\w+)="/g)].map(([, label]) => label as string),
     );
-    // Prometheus keeps `job` for the target.
+    // Prometheus uses `job` for the target itself.
     const labels = [...registered, ...sampled].map((label) => (label === 'job' ? 'exported_job' : label));
     return type === 'histogram'
       ? [
@@ -115,7 +117,7 @@ function scraped(text: string, { registry }: Pick<MetricsRegistry, 'registry'>):
   });
 }
 
-/** The values of matchers that no string of the sources has, so that nothing ever matches them. */
+/** Values in matchers that no string literal of the sources contains, so they can never match. */
 export function impossibleValues(expressions: readonly Asked[]): string[] {
   const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.ts'),
@@ -124,7 +126,7 @@ export function impossibleValues(expressions: readonly Asked[]): string[] {
   return valuesIn(expressions).filter((value) => !code.includes(`'${value}'`));
 }
 
-/** Those of labels whose values the sources spell out. */
+/** The values in matchers, except those of labels whose values the sources do not spell out. */
 export function valuesIn(expressions: readonly Asked[]): string[] {
   return expressions
     .flatMap(({ selectors }) => selectors.flatMap(({ matchers }) => matchers))

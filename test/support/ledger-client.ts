@@ -53,14 +53,14 @@ export interface ReserveOptions {
   readonly idempotencyTtlMs?: number;
   readonly fields?: Readonly<Record<string, string>>;
   readonly by?: string;
-  /** The deployment's limits; 0, as here unless said, is no limit. */
+  /** A limit of the deployment; 0, the default here, means no limit. */
   readonly maxLive?: number;
   readonly maxStored?: number;
   /** As lua/lib/observe.lua describes it. */
   readonly observe?: string;
-  /** As lua/lib/waiters.lua takes it. */
+  /** In the form that lua/lib/waiters.lua takes. */
   readonly waiter?: string;
-  /** What quotas need: see lua/lib/action_quota.lua. */
+  /** For quotas: see lua/lib/action_quota.lua. */
   readonly facts?: string;
 }
 
@@ -98,8 +98,8 @@ function fingerprintOf(payload: unknown): string {
 }
 
 /**
- * A hash tag that no other test of this server uses. It stands where a partition's tag stands, and it is never the tag
- * of a real partition, so a due hold of another test cannot be reclaimed by this one.
+ * A hash tag that no other test uses on this server. It stands in for a partition's tag but is never a real
+ * one, so this test cannot reclaim another test's due holds.
  */
 async function uniqueTag(redis: StoreClient): Promise<string> {
   const count = await redis.incr('{test}tags');
@@ -107,12 +107,12 @@ async function uniqueTag(redis: StoreClient): Promise<string> {
     (digit) => BASE62[digit],
   );
   if (digits[0] === undefined || digits[0] === 'p') {
-    throw new Error('the tags for tests are used up on this server');
+    throw new Error('this server has no test tags left');
   }
   return `{${digits.join('')}}`;
 }
 
-/** The scripts, called directly as the services call them, with an own partition and tenant per instance. */
+/** Calls the scripts directly, as the services call them. Each instance has its own partition and tenant. */
 export class LedgerClient {
   constructor(
     readonly redis: StoreClient,
@@ -125,7 +125,7 @@ export class LedgerClient {
     return new LedgerClient(redis, await uniqueTag(redis), `acme-${randomText(8).toLowerCase()}`);
   }
 
-  /** The same partition and tenant through another connection. */
+  /** The same partition and tenant over another connection. */
   over(redis: StoreClient): LedgerClient {
     return new LedgerClient(redis, this.tag, this.tenant);
   }
@@ -176,7 +176,10 @@ export class LedgerClient {
     return scope;
   }
 
-  /** A budget's figures in the order of a balance: remaining, reserved, spent, allocated, debt, overdraft limit, over limit. */
+  /**
+   * A budget's figures in the order of a balance: remaining, reserved, spent, allocated, debt, overdraft
+   * limit, over limit.
+   */
   async figures(scope: string = this.scope(), unit: string = DEFAULT_UNIT): Promise<string> {
     const names = ['remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit'];
     return (await this.redis.hmget(budgetKey(this.tag, unit, scope), ...names)).join(',');
@@ -232,7 +235,7 @@ export class LedgerClient {
     );
   }
 
-  /** A reserve as its service runs it: again for as long as dead holds had to be reclaimed first. */
+  /** A reserve as the service runs it: repeated while overdue holds have to be reclaimed first. */
   async reserveToTheEnd(options: ReserveOptions = {}): Promise<Reply> {
     const settled = { ...options, key: options.key ?? randomText(12) };
     let reply = await this.reserve(settled);
@@ -242,12 +245,12 @@ export class LedgerClient {
     return reply;
   }
 
-  /** A hold that must come to be. */
+  /** Creates a hold and fails if the script refuses it. */
   async hold(options: ReserveOptions = {}): Promise<Hold> {
     const key = options.key ?? randomText(12);
     const reply = await this.reserve({ ...options, key });
     if (reply[0] !== 'ALLOW' || reply[1] !== 'fresh') {
-      throw new Error(`the hold was not made: ${reply.join(' ')}`);
+      throw new Error(`the hold was not created: ${reply.join(' ')}`);
     }
     return { id: reply[2] as string, key, expiresAt: Number(reply[3]) };
   }
@@ -337,7 +340,7 @@ export class LedgerClient {
     return this.scripts.run('expire_page', [ttlIndexKey(this.tag)], [RETENTION_MS, TRACE, ...ids]);
   }
 
-  /** One run of an operator's cleanup. `tenant` is empty for all tenants. */
+  /** One run of an operator's cleanup. An empty `tenant` means all tenants. */
   async cleanup(options: CleanupOptions = {}): Promise<Reply> {
     const {
       tenant = this.tenant,
@@ -388,18 +391,18 @@ export class LedgerClient {
     return this.redis.zscore(cleanupIndexKey(this.tag), id);
   }
 
-  /** The index of deadlines in which the hold stands while it lives. */
+  /** The index of deadlines that has the hold while it is live. */
   async deadlineIndexKey(id: string): Promise<string> {
     const manual = (await this.redis.hget(reservationKey(this.tag, id), 'xp')) === 'm';
     return manual ? cleanupIndexKey(this.tag) : ttlIndexKey(this.tag);
   }
 
-  /** The server's clock, in whole milliseconds: the one that the scripts decide by. */
+  /** The server's clock in whole milliseconds, by which the scripts decide. */
   serverTime(): Promise<number> {
     return serverTimeMs(this.redis);
   }
 
-  /** Moves a hold's stored expiry, and its place in the index with it, so that no test has to sleep. */
+  /** Moves a hold's stored expiry, in the record and in the index, so that no test has to sleep. */
   async setExpiry(id: string, expiresAt: number): Promise<void> {
     const key = reservationKey(this.tag, id);
     const grace = Number(await this.redis.hget(key, 'gr'));
@@ -410,7 +413,7 @@ export class LedgerClient {
       .exec();
   }
 
-  /** Puts a hold beyond its reclaim deadline: nobody may settle it any more. Returns the deadline. */
+  /** Moves a hold past its reclaim deadline, so that it can no longer be settled. Returns the deadline. */
   async makeOverdue(id: string, byMs = 60_000): Promise<number> {
     const grace = Number(await this.redis.hget(reservationKey(this.tag, id), 'gr'));
     const deadline = (await this.serverTime()) - byMs;
@@ -418,7 +421,7 @@ export class LedgerClient {
     return deadline;
   }
 
-  /** Puts a hold into its grace: its lease ended, and its reclaim deadline is ten minutes away. */
+  /** Moves a hold into its grace: its lease has ended, and its reclaim deadline is ten minutes away. */
   async putInGrace(id: string): Promise<void> {
     await this.redis.hset(reservationKey(this.tag, id), 'gr', 660_000);
     await this.setExpiry(id, (await this.serverTime()) - 60_000);

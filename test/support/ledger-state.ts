@@ -9,29 +9,29 @@ export interface LedgerEvent {
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** All that a partition holds, read at one instant. */
+/** Everything that a partition holds, read at one instant. */
 export interface LedgerState {
   readonly budgets: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly holds: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly ttl: ReadonlyMap<string, string>;
-  /** The live holds under MANUAL_CLEANUP, score by reservation. */
+  /** Live holds under MANUAL_CLEANUP: score by reservation. */
   readonly cleanup: ReadonlyMap<string, string>;
-  /** The lists' index of all tenants, score by reservation. */
+  /** The index for the lists of all tenants: score by reservation. */
   readonly created: ReadonlyMap<string, string>;
   readonly quarantine: ReadonlyMap<string, string>;
-  /** The ends of the budgets' periods by 'scope unit'. */
+  /** The ends of the budgets' periods, by 'scope unit'. */
   readonly periods: ReadonlyMap<string, string>;
-  /** How many rows of the audit log tell of rollovers. */
+  /** How many rows of the audit log report rollovers. */
   readonly rolloverRows: number;
-  /** What is counted of each tenant. */
+  /** The counts of what each tenant owns. */
   readonly owned: ReadonlyMap<string, Readonly<Record<string, string>>>;
-  /** The fields of each tenant's day of counters, as its hash has them, and as its index has them. */
+  /** The fields of each tenant's daily counters, from the hash and from its index. */
   readonly counters: ReadonlyMap<string, readonly string[]>;
   readonly listedCounters: ReadonlyMap<string, readonly string[]>;
   readonly events: readonly LedgerEvent[];
 }
 
-/** The records of reservations are read as the scripts do, packed or not. */
+/** Reads reservation records as the scripts do, packed or not. */
 const READ_ALL = assemble(
   'read_all',
   `#!lua flags=no-writes
@@ -63,7 +63,7 @@ return reply
 `,
 ).source();
 
-/** A dump of a large hash tells of its order, too, which a read may change. */
+/** A dump of a large hash also depends on its order, which a read may change. */
 const DIGEST_ALL = `
 local function contents(key)
   if redis.call('OBJECT', 'ENCODING', key) ~= 'hashtable' or redis.call('TYPE', key).ok ~= 'hash' then
@@ -143,7 +143,10 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   return { ...state, owned, counters, listedCounters, events };
 }
 
-/** A digest of every key of the partition, its expiry included. The event log and its index can be left out: a denial is told there. */
+/**
+ * A digest of every key of the partition, including its expiry. The event log and its index can be left out,
+ * because a denial is recorded there.
+ */
 export async function snapshot(client: LedgerClient, leaveOut?: 'events'): Promise<Map<string, string>> {
   const digests = new Map(pairs((await client.redis.eval(DIGEST_ALL, 1, client.tag)) as string[]));
   if (leaveOut === 'events') {
@@ -153,12 +156,15 @@ export async function snapshot(client: LedgerClient, leaveOut?: 'events'): Promi
   return digests;
 }
 
-/** True for an event that only says that the use of a budget crossed a mark, as most operations on a small budget do. */
+/**
+ * Whether the event only reports that the use of a budget crossed a threshold, as most operations on a small
+ * budget do.
+ */
 export function isCrossing({ fields }: LedgerEvent): boolean {
   return fields['ty'] === 'budget.threshold_crossed';
 }
 
-/** The budgeted scopes of a hold, each with its unit in front as the budget keys have it. */
+/** The budgeted scopes of a hold, each prefixed with its unit as in the budget keys. */
 function heldBudgets(hold: Readonly<Record<string, string>>): string[] {
   const { ws: workspace, ap: app, wf: workflow, ag: agent, ts: toolset } = hold;
   const given = Object.entries({ workspace, app, workflow, agent, toolset }).filter(
@@ -210,17 +216,17 @@ function indexFaults(state: LedgerState): string[] {
     const expected = live ? String(Number(hold['ex']) + Number(hold['gr'])) : undefined;
     const [home, other] = hold['xp'] === 'm' ? [state.cleanup, state.ttl] : [state.ttl, state.cleanup];
     if (home.get(id) !== expected) {
-      faults.push(`${id} (${hold['st']}): its index score is ${home.get(id)}, it should be ${expected}`);
+      faults.push(`${id} (${hold['st']}): its index score is ${home.get(id)}, but should be ${expected}`);
     }
     if (other.has(id)) {
-      faults.push(`${id} (${hold['st']}): it stands in the index of another expiry policy`);
+      faults.push(`${id} (${hold['st']}): in the index of another expiry policy`);
     }
   }
   for (const [id, hold] of state.holds) {
-    // A test may have damaged the record's own creation time; its place among the lists stays.
+    // A test may have damaged the creation time in the record; its position in the lists stays.
     const listed = state.created.get(id);
     if (listed === undefined || (/^\d+$/.test(hold['ca'] ?? '') && listed !== hold['ca'])) {
-      faults.push(`${id}: listed under ${listed}, it was created at ${hold['ca']}`);
+      faults.push(`${id}: listed under ${listed}, but created at ${hold['ca']}`);
     }
   }
   const orphans = [...state.ttl.keys(), ...state.cleanup.keys()].filter((id) => !state.holds.has(id));
@@ -237,7 +243,7 @@ function eventFaults(state: LedgerState): string[] {
       ['custom.reservation.quarantined', state.quarantine.has(id) ? 1 : 0],
     ];
     for (const [type, times] of expected.filter(([type, times]) => count(type, id) !== times)) {
-      faults.push(`${id} (${hold['st']}): ${count(type, id)} events ${type}, there should be ${times}`);
+      faults.push(`${id} (${hold['st']}): ${count(type, id)} events ${type}, but should be ${times}`);
     }
     if (count('reservation.commit_overage', id) > (hold['st'] === 'COMMITTED' ? 1 : 0)) {
       faults.push(
@@ -251,7 +257,7 @@ function eventFaults(state: LedgerState): string[] {
   return faults;
 }
 
-/** The count of a tenant's live reservations is the number of its ACTIVE records. */
+/** The number of live reservations that is counted for a tenant must be that of its ACTIVE records. */
 function countFaults(state: LedgerState): string[] {
   const active = [...state.holds.values()].filter((hold) => hold['st'] === 'ACTIVE');
   const tenants = new Set([...state.owned.keys(), ...active.map((hold) => hold['tn'] as string)]);
@@ -260,11 +266,13 @@ function countFaults(state: LedgerState): string[] {
       Number(state.owned.get(tenant)?.['live'] ?? 0),
       active.filter((hold) => hold['tn'] === tenant).length,
     ];
-    return counted === real ? [] : [`${tenant}: ${counted} live reservations are counted, there are ${real}`];
+    return counted === real
+      ? []
+      : [`${tenant}: ${counted} live reservations are counted, but there are ${real}`];
   });
 }
 
-/** A list of counters shows those in the index. */
+/** A hash of counters must have the same fields as its index. */
 function counterFaults(state: LedgerState): string[] {
   return [...state.counters].flatMap(([day, fields]) =>
     fields
@@ -273,7 +281,9 @@ function counterFaults(state: LedgerState): string[] {
   );
 }
 
-/** What is wrong with the partition by the invariants that hold after every script; nothing, in a sound ledger. */
+/**
+ * The broken invariants of the partition, of those that hold after every script. Empty for a sound ledger.
+ */
 export function faultsOf(state: LedgerState): string[] {
   return [
     ...budgetFaults(state),
@@ -284,7 +294,7 @@ export function faultsOf(state: LedgerState): string[] {
   ];
 }
 
-/** @throws Error naming each broken invariant. */
+/** @throws Error that names each broken invariant */
 export async function assertInvariants(client: LedgerClient): Promise<LedgerState> {
   const state = await readLedger(client);
   const faults = faultsOf(state);

@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 
-/** An operation as our own document describes it, as far as its example goes. */
+/** An operation as the service's own document describes it, as far as its example needs. */
 export interface DescribedOperation {
   readonly operationId: string;
   readonly parameters?: readonly {
@@ -36,7 +36,7 @@ export interface ServedDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>;
 }
 
-/** The examples of the served document. */
+/** The examples of the OpenAPI document that the service serves. */
 export class OpenApiExamples {
   private readonly operations: ReadonlyMap<string, Described>;
 
@@ -59,7 +59,10 @@ export class OpenApiExamples {
     return found;
   }
 
-  /** The request of an operation's example. `idOf` fills in what no example can know: ids that the server gives. */
+  /**
+   * The request of an operation's example. `idOf` provides what an example cannot know: ids that the server
+   * assigns.
+   */
   request(id: string, idOf: (name: string) => string): ExampleRequest {
     const { template, method, operation } = this.operation(id);
     const schema = operation.requestBody?.content['application/json'].schema;

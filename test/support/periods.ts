@@ -10,7 +10,10 @@ import type { StoreClient } from './store.js';
 const PARTITIONS = 64;
 const DAY_MS = 86_400_000;
 
-/** Moves the end of the period of a tenant's root budget to an instant, in its record and in the index, so that no test has to wait for it. */
+/**
+ * Moves the end of the current period of a tenant's root budget, in its record and in the index, so that no
+ * test has to wait for it.
+ */
 export async function endPeriodAt(redis: StoreClient, tenantId: string, ms: number): Promise<void> {
   const tag = tagOf(partitionCode(partitionOfTenant(tenantId, PARTITIONS)));
   const scope = `tenant:${tenantId}`;

@@ -2,17 +2,21 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { expect } from '@jest/globals';
 import type { Page } from 'playwright-core';
 
-/** README shows them. `WRITE_PICTURES=1` makes them again. */
+/** The README shows them. `WRITE_PICTURES=1` takes them again. */
 const PICTURES = new URL('../../docs/images/', import.meta.url);
 
 /**
- * The page brings its font, so machines differ in the edges of letters only. A colour that differs by less than this, of 255, is the
- * same; and as many pixels may differ as a new entry in the navigation has, but not as many as a row of a table.
+ * The page ships its font, so machines differ only in how they smooth the edges of letters. Two colors are
+ * the same if they differ by less than this, of 255. The pixels that may differ are as many as a new entry in
+ * the navigation has, but fewer than those of a table row.
  */
 const SAME_COLOUR = 48;
 const MAX_SHARE = 0.01;
 
-/** Runs in the browser, which decodes both pictures: the share of pixels that differ, 1 if the sizes do. */
+/**
+ * Runs in the browser, which decodes both pictures. Returns the share of pixels that differ, or 1 if the
+ * sizes do.
+ */
 const SHARE_OF_DIFFERENCES = `async (pictures) => {
   const [one, other] = await Promise.all(pictures.map(async (base64) => {
     const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
@@ -41,7 +45,7 @@ async function shareOfDifferences(page: Page, one: Buffer, other: Buffer): Promi
   return share;
 }
 
-/** The page looks like the kept picture of this name. */
+/** Expects the page to look like the stored picture of this name. */
 export async function expectPicture(page: Page, name: string): Promise<void> {
   await page.evaluate('document.fonts.ready');
   const drawn = await page.screenshot({ animations: 'disabled', caret: 'hide' });

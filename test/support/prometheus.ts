@@ -16,7 +16,7 @@ export const WITHOUT_PROMETHEUS = hasPrometheus
 
 const RULES = fileURLToPath(new URL('../../deploy/prometheus/holdfast.rules.yml', import.meta.url));
 export const JOB = 'holdfast';
-/** How many samples a rate needs, and one more. */
+/** A rate needs two samples; one more to be safe. */
 const SCRAPES = 3;
 
 export interface Series {
@@ -74,13 +74,13 @@ export class Prometheus {
     }
   }
 
-  /** The series that an expression gives now. Throws what is wrong with it. */
+  /** The series that an expression returns now. Throws the error of an invalid expression. */
   async query(expr: string): Promise<Series[]> {
     const { result } = await this.get(`query?${new URLSearchParams({ query: expr }).toString()}`);
     return result.map(({ metric, value }: Json) => ({ labels: metric, value: value[1] }));
   }
 
-  /** The names of the alerts and records that it has loaded. */
+  /** The names of the alerts and recording rules that are loaded. */
   async rules(): Promise<string[]> {
     const { groups } = await this.get('rules');
     return groups.flatMap(({ rules }: Json) => rules.map(({ name }: Json) => name));

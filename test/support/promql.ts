@@ -1,4 +1,7 @@
-/** What an expression of PromQL asks of the metrics; no more of the language than alert rules use. */
+/**
+ * The metrics and labels that a PromQL expression refers to. Understands only as much of the language as the
+ * alert rules use.
+ */
 export interface Asked {
   readonly selectors: readonly Selector[];
   /** The labels that aggregations keep and that joins match on. */
@@ -23,7 +26,7 @@ export function askedOf(expression: string): Asked {
       .filter((label) => label !== ''),
   );
   const rest = expression.replace(GROUPING, ' ').replace(RANGE_OR_OFFSET, ' ');
-  // A name is a metric unless it is an operator or a function is called by it.
+  // A name is a metric unless it is an operator or the name of a function that is called.
   const found = rest.matchAll(/(?<![\w:.])([a-zA-Z_:][\w:]*)\s*(\{[^}]*\}|\()?/g);
   const selectors = [...found]
     .filter(([, name = '', after]) => after !== '(' && !OPERATORS.has(name))

@@ -14,10 +14,10 @@ export interface RedisOptions {
   readonly password?: string;
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly port?: number;
-  /** Kept at the end when given; else a temporary one that is removed. */
+  /** Kept at the end if given; otherwise a temporary directory that is removed. */
   readonly dir?: string;
   readonly args?: readonly string[];
-  /** Words to put before `redis-server`: something that prepares the process and becomes it. */
+  /** A command that runs `redis-server`: it prepares the process and then executes it. */
   readonly launcher?: readonly string[];
 }
 
@@ -27,14 +27,14 @@ export interface RedisServer {
   readonly url: string;
   readonly dir: string;
   readonly pid: number;
-  /** Ends it in order and removes its temporary directory. */
+  /** Shuts it down cleanly and removes its temporary directory. */
   stop(): Promise<void>;
-  /** SIGKILL; its directory stays for `restart`. */
+  /** SIGKILL; the directory stays for `restart`. */
   kill(): Promise<void>;
-  /** SIGSTOP: connections stay open and nothing answers. */
+  /** SIGSTOP: connections stay open, but nothing replies. */
   pause(): void;
   resume(): void;
-  /** Ends it if it still runs, and starts it on the same port and directory. */
+  /** Stops it if it is still running, and starts it again with the same port and directory. */
   restart(): Promise<void>;
 }
 
@@ -44,12 +44,12 @@ const ATTEMPTS = 10;
 
 const running = new Set<RedisServer>();
 
-/** For afterEach and afterAll: nothing that a test started outlives it, also when it failed. */
+/** For afterEach and afterAll: stops everything that a test started, even if the test failed. */
 export async function stopAllRedis(): Promise<void> {
   await Promise.all([...running].map((server) => server.stop()));
 }
 
-/** A port that was free a moment ago. Whoever binds it must be ready to try another one. */
+/** A port that was free a moment ago. The caller must be ready to try another one. */
 export async function findFreePort(): Promise<number> {
   const probe = createServer();
   probe.listen(0, HOST);
@@ -60,7 +60,7 @@ export async function findFreePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** Starts one real redis-server on loopback and waits until it accepts connections. */
+/** Starts a real redis-server on loopback and waits until it accepts connections. */
 export function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   return startProcess(
     options,
@@ -70,8 +70,8 @@ export function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
 }
 
 /**
- * Starts a redis-server in Sentinel mode. `configure` writes its configuration file into the directory and returns its path:
- * Sentinels rewrite it, so they insist on one.
+ * Starts a redis-server in Sentinel mode. `configure` writes its configuration file into the directory and
+ * returns the path. Sentinels require such a file because they rewrite it.
  */
 export function startSentinelProcess(configure: (port: number, dir: string) => string): Promise<RedisServer> {
   return startProcess({}, (port, dir) => [configure(port, dir), '--sentinel'], /Sentinel ID is/);
@@ -148,7 +148,7 @@ class ServerProcess implements RedisServer {
 
   get pid(): number {
     if (this.child?.pid === undefined) {
-      throw new Error('the server does not run');
+      throw new Error('the server is not running');
     }
     return this.child.pid;
   }
@@ -163,7 +163,8 @@ class ServerProcess implements RedisServer {
     this.child = child;
     this.watchdog = spawnWatchdog(this.pid);
     let output = '';
-    // Not 'exit', which can come before the last output: without the output, a port that is taken is not recognized.
+    // Not 'exit', which can precede the last output; without that output, a port that is taken would not be
+    // recognized.
     const ended = once(child, 'close');
     const ready = new Promise<void>((done) => {
       const collect = (chunk: Buffer): void => {
@@ -209,7 +210,8 @@ class ServerProcess implements RedisServer {
 
   async restart(): Promise<void> {
     await this.end('SIGTERM');
-    // An outgoing connection of any process may have been given the port meanwhile; it goes away again.
+    // Meanwhile the kernel may have given the port to an outgoing connection of some process. That connection
+    // will end.
     for (let attempt = 1; this.child === undefined; attempt += 1) {
       await this.start().catch(async (error: unknown) => {
         if (attempt === ATTEMPTS || !isPortTaken(error)) {
@@ -241,8 +243,8 @@ class ServerProcess implements RedisServer {
 }
 
 /**
- * A shell that waits for the end of its input, which comes when this process ends in whatever way, and then kills the
- * server: a test runner that is killed leaves nothing behind.
+ * A shell that waits for the end of its input, which comes when this process ends in any way, and then kills
+ * the server. So a test runner that is killed leaves no server behind.
  */
 function spawnWatchdog(pid: number): ChildProcess {
   const script = `read -r _; kill -9 ${pid}`;

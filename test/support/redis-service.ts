@@ -13,13 +13,16 @@ export interface RunningService {
   readonly service: RedisService;
   readonly log: LogLine[];
   readonly registry: Registry;
-  /** The value of a metric without labels. */
+  /** The value of a metric that has no labels. */
   metric(name: string): Promise<number>;
 }
 
 const running = new Set<RedisService>();
 
-/** A RedisService as the application starts it, with its log kept for the test. Settings are environment variables. */
+/**
+ * A RedisService as the application starts it, with its log captured for the test. The settings are
+ * environment variables.
+ */
 export async function startRedisService(env: Record<string, string>): Promise<RunningService> {
   const log: LogLine[] = [];
   const destination = new Writable({
@@ -39,7 +42,7 @@ export async function startRedisService(env: Record<string, string>): Promise<Ru
   return { service, log, registry, metric: (name) => valueOf(registry, name) };
 }
 
-/** For afterEach: also after a failure nothing keeps its connections or its embedded Redis. */
+/** For afterEach: closes connections and embedded Redis servers, even after a failure. */
 export async function stopAllRedisServices(): Promise<void> {
   const services = [...running];
   running.clear();

@@ -15,7 +15,7 @@ import {
 const ATTEMPTS = 10;
 const SLOTS = 16_384;
 
-/** A connection to one server, for as long as `use` takes. */
+/** Connects to one server while `use` runs. */
 export async function withServer<T>(server: RedisServer, use: (client: Redis) => Promise<T>): Promise<T> {
   const client = new Redis({ host: server.host, port: server.port, disconnectTimeout: 100 });
   try {
@@ -34,12 +34,14 @@ export interface SentinelSetup {
   readonly addresses: string;
 }
 
-/** A master, a replica that is in step, and Sentinels that call a silent master dead after half a second. */
+/**
+ * A master, a replica that is in sync, and Sentinels that consider a silent master down after half a second.
+ */
 export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
   const masterName = 'ledger';
   const master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
   const replica = await startRedis({ args: ['--replicaof', master.host, String(master.port)] });
-  await eventually('the replica is in step', () =>
+  await eventually('the replica is in sync', () =>
     withServer(replica, async (client) =>
       (await client.info('replication')).includes('master_link_status:up'),
     ),
@@ -74,8 +76,8 @@ export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
 
 async function waitForReplica(sentinel: RedisServer, masterName: string): Promise<void> {
   await withServer(sentinel, (client) =>
-    // Before its own look at the replica, a Sentinel would find it unfit to take over.
-    eventually('the Sentinel has looked at the replica', async () => {
+    // Before it has inspected the replica, a Sentinel considers it unfit to take over.
+    eventually('the Sentinel has inspected the replica', async () => {
       const [replica] = (await client.call('SENTINEL', 'REPLICAS', masterName)) as string[][];
       return replica !== undefined && replica[replica.indexOf('master-link-status') + 1] === 'ok';
     }),
@@ -84,7 +86,7 @@ async function waitForReplica(sentinel: RedisServer, masterName: string): Promis
 
 export interface ClusterSetup {
   readonly masters: readonly RedisServer[];
-  /** One of each master, in the same order. */
+  /** One per master, in the same order. */
   readonly replicas: readonly RedisServer[];
   /** For REDIS_CLUSTER_NODES. */
   readonly addresses: string;
@@ -92,7 +94,9 @@ export interface ClusterSetup {
 
 const MASTERS = 3;
 
-/** Three masters that share all slots, and a replica of each. A silent node is called dead after a second. */
+/**
+ * Three masters that share all slots, each with a replica. A silent node is considered down after a second.
+ */
 export async function startCluster(): Promise<ClusterSetup> {
   const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, startClusterNode));
   const [masters, replicas] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
@@ -120,7 +124,7 @@ export async function startCluster(): Promise<ClusterSetup> {
   };
 }
 
-/** Returns the id of the node. */
+/** Returns the node's id. */
 async function takeSlots(client: Redis, index: number): Promise<string> {
   const from = Math.floor((index * SLOTS) / MASTERS);
   const to = Math.floor(((index + 1) * SLOTS) / MASTERS) - 1;
@@ -131,12 +135,12 @@ async function takeSlots(client: Redis, index: number): Promise<string> {
 
 async function follow(client: Redis, masterId: string): Promise<void> {
   await client.call('CLUSTER', 'REPLICATE', masterId);
-  await eventually('the replica is in step', async () =>
+  await eventually('the replica is in sync', async () =>
     (await client.info('replication')).includes('master_link_status:up'),
   );
 }
 
-/** Another master, with no slot and nothing else on it. */
+/** Adds an empty master without slots. */
 export async function addMaster({ masters, replicas }: ClusterSetup): Promise<RedisServer> {
   const { server, busPort } = await startClusterNode();
   const nodes = [...masters, ...replicas, server];
@@ -148,7 +152,7 @@ export async function addMaster({ masters, replicas }: ClusterSetup): Promise<Re
   return server;
 }
 
-/** Moves one slot with all that is in it to another master. */
+/** Moves a slot with all its keys to another master. */
 export async function moveSlot(from: RedisServer, to: RedisServer, slot: number): Promise<void> {
   const idOf = (server: RedisServer): Promise<string> =>
     withServer(server, async (client) => String(await client.call('CLUSTER', 'MYID')));
@@ -172,7 +176,7 @@ export function slotOf(server: RedisServer, key: string): Promise<number> {
   return withServer(server, async (client) => Number(await client.call('CLUSTER', 'KEYSLOT', key)));
 }
 
-/** The master that has this slot, and its replica, as `startCluster` shares them out. */
+/** The master that owns this slot, and its replica, as `startCluster` assigns them. */
 export function placeOf(
   { masters, replicas }: ClusterSetup,
   slot: number,
@@ -186,7 +190,7 @@ interface ClusterNode {
   readonly busPort: number;
 }
 
-/** The usual bus port, 10000 above the other one, may not exist or may be taken, so it is chosen as well. */
+/** The bus port must be chosen too: the default, 10000 above the other one, may not exist or may be taken. */
 async function startClusterNode(): Promise<ClusterNode> {
   for (let attempt = 1; ; attempt += 1) {
     const busPort = await findFreePort();
@@ -198,7 +202,7 @@ async function startClusterNode(): Promise<ClusterNode> {
       '--cluster-node-timeout',
       '1000',
     ];
-    // A replica counts as available only once it has received something, be it a ping.
+    // A replica counts as available only once it has received something; a ping is enough.
     const replication = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'];
     try {
       const server = await startRedis({

@@ -2,10 +2,10 @@ import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } 
 import { StoredHolds } from './stored-holds.js';
 import type { Governance } from './use-governance.js';
 
-/** More pages than any test has: a cursor that does not move must not walk for ever. */
+/** More pages than any test has: a cursor that never advances must not loop forever. */
 const MAX_PAGES = 500;
 
-/** GET /v1/reservations as tests ask it, on the instance of one test file. */
+/** Sends GET /v1/reservations to the instance of one test file. */
 export class ReservationLists {
   constructor(private readonly on: Governance) {}
 
@@ -35,7 +35,7 @@ export class ReservationLists {
     return (await this.page(tenant, query)).reservations.map((row: Json) => row.reservation_id as string);
   }
 
-  /** Every row from cursor to cursor. */
+  /** All rows, following the cursor from page to page. */
   async walk(tenant: TestTenant, query: string): Promise<Json[]> {
     const rows: Json[] = [];
     for (let cursor = '', pages = 0; pages < MAX_PAGES; pages += 1) {
@@ -49,16 +49,16 @@ export class ReservationLists {
       }
       cursor = `&cursor=${body.next_cursor}`;
     }
-    throw new Error(`the walk by ${query} does not end`);
+    throw new Error(`the pages of ${query} do not end`);
   }
 
-  /** The instance's own Redis, to move stored times. Close it. */
+  /** The Redis of this instance, to change stored times. The caller must close it. */
   stored(): StoredHolds {
     return new StoredHolds(this.on.redis.url);
   }
 }
 
-/** A refusal of a query that names the parameter at fault. */
+/** Expects a refusal that names the invalid query parameter. */
 export function expectBadParameter(answer: Answer, parameter: string): void {
   const { message } = expectRefusal(answer, 400, 'INVALID_REQUEST');
   if (!String(message).includes(parameter)) {

@@ -5,15 +5,15 @@ import { Cluster } from 'ioredis';
 import { randomText } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 
-/** A line of MONITOR: its time, the database with who sent the command, and the command's words in quotes. */
+/** A line of MONITOR: the time, the database and the client, and the command's words in quotes. */
 const LINE = /^\+[\d.]+ \[\d+ (\S+)\] (.*)$/;
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
 /**
- * The commands that scripts ran meanwhile, name first, of those that name `about` in a key. What a run looks at can so be asserted
- * exactly, where its time could not.
- *
- * It reads MONITOR from a socket of its own: ioredis fails where the first lines come in one read with the answer to MONITOR itself.
+ * The commands that scripts ran while `act` was running and that have a key containing `about`, each with its
+ * name first. This way a test can assert exactly what a run reads, which its duration would not tell.
+ * Uses its own socket for MONITOR: ioredis fails if the first lines arrive in one read with the reply to
+ * MONITOR.
  */
 export async function commandsOf(
   redis: StoreClient,
@@ -21,7 +21,7 @@ export async function commandsOf(
   act: () => Promise<unknown>,
 ): Promise<string[][]> {
   if (redis instanceof Cluster) {
-    throw new Error('only one Redis can be watched');
+    throw new Error('MONITOR needs a single Redis');
   }
   const { host = '127.0.0.1', port = 6379 } = redis.options;
   const socket = connect(port, host);
@@ -55,6 +55,6 @@ export async function commandsOf(
 
 function expectOk([line]: unknown[]): void {
   if (line !== '+OK') {
-    throw new Error(`MONITOR answered ${String(line)}`);
+    throw new Error(`MONITOR replied ${String(line)}`);
   }
 }

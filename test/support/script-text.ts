@@ -1,11 +1,11 @@
 import { partsOf, readLua, scriptPaths } from '../../src/redis/script-files.js';
 import { headerField } from '../../src/redis/script-header.js';
 
-/** A script's own text and its parts, read as text: what a contract test compares with what the script does. */
+/** The source of a script and of its parts. Contract tests compare it with what the script does. */
 export interface ScriptText {
   readonly name: string;
   readonly own: string;
-  /** The texts of everything it includes, directly and through others. */
+  /** The sources of everything that it includes, directly and indirectly. */
   readonly included: readonly string[];
 }
 

@@ -1,8 +1,8 @@
 /**
- * What published clients require of a success beyond the schemas. The TypeScript client (runcycles) takes a 2xx for a
- * settled operation only when its status is exactly the expected one and its body holds nothing but the members it knows,
- * without a single null; anything else it calls ambiguous, retries and finally fails. The MCP server checks its own list of
- * members. Sizes beyond 2^53 are not checked: there the limit is the client's.
+ * What published clients require of a success beyond the schemas. The TypeScript client (runcycles) considers
+ * an operation settled only if the status is exactly the expected one and the body has only members that it
+ * knows, none of them null. It treats any other 2xx as ambiguous, retries and finally fails. The MCP server
+ * checks its own list of members. Integers beyond 2^53 are not checked: that limit is the client's own.
  */
 
 type Body = Readonly<Record<string, unknown>>;
@@ -15,19 +15,19 @@ interface Rule {
   readonly status: number;
   readonly required: Readonly<Record<string, Check>>;
   readonly optional: Readonly<Record<string, Check>>;
-  /** What members say about each other. */
+  /** Rules that relate several members. */
   readonly whole?: (body: Body) => string[];
 }
 
 const UNITS = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
 const STATUSES = ['ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'];
-/** Members whose content is the client's own; it may hold anything. */
+/** Members whose content the client chooses; they may hold anything. */
 const FREE = ['metadata', 'committed_metadata'];
 
 const text: Check = (value, at) =>
-  typeof value === 'string' && value !== '' ? [] : [`${at} must be a text`];
-/** The tenant names the tools of a policy and the tags of an action, and may leave one empty. */
-const anyText: Check = (value, at) => (typeof value === 'string' ? [] : [`${at} must be a text`]);
+  typeof value === 'string' && value !== '' ? [] : [`${at} must be a string`];
+/** The tenant names a policy's tools and an action's tags, and may leave a name empty. */
+const anyText: Check = (value, at) => (typeof value === 'string' ? [] : [`${at} must be a string`]);
 const flag: Check = (value, at) => (typeof value === 'boolean' ? [] : [`${at} must be true or false`]);
 const integer: Check = (value, at) =>
   typeof value === 'bigint' || Number.isInteger(value) ? [] : [`${at} must be an integer`];
@@ -50,7 +50,7 @@ const free: Check = (value, at) =>
 const reason: Check = (value, at) =>
   typeof value === 'string' && value !== '' && value.length <= 128
     ? []
-    : [`${at} must be a text of up to 128 characters`];
+    : [`${at} must be a string of up to 128 characters`];
 
 const matching =
   (pattern: RegExp): Check =>
@@ -80,7 +80,7 @@ function members(
 
 const amount = members({ unit: one(...UNITS), amount: natural });
 const signedAmount = members({ unit: one(...UNITS), amount: integer });
-/** `allocated` is optional in the schema, and the MCP server's hint on a low budget needs it. */
+/** `allocated` is optional in the schema, but the MCP server's hint about a low budget needs it. */
 const balances = list(
   members(
     { scope: text, scope_path: text, remaining: signedAmount, allocated: amount },
@@ -109,7 +109,7 @@ const evidence = members({
   cycles_evidence_url: matching(/^https?:\/\/./),
 });
 
-/** The MCP server fails its tool when a row lacks one of these. */
+/** The MCP server's tool fails if a row lacks one of these. */
 const ROW = {
   reservation_id: text,
   status: one(...STATUSES),
@@ -134,16 +134,16 @@ const PAGE = { has_more: flag, next_cursor: text };
 function capsMatch(body: Body): string[] {
   return (body['decision'] === 'ALLOW_WITH_CAPS') === (body['caps'] !== undefined)
     ? []
-    : ['caps must be there exactly with ALLOW_WITH_CAPS'];
+    : ['caps must be present exactly with ALLOW_WITH_CAPS'];
 }
 
 function pageMatches(body: Body): string[] {
   return (body['has_more'] === true) === (body['next_cursor'] !== undefined)
     ? []
-    : ['next_cursor must be there exactly when has_more is true'];
+    : ['next_cursor must be present exactly when has_more is true'];
 }
 
-/** Without remaining_ttl_ms the client extends at once and uses up its extensions. */
+/** Without remaining_ttl_ms the client extends immediately and uses up its extensions. */
 function createMatches(body: Body): string[] {
   const live = ['reservation_id', 'expires_at_ms', 'remaining_ttl_ms'].filter(
     (name) => body[name] !== undefined,
@@ -160,7 +160,7 @@ function createMatches(body: Body): string[] {
 function denialSaysWhy(body: Body): string[] {
   return (body['decision'] === 'DENY') === (body['reason_code'] !== undefined)
     ? []
-    : ['reason_code must be there exactly with DENY'];
+    : ['reason_code must be present exactly with DENY'];
 }
 
 const RULES: readonly Rule[] = [
@@ -259,7 +259,10 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** Members that the MCP server's output schemas (0.6.x) do not have. They allow no others, so an MCP client that validates fails the tool. */
+/**
+ * Members that the MCP server's output schemas (0.6.x) lack. The schemas allow no additional members, so the
+ * tool fails in an MCP client that validates outputs.
+ */
 const MCP_LACKS: Readonly<Record<string, readonly string[]>> = {
   createReservation: ['remaining_ttl_ms'],
   extendReservation: ['remaining_ttl_ms'],
@@ -273,13 +276,19 @@ export interface KnownFailure {
 const TTL_IS_PROTOCOL =
   'the protocol has the member, and the TypeScript client times its heartbeat by it: without it each beat is an extension';
 
-/** What a validating MCP client is known to fail on. docs/compatibility.md says what to do about it. */
+/**
+ * What is known to fail in an MCP client that validates outputs. docs/compatibility.md says what to do about
+ * it.
+ */
 export const KNOWN_MCP_FAILURES: readonly KnownFailure[] = [
   { problem: 'createReservation.remaining_ttl_ms is unknown to the MCP server', reason: TTL_IS_PROTOCOL },
   { problem: 'extendReservation.remaining_ttl_ms is unknown to the MCP server', reason: TTL_IS_PROTOCOL },
 ];
 
-/** What of a success an MCP client would reject that validates the MCP server's outputs. A member that is missing is `sdkProblems`' to find. */
+/**
+ * What an MCP client would reject in a success if it validates the MCP server's outputs. `sdkProblems` finds
+ * missing members.
+ */
 export function mcpProblems(method: string, path: string, status: number, body: unknown): string[] {
   const rule = ruleOf(method, path);
   if (status < 200 || status > 299 || rule === undefined || typeof body !== 'object' || body === null) {
@@ -293,7 +302,7 @@ export function mcpProblems(method: string, path: string, status: number, body: 
   );
 }
 
-/** The failures that nobody has explained. */
+/** The failures that are not in the list of known ones. */
 export function unexplainedMcpProblems(
   method: string,
   path: string,
@@ -307,19 +316,25 @@ export function unexplainedMcpProblems(
 
 function ruleOf(method: string, path: string): Rule | undefined {
   const [place = '', query = ''] = path.split('?');
-  // The clients ask for balances by subject only; these filters ask for the governance view.
+  // The clients query balances only by subject; these filters select the governance view.
   if (place === '/v1/balances' && /(?:^|&)(?:tenant_id|scope_prefix|unit)=/.test(query)) {
     return undefined;
   }
   return RULES.find((candidate) => candidate.method === method && candidate.path.test(place));
 }
 
-/** Whether this is about what clients of 0.1.25 do not know, and do not get unless they use the extensions. */
+/**
+ * Whether the problem concerns members that clients of 0.1.25 do not know, and receive only if they use the
+ * extensions.
+ */
 export function isOfExtensions(problem: string): boolean {
   return /(?:\.deny_detail|\.action\.policy_keys) is unknown to the (?:client|MCP server)$/.test(problem);
 }
 
-/** What of a success the clients would not take; empty for other answers and for operations that they do not call. */
+/**
+ * What the clients would not accept in a success. Empty for other responses, and for operations that the
+ * clients do not call.
+ */
 export function sdkProblems(method: string, path: string, status: number, body: unknown): string[] {
   if (status < 200 || status > 299) {
     return [];
@@ -329,7 +344,7 @@ export function sdkProblems(method: string, path: string, status: number, body: 
     return [];
   }
   if (status !== rule.status) {
-    return [`the client takes only ${rule.status} for ${rule.operation}, not ${status}`];
+    return [`the client accepts only ${rule.status} for ${rule.operation}, not ${status}`];
   }
   const problems = members(rule.required, rule.optional)(body, rule.operation);
   return problems.length > 0

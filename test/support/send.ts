@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 
 const agent = new Agent({ keepAlive: true });
 
-/** No complete answer came: no connection, or one that ended too early. */
+/** There was no complete response: no connection, or one that closed too early. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
@@ -20,7 +20,7 @@ export interface Received {
 }
 
 /**
- * Does what `fetch` would, in a fifth of its processor time: most requests of the tests are sent by this.
+ * Like `fetch`, but with a fifth of the CPU time. Most test requests are sent by this.
  * @throws NoAnswer
  */
 export function send(url: string, { method, headers, body }: Sent): Promise<Received> {

@@ -1,14 +1,14 @@
 import type { StoreClient } from './store.js';
 
-/** The server's clock in whole ms: the one that the scripts decide by. */
+/** The server's clock in whole milliseconds, by which the scripts decide. */
 export async function serverTimeMs(redis: StoreClient): Promise<number> {
   const [seconds, microseconds] = await redis.time();
   return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
 }
 
-/** Waits until the server's clock shows another millisecond. */
+/** Waits until the server's clock has reached the next millisecond. */
 export async function nextMillisecond(redis: StoreClient): Promise<void> {
   for (const before = await serverTimeMs(redis); (await serverTimeMs(redis)) === before;) {
-    // The server's clock goes on by itself.
+    // The clock of the server advances by itself.
   }
 }

@@ -1,5 +1,6 @@
-// Loaded before a built service by NODE_OPTIONS: each SIGUSR2 puts the clock of the process as far off as CLOCK_STEPS_MS says
-// next. Timers are not touched, as no step of a clock touches the monotonic one.
+// Loaded before a built service by NODE_OPTIONS. Each SIGUSR2 shifts the wall clock of the process by the
+// next offset in CLOCK_STEPS_MS. Timers are not affected, because changing a wall clock never affects the
+// monotonic one.
 const RealDate = Date;
 const steps = (process.env.CLOCK_STEPS_MS ?? '').split(',').map(Number);
 let offsetMs = 0;

@@ -8,10 +8,10 @@ import {
   type SentinelSetup,
 } from './redis-topologies.ts';
 
-/** What a run of the tests keeps its ledgers on: `TEST_TOPOLOGY`. */
+/** The kind of Redis that a test run uses: `TEST_TOPOLOGY`. */
 export type Topology = 'single' | 'cluster' | 'sentinel';
 
-/** A Redis of whatever kind. Its address goes where `REDIS_URL` goes in tests, and to `connectTo`. */
+/** A Redis of any topology. Tests pass its address as `REDIS_URL` and to `connectTo`. */
 export interface Store {
   readonly url: string;
   stop(): Promise<void>;
@@ -19,7 +19,7 @@ export interface Store {
 
 export type StoreClient = Redis | Cluster;
 
-/** Nobody takes over from anybody unless a test is about that, however busy the machine is. */
+/** Replicas take over only where a test is about that, however busy the machine is. */
 const PATIENCE_MS = 60_000;
 const CLUSTER = 'redis-cluster://';
 const SENTINEL = 'redis-sentinel://';
@@ -33,7 +33,7 @@ export function topologyOfRun(): Topology {
   return topology;
 }
 
-/** Starts a new one of the run's topology. */
+/** Starts a new store of the run's topology and returns its address. */
 export async function launchStore(): Promise<string> {
   switch (topologyOfRun()) {
     case 'single':
@@ -72,18 +72,19 @@ export function sentinelUrl({ addresses, masterName }: SentinelSetup): string {
   return `${SENTINEL}${addresses}/${masterName}`;
 }
 
-/** The store that global-setup started for the whole run; all test files share it. */
+/** The store that global-setup started for the whole run. All test files share it. */
 export function sharedStoreUrl(): string {
   const url = process.env['TEST_REDIS_URL'];
   if (url === undefined) {
-    throw new Error('TEST_REDIS_URL is not set: the tests run under jest, whose global setup starts a Redis');
+    throw new Error('TEST_REDIS_URL is not set: run the tests with jest, whose global setup starts a Redis');
   }
   return url;
 }
 
 /**
- * An empty store of the run's topology for one test file, or one test. One Redis is started at once; a cluster takes seconds, so
- * those that global-setup started are lent, emptied and lent again. For a test that is about one server there is `startRedis`.
+ * An empty store of the run's topology for one test file or one test. A single Redis starts immediately. A
+ * cluster takes seconds, so those that global-setup started are lent, emptied and lent again. For tests that
+ * are about one server, use `startRedis`.
  */
 export async function startStore(): Promise<Store> {
   if (topologyOfRun() === 'single') {
@@ -97,7 +98,7 @@ export async function startStore(): Promise<Store> {
 
 async function giveBack(url: string): Promise<void> {
   await withClient(url, async (client) => {
-    // A client of a cluster knows no node before it has answered.
+    // Before the first reply, a cluster client does not know any nodes.
     await client.ping();
     await Promise.all(mastersOf(client).map((master) => master.flushall()));
   });
@@ -117,7 +118,7 @@ async function withClient<T>(url: string, use: (client: StoreClient) => Promise<
   }
 }
 
-/** A client for an address of `Store`, or for the path of a socket. */
+/** A client for the address of a `Store`, or for the path of a socket. */
 export function connectTo(url: string): StoreClient {
   const {
     REDIS_CLUSTER_NODES: nodes,
@@ -138,7 +139,10 @@ function endpointsOf(addresses: string): { host: string; port: number }[] {
     .map((address) => ({ host: address.split(':')[0] as string, port: Number(address.split(':')[1]) }));
 }
 
-/** Holdfast's settings, with an address of a `Store` in `REDIS_URL` put into the variables that Holdfast has for its kind. */
+/**
+ * Holdfast's settings, where the address of a `Store` in `REDIS_URL` is moved to the variables for its
+ * topology.
+ */
 export function storeSettings(env: Readonly<Record<string, string>>): Record<string, string> {
   const { REDIS_URL: url = '', ...others } = env;
   if (url.startsWith(CLUSTER)) {
@@ -151,12 +155,12 @@ export function storeSettings(env: Readonly<Record<string, string>>): Record<str
   return { ...env };
 }
 
-/** Each server that takes writes: commands that are about a server and not about keys have to ask all of them. */
+/** All servers that accept writes. Commands about servers instead of keys have to go to each of them. */
 export function mastersOf(client: StoreClient): Redis[] {
   return client instanceof Cluster ? client.nodes('master') : [client];
 }
 
-/** How often each command ran since the start, on all masters together. */
+/** How often each command has run since the start, summed over all masters. */
 export async function commandCounts(client: StoreClient): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const info of await Promise.all(mastersOf(client).map((master) => master.info('commandstats')))) {

@@ -13,7 +13,7 @@ import { connectTo, type StoreClient } from './store.js';
 
 const PARTITIONS = 64;
 
-/** Reaches behind the service to move the stored time of holds, so that no test has to wait for it to pass. */
+/** Changes the stored times of holds behind the service's back, so that no test has to wait. */
 export class StoredHolds {
   readonly redis: StoreClient;
 
@@ -21,7 +21,10 @@ export class StoredHolds {
     this.redis = connectTo(url);
   }
 
-  /** Puts the hold's expiry so many milliseconds away from the server's clock (negative: into the past), in record and index. */
+  /**
+   * Sets the hold's expiry to this offset from the server's clock, in the record and in the index. A negative
+   * offset is in the past.
+   */
   async expireIn(reservationId: string, offsetMs: number): Promise<void> {
     const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
     const key = reservationKey(tag, reservationId);
@@ -44,7 +47,7 @@ export class StoredHolds {
     );
   }
 
-  /** Whether the sweeper still has this hold before it. */
+  /** Whether the sweeper still has to process this hold. */
   async isIndexed(reservationId: string): Promise<boolean> {
     const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
     return (await this.redis.zscore(ttlIndexKey(tag), reservationId)) !== null;
@@ -54,13 +57,13 @@ export class StoredHolds {
     return tagOf(partitionCode(partitionOfTenant(tenantId, PARTITIONS)));
   }
 
-  /** Breaks or mends a stored field. */
+  /** Damages or repairs stored fields. */
   async set(reservationId: string, fields: Record<string, string>): Promise<void> {
     const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
     await this.redis.hset(reservationKey(tag, reservationId), fields);
   }
 
-  /** May be called twice. ioredis would then wait for the end of a connection that has ended. */
+  /** Can be called twice. ioredis would then wait for the end of a connection that has already ended. */
   close(): void {
     if (this.redis.status !== 'end') {
       this.redis.disconnect();

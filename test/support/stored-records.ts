@@ -17,7 +17,7 @@ export interface StoredEvent {
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** The records that governance keeps, read and damaged behind the service's back. */
+/** Reads and damages the stored governance records behind the service's back. */
 export class StoredRecords {
   readonly redis: StoreClient;
 
@@ -25,7 +25,7 @@ export class StoredRecords {
     this.redis = connectTo(url);
   }
 
-  /** Also when its server was stopped. */
+  /** Works even if the server has been stopped. */
   async close(): Promise<void> {
     await this.redis.quit().catch(() => undefined);
     this.redis.disconnect();

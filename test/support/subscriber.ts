@@ -2,12 +2,15 @@ import { tagOfWebhookId, webhookKey } from '../../src/redis/keyspace.js';
 import { expectStatus, type Answer, type Holdfast, type Json, type TestTenant } from './holdfast.js';
 import type { StoredRecords } from './stored-records.js';
 
-/** An address of nobody, which is public by form: no name has to be resolved for it, and nothing is ever sent there by these tests. */
+/**
+ * An address that is unused but formally public: no name has to be resolved, and these tests never send
+ * anything there.
+ */
 export const PUBLIC_URL = 'https://93.184.216.34/hook';
 
 const PARTITIONS = 64;
 
-/** A tenant whose key may do everything with webhooks, and what tests ask of subscriptions. */
+/** A tenant whose key has all webhook permissions, and shortcuts for subscriptions. */
 export class Subscriber implements TestTenant {
   private constructor(
     readonly id: string,
@@ -26,7 +29,7 @@ export class Subscriber implements TestTenant {
     );
   }
 
-  /** The same tenant by another key. */
+  /** The same tenant with another key. */
   async confined(settings: Record<string, unknown>): Promise<Subscriber> {
     return new Subscriber(
       this.id,
@@ -60,7 +63,7 @@ export class Subscriber implements TestTenant {
     return this.call('DELETE', `/${id}`);
   }
 
-  /** The tenant's events about webhooks as they are stored, oldest first. */
+  /** The tenant's stored events about webhooks, oldest first. */
   async events(): Promise<Readonly<Record<string, string>>[]> {
     return (await this.stored.events(this.id))
       .filter(({ type }) => type.startsWith('webhook.'))

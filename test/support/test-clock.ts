@@ -5,7 +5,7 @@ const START_MS = Date.parse('2026-01-10T12:00:00.000Z');
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
-/** A test clock of an instance, and what tests do with it. Times are in ms from its start. */
+/** A test clock of an instance. Times are in milliseconds from its start. */
 export class TestClock {
   private constructor(
     private readonly holdfast: Holdfast,
@@ -29,7 +29,7 @@ export class TestClock {
     return `/ops/test-clocks/${this.id}`;
   }
 
-  /** A tenant of the clock with a budget of tokens. */
+  /** Creates a tenant of the clock with a budget in tokens. */
   async tenant(allocated: number, settings: Record<string, unknown> = {}): Promise<TestTenant> {
     const id = newTenantId();
     const body = { tenant_id: id, name: id, max_reservation_ttl_ms: DAY_MS, ...settings };
@@ -54,7 +54,7 @@ export async function stateOf(holdfast: Holdfast, id: string): Promise<string> {
   return expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200).state as string;
 }
 
-/** The tenant's events of these types, or all, oldest first. */
+/** The tenant's events of these types, or of all types, oldest first. */
 export async function eventsOf(holdfast: Holdfast, tenant: TestTenant, ...types: string[]): Promise<Json[]> {
   const found: Json[] = [];
   let cursor = '';

@@ -1,6 +1,9 @@
 import { patience } from './time-limits.js';
 
-/** The contract: whatever happens to Redis, no command waits longer than 2 s. Of these, 900 ms are Holdfast's own limit; the machine has the rest. */
+/**
+ * The contract: whatever happens to Redis, no command waits longer than 2 s. Holdfast's own limit is 900 ms
+ * of that; the rest allows for the machine.
+ */
 export const BOUND_MS = 900 + patience(1100);
 
 export interface Outcome {
@@ -8,7 +11,7 @@ export interface Outcome {
   readonly error: unknown;
 }
 
-/** How one command ended and how long it took, whether it succeeded or failed. */
+/** The outcome of one command and how long it took, whether it succeeded or failed. */
 export async function timed(command: () => Promise<unknown>): Promise<Outcome> {
   const startedAt = performance.now();
   try {
@@ -20,8 +23,8 @@ export async function timed(command: () => Promise<unknown>): Promise<Outcome> {
 }
 
 /**
- * Sends commands in small waves for a while, so that some meet a batch that is already waiting, and returns how every
- * one of them ended.
+ * Sends commands in small waves for a while, so that some join a batch that is already waiting. Returns all
+ * outcomes.
  */
 export async function hammer(command: () => Promise<unknown>, forMs: number): Promise<Outcome[]> {
   const outcomes: Promise<Outcome>[] = [];

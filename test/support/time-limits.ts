@@ -1,28 +1,37 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-/** What an idle machine of two processors, on which the limits of the tests were chosen, takes for `WORK` in so many processes. */
+/**
+ * How long an idle machine with two processors takes for `WORK` in this many processes. The tests' limits
+ * were chosen on such a machine.
+ */
 const USUAL_MS = 670;
 const PROCESSES = 4;
 const WORK =
   "const { createHash } = require('node:crypto'); let t = ''; for (let i = 0; i < 150000; i += 1) t = createHash('sha256').update(t + i).digest('hex');";
-/** A machine that is slower than that is no place for these tests, and a limit that never ends is none. */
+/** The tests do not support machines that are slower than this, and a limit must end some time. */
 const LARGEST_FACTOR = 20;
 
 /**
- * How many times as long as usual this machine takes, at least 1. Jest multiplies the limits of tests and hooks by it, and
- * everything else in tests that gives up after a time does so by `patience`. TEST_TIME_FACTOR says it beforehand.
+ * How many times slower than usual this machine is, at least 1. Jest multiplies the limits of tests and hooks
+ * by it. Every other time limit in tests applies it through `patience`. TEST_TIME_FACTOR sets it.
  */
 export function timeFactor(): number {
   return Number(process.env['TEST_TIME_FACTOR'] ?? 1);
 }
 
-/** A time limit that follows the speed of the machine. Not for what a behaviour says about time. */
+/**
+ * A time limit adapted to the speed of the machine. Do not use it for durations that the behavior under test
+ * promises.
+ */
 export function patience(ms: number): number {
   return Math.ceil(ms * timeFactor());
 }
 
-/** How slow the machine is now, as many processes at a time as jest has workers: what counts is what is left beside everything else. */
+/**
+ * How slow the machine is now, measured with as many processes as jest has workers, because what counts is
+ * the capacity that other programs leave.
+ */
 export async function slowness(): Promise<number> {
   const startedAt = performance.now();
   await Promise.all(
@@ -33,7 +42,7 @@ export async function slowness(): Promise<number> {
   return (performance.now() - startedAt) / USUAL_MS;
 }
 
-/** Measures once in a run, before its first limit. */
+/** Measures once per run, before the first limit applies. */
 export async function setTimeFactor(): Promise<void> {
   if (process.env['TEST_TIME_FACTOR'] !== undefined) {
     return;

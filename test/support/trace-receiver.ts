@@ -1,7 +1,7 @@
 import { eventually } from './eventually.js';
 import { WebhookReceiver } from './webhook-receiver.js';
 
-/** A span as OTLP has it in JSON, with attributes as plain values. */
+/** A span from OTLP's JSON, with attributes as plain values. */
 export interface ReceivedSpan {
   readonly name: string;
   readonly traceId: string;
@@ -28,7 +28,7 @@ interface OtlpRequest {
 
 const ERROR = 2;
 
-/** A small collector on loopback: what OTLP over HTTP sends it. */
+/** A minimal collector on loopback that accepts OTLP over HTTP. */
 export class TraceReceiver {
   private constructor(readonly http: WebhookReceiver) {}
 
@@ -48,7 +48,7 @@ export class TraceReceiver {
     );
   }
 
-  /** The first span that has arrived and fits. */
+  /** Waits for the first span that satisfies `fits`. */
   span(what: string, fits: (span: ReceivedSpan) => boolean): Promise<ReceivedSpan> {
     return eventually(what, () => this.spans.find(fits));
   }

@@ -11,8 +11,8 @@ export interface Governance {
 }
 
 /**
- * An instance on a Redis of its own for a file's tests: operators list everybody's records, so a record that another file
- * damages on purpose would fail this file's lists, and the other way round.
+ * An instance with its own Redis for the tests of a file. Operators list the records of all tenants, so a
+ * record that one file damages on purpose would break the lists of another.
  */
 export function useGovernance(options: AppOptions = {}, env: Record<string, string> = {}): Governance {
   const parts: Partial<Governance> = {};

@@ -3,7 +3,10 @@ import { Redis } from 'ioredis';
 import { LedgerClient } from './ledger-client.js';
 import { sharedStoreUrl } from './store.js';
 
-/** Connects before a file's tests and disconnects after them; returns the maker of a fresh partition and tenant. */
+/**
+ * Connects before the tests of a file and disconnects after them. Returns a function that makes a fresh
+ * partition and tenant.
+ */
 export function useLedger(): () => Promise<LedgerClient> {
   let redis: Redis | undefined;
   beforeAll(() => {
@@ -15,7 +18,7 @@ export function useLedger(): () => Promise<LedgerClient> {
   return () => LedgerClient.make(redis as Redis);
 }
 
-/** Several connections of their own, as so many instances would have. */
+/** Several separate connections, as several instances would have. */
 export function useConnections(count: number): () => Redis[] {
   let connections: Redis[] = [];
   beforeAll(() => {

@@ -2,23 +2,26 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer, type ServerOptions } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** What an endpoint was sent. */
+/** A request that an endpoint received. */
 export interface Received {
   readonly method: string;
   readonly path: string;
   readonly httpVersion: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The connection that it came over, counted from 1. */
+  /** The number of the connection that it arrived on, counted from 1. */
   readonly connection: number;
 }
 
 export type Reaction = (response: ServerResponse, received: Received) => void;
 
-/** An endpoint on loopback that keeps what it is sent, and answers 200 unless a test sets another reaction. */
+/**
+ * An endpoint on loopback that records the requests it receives, and answers 200 unless a test sets another
+ * reaction.
+ */
 export class WebhookReceiver {
   readonly received: Received[] = [];
-  /** How each request is answered. */
+  /** Answers each request. */
   react: Reaction = (response) => response.writeHead(200).end();
   private readonly connections = new Map<Socket, number>();
 
@@ -55,7 +58,7 @@ export class WebhookReceiver {
     return this.connections.size;
   }
 
-  /** Resolves when the server's side of every connection is closed. */
+  /** How many connections are open on the server's side. */
   async openConnections(): Promise<number> {
     return new Promise((resolve, reject) =>
       this.server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),

@@ -7,12 +7,12 @@ import { type Loss, momentsOf, withLosses } from './crashes.js';
 import { explain, type Attempt, type Verdict } from './order.js';
 import { balanceText, tenantModel, type LedgerRequest } from './tenant-model.js';
 
-/** The root is ''. Small enough that reserves are refused now and then. */
+/** The root is ''. Small enough that some reserves are refused. */
 const ALLOCATED: Readonly<Record<string, number>> = { '': 700, red: 500, blue: 400 };
 const WORKSPACES = ['red', 'blue'];
 const LEASE_MS = 3_600_000;
 const HOLDS_KEPT = 6;
-/** Before a client that got no answer goes on. */
+/** How long a client pauses after a request without a response. */
 const PAUSE_MS = 60;
 const ATTEMPTS = 40;
 
@@ -23,13 +23,14 @@ interface KnownHold {
 }
 
 /**
- * Clients of one tenant that share their holds, so that several settle one at once, and write down what they asked, when, and what
- * they got. Each request goes to an instance chosen at random; one without an answer is mostly sent again, under its key.
+ * Clients of one tenant that share their holds, so that several may settle the same one at once. They record
+ * what they requested, when, and what they got. Each request goes to a random instance; most requests without
+ * a response are repeated with the same key.
  */
 export class RecordedClients {
   readonly attempts: Attempt<LedgerRequest>[] = [];
   private readonly holds: KnownHold[] = [];
-  /** What must be the same in all answers to a request: by key, the id and the end of the lease that it got. */
+  /** By key, what must be the same in all responses to a reserve: the id and the end of the lease. */
   private readonly made = new Map<string, string>();
   private readonly faults: string[] = [];
   private stopped = false;
@@ -73,8 +74,9 @@ export class RecordedClients {
   }
 
   /**
-   * What is wrong with the history, or nothing.
-   * @param crash of the master that has the tenant: it may have lost what its replica had not received
+   * The outcome of the search, with the faults of the history if there are any.
+   * @param crash the crash of the master that owns the tenant: it may have lost what its replica had not
+   * received
    */
   verdict(crash?: Crash): {
     readonly word: Verdict<LedgerRequest | Loss>['word'];
@@ -126,7 +128,7 @@ export class RecordedClients {
     }
   }
 
-  /** Whether there was an answer. One that says "come again" tells nothing. */
+  /** Whether the outcome is known. A response that says "try again later" leaves it open. */
   private async attempt(instance: HoldfastClient, request: LedgerRequest): Promise<boolean> {
     const sentAt = performance.now();
     const answer = await this.call(instance, request).catch((error: unknown) => {
@@ -211,7 +213,7 @@ export class RecordedClients {
     }
   }
 
-  /** A reserve that is answered twice must name one hold. */
+  /** All responses to a reserve must name the same hold. */
   private remember(key: string, { reservation_id: id, expires_at_ms: expiresAt }: Json): void {
     const made = `${id} until ${expiresAt}`;
     const earlier = this.made.get(key);
@@ -226,8 +228,9 @@ export class RecordedClients {
 }
 
 /**
- * The attempts of one request as one: it took effect at most once, since the first of them was sent. One that was refused in the end
- * took no effect before, because then it would have got that outcome. So only what was never answered is uncertain.
+ * Merges the attempts of each request: it took effect at most once, after the first of them was sent. If the
+ * last attempt was refused, no earlier one took effect, because the refused one would then have got that
+ * outcome. So only requests that never got a response are uncertain.
  */
 function asRequests(attempts: readonly Attempt<LedgerRequest>[]): Attempt<LedgerRequest>[] {
   const requests = new Map<string, Attempt<LedgerRequest>>();
@@ -244,8 +247,8 @@ function asRequests(attempts: readonly Attempt<LedgerRequest>[]): Attempt<Ledger
 }
 
 /**
- * The same where a master crashed in between: what was done by an attempt before may be lost, and a later one does it again. So those
- * before and those after count as two requests under one key.
+ * The same where a master crashed in between: the effect of an earlier attempt may be lost, and a later
+ * attempt may repeat it. So the attempts before and after the crash count as two requests with the same key.
  */
 function requestsAround(
   attempts: readonly Attempt<LedgerRequest>[],
@@ -261,7 +264,7 @@ function requestsAround(
   return { history: [...before, ...momentsOf(crash), ...after], repeated };
 }
 
-/** In the order of the model: the root, then the workspace. */
+/** In the model's order: the root, then the workspace. */
 function balancesOf(balances: Json[]): string {
   return balances
     .map((balance) => {

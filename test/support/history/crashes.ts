@@ -1,16 +1,16 @@
 import type { Crash } from '../cluster-site.js';
 import type { Attempt, Model } from './order.js';
 
-/** A master loses what its replica had not received: the tail since the moment at which the replica was cut off from it. */
+/** A master loses what its replica had not received: everything since the replica was cut off. */
 export type Loss = { readonly kind: 'cut' | 'crash' };
 
 interface Lossy<State> {
   readonly now: State;
-  /** What the replica has, once it is cut off. */
+  /** The replica's state once it is cut off. */
   readonly kept?: State;
 }
 
-/** The moments of a crash, as requests that took effect somewhere in their time. */
+/** The moments of a crash, as requests that took effect within their time span. */
 export function momentsOf({ keptUntil, killedAt, replacedAt }: Omit<Crash, 'hadSlot'>): Attempt<Loss>[] {
   return [
     { request: { kind: 'cut' }, sentAt: keptUntil, answeredAt: killedAt, answer: 'cut' },
@@ -22,7 +22,7 @@ function isLoss(request: { readonly kind: string }): request is Loss {
   return request.kind === 'cut' || request.kind === 'crash';
 }
 
-/** The model with a replica that takes over. */
+/** Extends a model with a replica that takes over. */
 export function withLosses<State, Request extends { readonly kind: string }>({
   initial,
   apply,

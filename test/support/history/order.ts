@@ -1,15 +1,17 @@
 /**
- * Whether some order explains what concurrent clients saw (linearizability): each request takes effect at one instant between its
- * sending and its answer, and every answer is the one that a model gives in that order. A request without an answer may have taken
- * effect at any time after it was sent, or never.
+ * Decides whether some order explains what concurrent clients saw (linearizability): each request takes
+ * effect at one instant between its sending and its response, and every response is the one that a model
+ * gives in that order. A request without a response may have taken effect at any time after it was sent, or
+ * never.
  *
- * The search is that of Wing and Gong with the memory of Lowe: it tries what could come next, goes back where no answer fits, and never
- * looks twice at the same state after the same requests. The model must return the very same state where a request changes nothing.
+ * The search is Wing and Gong's algorithm with Lowe's memoization: it tries each request that could come
+ * next, backtracks where a response does not fit, and never visits the same state with the same set of
+ * requests twice. The model must return the identical state object if a request changes nothing.
  */
 export interface Attempt<Request> {
   readonly request: Request;
   readonly sentAt: number;
-  /** Infinity if no answer came. */
+  /** Infinity if there was no response. */
   readonly answeredAt: number;
   readonly answer?: string;
 }
@@ -17,13 +19,13 @@ export interface Attempt<Request> {
 export interface Model<State, Request> {
   readonly initial: State;
   readonly apply: (state: State, request: Request) => { readonly state: State; readonly answer: string };
-  /** Equal for states that no later answer can tell apart. */
+  /** Equal for states that no later response can tell apart. */
   readonly nameOf: (state: State) => string;
 }
 
 export type Verdict<Request> =
   | { readonly word: 'explained'; readonly order: readonly Attempt<Request>[] }
-  /** `order` is the longest that fits, and `next` what could come after it, but was answered otherwise. */
+  /** `order` is the longest that fits. `next` lists what could come after it but got a different response. */
   | {
       readonly word: 'violated';
       readonly order: readonly Attempt<Request>[];
@@ -31,7 +33,10 @@ export type Verdict<Request> =
     }
   | { readonly word: 'undecided'; readonly states: number };
 
-/** Which requests took effect: all answered ones before `first`, those in `ahead`, and of the others those in `unanswered`. */
+/**
+ * Which requests took effect: all acknowledged ones before `first`, those in `ahead`, and of the others those
+ * in `unanswered`.
+ */
 interface Done {
   readonly first: number;
   readonly ahead: readonly number[];
@@ -41,7 +46,7 @@ interface Done {
 interface Frame<State> {
   readonly state: State;
   readonly done: Done;
-  /** Indexes of answered requests, then those of others as negative numbers from -1 on. */
+  /** Indexes of acknowledged requests, then the others as negative numbers from -1. */
   readonly candidates: number[];
 }
 
@@ -92,7 +97,7 @@ class Search<State, Request extends object | string> {
       const next = this.after(top, index);
       if (next !== undefined) {
         if (next.state === top.state) {
-          // Nothing could be won by placing it later.
+          // Placing it later would gain nothing.
           top.candidates.length = 0;
         }
         frames.push(next);
@@ -109,7 +114,7 @@ class Search<State, Request extends object | string> {
     return (index < 0 ? this.unanswered[-1 - index] : this.answered[index]) as Attempt<Request>;
   }
 
-  /** What can come next: whatever was sent before the first answer that is still to be explained. */
+  /** What can come next: every request sent before the earliest response that is still to be explained. */
   private frame(state: State, done: Done): Frame<State> {
     const candidates: number[] = [];
     let firstAnswer = Infinity;
@@ -123,7 +128,8 @@ class Search<State, Request extends object | string> {
         firstAnswer = Math.min(firstAnswer, answeredAt);
       }
     }
-    // An earlier answer first: it is the likelier order. What was sent last of the others is the likelier to be late.
+    // Earlier responses first, because that order is more likely. Among the requests without a response,
+    // those sent last first, because they are the likeliest to be late.
     candidates.sort((a, b) => this.at(a).answeredAt - this.at(b).answeredAt);
     for (let other = this.unanswered.length - 1; other >= 0; other -= 1) {
       if (this.at(-1 - other).sentAt <= firstAnswer && !done.unanswered.includes(other)) {

@@ -1,6 +1,9 @@
 import type { Model } from './order.js';
 
-/** A request to one tenant's ledger. `key` is its idempotency key; a hold is named by the key of its reserve. */
+/**
+ * A request to one tenant's ledger. `key` is its idempotency key. A hold is identified by the key of its
+ * reserve.
+ */
 export type LedgerRequest =
   | { readonly kind: 'reserve'; readonly key: string; readonly workspace: string; readonly amount: number }
   | { readonly kind: 'commit'; readonly key: string; readonly hold: string; readonly amount: number }
@@ -21,11 +24,11 @@ interface ModelHold {
   readonly extendedMs: number;
 }
 
-/** The figures of the root, named '', and of each workspace. */
+/** The figures of the root, whose name is '', and of each workspace. */
 export interface TenantState {
   readonly budgets: Readonly<Record<string, Figures>>;
   readonly holds: Readonly<Record<string, ModelHold>>;
-  /** Answers that are replayed. */
+  /** Responses to replay. */
   readonly answers: Readonly<Record<string, string>>;
 }
 
@@ -34,7 +37,7 @@ interface Outcome {
   readonly answer: string;
 }
 
-/** A balance as answers show it: scope, remaining, reserved, spent, allocated. */
+/** A balance as in responses: scope, remaining, reserved, spent, allocated. */
 export function balanceText(scope: string, { allocated, reserved, spent }: Figures): string {
   return `${scope}:${allocated - reserved - spent},${reserved},${spent},${allocated}`;
 }
@@ -129,9 +132,9 @@ function perform(state: TenantState, request: LedgerRequest): Outcome {
 }
 
 /**
- * One tenant's ledger under overage policy REJECT, with leases that do not end.
+ * One tenant's ledger under overage policy REJECT, with leases that never end.
  * @param allocated by scope; the root is ''
- * @param repeated the keys of requests that were sent more than once: only their answers are needed again
+ * @param repeated the keys of requests that were sent more than once; only their responses are needed again
  */
 export function tenantModel(
   allocated: Readonly<Record<string, number>>,
@@ -157,7 +160,7 @@ export function tenantModel(
     nameOf: ({ budgets: figures, holds, answers }) =>
       [
         ...Object.entries(figures).map(([scope, one]) => balanceText(scope, one)),
-        // Nobody can tell how a hold ended.
+        // Later responses do not depend on how a hold ended.
         ...Object.entries(holds)
           .map(([key, { state, extendedMs }]) => (state === 'ACTIVE' ? `${key}+${extendedMs}` : key))
           .sort(),

@@ -4,8 +4,8 @@ import { ModuleMocker } from 'jest-mock';
 /** @typedef {{ timeout?: number | undefined }} Limited */
 
 /**
- * The process itself, see runtime.mjs, as each test file should find it. Each time limit that a test, a hook or jest.setTimeout names
- * follows the speed of the machine.
+ * The process itself, in the state in which each test file should find it; see runtime.mjs. Time limits of
+ * tests, of hooks and of jest.setTimeout are adapted to the speed of the machine.
  */
 export default class ProcessEnvironment {
   factor = Number(process.env.TEST_TIME_FACTOR ?? 1);
@@ -13,7 +13,7 @@ export default class ProcessEnvironment {
   moduleMocker = new ModuleMocker(globalThis);
   fakeTimers = null;
   env = { ...process.env };
-  /** Jest replaces these. */
+  /** The members of the process that jest replaces. */
   ofProcess = ['exit', 'getBuiltinModule'].map(
     (name) => /** @type {const} */ ([name, Reflect.get(process, name)]),
   );

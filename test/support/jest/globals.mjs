@@ -1,4 +1,5 @@
-// What tests import as @jest/globals, see hooks.mjs. Each test file has a copy of this module, with the functions that jest made for it.
+// What tests import as @jest/globals; see hooks.mjs. Each test file has its own copy of this module, with the
+// functions that jest made for it.
 import { globalsOfTest } from './runtime.mjs';
 
 export const {

@@ -1,11 +1,15 @@
-// Module hooks of the processes that run tests, see runtime.mjs: TypeScript, and modules that each test file has of its own.
+// Module hooks for the processes that run tests; see runtime.mjs. They load TypeScript, and give each test
+// file its own copies of modules.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ROOT, compile } from './typescript.mjs';
 
 const TESTS = `${pathToFileURL(join(ROOT, 'test')).href}/`;
-/** What is loaded once in a process: this folder, and the checks against the protocol's documents, which compile the schemas they meet. */
+/**
+ * Loaded once per process: this folder, and the checks against the protocol's documents, which compile the
+ * schemas they need.
+ */
 const LOADED_ONCE = [new URL('.', import.meta.url).href, `${TESTS}support/spec/`];
 const GLOBALS = new URL('globals.mjs', import.meta.url).href;
 
@@ -23,7 +27,8 @@ export async function resolve(specifier, context, nextResolve) {
 }
 
 /**
- * A test file's own query stands behind all modules of test/ that it imports, so that Node takes them for others than those of the last file.
+ * Each test file has its own query, which all modules of test/ that it imports inherit. So Node.js treats
+ * them as different from those of the last file.
  * @param {string | undefined} url
  */
 const queryOf = (url) => new URL(url ?? TESTS).search;
@@ -32,7 +37,7 @@ const queryOf = (url) => new URL(url ?? TESTS).search;
 const withQuery = (url, query) => (url.includes('?') ? url : `${url}${query}`);
 
 /**
- * The TypeScript file that an import of its compiled name means.
+ * The TypeScript file behind an import that uses its compiled name.
  * @param {string} specifier
  * @param {string | undefined} parent
  */

@@ -1,6 +1,7 @@
-// Runs test files in Node itself. Jest's own runtime gives each test file a context with modules of its own: loading Nest and the
-// application anew for each of them took more than half of the processor time of a run, and Node never frees such modules.
-// Here only what stands under test/ is loaded anew. Sources and packages are loaded once in each process.
+// Runs test files in Node.js itself. Jest's own runtime gives each test file a context with separate modules.
+// Loading Nest and the application for each file took more than half of a run's CPU time, and Node.js never
+// frees such modules. Here only the modules under test/ are loaded for each file. Sources and packages are
+// loaded once per process.
 import { createRequire, register } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import JestRuntime from 'jest-runtime';
@@ -10,12 +11,12 @@ import { compiledFilesOf } from './typescript.mjs';
 const Base = /** @type {typeof JestRuntime.default} */ (/** @type {unknown} */ (JestRuntime));
 const require = createRequire(import.meta.url);
 
-/** Jest takes the default export of a module only with this mark. */
+/** Jest uses the default export of a module only if this is set. */
 export const __esModule = true;
 
 register('./hooks.mjs', import.meta.url);
 
-/** Test files that this process has started. */
+/** How many test files this process has started. */
 let files = 0;
 /** @type {typeof import('@jest/globals')} */
 let globals;
@@ -41,7 +42,7 @@ export default class NodeRuntime extends Base {
   }
 
   /**
-   * Loads the part of jest that knows the tests of a file, anew for each.
+   * Loads jest's own modules for running a file, once per file.
    * @override
    * @template T
    * @param {string} file
@@ -56,7 +57,7 @@ export default class NodeRuntime extends Base {
   }
 
   /**
-   * Where jest finds the source map of a file in a stack trace.
+   * The source maps that jest uses for stack traces, by file.
    * @override
    */
   getSourceMaps() {

@@ -1,8 +1,8 @@
 import Sequencer from '@jest/test-sequencer';
 
 /**
- * What takes longest, in this order. These files start first: one that started last would run alone while the other workers have
- * nothing left to do. Jest knows how long a file took only where it ran before, and else goes by the file's size.
+ * The longest files, longest first. They start first: one that started last would run alone while the other
+ * workers are idle. Jest knows a file's duration only if it has run it before, and otherwise sorts by size.
  */
 export const LONGEST = [
   'test/fault/damaged-records.test.ts',

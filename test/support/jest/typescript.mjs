@@ -1,4 +1,4 @@
-// TypeScript for the tests, each version of a file compiled once for all runs.
+// Compiles TypeScript for the tests. Each version of a file is compiled once for all runs.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 export const ROOT = join(import.meta.dirname, '..', '..', '..');
 
 /**
- * As the build compiles, with the types of constructor parameters that Nest injects by.
+ * Compiles as the build does, with the types of constructor parameters that Nest uses for injection.
  * @type {import('@swc/core').Options}
  */
 export const SWC_OPTIONS = {
@@ -26,7 +26,7 @@ const OF_ALL = createHash('sha256')
   .update(readFileSync(join(ROOT, 'package-lock.json')));
 
 /**
- * The files with the compiled code and its source map.
+ * The cached files with the compiled code and its source map.
  * @param {string} file
  */
 export function compiledFilesOf(file) {
@@ -38,7 +38,7 @@ export function compiledFilesOf(file) {
 export async function compile(file) {
   const compiled = compiledFilesOf(file);
   if (!existsSync(compiled.code)) {
-    // Only here, so that processes that find everything compiled do not load the compiler.
+    // Imported only here, so that processes that find everything compiled do not load the compiler.
     const { transformFile } = await import('@swc/core');
     const { code, map = '' } = await transformFile(file, SWC_OPTIONS);
     mkdirSync(CACHE, { recursive: true });
@@ -49,7 +49,8 @@ export async function compile(file) {
 }
 
 /**
- * Processes that compile the same file at the same time write the same text; none reads a part of it.
+ * Processes that compile the same file at the same time write the same content, and none reads a partial
+ * file.
  * @param {string} file
  * @param {string} text
  */

@@ -8,44 +8,45 @@ import type { FuzzRequest } from './requests.js';
 import type { WireAnswer } from './wire.js';
 
 const ERROR_MEMBERS = ['error', 'message', 'request_id', 'trace_id', 'details'];
-/** Whatever was wrong with a request, it was the client's fault. */
+/** The first status that blames the server. No request, however malformed, may cause it. */
 const SERVER_ERROR = 500;
 
 export interface JudgedAnswer extends WireAnswer {
-  /** The parsed body; undefined when it is no JSON. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly body: unknown;
   readonly problems: readonly string[];
 }
 
-/** What no request may bring about, however it was made. */
+/** Parses the response, and lists what no request may cause, however it was made. */
 export function judge(request: FuzzRequest, answer: WireAnswer): JudgedAnswer {
   const { status, headers, text, surplus } = answer;
   const isJson = headers.get('content-type')?.startsWith('application/json') === true && text !== '';
   const problems: string[] = [];
-  // Bytes that nobody waited for, behind a request, may reset the connection while its answer is on the way.
+  // Bytes that the server did not expect after a request may reset the connection before the whole response
+  // has arrived.
   const isLost = answer.isCut && !request.wellFormed;
   const body = isJson && !isLost ? parsed(text, problems) : undefined;
   if (status >= SERVER_ERROR) {
-    problems.push(`a request must not bring about ${status}`);
+    problems.push(`a request must not cause ${status}`);
   }
   if (
     !/^req_[0-9a-f]{24}$/.test(headers.get('x-request-id') ?? '') ||
     !/^[0-9a-f]{32}$/.test(headers.get('x-cycles-trace-id') ?? '')
   ) {
-    problems.push('the answer names no request or no trace');
+    problems.push('the response lacks a request id or a trace id');
   }
-  // A request whose method could not be read gets a body, even if the method was HEAD.
+  // If the server cannot read the method, it sends a body even for HEAD.
   if (surplus !== '' && (request.wellFormed || surplus.includes('HTTP/1.1 '))) {
-    problems.push(`the answer is followed by ${JSON.stringify(surplus)}`);
+    problems.push(`the response is followed by ${JSON.stringify(surplus)}`);
   }
   if (headers.has('x-forged')) {
-    problems.push('a header of the request became one of the answer');
+    problems.push('a header of the request became one of the response');
   }
   if (status >= 400 && request.method !== 'HEAD' && !isLost) {
     problems.push(...errorProblems(body, headers));
   }
   if (status < 400 && !request.hasKey && !isPublic(request.operation)) {
-    problems.push('the operation let in a caller without a valid key');
+    problems.push('the operation accepted a caller without a valid key');
   }
   if (request.wellFormed) {
     problems.push(...protocolProblems(request, answer, body));
@@ -57,7 +58,7 @@ function parsed(text: string, problems: string[]): unknown {
   try {
     return parseJson(text);
   } catch (error) {
-    problems.push(`the answer is no JSON: ${String(error)}`);
+    problems.push(`the response is not JSON: ${String(error)}`);
     return undefined;
   }
 }
@@ -67,19 +68,19 @@ function errorProblems(body: unknown, headers: Headers): string[] {
     return ['a refusal needs a JSON body'];
   }
   const { error, message, request_id, trace_id } = body as Record<string, unknown>;
-  const strangers = Object.keys(body).filter((name) => !ERROR_MEMBERS.includes(name));
+  const extra = Object.keys(body).filter((name) => !ERROR_MEMBERS.includes(name));
   const named = request_id === headers.get('x-request-id') && trace_id === headers.get('x-cycles-trace-id');
   return [
-    ...strangers.map((name) => `a refusal has no member ${name}`),
+    ...extra.map((name) => `a refusal must not have the member ${name}`),
     ...(typeof error === 'string' && Object.hasOwn(ERROR_CATALOGUE, error)
       ? []
-      : [`the error code ${String(error)} is in no catalogue`]),
-    ...(typeof message === 'string' && message !== '' ? [] : ['a refusal says why']),
+      : [`the error code ${String(error)} is not in the catalogue`]),
+    ...(typeof message === 'string' && message !== '' ? [] : ['a refusal needs a message']),
     ...(named ? [] : ['request_id and trace_id of a refusal must equal the headers']),
   ];
 }
 
-/** What every answer of the HTTP tests is held to as well. */
+/** The checks that apply to every response of the HTTP tests. */
 function protocolProblems(
   request: FuzzRequest,
   { status, headers, text }: WireAnswer,
@@ -88,7 +89,7 @@ function protocolProblems(
   const { method, target } = request;
   const requestHeaders = new Headers();
   for (const [name, value] of request.headers) {
-    // Others are no headers that `fetch` knows, and the protocol says nothing about them.
+    // Skip headers that `fetch` would reject; the protocol does not mention them.
     if (/^[\w-]+$/.test(name) && /^[\x20-\x7e]*$/.test(value)) {
       requestHeaders.append(name, value);
     }
@@ -105,7 +106,7 @@ function protocolProblems(
   };
   return [
     ...contractProblems(exchange),
-    // A request may use the extensions, or have put its tenant into observe mode.
+    // A request may use the extensions, or may have put its tenant into observe mode.
     ...sdkProblems(method, target, status, body).filter((problem) => !isOfExtensions(problem)),
     ...balanceProblems(body),
   ];

@@ -1,4 +1,7 @@
-/** How a body's length is told; all but `exact` and `chunked` lie or contradict themselves. */
+/**
+ * How the length of a body is declared. Only `exact` and `chunked` do it correctly; `none` declares no
+ * length, and the others are wrong, malformed or contradictory.
+ */
 export const FRAMINGS = [
   'exact',
   'chunked',
@@ -15,7 +18,7 @@ export const FRAMINGS = [
 ] as const;
 export type Framing = (typeof FRAMINGS)[number];
 
-/** A server waits in vain for the rest of a body that is framed like this. */
+/** Framings that promise more body than is sent, so the server waits in vain for the rest. */
 export const CUT_OFF: ReadonlySet<Framing> = new Set<Framing>(['too_long', 'endless']);
 
 interface Framed {

@@ -1,9 +1,9 @@
-/** Longer texts are no ids, and nothing else of an answer is worth asking for again. */
+/** Longer strings are not ids, and nothing else in a response is worth using in later requests. */
 const MAX_LENGTH = 512;
-/** Old values are forgotten, so that what was made last is asked for most. */
+/** Only this many values are kept per name, so that requests mostly use the newest. */
 const KEPT = 12;
 
-/** Names under which the same value is asked for as it was answered under. */
+/** Other names under which requests use a value that a response had under this name. */
 const ASKED_AS: ReadonlyMap<string, readonly string[]> = new Map([
   ['tenant_id', ['tenant']],
   ['tenant', ['tenant_id']],
@@ -12,8 +12,8 @@ const ASKED_AS: ReadonlyMap<string, readonly string[]> = new Map([
 ]);
 
 /**
- * What earlier answers held, by the name of the member: ids, scopes, cursors. Without it every random id would be unknown, and
- * no request would get further than that.
+ * Values from earlier responses, by member name: ids, scopes, cursors. Random ids alone would all be unknown,
+ * so no request would get past the lookup.
  */
 export class Known {
   private readonly values = new Map<string, string[]>();
@@ -27,7 +27,7 @@ export class Known {
     }
   }
 
-  /** Takes up every text of a parsed answer. */
+  /** Collects every string of a parsed response. */
   learn(answer: unknown): void {
     if (typeof answer !== 'object' || answer === null) {
       return;
@@ -41,7 +41,7 @@ export class Known {
     }
   }
 
-  /** One of the values of a name; undefined when there is none. */
+  /** One of the values known under a name, or undefined if there are none. */
   pick(name: string, index: number): string | undefined {
     const values = this.values.get(name) ?? [];
     return values[index % values.length];

@@ -1,10 +1,13 @@
 import { Redis } from 'ioredis';
 
-/** Refusals and reads are recorded in these: the event log, the audit logs and their indexes, what background jobs count, and the number of reserves that waited. */
+/**
+ * The keys that refusals and reads may change: the event log, the audit logs and their indexes, the counters
+ * of background jobs, and the number of reserves that waited.
+ */
 const RECORDS =
   /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:)|activity:|rate:|rate-told:|rates-|arrivals$)/;
 
-/** A dump of a hash or a set tells of its order, too, which a read may change. */
+/** A dump of a hash or a set also depends on its order, which a read may change. */
 const DIGEST_ALL = `
 local function contents(key)
   local kind, texts = redis.call('TYPE', key).ok, {}
@@ -29,8 +32,8 @@ end
 return reply`;
 
 /**
- * Ends the current period and the current windows of every budget a second ago. They took a day, and so does the next period of a budget
- * without a recurrence, which must not end before the last request.
+ * Ends the current period and windows of every budget a second ago. They started a day ago, and the next
+ * period of a budget without a recurrence lasts a day as well, so it cannot end before the last request.
  */
 const PASS_BOUNDARIES = `
 local now = redis.call('TIME')[1] * 1000
@@ -47,7 +50,7 @@ for _, key in ipairs(redis.call('KEYS', '*}b:*')) do
   end
 end`;
 
-/** Lets every window whose end has passed end tomorrow instead. */
+/** Moves the end of every overdue window to tomorrow. */
 const PROLONG_WINDOWS = `
 local now = tonumber(redis.call('TIME')[1]) * 1000
 local ends = string.format('%d', now + 86400000)
@@ -60,7 +63,7 @@ for _, key in ipairs(redis.call('KEYS', '*}b:*')) do
   end
 end`;
 
-/** Sees which keys of a whole server changed, byte for byte, since it last looked. */
+/** Finds which keys of a whole server have changed, byte for byte, since the last look. */
 export class LedgerWatch {
   private readonly redis: Redis;
   private writes = '';
@@ -74,9 +77,9 @@ export class LedgerWatch {
     await this.redis.quit();
   }
 
-  /** The keys that came, went or changed, without those that record refusals and reads. */
+  /** The keys that were added, removed or changed, except those that record refusals and reads. */
   async changes(): Promise<string[]> {
-    // The server counts its writes, so that nothing has to be compared when there were none.
+    // The server counts its writes, so there is nothing to compare if it counted none.
     const writes = /rdb_changes_since_last_save:(\d+)/.exec(await this.redis.info('persistence'))?.[1] ?? '';
     if (writes === this.writes) {
       return [];
@@ -95,12 +98,15 @@ export class LedgerWatch {
     await this.redis.eval(PASS_BOUNDARIES, 0);
   }
 
-  /** A window turns only when a script decides from its budget, which may be a later refusal: so windows that have not turned go on. */
+  /**
+   * A window turns over only when a script decides by its budget, which a refusal may do as well. So windows
+   * that have not turned over are prolonged.
+   */
   async prolongWindows(): Promise<void> {
     await this.redis.eval(PROLONG_WINDOWS, 0);
   }
 
-  /** Starts anew with an empty server, which stays as quick as it was. */
+  /** Empties the server for a fresh start, so that comparisons stay fast. */
   async empty(): Promise<void> {
     await this.redis.flushall();
     await this.changes();

@@ -1,20 +1,20 @@
 import type { SpecDocument, SpecParameter, SpecSchema } from '../spec/index.js';
 
-/** One operation as our own OpenAPI document describes it, with what a request to it is made of. */
+/** An operation as our own OpenAPI document describes it, with everything that a request to it needs. */
 export interface Operation {
   readonly method: string;
-  /** As the document writes it: `/v1/reservations/{reservation_id}`. */
+  /** As in the document: `/v1/reservations/{reservation_id}`. */
   readonly template: string;
   readonly parameters: readonly SpecParameter[];
   readonly body: SpecSchema | undefined;
-  /** Which of the two keys let a caller in; with neither, the operation is public. */
+  /** Which of the two keys the operation accepts. If neither, it is public. */
   readonly takes: { readonly apiKey: boolean; readonly adminKey: boolean };
 }
 
 export const nameOf = ({ method, template }: Operation): string => `${method} ${template}`;
 export const isPublic = ({ takes }: Operation): boolean => !takes.apiKey && !takes.adminKey;
 
-/** Every operation of the document, so that one which is added is covered from then on. */
+/** Every operation of the document, so that a new one is covered automatically. */
 export function operationsOf(document: SpecDocument): Operation[] {
   return Object.entries(document.paths).flatMap(([template, item]) =>
     Object.entries(item).map(([method, { parameters = [], requestBody, security = [] }]) => ({

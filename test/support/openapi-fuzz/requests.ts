@@ -6,7 +6,7 @@ import type { Known } from './known.js';
 import { isPublic, nameOf, type Operation } from './operations.js';
 import { HOSTILE_TEXTS, jsonOf, plainOf, type Text } from './values.js';
 
-/** What a caller shows; `right` is what the operation asks for. */
+/** The credentials that a caller sends; `right` is what the operation requires. */
 const CREDENTIALS = ['right', 'none', 'unknown', 'swapped', 'both', 'hostile'] as const;
 type Credential = (typeof CREDENTIALS)[number];
 
@@ -23,15 +23,15 @@ export interface FuzzRequest {
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer | undefined;
   readonly bytes: Buffer;
-  /** Whether its body ends before it is over. */
+  /** Whether the body is shorter than its framing announces. */
   readonly cutOff: boolean;
-  /** Whether it shows a key that may let it in. */
+  /** Whether it carries a key that may be accepted. */
   readonly hasKey: boolean;
-  /** Whether its method, path and framing are in order, so that it reaches the operation that it is meant for. */
+  /** Whether method, path and framing are valid, so that the request reaches its operation. */
   readonly wellFormed: boolean;
 }
 
-/** A request that still has to learn which ids and keys there are. */
+/** A request that still needs the known ids and keys to be filled in. */
 export type Draft = (known: Known, keys: Keys) => FuzzRequest;
 
 type Headers = (readonly [name: string, value: string])[];
@@ -139,14 +139,14 @@ const EXTRA_HEADERS: readonly Headers[] = [
   many(1500),
 ];
 
-/** Most requests are in order in all respects but those that an uncommon choice spoils. */
+/** Mostly the usual value; the others are rare, so that most requests are valid in all respects but one. */
 const seldom = <T>(usual: T, ...others: readonly T[]): Arbitrary<T> =>
   fc.oneof(
     { weight: 40, arbitrary: fc.constant(usual) },
     { weight: 1, arbitrary: fc.constantFrom(...others) },
   );
 
-/** Requests to one operation, from valid ones to such as no client would send. */
+/** Requests to one operation, from valid ones to some that no client would send. */
 export function requestsTo(operation: Operation): Arbitrary<Draft> {
   return fc
     .record({
@@ -282,7 +282,7 @@ const PATH_CHANGES: readonly ((path: string) => string)[] = [
 ];
 
 function percentEncoded(text: string): string {
-  // Half of a surrogate pair has no UTF-8; a buffer writes U+FFFD for it.
+  // A lone surrogate has no UTF-8 encoding; a buffer writes U+FFFD instead.
   return encodeURIComponent(Buffer.from(text.slice(0, 4000)).toString());
 }
 
@@ -312,7 +312,7 @@ function headersOf(parameters: readonly SpecParameter[]): Arbitrary<(known: Know
 }
 
 function bodyOf({ body }: Operation): Arbitrary<Text | undefined> {
-  // A body where none is expected is a mistake that clients make.
+  // Sending a body where none is expected is a mistake that clients make.
   return body === undefined
     ? seldom<Text | undefined>(
         undefined,

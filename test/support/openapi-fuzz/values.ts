@@ -3,17 +3,19 @@ import { INT64_MAX } from '../../../src/ledger/amount.js';
 import type { SpecSchema } from '../spec/index.js';
 import type { Known } from './known.js';
 
-/** A value's text, made when the request is sent, because only then it is known which ids exist. */
+/**
+ * The text of a value. It is made when the request is sent, because the existing ids are not known before.
+ */
 export type Text = (known: Known) => string;
 
-/** Of so many values one is hostile, whatever its schema says; bodies have about ten values. */
+/** One value in this many is hostile, whatever its schema says. A body has about ten values. */
 const HOSTILE_IN = 30;
 const INT64_MIN = -INT64_MAX - 1n;
 
 const nested = (open: string, depth: number, close: string): string =>
   open.repeat(depth) + close.repeat(depth);
 
-/** Texts that have broken parsers, loggers, key builders and prototypes elsewhere. */
+/** Strings that are known to have broken parsers, loggers, key builders and prototypes. */
 export const HOSTILE_TEXTS: readonly string[] = [
   '',
   ' ',
@@ -54,7 +56,7 @@ export const HOSTILE_TEXTS: readonly string[] = [
   'é'.repeat(70_000),
 ];
 
-/** JSON that fits no schema, or only just. */
+/** JSON that violates every schema, or barely satisfies one. */
 const HOSTILE_JSON: readonly string[] = [
   ...HOSTILE_TEXTS.map((text) => JSON.stringify(text)),
   ...[
@@ -138,12 +140,12 @@ const mostly = (good: Arbitrary<Text>, bad: readonly string[]): Arbitrary<Text> 
     { weight: 1, arbitrary: fc.constantFrom(...bad).map((text) => () => text) },
   );
 
-/** The JSON text of a value that mostly obeys its schema and its bounds. */
+/** JSON text of a value that mostly conforms to its schema and bounds. */
 export function jsonOf(schema: SpecSchema, name = ''): Arbitrary<Text> {
   return mostly(obedient(schema, name), HOSTILE_JSON);
 }
 
-/** The plain text of a parameter, before it is encoded. */
+/** A parameter as plain text, before it is encoded. */
 export function plainOf(schema: SpecSchema, name: string): Arbitrary<Text> {
   if (schema.type === 'array') {
     const items = fc.array(plainOf(schema.items ?? {}, name), { maxLength: 4 });
@@ -187,9 +189,9 @@ function obedient(schema: SpecSchema, name: string): Arbitrary<Text> {
 const bound = (given: unknown, otherwise: number): number =>
   given === undefined ? otherwise : Number(given);
 
-/** Ends of the range and beyond, and small amounts, which a budget may cover. */
+/** The limits of the range, values beyond them, and small amounts, which a budget may cover. */
 function integerOf(schema: SpecSchema, name: string): Arbitrary<Text> {
-  // A shorter lease could end before the test does; then a refusal may rightly reclaim it.
+  // A shorter lease could end before the test does, and then even a refusal may reclaim it.
   const min = name.endsWith('ttl_ms')
     ? 600_000n
     : BigInt((schema['minimum'] as number | bigint | undefined) ?? INT64_MIN);
@@ -205,9 +207,9 @@ function integerOf(schema: SpecSchema, name: string): Arbitrary<Text> {
     .map((value) => () => value.toString());
 }
 
-/** A value that was seen under this name, else one that the schema allows. */
+/** A known value for this name, or else one that the schema allows. */
 function textOf(schema: SpecSchema, name: string): Arbitrary<Text> {
-  // An idempotency key that was used before makes a replay or a mismatch; mostly it shall be a new one.
+  // A used idempotency key causes a replay or a mismatch, so most keys are new.
   const seenIn10 = name === 'idempotency_key' ? 1 : 7;
   return fc.tuple(newTextOf(schema), fc.nat(9), fc.nat(100)).map(([fresh, chance, index]) => (known) => {
     const seen = chance < seenIn10 ? known.pick(name, index) : undefined;
@@ -226,7 +228,7 @@ function newTextOf(schema: SpecSchema): Arbitrary<string> {
       .map((date) => date.toISOString());
   }
   if (schema['format'] === 'uri') {
-    // No resolver is asked about such names.
+    // Names that are never sent to a resolver.
     return fc.constantFrom(
       'http://127.0.0.1:9/',
       'https://hook.invalid/in?a=%20',
@@ -259,7 +261,7 @@ function objectOf(schema: SpecSchema): Arbitrary<Text> {
       fc.constantFrom(...HOSTILE_JSON).map((text) => () => text),
     ),
   );
-  // Members are repeated here and there; the last of a name counts.
+  // Some members are repeated; the last one with a name counts.
   const members = fc.tuple(...named, ...open, hostile, fc.nat(99)).map((parts) => {
     const found = parts.filter((part) => typeof part === 'function');
     return parts.at(-1) === 0 ? [...found, ...found] : found;

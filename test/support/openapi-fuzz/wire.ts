@@ -3,25 +3,25 @@ import { once } from 'node:events';
 import { finished } from 'node:stream/promises';
 import { patience } from '../time-limits.js';
 
-/** What came back on a connection, its first answer taken apart. */
+/** An HTTP response, parsed. If the server sent several, the first. */
 export interface WireAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** What followed the answer, such as a second one. */
+  /** Bytes after the response, such as a second response. */
   readonly surplus: string;
-  /** Whether the connection was reset before the whole answer had arrived. */
+  /** Whether the connection was reset before the whole response had arrived. */
   readonly isCut: boolean;
 }
 
-/** Nothing takes that long here; a server that goes on waiting for more would never answer. */
+/** No valid exchange takes this long. A server that waits for more of the request sends no response. */
 const PATIENCE_MS = 10_000;
 const SEPARATOR = '\r\n\r\n';
 
 /**
- * Writes bytes as they are and reads until the server closes. A request that is cut off is followed by the end of the
- * connection; after a whole one, a server of Node would take that for a client that is gone.
- * @throws Error when the server keeps the connection open, or when what it sent is no HTTP answer.
+ * Writes raw bytes and reads until the server closes the connection. Ends the connection after a request that
+ * is cut off, but not after a complete one: a Node.js server would conclude that the client has gone.
+ * @throws Error if the server keeps the connection open, or if it did not send an HTTP response
  */
 export async function exchange(
   port: number,
@@ -43,7 +43,7 @@ export async function exchange(
     }
     await finished(socket, { writable: false });
   } catch (error) {
-    // A server that refuses early stops reading; what it said before that counts.
+    // A server that refuses early stops reading; the response that it sent before counts.
     if (!['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '')) {
       throw error;
     }
@@ -57,7 +57,7 @@ export async function exchange(
 function parse(bytes: Buffer, isBodiless: boolean): WireAnswer {
   const end = bytes.indexOf(SEPARATOR);
   if (end < 0) {
-    throw new Error(`no answer: ${JSON.stringify(bytes.toString('latin1').slice(0, 200))}`);
+    throw new Error(`no response: ${JSON.stringify(bytes.toString('latin1').slice(0, 200))}`);
   }
   const [first = '', ...lines] = bytes.toString('latin1', 0, end).split('\r\n');
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]);
@@ -85,7 +85,7 @@ function parse(bytes: Buffer, isBodiless: boolean): WireAnswer {
   };
 }
 
-/** @returns the body, and the size that it has on the wire, of which all need not have arrived. */
+/** @returns the body, and its size on the wire, of which only a part may have arrived */
 function bodyOf(rest: Buffer, headers: Headers): [body: Buffer, size: number] {
   if (headers.get('transfer-encoding') === 'chunked') {
     return chunksOf(rest);

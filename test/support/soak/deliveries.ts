@@ -2,13 +2,13 @@ import { type Received, WebhookReceiver } from '../webhook-receiver.js';
 
 interface Told {
   times: number;
-  /** The endpoint refused the first attempt, so it may come after later events. */
+  /** Whether the endpoint refused the first attempt. The event may then arrive after later ones. */
   readonly isRefused: boolean;
-  /** Its place among the first attempts of all events. */
+  /** Its position among the first attempts of all events. */
   readonly place: number;
 }
 
-/** An endpoint that keeps account of the events it is told of, and refuses some first attempts. */
+/** An endpoint that records the events it receives, and refuses some first attempts. */
 export class Deliveries {
   private readonly told = new Map<string, Told>();
   refused = 0;
@@ -26,7 +26,7 @@ export class Deliveries {
     return receiver;
   }
 
-  /** Whether it is accepted. */
+  /** Records an attempt, and returns whether the endpoint accepts it. */
   take(eventId: string): boolean {
     const earlier = this.told.get(eventId);
     if (earlier !== undefined) {
@@ -43,17 +43,17 @@ export class Deliveries {
     return [...this.told.values()].reduce((sum, { times }) => sum + times, 0);
   }
 
-  /** Attempts beyond the first, without those that a refusal asked for. */
+  /** Attempts beyond the first, except those that follow a refusal. */
   get repeated(): number {
     return this.attempts - this.told.size - this.refused;
   }
 
-  /** Events that the endpoint was told of and the log does not have: a failover lost them. */
+  /** Number of events that the endpoint received and the log does not have, because a failover lost them. */
   beyond(known: ReadonlySet<string>): number {
     return [...this.told.keys()].filter((id) => !known.has(id)).length;
   }
 
-  /** Those of a tenant that have not arrived and been accepted. */
+  /** The tenant's events that have not been accepted yet. */
   missing(inOrder: readonly string[]): string[] {
     return inOrder.filter((id) => {
       const told = this.told.get(id);
@@ -61,7 +61,7 @@ export class Deliveries {
     });
   }
 
-  /** Those of a tenant that came before an earlier one, except for what was refused. */
+  /** The tenant's events that arrived before an earlier one, except after a refusal. */
   outOfOrder(inOrder: readonly string[]): string[] {
     let last = -1;
     return inOrder.filter((id) => {

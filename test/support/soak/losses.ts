@@ -1,7 +1,7 @@
 import type { Crash } from '../cluster-site.js';
 import { outcomeOf, type Entry } from '../journaled-load.js';
 
-/** What a client had been told before everything was sent once more. */
+/** What a client had been told before all requests were repeated. */
 export interface Acknowledged {
   readonly entry: Entry;
   readonly outcome: string;
@@ -9,11 +9,14 @@ export interface Acknowledged {
 }
 
 export interface Losses {
-  /** Answers that the durability table lets a failover lose: those after the last moment at which the replica had everything. */
+  /**
+   * Responses that a failover may lose according to the durability table: those after the last moment at
+   * which the replica had everything.
+   */
   readonly atRisk: number;
-  /** Answers that came out differently when they were sent again. */
+  /** Responses that differed when the request was repeated. */
   readonly lost: number;
-  /** Those of them that nothing may lose. */
+  /** The lost responses that were not at risk. */
   readonly forbidden: readonly string[];
 }
 
@@ -26,8 +29,8 @@ export function acknowledgedBy(entries: readonly Entry[]): Acknowledged[] {
 }
 
 /**
- * Compares what was acknowledged with the answers now.
- * @param crash that of the master which had the tenant, if there was one
+ * Compares the acknowledged responses with those to the repeated requests.
+ * @param crash the crash of the master that owns the tenant, if there was one
  */
 export function lossesOf(acknowledged: readonly Acknowledged[], crash: Crash | undefined): Losses {
   const isAtRisk = ({ answeredAt }: Acknowledged): boolean =>
@@ -45,7 +48,7 @@ export function lossesOf(acknowledged: readonly Acknowledged[], crash: Crash | u
   };
 }
 
-/** The longest time between two answers. */
+/** The longest time between two responses. */
 export function longestSilenceMs(acknowledged: readonly Acknowledged[]): number {
   const instants = acknowledged.map(({ answeredAt }) => answeredAt).sort((a, b) => a - b);
   return Math.max(0, ...instants.slice(1).map((at, index) => at - (instants[index] as number)));

@@ -1,12 +1,12 @@
-/** Figures of a soak, added up over its rounds. */
+/** The figures of one round of a soak. */
 export interface RoundFigures {
   readonly requests: number;
   readonly acknowledged: number;
-  /** Requests that got no answer at first, and were sent again until they got one. */
+  /** Requests without a response at first; they were repeated until they got one. */
   readonly unanswered: number;
   readonly atRisk: number;
   readonly lost: number;
-  /** Lost, though nothing may lose them. */
+  /** Lost, although they were not at risk. */
   readonly forbidden: number;
   /** Requests about reservations that a failover had lost. */
   readonly unknown: number;
@@ -37,7 +37,7 @@ const ZERO: RoundFigures = {
   silenceMs: 0,
 };
 
-/** Adds up figures of the same names; of silences the longest counts. */
+/** Adds up the figures by name; of the silences, takes the longest. */
 export function sumOf(all: readonly RoundFigures[]): RoundFigures {
   const sum: Record<keyof RoundFigures, number> = { ...ZERO };
   for (const figures of all) {
@@ -51,7 +51,7 @@ export function sumOf(all: readonly RoundFigures[]): RoundFigures {
 const count = (figure: number): string => figure.toLocaleString('en-US');
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
 
-/** What a soak reports at its end: lines that go into docs/fault-tests.md as they are. */
+/** The report of a soak: lines that go into docs/fault-tests.md unchanged. */
 export class SoakReport {
   private readonly faults = new Map<string, FaultFigures>();
   private readonly rounds: RoundFigures[] = [];

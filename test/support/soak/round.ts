@@ -15,7 +15,7 @@ import { type Acknowledged, acknowledgedBy, longestSilenceMs, lossesOf } from '.
 import { type RoundFigures, sumOf } from './report.js';
 import { endsTold, shortenPeriods } from './short-periods.js';
 
-/** What the endpoint is told of. */
+/** The events that the endpoint subscribes to. */
 export const EVENT_TYPES = [
   'reservation.expired',
   'reservation.commit_overage',
@@ -27,13 +27,13 @@ const CLIENTS = 3;
 const PAUSE_MS = 200;
 const BOUNDARIES = 5;
 const SHORTEST_PERIOD_MS = 1000;
-/** With a whole partition to read each time. */
+/** Not shorter, because each poll reads a whole partition. */
 const POLL_MS = 250;
 const PATIENCE_MS = 60_000;
 
 type Random = () => number;
 
-/** One of a site's instances each time, chosen at random. */
+/** Sends each request to a random instance of a site. */
 class AnyInstance extends HoldfastClient {
   constructor(
     private readonly site: ClusterSite,
@@ -52,11 +52,11 @@ export interface SoakSite {
   readonly cluster: ClusterSite;
   readonly stored: StoredHolds;
   readonly deliveries: Deliveries;
-  /** The events that the logs have of all rounds. */
+  /** The events of all rounds that the logs have. */
   readonly logged: Set<string>;
 }
 
-/** A tenant of a round with its clients. Its budgets have periods that end within seconds. */
+/** A tenant of a round, with its clients. Its budgets have periods that end within seconds. */
 export class SoakTenant {
   private acknowledged: Acknowledged[] = [];
   private unanswered = 0;
@@ -93,8 +93,9 @@ export class SoakTenant {
   }
 
   /**
-   * Sends everything once more, what was answered and what was not, and compares all that is stored and told with the answers.
-   * @throws if anything was lost that may not be, happened twice, or is missing
+   * Repeats all requests, whether they got a response or not, and compares everything that was stored and
+   * delivered with the responses.
+   * @throws if something was lost that was not at risk, happened twice, or is missing
    */
   async account(crashes: readonly Crash[]): Promise<RoundFigures> {
     const { load } = this;
@@ -127,7 +128,7 @@ export class SoakTenant {
     };
   }
 
-  /** What the log has of the tenant when every abandoned hold has expired and every period has ended. */
+  /** The tenant's events in the log, once every abandoned hold has expired and every period has ended. */
   private async settled(): Promise<LedgerEvent[]> {
     const { load, boundaries } = this;
     const events = await eventually(
@@ -149,7 +150,7 @@ export class SoakTenant {
     return events;
   }
 
-  /** How many events the endpoint had to be told of, once it was. */
+  /** How many events had to be delivered to the endpoint. Waits until they have been. */
   private async delivered(events: readonly LedgerEvent[]): Promise<number> {
     const partition = this.tag.slice(2, 4);
     const ids = events
@@ -195,7 +196,7 @@ const FAULTS: Readonly<Record<string, (cluster: ClusterSite, random: Random) => 
   },
 };
 
-/** The kinds of faults, each once, in an order of the seed. */
+/** Every kind of fault once, in an order that the seed determines. */
 export function shuffledFaults(random: Random): string[] {
   return Object.keys(FAULTS)
     .map((name) => ({ name, at: random() }))
@@ -203,7 +204,7 @@ export function shuffledFaults(random: Random): string[] {
     .map(({ name }) => name);
 }
 
-/** New tenants under load, a fault in the middle of it, and the account afterwards. */
+/** Puts new tenants under load, causes a fault in the middle, and accounts for everything afterwards. */
 export async function playRound(site: SoakSite, fault: string, random: Random): Promise<RoundFigures> {
   const tenants = await Promise.all(Array.from({ length: TENANTS }, () => SoakTenant.make(site, random)));
   const running = Promise.all(tenants.map((tenant) => tenant.run()));
@@ -214,7 +215,7 @@ export async function playRound(site: SoakSite, fault: string, random: Random): 
     await pause();
     return crashes;
   })().finally(() => tenants.forEach(({ load }) => load.stop()));
-  // Both to their ends, also when one fails.
+  // Await both, even if one fails.
   const ended = await Promise.allSettled([running, faults]);
   expect(ended.filter(({ status }) => status === 'rejected')).toEqual([]);
   await site.cluster.ready();
@@ -222,7 +223,7 @@ export async function playRound(site: SoakSite, fault: string, random: Random): 
   return sumOf(await Promise.all(tenants.map((tenant) => tenant.account(crashes))));
 }
 
-/** Verifies the whole ledger, with all rounds in it, and returns the line that says so. */
+/** Verifies the whole ledger with all rounds in it, and returns the line that reports this. */
 export async function verifyAll({ cluster }: SoakSite): Promise<string> {
   const [{ url }] = cluster.clients() as [HoldfastClient];
   const lines: string[] = [];

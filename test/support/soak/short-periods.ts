@@ -7,7 +7,7 @@ import type { StoreClient } from '../store.js';
 const HOUR_MS = 3_600_000;
 
 /**
- * Gives a budget a recurrence, and moves the boundaries that were planned for it: the next ones are seconds away.
+ * Gives a budget a recurrence, and moves its planned boundaries so that the next ones are seconds away.
  * @returns the boundaries, in ms of Redis' time
  */
 export async function shortenPeriods(
@@ -27,7 +27,7 @@ export async function shortenPeriods(
   return ends;
 }
 
-/** The ends of the periods that the events of a budget tell of, in the order of the log. */
+/** The ends of periods that a budget's events report, in the order of the log. */
 export function endsTold(events: readonly LedgerEvent[], scope: string): number[] {
   return events
     .filter((event) => isRollover(event) && event.fields['sc'] === scope)

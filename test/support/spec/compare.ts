@@ -1,6 +1,6 @@
 import type { SpecSchema } from './documents.js';
 
-/** Whatever a document's references lead to. */
+/** Follows a schema's reference, whatever document it leads to. */
 export type Resolve = (schema: SpecSchema) => SpecSchema;
 
 export interface Side {
@@ -20,12 +20,13 @@ const LIMITS = [
   'uniqueItems',
   'format',
 ];
-/** A bound that an int64 has by its format. */
+/** An int64 has this bound because of its format. */
 const INT64_MAX = Number(2n ** 63n);
 
 /**
- * How our schema of a request differs from the protocol's, a line each, empty when they accept the same. What no limit can say
- * (`anyOf`, and `minProperties` beside it) is worded in our descriptions and tested over the wire.
+ * How our request schema differs from the protocol's, one line per difference; empty if both accept the same.
+ * Rules that no limit expresses (`anyOf`, and `minProperties` beside it) are in our descriptions and tested
+ * over HTTP.
  */
 export function requestDifferences(spec: Side, ours: Side, at = ''): string[] {
   const theirs = resolved(spec);
@@ -57,7 +58,7 @@ export function requestDifferences(spec: Side, ours: Side, at = ''): string[] {
   return [...lines, ...within(spec, ours, at, requestDifferences)];
 }
 
-/** A number of JSON is a double already, and an int64 has its bound by its format. */
+/** A JSON number is a double already, and an int64 is bounded by its format. */
 function isImplied(limit: string, theirs: SpecSchema, own: SpecSchema): boolean {
   return limit === 'maximum'
     ? theirs['format'] === 'int64' && Number(own[limit]) >= INT64_MAX
@@ -65,8 +66,8 @@ function isImplied(limit: string, theirs: SpecSchema, own: SpecSchema): boolean 
 }
 
 /**
- * Where our schema of an answer is not one that the protocol's allows. Ours may promise more: it may require what is optional
- * there and leave out optional members that are never given.
+ * Where our response schema allows what the protocol's does not. Ours may promise more: it may require
+ * members that are optional there, and omit optional members that are never sent.
  */
 export function answerDifferences(spec: Side, ours: Side, at = ''): string[] {
   const theirs = resolved(spec);
@@ -153,12 +154,12 @@ function setDifferences(
   ];
 }
 
-/** Objects are open unless they say otherwise. */
+/** Objects are open unless their schema says otherwise. */
 function open({ type, additionalProperties }: SpecSchema): boolean {
   return [type].flat().includes('object') && additionalProperties !== false;
 }
 
-/** A limit as a text; all of them are texts, numbers or flags. */
+/** A limit as text. Every limit is a string, a number or a boolean. */
 function word(limit: unknown): string {
   return typeof limit === 'object'
     ? JSON.stringify(limit)

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 export type Plane = 'runtime' | 'governance';
 export const PLANES = ['runtime', 'governance'] as const;
 
-/** A schema of the documents; only the members that tests read are named. */
+/** A schema of the documents. Only the members that tests read are listed. */
 export interface SpecSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -47,20 +47,20 @@ export interface SpecDocument {
 
 export type SpecDocuments = Readonly<Record<Plane, SpecDocument>>;
 
-/** One operation of the protocol, its references to components followed one step. */
+/** One operation of the protocol, with its references to components resolved one level deep. */
 export interface SpecOperation {
   readonly id: string;
   readonly plane: Plane;
   readonly method: string;
-  /** As the document writes it: `/v1/reservations/{reservation_id}`. */
+  /** As in the document: `/v1/reservations/{reservation_id}`. */
   readonly template: string;
   readonly parameters: readonly SpecParameter[];
   readonly body:
     { readonly required: boolean; readonly schema: SpecSchema; readonly pointer: string } | undefined;
   readonly responses: ReadonlyMap<number, SpecResponse>;
-  /** Names of the security schemes, any of which lets a caller in. */
+  /** Names of the security schemes, any one of which is sufficient. */
   readonly schemes: readonly string[];
-  /** Where the response schemas stand in the document, as a JSON pointer, by status. */
+  /** Where the response schemas are in the document, as JSON pointers, by status. */
   readonly responsePointers: ReadonlyMap<number, string>;
 }
 
@@ -74,14 +74,14 @@ const JSON_TYPE = 'application/json';
 
 let loaded: Spec | undefined;
 
-/** Why there is nothing to compare with, or undefined when there is. */
+/** Why there are no documents to compare with, or undefined if there are. */
 export function specAbsence(): string | undefined {
   return process.env['TEST_SPEC_FILE'] === undefined
     ? (process.env['TEST_SPEC_ABSENT'] ?? 'the run did not prepare the documents')
     : undefined;
 }
 
-/** The protocol's documents, or undefined when this run has none (see `specAbsence`). */
+/** The protocol's documents, or undefined if this run has none (see `specAbsence`). */
 export function loadSpec(): Spec | undefined {
   const file = process.env['TEST_SPEC_FILE'];
   if (loaded === undefined && file !== undefined) {
@@ -143,12 +143,12 @@ function readOperation(
   };
 }
 
-/** A part of a JSON pointer. */
+/** Escapes one part of a JSON pointer. */
 export function escapePart(part: string): string {
   return part.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** The object itself, or what its `$ref` names in the same document. */
+/** The object itself, or the one that its `$ref` refers to in the same document. */
 export function follow<T extends { readonly $ref?: string }>(document: SpecDocument, value: T): T {
   if (value.$ref === undefined) {
     return value;
@@ -163,13 +163,19 @@ export function follow<T extends { readonly $ref?: string }>(document: SpecDocum
   return follow(document, target as T);
 }
 
-/** The operation that a request means; literal parts of a path win over parameters, whatever the method. */
+/**
+ * The operation that a request addresses. Literal parts of a path take precedence over parameters, whatever
+ * the method.
+ */
 export function findOperation(spec: Spec, method: string, path: string): SpecOperation | undefined {
   const template = findPath(spec, path)?.template;
   return spec.operations.find((operation) => operation.template === template && operation.method === method);
 }
 
-/** GET /v1/balances of the governance document: the runtime document has the same operation, and a filter of this one chooses it. */
+/**
+ * GET /v1/balances of the governance document. The runtime document has the same operation; only a filter of
+ * the governance plane selects this one.
+ */
 export function governanceBalances(
   { documents }: Spec,
   method: string,
@@ -183,7 +189,7 @@ export function governanceBalances(
     : undefined;
 }
 
-/** Whether any operation has this path, whatever its method. */
+/** Any operation with this path, whatever its method. */
 export function findPath(spec: Spec, path: string): SpecOperation | undefined {
   return bestMatch(spec.operations, path);
 }

@@ -1,4 +1,7 @@
-/** Which EventData schema of the governance document describes the payload of an event type, by that schema's own words. */
+/**
+ * Which EventData schema of the governance document describes the payload of an event type, according to the
+ * schemas' descriptions.
+ */
 const BY_TYPE: Readonly<Record<string, string>> = {
   'budget.threshold_crossed': 'EventDataBudgetThreshold',
   'budget.exhausted': 'EventDataBudgetThreshold',
@@ -23,7 +26,7 @@ const BY_CATEGORY: Readonly<Record<string, string>> = {
   system: 'EventDataSystem',
 };
 
-/** The schema's name; undefined for types of one's own. */
+/** The schema's name, or undefined for custom event types. */
 export function eventDataSchemaOf(eventType: string): string | undefined {
   if (eventType.endsWith('_via_tenant_cascade')) {
     return 'EventDataTenantCascade';

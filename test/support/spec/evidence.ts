@@ -6,7 +6,7 @@ interface EvidenceDocuments {
   readonly fixtures: readonly EvidenceFixture[];
 }
 
-/** An envelope that came with the protocol's documents. */
+/** An evidence envelope that is published with the protocol's documents. */
 export interface EvidenceFixture {
   readonly name: string;
   readonly text: string;
@@ -27,7 +27,10 @@ export function evidenceFixtures(): readonly EvidenceFixture[] {
   return documents()?.fixtures ?? [];
 }
 
-/** What the schema of cycles-evidence-v0.2 finds wrong with the text of an envelope; nothing where the run has no documents. */
+/**
+ * What is invalid in an envelope's text by the schema of cycles-evidence-v0.2. Empty if the run has no
+ * documents.
+ */
 export function envelopeProblems(text: string): string[] {
   const found = documents();
   if (found === undefined) {

@@ -1,6 +1,6 @@
 type Node = Record<string, unknown>;
 
-/** The documents of v0.1.26, which add members to schemas of the other two. */
+/** The documents of v0.1.26, which add members to schemas of the other two documents. */
 export const EXTENSIONS = {
   protocol: 'cycles-protocol-extensions-v0.1.26.yaml',
   governance: 'cycles-governance-extensions-v0.1.26.yaml',
@@ -21,7 +21,7 @@ const ADDED = [
   ['governance', 'PolicyCreateRequest', 'governance', 'PolicyCreateRequestExtension'],
 ] as const;
 
-/** Schemas that a plane takes over as a whole, because properties above refer to them. */
+/** Schemas that are copied into a plane as a whole, because the properties above refer to them. */
 const TAKEN_OVER = [
   ['runtime', 'protocol', ['DenyDetail', 'ActionQuotaViolation', 'ObserveModeEnum']],
   [
@@ -58,7 +58,9 @@ const TAKEN_OVER = [
   ],
 ] as const;
 
-/** Operations of an extension, by the plane that takes them over, with the schemas that only they use. */
+/**
+ * Operations of an extension, by the plane that they are copied into, with the schemas that only they use.
+ */
 const OPERATIONS = [
   ['runtime', '/v1/action-kinds'],
   ['runtime', '/v1/action-kinds/{kind}'],
@@ -66,7 +68,9 @@ const OPERATIONS = [
   ['governance', '/v1/admin/action-quota-counters/reset'],
 ] as const;
 
-/** Properties that the extensions only describe in prose, because their documents do not refer to each other. */
+/**
+ * Properties that the extensions describe only in prose, because their documents do not refer to each other.
+ */
 const REFERENCES: Readonly<Record<string, unknown>> = {
   policy_keys: { $ref: '#/components/schemas/ActionPolicyKeys' },
   action_quotas: { type: 'array', maxItems: 50, items: { $ref: '#/components/schemas/ActionQuota' } },
@@ -93,7 +97,7 @@ function addProperties(schema: Node, extension: Node): void {
   }
 }
 
-/** Of EventTypeExtension. */
+/** The event types of EventTypeExtension. */
 const EMITTED = [
   'quota.threshold_approaching',
   'quota.counter_reset',
@@ -101,7 +105,7 @@ const EMITTED = [
   'reservation.observed_allowed',
 ];
 
-/** Adds to the documents what the extensions add to the protocol: the merge that their authors leave to a later version. */
+/** Merges the extensions into the protocol's documents, as their authors leave to a later version. */
 export function mergeExtensions(
   documents: Readonly<Record<'runtime' | 'governance', Node>>,
   extensions: Extensions,

@@ -4,20 +4,20 @@ import { dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { EXTENSIONS, type Extensions, mergeExtensions } from './extensions.ts';
 
-/** The protocol's documents by plane. Where both describe an operation, the first one counts. */
+/** The protocol's documents by plane. If several describe an operation, the first one counts. */
 const DOCUMENTS = {
   runtime: 'cycles-protocol-v0.yaml',
   governance: 'cycles-governance-admin-v0.1.25.yaml',
 } as const;
-/** The schema of evidence envelopes, and the folder of examples that belongs to it. */
+/** The schema of evidence envelopes; its examples are in the folder below. */
 const EVIDENCE = 'cycles-evidence-v0.2.yaml';
 const FIXTURES = 'evidence-fixtures';
 
 /**
- * Reads the protocol's OpenAPI documents once for the whole run and leaves them as JSON for the test files, because
- * reading the YAML again in each of them would take half a second. The folder is `CYCLES_SPEC_DIR`, by default `../shared/spec`.
- * Without that folder the contract checks are skipped, and this says so once; a folder that was named must be there. A run inside a run
- * uses what the outer one left.
+ * Reads the protocol's OpenAPI documents once for the whole run and stores them as JSON for the test files,
+ * because each would need half a second to parse the YAML. The folder is `CYCLES_SPEC_DIR`, by default
+ * `../shared/spec`. Without the default folder the contract checks are skipped, with one message; a folder
+ * that the variable names must exist. A run inside a run uses what the outer one stored.
  */
 export function prepareSpec(rootDir: string): void {
   if (process.env['TEST_SPEC_FILE'] !== undefined) {
@@ -35,7 +35,7 @@ export function prepareSpec(rootDir: string): void {
       throw new Error(reason);
     }
     process.env['TEST_SPEC_ABSENT'] = reason;
-    process.stderr.write(`answers are not compared with the protocol's OpenAPI documents: ${reason}\n`);
+    process.stderr.write(`responses are not compared with the protocol's OpenAPI documents: ${reason}\n`);
     return;
   }
   const documentsIn = (
@@ -64,7 +64,10 @@ export function prepareSpec(rootDir: string): void {
   writeFileSync(process.env['TEST_EVIDENCE_FILE'], JSON.stringify({ schema, fixtures }));
 }
 
-/** Descriptions are most of the documents. A property that is named so has a schema as its value, and stays. */
+/**
+ * Removes descriptions, which make up most of the documents. A property named `description` has a schema as
+ * its value, and stays.
+ */
 function withoutProse(value: unknown): unknown {
   if (Array.isArray(value)) {
     return value.map(withoutProse);

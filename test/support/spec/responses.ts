@@ -12,7 +12,7 @@ import {
 import { eventDataSchemaOf } from './event-data.js';
 import { problemsOf, SchemaBook } from './schema-book.js';
 
-/** One request and its answer, as a client sees them. */
+/** A request and its response, as a client sees them. */
 export interface Exchange {
   readonly method: string;
   readonly path: string;
@@ -21,11 +21,11 @@ export interface Exchange {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body with integers beyond 2^53 as bigint; undefined when it is no JSON. */
+  /** The body, with integers beyond 2^53 as bigint; undefined if it is not JSON. */
   readonly body: unknown;
 }
 
-/** Paths that are Holdfast's own, and those that tests mount: the protocol says nothing about them. */
+/** Holdfast's own paths and those that tests add; the protocol does not cover them. */
 const OUTSIDE = [
   /^\/health\//,
   /^\/actuator\//,
@@ -37,17 +37,17 @@ const OUTSIDE = [
   /^\/v1\/forgotten$/,
 ];
 
-/** Statuses that an operation may answer although its description does not list them, and why. */
+/** Statuses that any operation may return without declaring them, with the reason. */
 const ALLOWED_ANYWHERE: Readonly<Record<number, string>> = {
   408: 'the request did not arrive in time; this is below the protocol',
-  413: 'the body is larger than this server takes; this is below the protocol',
-  431: 'the headers are larger than this server takes; this is below the protocol',
+  413: 'the body is larger than this server accepts; this is below the protocol',
+  431: 'the headers are larger than this server accepts; this is below the protocol',
   429: 'ERROR SEMANTICS of cycles-protocol-v0 reserves it for throttling, on any operation',
-  503: 'the store is away: a client must see that a retry may succeed, and 500 does not say so',
+  503: 'the store is unavailable: a client must learn that a retry may succeed, and 500 does not say so',
 };
 
-const KEPT_REGISTRY = 'PUBLIC ENDPOINT RATE LIMITING: a client that sends If-None-Match rather gets 304';
-const NOT_A_REQUEST = 'no valid HTTP, or a path longer than this server takes; this is below the protocol';
+const KEPT_REGISTRY = 'PUBLIC ENDPOINT RATE LIMITING: a client that sends If-None-Match gets 304 instead';
+const NOT_A_REQUEST = 'invalid HTTP, or a path longer than this server accepts; this is below the protocol';
 
 /** The same for single operations, by operation id. */
 const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
@@ -60,12 +60,14 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
 const EVENT_READS = ['listEvents', 'getEvent', 'listTenantEvents'];
 const INT64_MIN = -INT64_MAX - 1n;
 const TRACE_ID = /^[0-9a-f]{32}$/;
-/** A member that holds a secret, or an API key wherever it stands. */
+/** A member that holds a secret, or an API key anywhere. */
 const SECRET = /"(?:key_secret|signing_secret)":"(?!\*)|cyc_live_[0-9a-f]{2}[0-9A-Za-z]{43}/;
 const WHOLE_SECONDS = /^\d+$/;
 const ERROR_MEMBERS = ['error', 'message', 'request_id', 'trace_id', 'details', 'cycles_evidence'];
 
-/** What of an answer breaks the protocol's OpenAPI documents; empty also when this run has none. */
+/**
+ * How a response violates the protocol's OpenAPI documents. Without documents, only the headers are checked.
+ */
 export function contractProblems(exchange: Exchange): string[] {
   const path = exchange.path.split('?', 1)[0] as string;
   const problems = [...headerProblems(exchange), ...exposureProblems(exchange)];
@@ -76,7 +78,7 @@ export function contractProblems(exchange: Exchange): string[] {
   const operation =
     governanceBalances(spec, exchange.method, exchange.path) ?? findOperation(spec, exchange.method, path);
   if (operation === undefined) {
-    return [...problems, ...strangerProblems(spec, exchange, path)];
+    return [...problems, ...unknownTargetProblems(spec, exchange, path)];
   }
   const declared = operation.responses.has(exchange.status);
   if (
@@ -92,7 +94,7 @@ export function contractProblems(exchange: Exchange): string[] {
   return [...problems, ...successProblems(spec, exchange, operation)];
 }
 
-/** CORRELATION AND TRACING: both identifiers on every answer of every plane. */
+/** CORRELATION AND TRACING: every response of every plane has both identifiers. */
 function headerProblems({ status, headers }: Exchange): string[] {
   const problems: string[] = [];
   if (!/^req_[0-9a-f]{24}$/.test(headers.get('x-request-id') ?? '')) {
@@ -102,7 +104,7 @@ function headerProblems({ status, headers }: Exchange): string[] {
     problems.push(`X-Cycles-Trace-Id is ${headers.get('x-cycles-trace-id')}`);
   }
   if ((status === 429 || status === 503) && !WHOLE_SECONDS.test(headers.get('retry-after') ?? '0')) {
-    problems.push(`Retry-After is ${headers.get('retry-after')}, which is no number of whole seconds`);
+    problems.push(`Retry-After is ${headers.get('retry-after')}, which is not a whole number of seconds`);
   }
   if (status === 429 && (headers.get('retry-after') === null || headers.get('x-ratelimit-reset') === null)) {
     problems.push('429 needs Retry-After and X-RateLimit-Reset');
@@ -110,32 +112,35 @@ function headerProblems({ status, headers }: Exchange): string[] {
   for (const name of ['x-ratelimit-remaining', 'x-ratelimit-reset']) {
     const value = headers.get(name);
     if (value !== null && !/^-?\d+$/.test(value)) {
-      problems.push(`${name} is ${value}, which is no integer`);
+      problems.push(`${name} is ${value}, which is not an integer`);
     }
   }
   return problems;
 }
 
-/** No browser may guess what an answer is, and no cache may keep a secret. */
+/** Browsers must not guess a response's type, and caches must not store secrets. */
 function exposureProblems({ headers, text }: Exchange): string[] {
   const problems: string[] = [];
   if (headers.get('x-content-type-options') !== 'nosniff') {
     problems.push(`X-Content-Type-Options is ${headers.get('x-content-type-options')}`);
   }
   if (SECRET.test(text) && headers.get('cache-control') !== 'no-store') {
-    problems.push(`an answer with a secret has Cache-Control ${headers.get('cache-control')}`);
+    problems.push(`a response with a secret has Cache-Control ${headers.get('cache-control')}`);
   }
   return problems;
 }
 
-/** Statuses of a path or a method that nobody knows; a request line beyond the limit of the headers is 431 before it is looked up. */
-const STRANGER_STATUSES = [400, 404, 405, 431];
+/**
+ * Statuses for an unknown path or method. A request line beyond the size limit of the headers gets 431 before
+ * it is looked up.
+ */
+const UNKNOWN_TARGET_STATUSES = [400, 404, 405, 431];
 
-/** A path or a method that the protocol does not have. */
-function strangerProblems(spec: Spec, exchange: Exchange, path: string): string[] {
+/** For a path or a method that the protocol does not have. */
+function unknownTargetProblems(spec: Spec, exchange: Exchange, path: string): string[] {
   const neighbour = findPath(spec, path);
-  if (!STRANGER_STATUSES.includes(exchange.status)) {
-    return [`the protocol has no ${exchange.method} ${path}, and the answer is ${exchange.status}`];
+  if (!UNKNOWN_TARGET_STATUSES.includes(exchange.status)) {
+    return [`the protocol has no ${exchange.method} ${path}, and the response is ${exchange.status}`];
   }
   return errorProblems(
     spec,
@@ -156,7 +161,7 @@ function errorProblems(spec: Spec, exchange: Exchange, plane: Plane): string[] {
   const found = body as Record<string, unknown>;
   for (const name of Object.keys(found)) {
     if (!ERROR_MEMBERS.includes(name)) {
-      problems.push(`an error has no member ${name}`);
+      problems.push(`an error must not have the member ${name}`);
     }
   }
   if (
@@ -193,7 +198,7 @@ function successProblems(spec: Spec, exchange: Exchange, operation: SpecOperatio
   return problems;
 }
 
-/** The payload of an event has a schema of its own, which that of Event only speaks of. */
+/** An event's payload has its own schema, which the schema of Event only mentions. */
 function eventProblems(spec: Spec, { text }: Exchange, { id }: SpecOperation): string[] {
   if (!EVENT_READS.includes(id)) {
     return [];
@@ -215,14 +220,17 @@ interface EventAnswer {
   readonly data?: unknown;
 }
 
-/** A success means that the protocol allows what was asked; whoever relies on our answer elsewhere would be refused there. */
+/**
+ * After a success the protocol must allow the request. A client that relies on our success would be refused
+ * by another server.
+ */
 function acceptedProblems(
   spec: Spec,
   { requestBody }: Exchange,
   { id, plane, body }: SpecOperation,
 ): string[] {
   if (body === undefined || (requestBody ?? '') === '') {
-    return body?.required === true ? [`${id} took a request without a body`] : [];
+    return body?.required === true ? [`${id} accepted a request without a body`] : [];
   }
   return problemsOf(
     validatorOf(spec, plane, body.pointer),
@@ -230,7 +238,10 @@ function acceptedProblems(
   ).map((problem) => `${id} took a body that the protocol refuses: ${problem}`);
 }
 
-/** Null takes these away, as the protocol's own dashboard asks, although its schema has texts and objects only. */
+/**
+ * Null clears these members, as the protocol's own dashboard expects, although the schema allows only strings
+ * and objects.
+ */
 const CLEARED_BY_NULL = ['name', 'description', 'scope_filter', 'metadata'];
 
 function withoutCleared(id: string, body: unknown): unknown {
@@ -244,10 +255,10 @@ function withoutCleared(id: string, body: unknown): unknown {
   );
 }
 
-/** Members that hold what the client gave, numbers of any size among it. */
+/** Members that return what the client sent, including numbers of any size. */
 const FREE: readonly string[] = ['metadata', 'committed_metadata'];
 
-/** The schema check sees doubles, so that integers beyond int64 are looked for in the exact values. */
+/** The schema check sees doubles, so this looks for integers beyond int64 in the exact values. */
 function integerProblems(value: unknown, at: string): string[] {
   if (typeof value === 'bigint') {
     return value > INT64_MAX || value < INT64_MIN ? [`${at} is ${value}, which is no int64`] : [];
@@ -279,7 +290,7 @@ function validatorOf(spec: Spec, plane: Plane, pointer: string): ValidateFunctio
   return book.validatorOf(plane, pointer);
 }
 
-/** The prose of EventType lets servers have types of their own beside those that its schema lists. */
+/** The description of EventType allows servers to add their own types to those that its schema lists. */
 function withCustomEvents(document: object): object {
   const { components, ...rest } = document as { components: { schemas: Record<string, object> } };
   const { EventType = {} } = components.schemas;

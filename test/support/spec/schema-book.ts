@@ -1,9 +1,12 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 
-/** Validates against schemas inside OpenAPI documents. Each is compiled when it is first met: most test files meet only a few. */
+/**
+ * Validates values against schemas inside OpenAPI documents. Each schema is compiled on first use, because
+ * most test files need only a few.
+ */
 export class SchemaBook {
-  // The documents hold OpenAPI's own keywords beside those of JSON Schema, which strict mode refuses.
+  // The documents use keywords of OpenAPI beside those of JSON Schema, which strict mode rejects.
   private readonly ajv = new Ajv2020({ strict: false, allErrors: true, validateSchema: false });
   private readonly validators = new Map<string, ValidateFunction>();
 
@@ -14,21 +17,21 @@ export class SchemaBook {
     }
   }
 
-  /** `pointer` is a JSON pointer into the named document, from its `#` on. */
+  /** @param pointer a JSON pointer into the named document, including its `#` */
   validatorOf(document: string, pointer: string): ValidateFunction {
     const name = `${document}${pointer}`;
     const known = this.validators.get(name);
     if (known !== undefined) {
       return known;
     }
-    // A pointer inside a URI is percent-encoded, and templates of paths hold braces.
+    // A pointer inside a URI is percent-encoded, and path templates contain braces.
     const validate = this.ajv.compile({ $ref: name.replaceAll('{', '%7B').replaceAll('}', '%7D') });
     this.validators.set(name, validate);
     return validate;
   }
 }
 
-/** What the validator finds wrong with a value whose numbers are all doubles; empty when it is right. */
+/** The validator's errors for a value whose numbers are all doubles; empty if it is valid. */
 export function problemsOf(validate: ValidateFunction, value: unknown): string[] {
   if (validate(value)) {
     return [];
