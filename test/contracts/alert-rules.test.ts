@@ -20,7 +20,7 @@ const alerts = rules.filter(({ alert }) => alert !== undefined);
 
 let known: KnownMetrics;
 
-/** What Prometheus itself gives for each expression of a rule or a panel: series, or what is wrong with it. */
+/** What Prometheus returns for each expression of a rule or a panel: series, or an error message. */
 const given = new Map<string, readonly Series[] | string>();
 let loaded: readonly string[] = [];
 
@@ -42,7 +42,7 @@ async function askPrometheus(url: string): Promise<void> {
   }
 }
 
-/** With what Grafana puts in the places of its variables. */
+/** Replaces Grafana's variables by values, as Grafana does. */
 const asGrafana = (expr: string): string =>
   expr.replaceAll('$job', JOB).replaceAll('$__rate_interval', '10s');
 
@@ -90,13 +90,13 @@ describe('the alert rules for Prometheus', () => {
           : [`${alert} has no severity`]),
         ...shown
           .filter((label) => !result.includes(label))
-          .map((label) => `${alert} shows ${label}, which its result has not`),
+          .map((label) => `${alert} shows ${label}, which its result lacks`),
       ];
     });
     expect(wrong).toEqual([]);
   });
 
-  test('have each its playbook, and every playbook its alert', () => {
+  test('have a playbook each, and every playbook has its alert', () => {
     const headings = [...readOfRoot('docs/playbook.md').matchAll(/^### (Holdfast\w+)$/gm)].map(
       ([, name]) => name,
     );
@@ -134,7 +134,7 @@ const targets = panels.flatMap(({ title, targets: some = [] }) =>
 
 const expressionsOf = ({ targets: some = [] }: Panel): string[] => some.map(({ expr }) => expr);
 
-/** These count what the work of the test does not bring about. */
+/** Metrics that the work of this test does not produce. */
 const WITHOUT_SAMPLES = new Set([
   'cycles_events_total',
   'cycles_reservations_expired_total',
@@ -235,7 +235,7 @@ describe('the dashboards for Grafana', () => {
     const problems = targets.flatMap(({ title, expr, legendFormat, asked }) => {
       const series = given.get(expr) as readonly Series[];
       const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label);
-      // The Redis of the tests has no limit of memory, which is above 0.
+      // The tests' Redis has no memory limit, so expressions that require one above 0 return nothing.
       const isSampled =
         !expr.includes('> 0') &&
         asked.selectors.every(({ name }) => known.sampled.has(name) && !WITHOUT_SAMPLES.has(name));

@@ -9,7 +9,7 @@ import {
   unexplainedMcpProblems,
 } from '../support/sdk-rules.js';
 
-/** The checks that every HTTP test relies on must themselves find what is wrong. */
+/** The checks that every HTTP test relies on must find faults themselves. */
 
 const IDS = {
   'x-request-id': `req_${'a'.repeat(24)}`,
@@ -51,7 +51,7 @@ const absence = specAbsence();
 const withSpec = absence === undefined ? describe : describe.skip;
 
 withSpec(`the protocol's documents${absence === undefined ? '' : ` (skipped: ${absence})`}`, () => {
-  test('let a right answer pass', () => {
+  test('accept a correct response', () => {
     expect(contractProblems(exchange('POST', EXTEND, 200, EXTENDED))).toEqual([]);
     expect(contractProblems(exchange('POST', EXTEND, 409, error('MAX_EXTENSIONS_EXCEEDED')))).toEqual([]);
     expect(contractProblems(exchange('GET', '/v1/nothing', 404, error('NOT_FOUND')))).toEqual([]);
@@ -92,19 +92,19 @@ withSpec(`the protocol's documents${absence === undefined ? '' : ` (skipped: ${a
       exchange('POST', EXTEND, 200, EXTENDED, { ...IDS, 'content-type': 'application/json' }),
       'X-Cycles-Tenant',
     ],
-    ['an answer without its request id', exchange('GET', '/health/live', 200, {}, {}), 'X-Request-Id'],
+    ['a response without its request id', exchange('GET', '/health/live', 200, {}, {}), 'X-Request-Id'],
     [
-      'an answer that browsers may guess the type of',
+      'a response whose type browsers may guess',
       exchange('GET', '/health/live', 200, {}, { ...IDS, 'x-content-type-options': '' }),
       'X-Content-Type-Options',
     ],
     [
-      'a secret that caches may keep',
+      'a secret that caches may store',
       exchange('POST', '/v1/admin/api-keys', 201, { key_secret: 'x' }),
       'Cache-Control',
     ],
     [
-      'a secret that caches may keep where none belongs',
+      'a secret that caches may store, where none belongs',
       exchange('GET', '/ops/x', 200, { a: `cyc_live_0f${'A'.repeat(43)}` }),
       'Cache-Control',
     ],
@@ -166,7 +166,7 @@ describe('the rules of the clients', () => {
   };
   const PATH = '/v1/reservations';
 
-  test('let right successes and every error pass', () => {
+  test('accept correct successes and every error', () => {
     expect(sdkProblems('POST', PATH, 200, created)).toEqual([]);
     expect(sdkProblems('POST', PATH, 409, {})).toEqual([]);
     expect(

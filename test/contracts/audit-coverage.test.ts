@@ -6,7 +6,7 @@ import { ROWS } from './operations/index.js';
 import type { OperationRow } from './operations/table.js';
 import { World, type Sample } from './operations/world.js';
 
-/** Each operation that is served leaves the rows in the audit log that the documents want of it. */
+/** Each served operation leaves the audit rows that the documents require. */
 
 let world: World;
 let own: ReadonlyMap<string, { path: string; method: string }>;
@@ -35,7 +35,7 @@ async function rowsOf(answer: Answer): Promise<Json[]> {
   return expectStatus(listed, 200).logs as Json[];
 }
 
-/** Of the request itself, not of what followed from it. */
+/** The row of the request itself, not of its consequences. */
 async function onlyRowOf(answer: Answer): Promise<Json> {
   const rows = (await rowsOf(answer)).filter(
     ({ operation }: Json) => !/_via_tenant_cascade$/.test(operation as string),
@@ -52,7 +52,7 @@ async function onlyRowOf(answer: Answer): Promise<Json> {
   return row;
 }
 
-/** What an unsuccessful row says beside the row of a success. */
+/** What the row of a failure must record, compared with the row of a success. */
 function expectFailure(id: string, row: Json, answer: Answer): void {
   const { path, method } = own.get(id) as { path: string; method: string };
   expect(row).toMatchObject({ operation: `${method}:${path}`, error_code: answer.body.error });
@@ -82,7 +82,7 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
   expect(success).not.toHaveProperty('error_code');
   expect(success.tenant_id).toEqual(sample.tenant?.id ?? expect.stringMatching(/^(__admin__|t-[0-9a-f]+)$/));
 
-  // Nobody's request, though the operation is known.
+  // A request without credentials, although the operation is known.
   world.holdfast.app.get(AuditTrail).endWindow();
   const stranger = await world.holdfast.call(sample.method, sample.path, { body: sample.body });
   const unauthenticated = await onlyRowOf(stranger);
@@ -96,7 +96,7 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
 
   for (const refusal of row.others.filter(({ code }) => code !== undefined)) {
     const refused = await refusal.run(world);
-    // The router refuses a part of the path that is too long before it finds the operation.
+    // The router refuses an overlong part of the path before it finds the operation.
     if (!/part of the path is too long/.test(refused.body.message as string)) {
       const failed = await onlyRowOf(refused);
       expectFailure(row.id, failed, refused);

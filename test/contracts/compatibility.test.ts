@@ -20,7 +20,7 @@ const operations = Object.entries<Operation>(OPERATIONS);
 const declarations: readonly Declaration[] = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.test.ts'))
   .map((path) => path.split(sep).join('/').slice(0, -'.test.ts'.length))
-  // The texts in this file are about `shows` and show nothing.
+  // The strings in this file only look like calls of `shows`.
   .filter((file) => file !== 'contracts/compatibility')
   .sort()
   .flatMap((file) => declarationsIn(file, readFileSync(new URL(`${file}.test.ts`, TESTS), 'utf8')));
@@ -88,14 +88,14 @@ describe('a declaration', () => {
     ['outside of a test', "shows('replay');"],
     ['in a group', "describe('a', () => { shows('replay'); });"],
     ['in a hook', "beforeEach(() => { shows('replay'); });"],
-    ['behind something else', "test('b', () => { const c = 1; shows('replay'); });"],
+    ['after another statement', "test('b', () => { const c = 1; shows('replay'); });"],
     ['that depends on something', "test('b', () => { if (c) { shows('replay'); } });"],
     ['in a test that is skipped', "test.skip('b', () => { shows('replay'); });"],
     ['in a table that is skipped', "test.skip.each([1])('b', () => { shows('replay'); });"],
     ['in a test that should fail', "test.failing('b', () => { shows('replay'); });"],
     ['in a group that is skipped', "describe.skip('a', () => { test('b', () => { shows('replay'); }); });"],
-    ['in a function that nobody may call', "later(() => { test('b', () => { shows('replay'); }); });"],
-    ['of what is no literal', "test('b', () => { shows(rule); });"],
+    ['in a function that may never be called', "later(() => { test('b', () => { shows('replay'); }); });"],
+    ['of something other than a literal', "test('b', () => { shows(rule); });"],
   ])('%s is refused', (_where, text) => {
     expect(() => titles(text)).toThrow(/^probe\.test\.ts:1: /);
   });

@@ -72,7 +72,7 @@ test('the data model in docs/architecture.md has every key, and no other', () =>
   expect(listed.sort()).toEqual(templates.sort());
 });
 
-/** The parameters of a key's builder behind the tag, as the page writes them: `<reservation_id>`. */
+/** The parameters of a key's builder after the tag, as the page writes them: `<reservation_id>`. */
 function parametersOf(build: (...words: string[]) => string): string[] {
   const [, names = ''] = /^\(?([^)=]*)\)?\s*=>/.exec(build.toString()) ?? [];
   return names

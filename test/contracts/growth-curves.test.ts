@@ -11,7 +11,7 @@ const curve = (xs: number[], ...lines: number[][]) => ({
   lines: lines.map((ys, index) => ({ name: `line ${index}`, ys })),
 });
 
-/** The heights of the points of a picture's lines. */
+/** The heights of the points on each line of a picture. */
 function heightsOf(picture: string): number[][] {
   return [...picture.matchAll(/<g class="s\d">(.*)<\/g>/g)].map(([, line = '']) =>
     [...line.matchAll(/cy="([\d.]+)"/g)].map(([, y]) => Number(y)),

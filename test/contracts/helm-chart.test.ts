@@ -81,7 +81,7 @@ describe('the Helm chart', () => {
     const { terminationGracePeriodSeconds } = manifests['Deployment'].spec.template.spec;
     const [command, seconds] = containerOf(manifests).lifecycle.preStop.exec.command;
     expect(command).toBe('sleep');
-    // A stop ends within 10 s, of which SHUTDOWN_GRACE_MS is for requests in flight.
+    // A shutdown takes at most 10 s, of which SHUTDOWN_GRACE_MS is for requests in flight.
     expect(SHUTDOWN_GRACE_MS).toBeLessThan(10_000);
     expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(Number(seconds) + 10);
   });

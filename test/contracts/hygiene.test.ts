@@ -2,12 +2,12 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 
-/** What every file of the repository keeps to, whatever is in it. ESLint and Prettier check the rest. */
+/** Rules that apply to every file of the repository. ESLint and Prettier check the rest. */
 
 const ROOT = new URL('../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, ROOT), 'utf8');
 
-/** What .gitignore names, by path or by ending, and git itself. */
+/** The names in .gitignore, by path or by extension, and git's own folder. */
 const NOT_OURS = ['.git', ...read('.gitignore').split('\n')].map((name) => name.replace(/\/$/, ''));
 const isOurs = (path: string): boolean =>
   !NOT_OURS.some((name) => (name.startsWith('*.') ? path.endsWith(name.slice(1)) : path === name));
@@ -29,16 +29,16 @@ const TEXTS = FILES.filter((file) => !file.endsWith('.png')).map((file): [file: 
 ]);
 const PAGES = FILES.filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md' && !isRecord(file));
 
-/** What machines write, and nobody reads from the top to the end. */
+/** Generated files, which nobody reads from start to end. */
 const WRITTEN = ['package-lock.json', 'src/redis/script-types.ts'];
 const MAX_LINES = 600;
 
-/** A benchmark's report tells of the day that it was run. */
+/** Whether the file is a benchmark's report, which describes the day of its run. */
 function isRecord(file: string): boolean {
   return file.startsWith('bench/results/');
 }
 
-/** The lines of all files that match, as `file:line`. This file names what it forbids. */
+/** The lines of all files that match, as `file:line`. Skips this file, which contains what it forbids. */
 function linesWith(pattern: RegExp): string[] {
   return TEXTS.filter(([file]) => file !== 'test/contracts/hygiene.test.ts').flatMap(([file, text]) =>
     text.split('\n').flatMap((line, index) => (pattern.test(line) ? [`${file}:${index + 1}`] : [])),
@@ -55,13 +55,13 @@ describe('every file', () => {
     expect(long.map(([file]) => file)).toEqual([]);
   });
 
-  test('ends with one line feed, and has no other line ends, blanks behind a line, tabs or conflict marks', () => {
+  test('ends with one line feed, and has no other line ends, trailing blanks, tabs or conflict marks', () => {
     expect(TEXTS.filter(([, text]) => !/[^\n]\n$/.test(text)).map(([file]) => file)).toEqual([]);
     expect(linesWith(/[ \t\r]$|\t|^(<<<<<<<|=======|>>>>>>>)( |$)/)).toEqual([]);
     expect(TEXTS.filter(([, text]) => text.startsWith('\uFEFF')).map(([file]) => file)).toEqual([]);
   });
 
-  test('leaves nothing to do', () => {
+  test('contains no to-do mark', () => {
     expect(linesWith(/\b(TODO|FIXME|XXX|HACK)\b/)).toEqual([]);
   });
 
@@ -79,7 +79,7 @@ describe('every file', () => {
   test('has a name in lower case with hyphens, without the number of an issue', () => {
     const usual = ['Dockerfile', 'CHANGELOG.md', 'LICENSE', 'README.md', 'Chart.yaml', 'NOTES.txt'];
     const names = FILES.flatMap((file) => file.split('/')).filter((name) => !usual.includes(name));
-    // Scripts in Lua are named after their function.
+    // Lua scripts are named after their function.
     expect(names.filter((name) => !/^[.a-z0-9][a-z0-9.-]*$|^[a-z0-9_]+\.lua$/.test(name))).toEqual([]);
     expect(FILES.filter((file) => /(issue|fix|bug|gh)[-_]?\d/.test(file))).toEqual([]);
   });
@@ -104,14 +104,14 @@ describe('the tests', () => {
         /^\s*(test|describe)(\.each)?\(/m.test(text) &&
         !/\.test\.ts$/.test(file),
     );
-    // Fixtures are what test/runs has its runs run.
+    // test/runs executes the fixtures in runs of its own.
     expect(unnamed.map(([file]) => file).filter((file) => !file.endsWith('.fixture.ts'))).toEqual([]);
   });
 });
 
 describe('the package', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-  /** What the named ones are made of. */
+  /** The steps that the scripts above consist of. */
   const INTERNAL = ['jest', 'build', 'start'];
 
   test('explains each of its scripts in docs/development.md', () => {
@@ -153,7 +153,7 @@ describe.each(PAGES)('%s', (page) => {
     const paths = [
       ...text.matchAll(/(?<![\w./-])(?:src|lua|test|bench|scripts|deploy|docs|\.ci)\/[\w./-]*/g),
     ].map(([path]) => path.replace(/\.$/, ''));
-    // The page on compatibility names tests as `lua/reserve`.
+    // The page on compatibility abbreviates tests, as in `lua/reserve`.
     const isTest = (path: string): boolean => existsSync(new URL(`test/${path}.test.ts`, ROOT));
     expect(paths.filter((path) => !existsSync(new URL(path, ROOT)) && !isTest(path))).toEqual([]);
   });
@@ -178,7 +178,7 @@ function isReachable(link: URL): boolean {
   return existsSync(file) && (anchor === '' || headingAnchors(readFileSync(file, 'utf8')).includes(anchor));
 }
 
-/** The anchors that GitHub gives to the headings of a page. */
+/** The anchors that GitHub gives to a page's headings. */
 function headingAnchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
     (heading as string)

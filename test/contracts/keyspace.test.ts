@@ -9,7 +9,7 @@ import { code, scriptTexts } from '../support/script-text.js';
 
 const TAG = keyspace.tagOf('1f');
 
-/** Each key of the Lua include with its twin. */
+/** Each key of the Lua include, with its counterpart in TypeScript. */
 const twins: Record<string, [arguments_: string[], key: string]> = {
   reservation_key: [['rsv_1fX'], keyspace.reservationKey(TAG, 'rsv_1fX')],
   reservation_index_key: [['acme'], keyspace.reservationIndexKey(TAG, 'acme')],
@@ -102,7 +102,7 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
   const names = [...text.matchAll(/local function (\w+)\(tag\b/g)].map((match) => match[1]);
   expect(Object.keys(twins).sort()).toEqual(names.sort());
   const redis = new Redis(sharedStoreUrl());
-  // A Lua function knows at most 60 names from around it.
+  // A Lua function can refer to at most 60 names of the functions around it.
   for (let first = 0; first < names.length; first += MOST_NAMES) {
     const some = Object.entries(twins).slice(first, first + MOST_NAMES);
     const calls = some.map(

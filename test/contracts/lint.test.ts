@@ -18,7 +18,7 @@ interface Case {
 
 const RULES = ['import-x/no-extraneous-dependencies', 'no-restricted-syntax', 'no-restricted-imports'];
 
-// None of these rules needs types, and a program of all files takes a minute on a busy machine.
+// None of these rules needs types, and loading all files with types takes a minute on a busy machine.
 const LINT = `
   import { ESLint } from 'eslint';
   import tseslint from 'typescript-eslint';
@@ -96,7 +96,7 @@ const CASES: readonly Case[] = [
 
 const linesOf = ({ allowed, refused }: Case): string[] => [...allowed, ...refused];
 
-/** What the project's lint would say if these lines stood in their files: the lines that it refuses. */
+/** Lints these lines as if they were in their files, and returns the refused ones. */
 function lint(cases: readonly Case[]): string[][] {
   const questions = cases.map((one) => ({ file: one.file, text: `${linesOf(one).join('\n')}\n` }));
   const { status, stdout, stderr } = spawnSync(

@@ -1,10 +1,13 @@
-/** A deliberate difference of our OpenAPI document from the protocol's, and why. One that is gone fails the test, and goes from here. */
+/**
+ * A deliberate difference between our OpenAPI document and the protocol's, with the reason. The test fails if
+ * a listed difference no longer exists.
+ */
 export interface Difference {
-  /** Operation ids; `all` for whatever operation has it. */
+  /** Operation ids, or `all` for every operation with this difference. */
   readonly operations: readonly string[] | 'all';
-  /** Where in the request; none for what concerns the operation as a whole. */
+  /** Where in the request; missing if the difference concerns the operation as a whole. */
   readonly fields?: readonly string[];
-  /** As the comparison words it. */
+  /** In the words of the comparison. */
   readonly says: string;
   readonly reason: string;
 }
@@ -30,11 +33,11 @@ const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'];
 const SEGMENT =
   'the levels of a subject become segments of scopes, for which the protocol recommends this pattern; others would be ambiguous there';
 const SEGMENT_LIMITS = ['minLength is 1', 'pattern is ^[a-zA-Z0-9_.-]+$'];
-const NOT_EMPTY = 'an empty text names nothing';
+const NOT_EMPTY = 'an empty string names nothing';
 const BOUNDED = 'what is stored, or searched through, needs a bound, which the protocol leaves to the server';
-const AS_ANSWERED = 'the schema of the answer that gives it back has this bound';
-const TENANT_ID = 'no tenant can have another id, so that a mistake is told at once';
-const ENDLESS = 'a page of no rows never ends';
+const AS_ANSWERED = 'the schema of the response that returns it has this bound';
+const TENANT_ID = 'no tenant can have a different id, so a mistake is reported immediately';
+const ENDLESS = 'pages without rows would never reach the end';
 const COUNTED = 'it is stored as a count';
 const INT64 = 'numbers are exact up to int64, and no further';
 const POLICY_WRITES = ['createPolicy', 'updatePolicy'];
@@ -82,31 +85,31 @@ const TENANTS: readonly Difference[] = [
     operations: [operation],
     fields: [field],
     says: 'the values also hold DISABLED, OBSERVE, ENFORCE',
-    reason: 'the document of the extension says in its prose that these are the values',
+    reason: "the extension's document lists these values in its prose",
   })),
   {
     operations: ['listTenants'],
     fields: ['limit'],
     says: "maximum is undefined, the protocol's is 100",
-    reason: 'dashboards ask for 1000; a larger limit is taken for 100 instead of being refused',
+    reason: 'dashboards ask for 1000; a larger limit counts as 100 instead of being refused',
   },
   {
     operations: ['createTenant'],
     fields: ['tenant_id'],
     says: "pattern is ^[a-z0-9-]{3,64}$, the protocol's is ^[a-z0-9-]+$",
-    reason: "our pattern holds the protocol's lengths",
+    reason: "our pattern includes the protocol's lengths",
   },
   {
     operations: ['createTenant'],
     fields: ['tenant_id'],
     says: "minLength is undefined, the protocol's is 3",
-    reason: 'the pattern says it',
+    reason: 'the pattern includes it',
   },
   {
     operations: ['createTenant'],
     fields: ['tenant_id'],
     says: "maxLength is undefined, the protocol's is 64",
-    reason: 'the pattern says it',
+    reason: 'the pattern includes it',
   },
   ...limited(['createTenant'], ['parent_tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
   ...limited(['createTenant', 'updateTenant'], ['name'], ['minLength is 1'], NOT_EMPTY),
@@ -155,14 +158,14 @@ const API_KEYS: readonly Difference[] = [
     operations: ['validateApiKey'],
     fields: ['body'],
     says: 'other members are refused, unlike in the protocol',
-    reason: 'a member that is not known is a mistake, here as everywhere else',
+    reason: 'an unknown member is a mistake, here as everywhere else',
   },
   ...limited(['createApiKey', 'updateApiKey'], ['permissions', 'scope_filter'], ['maxItems is 100'], BOUNDED),
   {
     operations: ['createApiKey'],
     says: '201 body: the protocol has no member scope_filter',
     reason:
-      'whoever makes a key sees in what it is confined; the protocol lets this answer have further members',
+      'whoever creates a key sees how it is confined; the protocol allows further members in this response',
   },
 ];
 
@@ -177,7 +180,7 @@ const POLICIES: readonly Difference[] = [
   ...['search', 'sort_dir'].map((name): Difference => ({
     operations: ['listPolicies'],
     says: `query ${name} is unknown to the protocol`,
-    reason: 'every other list of the plane takes it, and who does not know it loses nothing',
+    reason: 'every other list of the plane takes it, and clients that do not know it lose nothing',
   })),
   ...limited(['listPolicies'], ['limit'], ['minimum is 1'], ENDLESS),
   ...limited(['listPolicies', 'createPolicy'], ['scope_pattern'], ['maxLength is 1024'], BOUNDED),
@@ -242,7 +245,7 @@ const EVENTS: readonly Difference[] = [
     operations: ['listEvents', 'listTenantEvents'],
     fields: ['limit'],
     says: "maximum is undefined, the protocol's is 100",
-    reason: 'dashboards ask for 1000; a larger limit is taken for 100 instead of being refused',
+    reason: 'dashboards ask for 1000; a larger limit counts as 100 instead of being refused',
   },
 ];
 
@@ -251,14 +254,14 @@ const DELIVERIES: readonly Difference[] = [
     operations: ['listWebhookDeliveries', 'listTenantWebhookDeliveries'],
     fields: ['limit'],
     says: "maximum is undefined, the protocol's is 100",
-    reason: 'dashboards ask for 1000; a larger limit is taken for 100 instead of being refused',
+    reason: 'dashboards ask for 1000; a larger limit counts as 100 instead of being refused',
   },
   ...limited(['replayEvents'], ['event_types'], ['maxItems is 100'], BOUNDED),
   {
     operations: ['replayEvents'],
     fields: ['body'],
     says: 'other members are refused, unlike in the protocol',
-    reason: 'a bound of the window that is misspelt would replay more than was meant',
+    reason: 'a misspelt bound of the window would replay more than intended',
   },
 ];
 
@@ -276,14 +279,14 @@ const WEBHOOKS: readonly Difference[] = [
       operations: ['updateWebhookSubscription', 'updateTenantWebhook'],
       fields: [field],
       says: `the type is ${type},null, the protocol's is ${type}`,
-      reason: "null takes it away, as the protocol's own dashboard asks",
+      reason: "null removes it, as the protocol's own dashboard expects",
     };
   }),
   ...['listWebhookSubscriptions', 'listTenantWebhooks'].map((id): Difference => ({
     operations: [id],
     fields: ['limit'],
     says: "maximum is undefined, the protocol's is 100",
-    reason: 'dashboards ask for 200; a larger limit is taken for 100 instead of being refused',
+    reason: 'dashboards ask for 200; a larger limit counts as 100 instead of being refused',
   })),
   ...limited(WEBHOOK_WRITES, ['event_types'], ['maxItems is 100'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['event_categories'], ['maxItems is 7'], 'there are seven'),
@@ -297,7 +300,7 @@ const WEBHOOKS: readonly Difference[] = [
     WEBHOOK_WRITES,
     ['thresholds.budget_utilization'],
     ['maxItems is 20'],
-    'every settlement of the tenant is held against each of them',
+    'every settlement of the tenant is checked against each of them',
   ),
   ...limited(WEBHOOK_WRITES, ['headers'], ['maxProperties is 32'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['headers.*'], ['maxLength is 4096'], BOUNDED),

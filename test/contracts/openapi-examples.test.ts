@@ -13,13 +13,16 @@ import {
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { escapePart, problemsOf, SchemaBook } from '../support/spec/index.js';
 
-/** The keys that a request carries, of those that its operation takes. */
+/** The keys that a request carries, if its operation accepts them. */
 type Keys = readonly ('ApiKeyAuth' | 'AdminKeyAuth')[];
 
-/** What the description tells a reader to send before anything else. */
+/** The requests that the document's description tells a reader to send first. */
 const FIRST = ['createTenant', 'createApiKey', 'createBudget'];
 
-/** Whose example a reader sends once more before this one, because the last one's subject is settled, revoked or gone by then. */
+/**
+ * The operation whose example a reader must repeat before this one, because the previous subject has been
+ * settled, revoked or removed by then.
+ */
 const BEFORE: Readonly<Record<string, string>> = {
   releaseReservation: 'createReservation',
   extendReservation: 'createReservation',
@@ -29,7 +32,7 @@ const BEFORE: Readonly<Record<string, string>> = {
 
 /** Sends the examples of the served document to the instance that serves it. */
 class Reader {
-  /** The last answered value of each member that is an id; paths are filled from them. */
+  /** The last value in a response for each id member; paths are filled from them. */
   private readonly ids = new Map<string, string>();
   private readonly examples: OpenApiExamples;
   private readonly book: SchemaBook;
@@ -49,14 +52,14 @@ class Reader {
     return this.ids.get(name) as string;
   }
 
-  /** What is wrong with an operation's example; undefined when it works. */
+  /** What is wrong with an operation's example, or undefined if it works. */
   async problemOf(id: string): Promise<string | undefined> {
     const { template, method, operation } = this.examples.operation(id);
     const answer = await this.send(id);
     const said = `${answer.status} ${answer.text.slice(0, 300)}`;
     const response = operation.responses[answer.status];
     if (answer.status >= 300 || response === undefined) {
-      return `${id} is answered with ${said}`;
+      return `${id} gets the response ${said}`;
     }
     const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
     if (response.content?.[type] === undefined) {
@@ -70,7 +73,7 @@ class Reader {
     return problems.length === 0 ? undefined : `${id} answers ${problems.join(', ')}: ${said}`;
   }
 
-  /** Sends an example; a later sending of the same one gets an idempotency key of its own, as the description says. */
+  /** Sends an example. A repetition gets its own idempotency key, as the description says. */
   async send(id: string, again = false): Promise<Answer> {
     const { method, path, body } = this.examples.request(id, (name) => this.idOf(name));
     this.sent += 1;
@@ -86,7 +89,7 @@ class Reader {
     return answer;
   }
 
-  /** Where both keys are taken, an example that names the tenant is for the admin key. */
+  /** If both keys are accepted, an example that names the tenant uses the admin key. */
   private headersOf(
     { security = [] }: DescribedOperation,
     url: string,
@@ -102,7 +105,7 @@ class Reader {
     };
   }
 
-  /** Of a list, the first entry counts: it is what a reader would look at next. */
+  /** For lists, the first entry counts, because a reader would look at it next. */
   private remember(value: unknown): void {
     if (Array.isArray(value)) {
       this.remember(value[0]);
@@ -126,7 +129,7 @@ let holdfast: Holdfast;
 beforeEach(async () => {
   [server, dns] = await Promise.all([startRedis(), DnsServer.start()]);
   redis = new Redis(server.url);
-  // The example's host is this machine, on a port where nobody listens, and an operator has allowed that.
+  // The example's host resolves to this machine, which an operator has allowed. Nothing listens on its port.
   dns.answers.set('hooks.example.com', ['127.0.0.1']);
   holdfast = await Holdfast.start({
     REDIS_URL: server.url,
@@ -148,7 +151,7 @@ afterEach(async () => {
   await server.stop();
 });
 
-/** No reader can bring a reservation into quarantine; damage does. */
+/** Readers cannot bring a reservation into quarantine; damaged data can. */
 async function quarantine(reader: Reader): Promise<() => Promise<unknown>> {
   expectStatus(await reader.send('createReservation', true), 200);
   const id = reader.idOf('reservation_id');
@@ -159,7 +162,7 @@ async function quarantine(reader: Reader): Promise<() => Promise<unknown>> {
   return () => redis.hset(key, 'am', amount);
 }
 
-/** Its example is about the run of a policy with a quota, which the examples before it do not have. */
+/** The example is about a run under a policy with a quota, which no earlier example creates. */
 async function count(): Promise<void> {
   const quota = { action_kind: 'llm.completion', max_calls: 10, window: 'per_run' };
   const policy = {

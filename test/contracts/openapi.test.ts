@@ -39,7 +39,7 @@ type OwnDocument = SpecDocument & {
 
 const JSON_TYPE = 'application/json';
 
-/** The listed differences, a line each. */
+/** The listed differences, one line each. */
 const KNOWN = DIFFERENCES.flatMap(({ operations, fields, says }) =>
   fields === undefined
     ? [{ operations, line: says }]
@@ -68,7 +68,7 @@ function ownOperations(): [name: string, operation: OwnOperation][] {
 describe('our own document', () => {
   test('is OpenAPI 3.1, and its schemas are JSON Schema 2020-12', async () => {
     expect((document as unknown as { openapi: string }).openapi).toMatch(/^3\.1\.\d$/);
-    // The bounds of int64 are bigints here, which JSON knows as numbers.
+    // The int64 bounds are bigints here, but JSON has only numbers.
     const plain = JSON.parse(stringifyJson(document)) as Record<string, unknown>;
     expect(await new Validator().validate(plain)).toEqual({ valid: true });
     const ajv = new Ajv2020({ strict: false });
@@ -88,11 +88,11 @@ describe('our own document', () => {
   });
 
   test('describes exactly the routes that are served', () => {
-    // Every GET is a HEAD as well; OpenAPI would need each path twice to say so.
+    // Every GET also serves HEAD, which OpenAPI would need a separate operation for.
     const served = holdfast.app
       .get(RouteTable)
       .list()
-      // The console's page has operations of its own, which are no part of the API.
+      // The console has its own operations, which are not part of the API.
       .filter((route) => !route.startsWith('HEAD ') && !route.includes(' /console'))
       .map((route) => route.replaceAll(/:(\w+)/g, '{$1}'));
     expect(
@@ -129,7 +129,7 @@ const absence = specAbsence();
 const withSpec = absence === undefined ? describe : describe.skip;
 
 withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (skipped: ${absence})`}`, () => {
-  /** The operations of the protocol that we serve, with ours. */
+  /** The protocol's operations that we serve, each with ours. */
   function pairs(): [SpecOperation, OwnOperation][] {
     const own = new Map(ownOperations());
     return (loadSpec() as Spec).operations.flatMap((operation): [SpecOperation, OwnOperation][] => {
@@ -202,7 +202,7 @@ withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (sk
   });
 });
 
-/** Every schema that stands under a `schema` or among the components; what is inside of each is validated with it. */
+/** Every schema under a `schema` member or among the components; nested schemas are validated with it. */
 function schemasIn(value: unknown): object[] {
   if (typeof value !== 'object' || value === null) {
     return [];
@@ -231,7 +231,7 @@ function parameterDifferences(spec: SpecDocument, operation: SpecOperation, own:
       ({ name, in: place }) => place === theirs.in && name.toLowerCase() === theirs.name.toLowerCase(),
     );
     if (found === undefined) {
-      lines.push(`${theirs.in} ${theirs.name} is not taken`);
+      lines.push(`${theirs.in} ${theirs.name} is not accepted`);
     } else {
       if ((found.required ?? false) !== (theirs.required ?? false)) {
         lines.push(
@@ -255,7 +255,7 @@ function securityDifferences(operation: SpecOperation, own: OwnOperation): strin
   const theirs = [...operation.schemes].sort();
   return ours.join() === theirs.join()
     ? []
-    : [`lets in by ${ours.join(', ') || 'nothing'}, the protocol by ${theirs.join(', ') || 'nothing'}`];
+    : [`accepts ${ours.join(', ') || 'nothing'}, the protocol accepts ${theirs.join(', ') || 'nothing'}`];
 }
 
 function bodyDifferences(spec: SpecDocument, { body }: SpecOperation, own: OwnOperation): string[] {
@@ -277,7 +277,7 @@ function successDifferences(spec: SpecDocument, operation: SpecOperation, own: O
     }
     const ours = own.responses[String(status)]?.content?.[JSON_TYPE]?.schema;
     if (ours === undefined) {
-      lines.push(`the answer ${status} has no schema`);
+      lines.push(`the response ${status} has no schema`);
       continue;
     }
     lines.push(...answerDifferences(...sides(spec, theirs, ours)).map((line) => `${status} ${line}`));
@@ -285,5 +285,5 @@ function successDifferences(spec: SpecDocument, operation: SpecOperation, own: O
   const declared = Object.keys(own.responses).filter(
     (status) => status.startsWith('2') && !operation.responses.has(Number(status)),
   );
-  return [...lines, ...declared.map((status) => `the protocol does not know the answer ${status}`)];
+  return [...lines, ...declared.map((status) => `the protocol does not have the response ${status}`)];
 }

@@ -16,7 +16,10 @@ import { ROWS } from './operations/index.js';
 import { commonProvocations, type OperationRow, type Provocation } from './operations/table.js';
 import { World, type Sample } from './operations/world.js';
 
-/** What our own document says of each operation: enough to know the common refusals also without the protocol's documents. */
+/**
+ * What our own document says about each operation; this provides the common refusals even without the
+ * protocol's documents.
+ */
 interface OwnOperation {
   readonly path: string;
   readonly method: string;
@@ -51,7 +54,7 @@ function provocationsOf(row: OperationRow): Provocation[] {
   if (operation === undefined) {
     throw new Error(`${row.id} has a row, but it is not served`);
   }
-  // Where any key will do, no key lacks the permission.
+  // Where any valid key is accepted, no key can lack the permission.
   const tenants =
     (operation.security ?? []).some((scheme) => 'ApiKeyAuth' in scheme) &&
     row.impossible?.[403] === undefined;
@@ -59,7 +62,10 @@ function provocationsOf(row: OperationRow): Provocation[] {
   return [...commonProvocations(row, plane, operation.requestBody !== undefined, tenants), ...row.others];
 }
 
-/** Every answer goes through the protocol's documents in `Holdfast.call`; successes go through our own document here. */
+/**
+ * `Holdfast.call` compares every response with the protocol's documents; here, successes are compared with
+ * our own document.
+ */
 function check(row: OperationRow, { status, code, how }: Provocation, answer: Answer): void {
   try {
     if (code !== undefined) {
@@ -149,7 +155,7 @@ withSpec(
 );
 
 describe('without the store', () => {
-  test('every operation answers 503 and when to retry, and never 401', async () => {
+  test('every operation returns 503 with the time to retry, and never 401', async () => {
     const samples: [OperationRow, Sample][] = [];
     for (const row of ROWS.filter(({ readsNothing }) => readsNothing !== true)) {
       samples.push([row, await row.sample(world)]);
@@ -164,7 +170,7 @@ describe('without the store', () => {
         {
           status: 503,
           code: 'INTERNAL_ERROR',
-          how: 'a store that does not answer',
+          how: 'a store that does not reply',
           run: () => Promise.resolve(answer),
         },
         answer,

@@ -5,7 +5,7 @@ import { code } from '../support/script-text.js';
 
 const LUA = new URL('../../lua/', import.meta.url);
 
-/** Calls without a limit of their own, by file and command, and what bounds them all the same. */
+/** Calls without a limit of their own, by file and command, with what bounds them anyway. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   'begin_advance ZRANGE': 'the tenants of one test clock, 20 at most',
   'census HSCAN':
@@ -14,15 +14,15 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'find_webhook HGETALL': 'one record',
   'lease_announce ZRANGE': 'the instances of one deployment',
   'lease_instances ZRANGEBYSCORE': 'the instances of one deployment',
-  'lib/listing HGETALL': 'one record, whose free texts were found to be short',
+  'lib/listing HGETALL': 'one record, whose free texts have been found to be short',
   'lib/listing HKEYS': 'the names of one record',
   'lib/owned HGETALL': 'the sums of one tenant, 32 at most',
   'lib/owned HKEYS': 'likewise',
-  'lib/record HGETALL': 'one record; whoever reads many takes short_fields',
+  'lib/record HGETALL': 'one record; to read many, use short_fields',
   'lib/webhook HGETALL': 'one record',
   'lib/webhook HKEYS': 'fifty counted thresholds at most',
   'list_test_clocks HGETALL': 'the test clocks of a deployment, 100 at most',
-  'list_test_clocks ZRANGE': 'likewise, with 20 tenants each',
+  'list_test_clocks ZRANGE': 'the same, with 20 tenants each',
   'list_deliveries HGETALL': 'records of short fields',
   'list_deliveries ZRANGEBYSCORE':
     'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
@@ -52,11 +52,13 @@ interface Call {
   readonly file: string;
   readonly command: string;
   readonly text: string;
-  /** Whether the call is all that a reply holds beside a word: the record that the script is about. */
+  /**
+   * Whether the reply consists of the call's result after a status word: the record that the script is about.
+   */
   readonly isReply: boolean;
 }
 
-/** Scripts by their names, parts as lib/<name>: a script's folder says nothing about what it reads. */
+/** Scripts by name, parts as lib/<name>. A script's folder does not matter for what it reads. */
 const paths = new Map(
   readdirSync(LUA, { recursive: true, encoding: 'utf8' })
     .map((path) => path.split(sep).join('/'))
@@ -73,7 +75,7 @@ function textOf(file: string): string {
 function callsIn(file: string): Call[] {
   const text = textOf(file);
   return [...text.matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(({ index, 1: command = '' }) => {
-    // Parentheses in strings count for nothing: '(' begins an exclusive bound.
+    // Parentheses in strings do not count: '(' starts an exclusive bound.
     const plain = text.slice(index).replace(/'[^'\n]*'/g, (quoted) => '_'.repeat(quoted.length));
     let [size, depth] = [plain.indexOf('('), 0];
     do {
@@ -109,7 +111,7 @@ function isBounded({ command, text, isReply }: Call): boolean {
 
 const nameOf = ({ file, command }: Call): string => `${file} ${command}`;
 
-test('no script reads a whole set, list, stream or hash, but for those that are small by themselves', () => {
+test('no script reads a whole set, list, stream or hash, except those that are always small', () => {
   const unbounded = files.flatMap(callsIn).filter((call) => !isBounded(call));
   expect(
     unbounded
@@ -121,7 +123,7 @@ test('no script reads a whole set, list, stream or hash, but for those that are 
   );
 });
 
-test('no script loops until something outside of it ends', () => {
+test('no script loops until something outside it ends', () => {
   expect(files.filter((file) => /while true|repeat\b/.test(textOf(file)))).toEqual([]);
 });
 

@@ -71,7 +71,7 @@ describe('the scripts are refused at boot', () => {
     ['RETURNS', '-- RETURNS OK\n'],
     ['BOUND', '-- BOUND one key\n'],
     ['EMITS', '-- EMITS nothing\n'],
-  ])('when a header misses %s', (_, part) => {
+  ])('when a header lacks %s', (_, part) => {
     expect(() => parseHeader('probe', HEADER.replace(part, ''))).toThrow('probe.lua: the header needs');
   });
 
@@ -97,7 +97,7 @@ test('an assembled script has its shebang first, each part once, and no comments
   expect(source).not.toMatch(/^\s*--/m);
 });
 
-test('a part gives away what is used of it, and keeps everything else to itself', () => {
+test('a part exports what others use, and keeps everything else private', () => {
   const text = (names: string): string =>
     assemble('probe', `${HEADER}-- @include int64: ${names}\nreturn i64_add('1', '2')\n`).source();
   expect(text('i64_add')).toMatch(/^local i64_add = \(function\(\)$/m);
@@ -131,7 +131,7 @@ describe('the library of the scripts', () => {
   });
 });
 
-/** The words that a script answers with, by its header: the first word of each alternative. */
+/** The status words in a script's header: the first word of each alternative. */
 function declaredWords(own: string): string[] {
   const words = (headerField(own, 'RETURNS') ?? '')
     .split(/\s\|\s/)
@@ -139,12 +139,12 @@ function declaredWords(own: string): string[] {
   return words.filter((word) => /^[A-Z][A-Z0-9_]+$/.test(word));
 }
 
-/** A word is said by a literal of its own, or by the literal that it starts with when the script puts it together. */
+/** The code contains a word either as its own literal, or as the start of a literal that it concatenates. */
 function says(literal: string, word: string): boolean {
   return literal === word || (literal.endsWith('_') && word.startsWith(literal));
 }
 
-/** The words that stand first in a reply in the code, as far as they are literal. */
+/** The words at the start of replies in the code, as far as they are literals. */
 function answeredWords(text: string): string[] {
   const plain = [
     ...text.matchAll(/(?:return (?:nil, )?|reply(?:, \w+)* = |deny\()\{ '([A-Z][A-Z0-9_]+)'/g),
@@ -154,7 +154,7 @@ function answeredWords(text: string): string[] {
 }
 
 describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
-  test('declares every word that the script can answer with', () => {
+  test('declares every word that the script can reply with', () => {
     const refusals = included
       .map(code)
       .flatMap((text) => [...text.matchAll(/return nil, \{ '([A-Z0-9_]+)'/g)].map((match) => match[1]));
@@ -163,7 +163,7 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
     expect(answered.filter((literal) => !declared.some((word) => says(literal, word)))).toEqual([]);
   });
 
-  test('declares no word that the script never says', () => {
+  test('declares no word that the script never replies with', () => {
     const literals = [own, ...included].flatMap((text) =>
       [...code(text).matchAll(/'([A-Z][A-Z0-9_]+)'/g)].map((match) => match[1] as string),
     );
@@ -180,7 +180,7 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
   });
 });
 
-test('what shrinks may run on a full Redis, what grows may not, and what reads may not write', () => {
+test('scripts that free memory may run on a full Redis, those that need more may not, and those that read may not write', () => {
   const flags = Object.fromEntries(
     Object.entries(SCRIPT_SIGNATURES).map(([name, signature]) => [name, signature.flags.join()]),
   );

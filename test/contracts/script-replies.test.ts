@@ -94,7 +94,7 @@ describe('a reply becomes what its header names', () => {
     ['OK kept_count kept*', ['OK', '2', 'a'], 'it is too short'],
     ['OK [now_ms by]', ['OK', '5'], 'it is too short'],
     ['OK balance', ['OK', '1,2'], 'a text has 2 values and not 3'],
-  ])('%s does not let %j pass', (returns, reply, message) => {
+  ])('%s refuses %j', (returns, reply, message) => {
     expect(() => decoder(returns)(reply)).toThrow(`a reply of probe.lua does not fit its header: ${message}`);
   });
 

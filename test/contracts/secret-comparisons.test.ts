@@ -12,13 +12,13 @@ const FILES = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter
   file.endsWith('.ts'),
 );
 
-/** Names of values that nobody else may know, and what is told of them without telling them. */
+/** Names of secret values. The second pattern matches names of values that reveal nothing of a secret. */
 const SECRET = /secret|password|(admin|api)_?key$|signature|credential|presented|bearer/i;
 const NO_SECRET = /hash|code|id$|tag/i;
 /** Methods that stop at the first difference. */
 const COMPARING = ['includes', 'indexOf', 'startsWith', 'endsWith', 'localeCompare', 'equals', 'compare'];
 
-/** The comparisons in a source that would tell by their time how much of a secret was guessed. */
+/** The comparisons in a source whose duration would reveal how much of a secret was guessed. */
 function leaks(source: string): string[] {
   const found: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -57,7 +57,7 @@ function isSecret(node: ts.Node): boolean {
   return SECRET.test(name) && !NO_SECRET.test(name);
 }
 
-/** A comparison with a constant asks whether there is a secret at all, or which kind it is of. */
+/** A comparison with a constant only checks whether there is a secret, or its kind. */
 function isLiteral(node: ts.Node): boolean {
   return (
     (ts.isIdentifier(node) && /^[A-Z_]+$/.test(node.text)) ||

@@ -6,7 +6,7 @@ import { expect, test } from '@jest/globals';
 
 interface Exception {
   readonly file: string;
-  /** Nothing when the whole file is meant. */
+  /** Missing if the whole file is meant. */
   readonly test?: string;
   readonly reason: string;
 }
@@ -23,7 +23,10 @@ const files = suites.flatMap((suite) =>
     .map((name) => `${suite}/${name}`),
 );
 
-/** The texts of a file's tests, each from its name to the name of the next one; what stands before the first is for all of them. */
+/**
+ * The source of each test in a file, from its name to the next one's. Whatever precedes the first belongs to
+ * all tests.
+ */
 function partsOf(text: string): { name: string | undefined; body: string }[] {
   const starts = [...text.matchAll(/\btest(?:\.each\([^]*?\))?\(\s*(['`])(.*?)\1,/g)];
   const bounds = [0, ...starts.map(({ index }) => index), text.length];
@@ -47,7 +50,7 @@ test('every test of the suites runs on each topology, except those that the list
   expect([...new Set(oneServer)].sort()).toEqual(listed.sort());
 });
 
-test('the part of these suites that a commit is tried with follows from its files alone, on any day and without git', () => {
+test('the part of these suites that runs for a commit depends only on its files, on any day and without git', () => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-shard-'));
   mkdirSync(join(folder, 'scripts'));
   cpSync(new URL('scripts/shard.mjs', root), join(folder, 'scripts/shard.mjs'));

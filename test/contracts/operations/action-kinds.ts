@@ -8,7 +8,7 @@ const get = (path: string): Sample => ({ method: 'GET', path: KINDS + path });
 const throttled = (path: string): Provocation => ({
   status: 429,
   code: 'LIMIT_EXCEEDED',
-  how: 'more requests of an address than are allowed',
+  how: 'more requests from an address than are allowed',
   run: (world) => world.whileThrottled(() => get(path), 'RATE_LIMIT_PUBLIC_PER_MINUTE'),
 });
 

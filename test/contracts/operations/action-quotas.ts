@@ -4,7 +4,7 @@ import { newKey, type Sample, type World } from './world.js';
 
 const COUNTERS = '/v1/admin/action-quota-counters';
 
-/** A tenant whose reserve was counted once in a day and once in a run. */
+/** A tenant with one reserve that was counted in a daily quota and in a run's quota. */
 async function counted(world: World): Promise<Required<Pick<Sample, 'tenant'>>> {
   const tenant = await world.tenant();
   const quota = { action_kind: 'llm.completion', max_calls: 5 };

@@ -21,7 +21,7 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
     success: 201,
     sample: async (world) => world.adminExample('createApiKey', await world.holdfast.createTenant()),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a tenant that nobody is', () =>
+      refused(400, 'INVALID_REQUEST', 'an unknown tenant', () =>
         Promise.resolve({ method: 'POST', path: KEYS, body: { tenant_id: 'nobody', name: 'n' } }),
       ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => {
@@ -53,7 +53,7 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
       refused(404, 'NOT_FOUND', 'an id that was never issued', () =>
         Promise.resolve({ method: 'DELETE', path: `${KEYS}/key_00aaaaaaaaaaaaaaaa` }),
       ),
-      refused(409, 'KEY_REVOKED', 'a key that is revoked already', async (world) => {
+      refused(409, 'KEY_REVOKED', 'a key that is already revoked', async (world) => {
         const first = await revoke(world);
         await world.send(first);
         return first;
@@ -86,7 +86,7 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
       body: { key_secret: (await world.tenant()).key },
     }),
     others: [
-      succeeds(200, 'a key that nobody has', () =>
+      succeeds(200, 'an unknown key', () =>
         Promise.resolve({ method: 'POST', path: '/v1/auth/validate', body: { key_secret: 'nothing' } }),
       ),
       succeeds(200, "a closed tenant's key", async (world) => ({
@@ -105,7 +105,7 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
       succeeds(200, 'the admin key', () => Promise.resolve({ method: 'GET', path: '/v1/auth/introspect' })),
     ],
     impossible: {
-      400: 'the request has nothing that could be wrong',
+      400: 'nothing in the request could be wrong',
       403: 'every valid key may ask about itself',
     },
     keyOnly: true,

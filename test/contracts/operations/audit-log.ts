@@ -8,7 +8,7 @@ export const AUDIT_LOG_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => ({ method: 'GET', path: `${LOGS}?resource_id=${(await world.tenant()).id}` }),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a status and a lowest status', () =>
+      refused(400, 'INVALID_REQUEST', 'both a status and a minimum status', () =>
         Promise.resolve({ method: 'GET', path: `${LOGS}?status=200&status_min=200` }),
       ),
     ],
@@ -22,6 +22,6 @@ export const AUDIT_LOG_ROWS: readonly OperationRow[] = [
       return { method: 'GET', path: '/v1/admin/overview' };
     },
     others: [],
-    impossible: { ...ADMIN_ONLY, 400: 'nothing in the request is read but its key' },
+    impossible: { ...ADMIN_ONLY, 400: 'only the key of the request is read' },
   },
 ];

@@ -23,12 +23,12 @@ function fund(tenant: TestTenant, more: Record<string, unknown> = {}): Sample {
   };
 }
 
-/** What operators change of a ledger; sent with the admin key. */
+/** A change that operators make to a ledger; sent with the admin key. */
 function change(method: string, verb: string, tenant: TestTenant, body?: Record<string, unknown>): Sample {
   return { method, path: `${BUDGETS}${verb}?${ledger(tenant)}`, ...(body === undefined ? {} : { body }) };
 }
 
-/** What these changes refuse alike. */
+/** The refusals that these changes have in common. */
 function changes(method: string, verb: string): Provocation[] {
   const on = (tenant: TestTenant): Sample => change(method, verb, tenant, {});
   return [
@@ -54,7 +54,7 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
     success: 201,
     sample: async (world) => create(await world.tenant()),
     others: [
-      refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is there already', async (world) =>
+      refused(409, 'DUPLICATE_RESOURCE', 'a ledger that already exists', async (world) =>
         create(await world.tenant(), ''),
       ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
@@ -97,13 +97,13 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => fund(await world.tenant()),
     others: [
-      refused(400, 'UNIT_MISMATCH', 'another unit than the ledger has', async (world) =>
+      refused(400, 'UNIT_MISMATCH', "a unit other than the ledger's", async (world) =>
         fund(await world.tenant(), { amount: { unit: 'CREDITS', amount: 1 } }),
       ),
       refused(404, 'BUDGET_NOT_FOUND', 'a scope without a ledger', async (world) =>
         fund(await world.holdfast.createTenant()),
       ),
-      refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) => {
+      refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with a different body', async (world) => {
         const tenant = await world.tenant();
         const idempotency_key = newKey();
         await world.send(fund(tenant, { idempotency_key }));
@@ -156,7 +156,7 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
       refused(404, 'TENANT_NOT_FOUND', 'a tenant that does not exist', (world) =>
         bulk(world, { filter: { tenant_id: 'nobody' } }),
       ),
-      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) =>
+      refused(409, 'COUNT_MISMATCH', 'a number other than expected', (world) =>
         bulk(world, { expected_count: 2 }),
       ),
     ],

@@ -11,9 +11,9 @@ const debit: Build = (world, tenant, more = {}) => world.example('createEvent', 
 
 const CREDITS = { unit: 'CREDITS', amount: 1 };
 
-/** The second use of an idempotency key with another body. */
+/** The idempotency key of an earlier request, with a different body. */
 function mismatch(request: Build): Provocation {
-  return refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) => {
+  return refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with a different body', async (world) => {
     const tenant = await world.tenant();
     const first = request(world, tenant);
     await world.send(first);
@@ -47,7 +47,7 @@ export const DECISION_AND_EVENT_ROWS: readonly OperationRow[] = [
         how,
         run: async (world) => world.send(await prepare(world)),
       })),
-      refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) =>
+      refused(400, 'UNIT_MISMATCH', "a unit other than the budget's", async (world) =>
         decide(world, await world.tenant(), { estimate: CREDITS }),
       ),
       foreign(decide),
@@ -59,7 +59,7 @@ export const DECISION_AND_EVENT_ROWS: readonly OperationRow[] = [
     success: 201,
     sample: async (world) => debit(world, await world.tenant()),
     others: [
-      refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) =>
+      refused(400, 'UNIT_MISMATCH', "a unit other than the budget's", async (world) =>
         debit(world, await world.tenant(), { actual: CREDITS }),
       ),
       foreign(debit),

@@ -9,7 +9,10 @@ interface Subscribed {
   readonly id: string;
 }
 
-/** A subscription to an address that the configuration does not allow any more once it is made, so that nothing is ever sent. */
+/**
+ * A subscription to an address that the configuration stops allowing once the subscription exists, so that
+ * nothing is ever sent.
+ */
 async function subscribed(world: World): Promise<Subscribed> {
   const tenant = await world.tenant();
   const key = await world.holdfast.createKey(tenant.id, {
@@ -100,7 +103,7 @@ export const DELIVERY_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: (world) => asAdmin(world, 'GET', 'deliveries'),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a status that there is not', async (world) => {
+      refused(400, 'INVALID_REQUEST', 'an unknown status', async (world) => {
         const { method, path } = await asAdmin(world, 'GET', 'deliveries');
         return { method, path: `${path}?status=LOST` };
       }),
@@ -116,7 +119,7 @@ export const DELIVERY_ROWS: readonly OperationRow[] = [
     plane: 'governance',
     sample: (world) => asTenant(world, 'GET', 'deliveries'),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a page of no rows', async (world) => {
+      refused(400, 'INVALID_REQUEST', 'a page size of 0', async (world) => {
         const { path, ...sample } = await asTenant(world, 'GET', 'deliveries');
         return { ...sample, path: `${path}?limit=0` };
       }),

@@ -4,7 +4,7 @@ import type { World } from './world.js';
 
 const EVENTS = '/v1/admin/events';
 
-/** A tenant with a key that may read events, which a key may not unless it is said so. */
+/** A tenant with a key that may read events, which needs to be granted explicitly. */
 async function reading(world: World): Promise<TestTenant> {
   const tenant = await world.tenant();
   return {
@@ -19,7 +19,7 @@ export const EVENT_LOG_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => ({ method: 'GET', path: `${EVENTS}?tenant_id=${(await world.tenant()).id}` }),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a type that there is not', () =>
+      refused(400, 'INVALID_REQUEST', 'an unknown type', () =>
         Promise.resolve({ method: 'GET', path: `${EVENTS}?event_type=budget.lost` }),
       ),
     ],
@@ -36,7 +36,7 @@ export const EVENT_LOG_ROWS: readonly OperationRow[] = [
       return { method: 'GET', path: `${EVENTS}/${events[0].event_id}` };
     },
     others: [
-      refused(404, 'EVENT_NOT_FOUND', 'an id that was never given', () =>
+      refused(404, 'EVENT_NOT_FOUND', 'an id that was never issued', () =>
         Promise.resolve({ method: 'GET', path: `${EVENTS}/evt_0000000000000000` }),
       ),
       refused(400, 'INVALID_REQUEST', 'an id that is too long', () =>
@@ -51,7 +51,7 @@ export const EVENT_LOG_ROWS: readonly OperationRow[] = [
     plane: 'governance',
     sample: async (world) => ({ method: 'GET', path: '/v1/events', tenant: await reading(world) }),
     others: [
-      refused(400, 'INVALID_REQUEST', "a category of the operators'", async (world) => ({
+      refused(400, 'INVALID_REQUEST', 'a category for operators only', async (world) => ({
         method: 'GET',
         path: '/v1/events?category=api_key',
         tenant: await reading(world),

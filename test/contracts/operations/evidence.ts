@@ -20,7 +20,7 @@ export const EVIDENCE_ROWS: readonly OperationRow[] = [
     isPublic: true,
     sample: envelope,
     others: [
-      refused(400, 'INVALID_REQUEST', 'an id that is no hash', () =>
+      refused(400, 'INVALID_REQUEST', 'an id that is not a hash', () =>
         Promise.resolve({ method: 'GET', path: `${EVIDENCE}x` }),
       ),
       refused(404, 'NOT_FOUND', 'an id that was never issued', () =>
@@ -29,7 +29,7 @@ export const EVIDENCE_ROWS: readonly OperationRow[] = [
       {
         status: 429,
         code: 'LIMIT_EXCEEDED',
-        how: 'more requests of an address than are allowed',
+        how: 'more requests from an address than are allowed',
         run: async (world) => {
           const sample = await envelope(world);
           return world.whileThrottled(() => sample, LIMIT);
@@ -54,7 +54,7 @@ export const EVIDENCE_ROWS: readonly OperationRow[] = [
       {
         status: 429,
         code: 'LIMIT_EXCEEDED',
-        how: 'more requests of an address than are allowed',
+        how: 'more requests from an address than are allowed',
         run: (world) => world.whileThrottled(() => KEYS, LIMIT),
       },
     ],

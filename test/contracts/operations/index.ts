@@ -14,7 +14,7 @@ import type { OperationRow } from './table.js';
 import { TENANT_ROWS } from './tenants.js';
 import { WEBHOOK_ROWS } from './webhooks.js';
 
-/** Every operation that is served, in the files beside this one; adding an operation means adding its row. */
+/** Every served operation; the rows are in the files next to this one. A new operation needs a row. */
 export const ROWS: readonly OperationRow[] = [
   ...RESERVATION_ROWS,
   ...DECISION_AND_EVENT_ROWS,

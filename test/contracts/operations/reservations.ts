@@ -14,7 +14,7 @@ const settle = (
   more: Record<string, unknown> = {},
 ): Sample => world.example(`${verb}Reservation`, tenant, { of: id, more });
 
-/** What commit, release and extend refuse alike. */
+/** The refusals that commit, release and extend have in common. */
 function settlements(verb: Verb): Provocation[] {
   return [
     refused(404, 'NOT_FOUND', 'an id that was never issued', async (world) =>
@@ -37,7 +37,7 @@ function settlements(verb: Verb): Provocation[] {
   ];
 }
 
-/** The second use of an idempotency key with another body. */
+/** The idempotency key of an earlier request, with a different body. */
 const mismatch = (world: World, tenant: TestTenant): Promise<Sample> => {
   const first = create(tenant, world);
   return world.send(first).then(() => ({ ...first, body: { ...first.body, estimate: tokens(11) } }));
@@ -54,7 +54,7 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => create(await world.tenant(), world),
     others: [
-      refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) =>
+      refused(400, 'UNIT_MISMATCH', "a unit other than the budget's", async (world) =>
         create(await world.tenant(), world, { estimate: { unit: 'CREDITS', amount: 1 } }),
       ),
       refused(403, 'FORBIDDEN', "another tenant's subject", async (world) =>
@@ -70,7 +70,7 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
       onBudget('BUDGET_CLOSED', { status: 'CLOSED' }),
       onBudget('OVERDRAFT_LIMIT_EXCEEDED', { is_over_limit: '1' }),
       onBudget('DEBT_OUTSTANDING', { debt: '10', remaining: String(ALLOCATED - 10) }),
-      refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) =>
+      refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with a different body', async (world) =>
         mismatch(world, await world.tenant()),
       ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
@@ -116,7 +116,7 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
     sample: async (world) => settle(world, 'commit', await world.held()),
     others: [
       ...settlements('commit'),
-      refused(400, 'UNIT_MISMATCH', 'another unit than was reserved', async (world) =>
+      refused(400, 'UNIT_MISMATCH', 'a unit other than the reserved one', async (world) =>
         settle(world, 'commit', await world.held(), { actual: { unit: 'CREDITS', amount: 1 } }),
       ),
       refused(409, 'BUDGET_EXCEEDED', 'more than was reserved, under REJECT', async (world) =>

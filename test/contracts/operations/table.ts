@@ -4,37 +4,40 @@ import type { Sample, World } from './world.js';
 /** One way to get a status from an operation. */
 export interface Provocation {
   readonly status: number;
-  /** The error code that must come; none for a success. */
+  /** The error code to expect; missing for a success. */
   readonly code?: string;
   readonly how: string;
   run(world: World): Promise<Answer>;
 }
 
 /**
- * All that one operation can answer. 401, 500 and 503 (also 400 and 413 where it takes a body, and 403 where it takes API keys) are
- * made from the sample by `commonProvocations`; the rest stands in `others`.
+ * All statuses of one operation. `commonProvocations` derives 401, 500 and 503 from the sample, 400 and 413
+ * as well if the operation takes a body, and 403 if it accepts API keys. The rest is in `others`.
  */
 export interface OperationRow {
   readonly id: string;
   readonly success: number;
   sample(world: World): Promise<Sample>;
   readonly others: readonly Provocation[];
-  /** Statuses that the protocol declares and nobody can get from Holdfast, with the reason. */
+  /** Statuses that the protocol declares but Holdfast never returns, with the reason. */
   readonly impossible?: Readonly<Record<number, string>>;
-  /** Where the path does not tell it. */
+  /** Needed if it does not follow from the path. */
   readonly plane?: 'runtime' | 'governance';
-  /** The operation takes no key. */
+  /** Whether the operation needs no key. */
   readonly isPublic?: boolean;
-  /** The operation reads nothing from the store. */
+  /** Whether the operation reads nothing from the store. */
   readonly readsNothing?: boolean;
-  /** The operation reads nothing but the key, so only a key that the process does not know yet meets damaged records. */
+  /**
+   * Whether the operation reads only the key. Then damaged records only matter for a key that the process has
+   * not cached.
+   */
   readonly keyOnly?: boolean;
 }
 
 /** Why no caller gets 403 where only the admin key is accepted. */
-export const ADMIN_ONLY = { 403: 'the admin key may do everything, and a wrong one is 401' } as const;
+export const ADMIN_ONLY = { 403: 'the admin key may do everything, and a wrong one gets 401' } as const;
 
-/** A request that is sent as it is and refused with this code. */
+/** A request that is refused with this code. */
 export function refused(
   status: number,
   code: string,
@@ -53,7 +56,7 @@ export function succeeds(
   return { status, how, run: async (world) => world.send(await prepare(world)) };
 }
 
-/** What every operation answers in the same way. */
+/** The responses that every operation gives in the same way. */
 export function commonProvocations(
   { success, sample, keyOnly = false, isPublic = false, readsNothing = false }: OperationRow,
   plane: 'runtime' | 'governance',
@@ -93,11 +96,11 @@ function damageProvocation(sample: (world: World) => Promise<Sample>, keyOnly: b
   return {
     status: 500,
     code: 'INTERNAL_ERROR',
-    how: 'records that nobody can read',
+    how: 'records that cannot be read',
     run: async (world) => {
       const prepared = await sample(world);
       if (prepared.tenant !== undefined && !keyOnly) {
-        // The key is known to the process after this, so that the operation itself meets the damage.
+        // This lets the process cache the key, so that the operation itself meets the damage.
         await world.holdfast.balances(prepared.tenant);
       }
       return world.whileDamaged(() => world.send(prepared));
@@ -151,5 +154,5 @@ function permissionProvocation(
   };
 }
 
-/** A part of the path that is longer than any id: the router itself refuses it. */
+/** A path segment longer than any id: the router itself refuses it. */
 export const LONG_PART = 'a'.repeat(300);

@@ -17,7 +17,8 @@ export const TENANT_ROWS: readonly OperationRow[] = [
     id: 'createTenant',
     success: 201,
     sample: async (world) => {
-      // The damage of the 500 row reaches only records that exist, such as the index of this tenant's partition.
+      // The damage for the 500 row affects only existing records, such as the index of this tenant's
+      // partition.
       await world.holdfast.createTenant();
       return create(world);
     },
@@ -60,7 +61,7 @@ export const TENANT_ROWS: readonly OperationRow[] = [
       refused(400, 'INVALID_REQUEST', 'an id longer than any', () =>
         Promise.resolve({ method: 'GET', path: `/v1/admin/tenants/${LONG_PART}` }),
       ),
-      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () =>
+      refused(404, 'TENANT_NOT_FOUND', 'an unknown id', () =>
         Promise.resolve({ method: 'GET', path: '/v1/admin/tenants/nobody' }),
       ),
     ],
@@ -75,9 +76,7 @@ export const TENANT_ROWS: readonly OperationRow[] = [
         ...update(world, (await world.held()).tenant.id),
         body: { status: 'CLOSED' },
       })),
-      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', (world) =>
-        Promise.resolve(update(world, 'nobody')),
-      ),
+      refused(404, 'TENANT_NOT_FOUND', 'an unknown id', (world) => Promise.resolve(update(world, 'nobody'))),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
         update(world, (await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id),
       ),
@@ -90,7 +89,7 @@ export const TENANT_ROWS: readonly OperationRow[] = [
     sample: (world) => bulk(world),
     others: [
       refused(400, 'INVALID_REQUEST', 'an empty filter', (world) => bulk(world, { filter: {} })),
-      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) =>
+      refused(409, 'COUNT_MISMATCH', 'a number other than expected', (world) =>
         bulk(world, { expected_count: 2 }),
       ),
     ],

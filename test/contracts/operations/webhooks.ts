@@ -8,7 +8,7 @@ const TENANT = '/v1/webhooks';
 const CONFIG = '/v1/admin/config/webhook-security';
 const UNKNOWN = 'whsub_00aaaaaaaaaaaaaaaa';
 
-/** A tenant whose key may do everything with webhooks. */
+/** A tenant whose key has all webhook permissions. */
 async function subscriber(world: World): Promise<TestTenant> {
   const tenant = await world.tenant();
   return {
@@ -122,9 +122,7 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
       refused(400, 'WEBHOOK_URL_INVALID', 'a private address', async (world) =>
         createAsAdmin((await subscriber(world)).id, { url: 'https://10.0.0.1/' }),
       ),
-      refused(404, 'TENANT_NOT_FOUND', 'a tenant that does not exist', () =>
-        Promise.resolve(createAsAdmin('nobody')),
-      ),
+      refused(404, 'TENANT_NOT_FOUND', 'an unknown tenant', () => Promise.resolve(createAsAdmin('nobody'))),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
         createAsAdmin((await closed(world)).tenant.id),
       ),
@@ -157,7 +155,7 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
     sample: (world) => bulk(world),
     others: [
       refused(400, 'INVALID_REQUEST', 'an empty filter', (world) => bulk(world, { filter: {} })),
-      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) =>
+      refused(409, 'COUNT_MISMATCH', 'a number other than expected', (world) =>
         bulk(world, { expected_count: 2 }),
       ),
     ],
@@ -168,7 +166,7 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: (world) => configured(world, 'GET'),
     others: [],
-    impossible: { ...ADMIN_ONLY, 400: 'nothing in the request is read but its key' },
+    impossible: { ...ADMIN_ONLY, 400: 'only the key of the request is read' },
   },
   {
     id: 'updateWebhookSecurityConfig',

@@ -13,25 +13,26 @@ import { generateEvidenceKeys } from '../../../src/config/evidence-keys.js';
 import { AuditTrail } from '../../../src/audit/audit-log/audit-trail.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/keyspace.js';
 
-/** One request that succeeds as it is; the failures that every operation has in common are made from it. */
+/** A request that succeeds unchanged. The failures that all operations have in common are derived from it. */
 export interface Sample {
   readonly method: string;
   readonly path: string;
   readonly body?: Record<string, unknown>;
-  /** The tenant whose key is sent; the admin key is sent without one. */
+  /** The tenant whose key is sent; if missing, the admin key is sent. */
   readonly tenant?: TestTenant;
 }
 
-/** One partition, so that all records of the service can be damaged and mended as a whole. */
+/** A single partition, so that all records of the service can be damaged and repaired as a whole. */
 const TAG = '{p00}';
-/** Of TOKENS, at the root of each tenant: the budget of the document's examples. */
+/** In TOKENS, at the root of each tenant: the budget of the document's examples. */
 export const ALLOCATED = 1_000_000;
 export const BODY_LIMIT_BYTES = 65_536;
 
 /**
- * Copies every record to database 1 and damages it. A stream suits no operation but those that read one; a string or a hash would be
- * what some of them expect. A reservation of another type would be no reservation at all, which is 404; a damaged one goes into
- * quarantine, which needs the logs.
+ * Copies every record to database 1 and damages it. Each key becomes a stream, because some operations would
+ * accept a string or a hash; a stream becomes a string. Reservations stay hashes with a damaged amount: one
+ * of another type would not count as a reservation and give 404, while a damaged one goes into quarantine,
+ * which needs the logs.
  */
 const DAMAGE = `
   for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
@@ -48,7 +49,7 @@ const DAMAGE = `
       end
     end
   end`;
-/** Puts the records of database 1 in the place of what there is now. */
+/** Restores the records from database 1. */
 const MEND = `
   for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
     redis.call('DEL', key)
@@ -58,7 +59,7 @@ const MEND = `
     redis.call('MOVE', key, 0)
   end`;
 
-/** A service on a Redis of its own, and the ways to bring its tenants, budgets and reservations into every state. */
+/** A service with its own Redis, and ways to bring its tenants, budgets and reservations into every state. */
 export class World {
   private constructor(
     readonly holdfast: Holdfast,
@@ -75,7 +76,7 @@ export class World {
       PARTITIONS: '1',
       BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES),
       RATE_LIMIT_PUBLIC_PER_MINUTE: '0',
-      // Longer than it takes to find that the store is away.
+      // Longer than it takes to notice that the store is unavailable.
       QUERY_QUEUE_MS: '30000',
       EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
       EVIDENCE_KEYS: generateEvidenceKeys(0),
@@ -100,8 +101,8 @@ export class World {
   }
 
   /**
-   * The example of an operation in the served document, about this tenant instead of acme and under a new idempotency key. `of` is the
-   * id in its path.
+   * The example of an operation in the served document, for this tenant instead of acme and with a new
+   * idempotency key. `of` is the id in its path.
    */
   example(
     id: string,
@@ -121,7 +122,7 @@ export class World {
     };
   }
 
-  /** The same with the admin key. */
+  /** The same, with the admin key. */
   adminExample(...example: Parameters<World['example']>): Sample {
     const { method, path, body } = this.example(...example);
     return { method, path, ...(body === undefined ? {} : { body }) };
@@ -137,7 +138,7 @@ export class World {
     return tenant;
   }
 
-  /** The answer of an instance that issues no evidence. */
+  /** The response of an instance that issues no evidence. */
   async withoutEvidence(request: Sample): Promise<Answer> {
     const { EVIDENCE_SERVER_ID: _, EVIDENCE_KEYS: __, ...settings } = this.settings;
     const silent = await Holdfast.start(settings);
@@ -148,7 +149,7 @@ export class World {
     }
   }
 
-  /** A key of the same tenant that has one permission, which none of the operations under test asks for. */
+  /** Another key of the tenant. Its only permission is one that no operation under test requires. */
   async powerless(tenant: TestTenant): Promise<TestTenant> {
     return {
       ...tenant,
@@ -171,7 +172,7 @@ export class World {
     return held;
   }
 
-  /** A hold whose lease and grace have passed, on the server's own clock. */
+  /** A hold whose lease and grace have ended, by the server's own clock. */
   async expired(): Promise<{ tenant: TestTenant; id: string }> {
     const held = await this.held({ grace_period_ms: 0 });
     const [seconds] = await this.redis.time();
@@ -186,15 +187,18 @@ export class World {
     return tenant;
   }
 
-  /** Changes the stored budget at the tenant's root. */
+  /** Changes the stored root budget of the tenant. */
   async setBudget(tenant: TestTenant, fields: Record<string, string>): Promise<TestTenant> {
     await this.redis.hset(budgetKey(TAG, 'TOKENS', `tenant:${tenant.id}`), fields);
     return tenant;
   }
 
-  /** While `work` runs, every key of the service has a type that no operation can read, and every reservation a damaged amount. */
+  /**
+   * While `work` runs, every key of the service has a type that no operation can read, and every reservation
+   * has a damaged amount.
+   */
   async whileDamaged<T>(work: () => Promise<T>): Promise<T> {
-    // Rows of the audit log are written behind the answers.
+    // Rows of the audit log are written after the response.
     const trail = this.holdfast.app.get(AuditTrail);
     await trail.settled();
     await this.redis.eval(DAMAGE, 0, TAG);
@@ -206,7 +210,7 @@ export class World {
     }
   }
 
-  /** While `work` runs, the store keeps its connections and answers nothing. */
+  /** While `work` runs, the store keeps its connections open but does not reply. */
   async whileStoreIsAway<T>(work: () => Promise<T>): Promise<T> {
     this.server.pause();
     try {
@@ -216,7 +220,7 @@ export class World {
     }
   }
 
-  /** The answer to the second of two requests, by an instance that allows one of them in a minute. */
+  /** The response to the second of two requests, from an instance that allows one of them per minute. */
   async whileThrottled(request: () => Sample, limit = 'RATE_LIMIT_PER_KEY_PER_MINUTE'): Promise<Answer> {
     const throttled = await Holdfast.start({ ...this.settings, [limit]: '1' });
     try {
