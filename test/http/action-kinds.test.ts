@@ -33,7 +33,7 @@ const on = useGovernance(
 
 let clients = 0;
 
-/** Reads without a key. Each client has an address of its own, because the registry is limited by address. */
+/** Reads without a key. Each client has its own address, because the registry is rate-limited by address. */
 function newClient(): (path: string, headers?: Record<string, string>) => Promise<Answer> {
   clients += 1;
   const address = `192.0.2.${clients}`;
@@ -236,7 +236,7 @@ describe('a custom kind', () => {
     }
     const types = (await on.stored.events(tenant.id)).map(({ type }) => type);
     expect(types.filter((type) => type.startsWith('reservation.') || type === 'policy.updated')).toEqual([]);
-    // What a direct debit records has already happened.
+    // A direct debit records what has already happened.
     const debit = {
       ...reserveBody(tenant, 1, { action: { kind, name: 'x' } }),
       actual: { unit: 'TOKENS', amount: 1 },

@@ -219,7 +219,7 @@ describe('a long list of counters', () => {
     tenant = await on.holdfast.createTenant();
     const tag = tagOf(partitionCode(partitionOfTenant(tenant.id, PARTITIONS)));
     const today = Math.floor(Date.now() / DAY_MS);
-    // Tomorrow's as well: midnight may come.
+    // Tomorrow's as well, because midnight may pass during the test.
     for (const day of [today, today + 1]) {
       const fields = Array.from({ length: KINDS }, (_, place) => `${rootOf(tenant)}|d|${kindAt(place)}`);
       const values = fields.flatMap((field) => [field, `${day}|1|${day * DAY_MS}|10|pol_x||`]);
@@ -362,7 +362,7 @@ describe('the reset of a counter', () => {
         metadata: { ...key, previous_used: expect.anything(), reason },
       },
     ]);
-    // Once in a window, reset or not.
+    // Once per window, reset or not.
     await reserve(tenant, 'a', RUN);
     await reserve(tenant, 'a', RUN);
     const all = expectStatus(await on.holdfast.admin('GET', read), 200).events as Json[];

@@ -25,7 +25,7 @@ const patch = (tenant: TestTenant, id: string, body: Record<string, unknown>): P
 const made = async (tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Json> =>
   expectStatus(await create(tenant, more), 201);
 
-/** Sends a request of a caller that uses the extensions. */
+/** Sends a request as a caller that uses the extensions. */
 const send = (path: string, tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Answer> =>
   on.holdfast.call('POST', path, { key: tenant.key, body: reserveBody(tenant, 1, more), extended: true });
 const decide = (tenant: TestTenant, more?: Record<string, unknown>): Promise<Answer> =>

@@ -69,7 +69,7 @@ describe('an operator releases on behalf of a tenant', () => {
     expectRefusal(await release(id, { idempotency_key: key, reason: 'x' }), 409, 'IDEMPOTENCY_MISMATCH');
   });
 
-  test('what is refused leaves no row: ended, unknown, and of a closed tenant', async () => {
+  test("a refused release leaves no row: of an ended hold, an unknown one, or a closed tenant's", async () => {
     const { tenant, id } = await held();
     expectStatus(await on.holdfast.commit(tenant, id, 1), 200);
     expectRefusal(await release(id), 409, 'RESERVATION_FINALIZED');
@@ -80,7 +80,7 @@ describe('an operator releases on behalf of a tenant', () => {
     expect([...(await rowsOf(id)), ...(await rowsOf(other.id))]).toEqual([]);
   });
 
-  test('a tenant that releases for itself is no audit row, and a wrong admin key is refused beside a good API key', async () => {
+  test("a tenant's own release leaves no audit row, and a wrong admin key is refused beside a good API key", async () => {
     const { tenant, id } = await held();
     const path = `/v1/reservations/${id}/release`;
     const wrong = {

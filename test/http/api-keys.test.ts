@@ -66,7 +66,7 @@ describe('API keys', () => {
     expect(record).not.toContain(secret);
   });
 
-  test('every setting that is given is kept and listed', async () => {
+  test('every given setting is stored and listed', async () => {
     const { id } = await on.holdfast.createTenant();
     const settings = {
       description: 'for the batch jobs',
@@ -87,7 +87,7 @@ describe('API keys', () => {
     ]);
   });
 
-  test('an empty list of permissions stays one, also through a revocation', async () => {
+  test('an empty list of permissions stays empty, even after a revocation', async () => {
     const { id } = await on.holdfast.createTenant();
     const key = expectStatus(await create(id, { permissions: [], scope_filter: [] }), 201);
     expect(key.permissions).toEqual([]);
@@ -117,12 +117,12 @@ describe('API keys', () => {
     ['a missing name', { name: undefined }, 'name'],
     ['a name that is too long', { name: 'n'.repeat(257) }, 'name'],
     ['a description that is too long', { description: 'n'.repeat(1025) }, 'description'],
-    ['permissions that are no list', { permissions: 'balances:read' }, 'permissions'],
+    ['permissions that are not a list', { permissions: 'balances:read' }, 'permissions'],
     ['a permission that is a number of 64 bits', { permissions: [2n ** 64n] }, 'permissions'],
     ['a filter with an unknown level', { scope_filter: ['team:eng'] }, 'scope_filter'],
     ['a filter entry without a value', { scope_filter: ['workspace:'] }, 'scope_filter'],
-    ['a filter entry that is no text', { scope_filter: [1] }, 'scope_filter'],
-    ['an expiry that is no time', { expires_at: 'tomorrow' }, 'expires_at'],
+    ['a filter entry that is not a string', { scope_filter: [1] }, 'scope_filter'],
+    ['an expiry that is not an instant', { expires_at: 'tomorrow' }, 'expires_at'],
     ['an expiry on a day that does not exist', { expires_at: '2099-02-31T00:00:00Z' }, 'expires_at'],
     ['an expiry in the past', { expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
     ['an unknown field', { colour: 'red' }, 'colour'],

@@ -133,7 +133,7 @@ describe('the audit log', () => {
       expect(await operations(`resource_id=${keyId}&error_code=X`)).toEqual([]);
       expect(await operations(`resource_id=${keyId}&error_code_exclude=X`)).toHaveLength(3);
       const [funded] = await logs(`trace_id=${trace}`);
-      // The repetition has a row of its own, which says nothing of a change.
+      // The repeated request has its own row, which records no change.
       const ofKey = await logs(`key_id=${funded.key_id}`);
       expect(ofKey.map(({ operation, metadata }: Json) => [operation, metadata.funding])).toEqual([
         ['fundBudget', undefined],
@@ -163,7 +163,7 @@ describe('the audit log', () => {
     expect(new Set(rows.slice(1).map(({ metadata }: Json) => metadata.correlation_id)).size).toBe(1);
   });
 
-  test('has rows of before there were indexes, found by each filter and in one order with the others', async () => {
+  test('has rows from before there were indexes; each filter finds them, and they are sorted in with the others', async () => {
     const tenant = await on.holdfast.createTenant();
     const key = auditLogKey(on.stored.tagOf(tenant.id));
     const old = (request: string): string[] => [
@@ -236,10 +236,10 @@ describe('the audit log', () => {
   describe('is walked page by page', () => {
     const ROWS = 500;
     beforeAll(async () => {
-      // One for each partition, as a cluster wants it.
+      // One pipeline per partition, as a cluster requires.
       const [few, many] = [on.stored.redis.pipeline(), on.stored.redis.pipeline()];
       for (let row = 0; row < ROWS; row += 1) {
-        // Many share a millisecond, and more than one run reads.
+        // Many rows share a millisecond, and reading them takes more than one run.
         const entry = [
           'op',
           row % 2 === 0 ? 'even' : 'odd',
@@ -284,7 +284,7 @@ describe('the audit log', () => {
       },
     );
 
-    test('in the order of time', async () => {
+    test('in chronological order', async () => {
       const rows = await logs('resource_type=walk&limit=100');
       const times = rows.map(({ timestamp }: Json) => timestamp as string);
       expect(times).toEqual([...times].sort().reverse());

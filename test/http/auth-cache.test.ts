@@ -29,7 +29,7 @@ describe('the memory of API keys', () => {
     return tenant;
   }
 
-  /** The key's id, which its secret does not tell. */
+  /** The key's id, which its secret does not reveal. */
   async function keyIdOf(tenant: TestTenant): Promise<string> {
     const { keys } = expectStatus(
       await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
@@ -65,7 +65,7 @@ describe('the memory of API keys', () => {
       expect((await lookups()) - before).toBe(1);
     });
 
-    test('an answer that a revocation overtook is not kept', async () => {
+    test('a response that a revocation overtook is not cached', async () => {
       const tenant = await tenantWithBudget();
       const asked = verifier().verify(tenant.key);
       expect(asked).toBeInstanceOf(Promise);
@@ -84,7 +84,7 @@ describe('the memory of API keys', () => {
       expect(await lookups()).toBe(before);
     });
 
-    test('a refusal is not kept: a key that becomes good works at once', async () => {
+    test('a refusal is not cached: a key that becomes valid works immediately', async () => {
       const tenant = await tenantWithBudget();
       const key = on.stored.apiKeyKey(await keyIdOf(tenant));
       const until = (await on.stored.redis.hget(key, 'expires_at')) as string;
@@ -138,7 +138,7 @@ describe('the memory of API keys', () => {
       await expect(verifier.verify(tenant.key)).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
     });
 
-    test('without an announcement a revoked key works for a second at most', async () => {
+    test('without an announcement a revoked key works for one second at most', async () => {
       const tenant = await tenantWithBudget();
       expectStatus(await other.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
       await on.stored.redis.hset(on.stored.apiKeyKey(await keyIdOf(tenant)), 'status', 'REVOKED');
@@ -168,7 +168,7 @@ describe('authentication without Redis', () => {
       await eventually('it listens again', isHeard);
       const closed = new Promise<void>((done) => subscriber.once('end', () => done()));
       subscriber.once('ready', () => {
-        // Before the answer to the subscription can come.
+        // Before the reply to the subscription can arrive.
         subscriber.disconnect();
         subscriber.stream.destroy();
       });

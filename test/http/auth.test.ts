@@ -49,7 +49,7 @@ describe('authentication', () => {
     return tenant;
   }
 
-  /** The key's id, which its secret does not tell. */
+  /** The key's id, which its secret does not reveal. */
   async function keyIdOf(tenant: TestTenant): Promise<string> {
     const { keys } = expectStatus(
       await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
@@ -59,7 +59,7 @@ describe('authentication', () => {
   }
 
   describe('the API key', () => {
-    test('a valid one is let through, and the answer names its tenant and no rate limit', async () => {
+    test('a valid one is accepted, and the response names its tenant and no rate limit', async () => {
       const tenant = await tenantWithBudget();
       const { status, headers } = await lookUp(tenant, tenant.key);
       expect(status).toBe(200);
@@ -105,7 +105,7 @@ describe('authentication', () => {
       expect(message).toBe(expectRefusal(await lookUp(tenant, undefined), 401, 'UNAUTHORIZED').message);
     });
 
-    test('failures are counted by their reason', async () => {
+    test('failures are counted by reason', async () => {
       const before = await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'unknown_key' });
       await on.holdfast.call('GET', '/v1/balances', { key: WELL_FORMED });
       await on.holdfast.call('GET', '/v1/balances', { key: WELL_FORMED });
@@ -114,7 +114,7 @@ describe('authentication', () => {
       );
     });
 
-    test('a suspended tenant is locked out, and let in again when it is reactivated', async () => {
+    test('a suspended tenant is locked out, and admitted again once it is reactivated', async () => {
       const tenant = await tenantWithBudget();
       await on.stored.setTenantStatus(tenant.id, 'SUSPENDED');
       expectRefusal(await lookUp(tenant, tenant.key), 401, 'UNAUTHORIZED');
@@ -137,28 +137,28 @@ describe('authentication', () => {
         (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'status', 'ODD'),
       ],
       [
-        'its expiry is no number',
+        'its expiry is not a number',
         (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'expires_at', 'soon'),
       ],
       [
-        'its permissions are no list',
+        'its permissions are not a list',
         (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'permissions', '{}'),
       ],
       [
-        'its scope filter is cut off',
+        'its scope filter is truncated',
         (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'scope_filter', '["wor'),
       ],
       ['it is gone', (stored, keyId) => stored.redis.del(stored.apiKeyKey(keyId))],
       ['it is no hash', (stored, keyId) => stored.redis.set(stored.apiKeyKey(keyId), 'x')],
       [
-        'its way in is no string',
+        'its lookup record is not a string',
         async (stored, keyId, secret) => {
           const key = apiKeyHashKey(`{p${keyId.slice(4, 6)}}`, hashOfSecret(secret));
           await stored.redis.del(key);
           await stored.redis.sadd(key, 'x');
         },
       ],
-    ])('a stored key that cannot be trusted lets nobody in: %s', async (_what, damage) => {
+    ])('a stored key that cannot be trusted admits nobody: %s', async (_what, damage) => {
       const redis = await startStore();
       const holdfast = await Holdfast.start({ REDIS_URL: redis.url });
       const stored = new StoredRecords(redis.url);
@@ -227,7 +227,7 @@ describe('authentication', () => {
       expectRefusal(await on.holdfast.reserve({ ...tenant, key: writer }, 1), 403, 'FORBIDDEN');
     });
 
-    test('no API key opens what is for operators only', async () => {
+    test('no API key is accepted where only operators are', async () => {
       const tenant = await on.holdfast.createTenant();
       const key = await on.holdfast.createKey(tenant.id, {
         permissions: ['admin:read', 'admin:write', 'admin:tenants:read'],
@@ -322,7 +322,7 @@ describe('authentication', () => {
       expectStatus(await lookUp(tenant, tenant.key, { 'x-admin-api-key': '' }), 200);
     });
 
-    test('it opens nothing that is for API keys only', async () => {
+    test('it is not accepted where only API keys are', async () => {
       const tenant = await tenantWithBudget();
       expectRefusal(await on.holdfast.reserve({ ...tenant, key: '' }, 1), 401, 'UNAUTHORIZED');
       const headers = { 'x-admin-api-key': ADMIN_API_KEY };
@@ -333,7 +333,7 @@ describe('authentication', () => {
       );
     });
 
-    test('a server without one says so as its own mistake', () => {
+    test('a server without one reports that as its own fault', () => {
       const adminKey = new AdminKey({} as HoldfastConfig);
       expect(() => adminKey.roleOf('')).toThrow('started without one');
     });

@@ -83,7 +83,7 @@ describe('balances over the wire', () => {
     });
   });
 
-  test('include what lies below when asked', async () => {
+  test('include the scopes below when asked', async () => {
     expect(await paths('agent=bot&include_children=true')).toEqual([
       '/agent:bot TOKENS',
       '/agent:bot/toolset:t TOKENS',
@@ -92,7 +92,7 @@ describe('balances over the wire', () => {
     expect(await paths(`tenant=${tenant.id}&include_children=true`)).toHaveLength(7);
   });
 
-  test('come in pages without gap or repetition, and a cursor belongs to its query', async () => {
+  test('come in pages without gaps or repetitions, and a cursor belongs to its query', async () => {
     const found: string[] = [];
     let cursor = '';
     let pages = 0;
@@ -244,7 +244,7 @@ describe('the live holds of a budget', () => {
     `/ops/budgets/holds?scope=tenant:${of.id}&unit=TOKENS${more}`;
   const idsIn = ({ holds }: Json): string[] => holds.map((hold: Json) => hold.reservation_id);
 
-  test('come by when their amounts are back, those that only a cleanup ends last, in pages of any size', async () => {
+  test('are listed in the order in which their amounts return, with those that only a cleanup ends last, in pages of any size', async () => {
     const other = await holdfast.createTenant();
     await holdfast.createBudget(other, '', 100);
     const hold = async (amount: number, ttl: number, grace = 0): Promise<string> =>
@@ -280,7 +280,7 @@ describe('the live holds of a budget', () => {
     expect(seen).toEqual([early, late, kept]);
   });
 
-  test('are asked for with a scope and a unit, and with the cursor of the same budget', async () => {
+  test('require a scope and a unit, and only accept a cursor of the same budget', async () => {
     const page = expectStatus(await holdfast.admin('GET', path(tenant)), 200);
     expect(page).toMatchObject({ holds: [], has_more: false });
     for (const query of [

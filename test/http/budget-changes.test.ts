@@ -39,7 +39,7 @@ describe('operators change budgets', () => {
     return tenant;
   }
 
-  test('a budget that nobody uses rolls over at the end of its period, with its event, row and count', async () => {
+  test('an idle budget rolls over at the end of its period, with its event, row and count', async () => {
     const tenant = await tenantWithBudget();
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 60), 200);
     expectStatus(await on.holdfast.commit(tenant, id as string, 60), 200);
@@ -199,7 +199,7 @@ describe('operators change budgets', () => {
     expect(await budgetEvents(tenant)).toEqual([]);
   });
 
-  test('only operators may, and only a budget that there is', async () => {
+  test('only operators may change a budget, and only an existing one', async () => {
     const tenant = await tenantWithBudget();
     for (const [method, path] of [
       ['PATCH', ''],
@@ -268,7 +268,7 @@ describe('operators change budgets', () => {
       expect(await on.holdfast.metric('holdfast_change_waits_total')).toBe(before + 1);
     });
 
-    test('change nothing if the client goes away while they wait', async () => {
+    test('change nothing if the client disconnects while they wait', async () => {
       const tenant = await on.holdfast.createTenant();
       await occupy(tenant.id);
       const leaving = new AbortController();

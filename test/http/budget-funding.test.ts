@@ -40,7 +40,7 @@ describe('funding', () => {
     return tenant;
   }
 
-  test('adds to allocated and remaining, and the answer has the figures of that very step', async () => {
+  test('adds to allocated and remaining, and the response has the figures of that very step', async () => {
     shows('fundBudget');
     const tenant = await fundedTenant();
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
@@ -125,7 +125,7 @@ describe('funding', () => {
     );
   });
 
-  test('with one key on two scopes, units or tenants is done on each', async () => {
+  test('with one key for two scopes, units or tenants is done for each', async () => {
     const [tenant, other] = [await fundedTenant(), await fundedTenant()];
     await on.holdfast.createBudget(tenant, '/app:x', 100);
     const key = newKey();
@@ -177,7 +177,7 @@ describe('funding', () => {
     expectRefusal(await credit(tenant, 1), 409, 'TENANT_CLOSED');
   });
 
-  test('needs the budget that it names: 404 when there is none, UNIT_MISMATCH when the units differ', async () => {
+  test('requires the budget that it names: 404 if there is none, UNIT_MISMATCH if the units differ', async () => {
     const tenant = await on.holdfast.createTenant();
     expectRefusal(await credit(tenant, 1), 404, 'BUDGET_NOT_FOUND');
     expectRefusal(await credit(tenant, 1, { amount: { unit: 'CREDITS', amount: 1 } }), 400, 'UNIT_MISMATCH');
@@ -207,7 +207,7 @@ describe('funding', () => {
     ['a reason that is too long', { reason: 'r'.repeat(513) }, 'reason'],
     ['an empty idempotency key', { idempotency_key: '' }, 'idempotency_key'],
     ['an unknown field', { colour: 'red' }, 'colour'],
-  ])('%s is refused in clear words', async (_what, more, words) => {
+  ])('%s is refused with a clear message', async (_what, more, words) => {
     const tenant = await fundedTenant();
     expect(expectRefusal(await credit(tenant, 1, more), 400, 'INVALID_REQUEST').message).toContain(words);
   });
@@ -259,7 +259,7 @@ describe('funding', () => {
     expectStatus(await credit(tenant, 100, { operation: 'RESET', spent }), 200);
   });
 
-  test('debits race reserves: what is taken and what is held never exceed what there was', async () => {
+  test('debits race reserves: debited and held amounts together never exceed what there was', async () => {
     const tenant = await fundedTenant(100);
     const work = Array.from({ length: 40 }, (_, index) =>
       index % 2 === 0 ? credit(tenant, 7, { operation: 'DEBIT' }) : on.holdfast.reserve(tenant, 7),

@@ -172,7 +172,9 @@ describe('lists of budgets', () => {
     expect(await walk(tenant.key, 'sort_by=used&sort_dir=asc&limit=3')).toEqual([b, eng, a, engApp]);
   });
 
-  /** 3,001 budgets, stored as copies of the first one; each has spent more than the one before. */
+  /**
+   * A tenant with 3,001 budgets, stored as copies of the first one. Each has spent more than the one before.
+   */
   async function tenantWithMany(): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 10_000);
@@ -191,7 +193,7 @@ describe('lists of budgets', () => {
 
   /** A page, and how many budgets were read for it. */
   async function readRecords(tenant: TestTenant, query: string): Promise<[Json, number]> {
-    // Lists alone run HSTRLEN, once for each of the two texts of a budget that they leave out.
+    // Only lists run HSTRLEN, once for each of the two text fields of a budget that they do not read.
     const lengthsRead = async (): Promise<number> => (await commandCounts(on.stored.redis))['hstrlen'] ?? 0;
     const before = await lengthsRead();
     const path = `/v1/admin/budgets?tenant_id=${tenant.id}&${query}`;
@@ -199,7 +201,7 @@ describe('lists of budgets', () => {
     return [page, ((await lengthsRead()) - before) / 2];
   }
 
-  test('from its third page on, a list by use reads no budgets but its own, as they are then', async () => {
+  test('from its third page on, a list by use reads only its own budgets, in their current state', async () => {
     const tenant = await tenantWithMany();
     const query = 'sort_by=used&status=ACTIVE&limit=20';
     const names = ({ ledgers }: Json): string[] => ledgers.map(({ scope }: Json) => scope.slice(-5));
@@ -213,20 +215,21 @@ describe('lists of budgets', () => {
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/app:n2958'), { spent: 1, remaining: 9999 });
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/app:n2950'), { status: 'FROZEN' });
     const [third, readThird] = await readRecords(tenant, `${query}&cursor=${second.next_cursor}`);
-    // One was read besides, in the place of the frozen one.
+    // One more was read, to replace the frozen one.
     expect([names(third), readThird]).toEqual([
       [...expected(2959).filter((name) => name !== 'n2950'), 'n2939'],
       21,
     ]);
     expect(third.ledgers[1].spent.amount).toBe(1);
-    // Of all 3,001, the frozen one is left out, and the one that has moved away from its place.
+    // Of all 3,001, two are missing: the frozen one, and the one whose position has changed.
     const all = await walk(undefined, `tenant_id=${tenant.id}&${query.replace('20', '100')}`);
     expect([all.length, new Set(all).size, all.at(-1)]).toEqual([2999, 2999, rootOf(tenant)]);
   });
 
-  test("a page of a tenant's list by scope reads no budgets but its own, however many there are", async () => {
+  test("a page of a tenant's list by scope reads only its own budgets, however many there are", async () => {
     const tenant = await tenantWithMany();
-    // Whether there is another page, and the four units that the scopes at both ends may have.
+    // One more to learn whether there is another page, and the four units that the scopes at both ends may
+    // have.
     const most = 20 + 1 + 2 * 4;
     for (const [query, first, second] of [
       ['sort_dir=asc&limit=20', '', '/app:n0019'],
@@ -273,7 +276,7 @@ describe('lists of budgets', () => {
     expectRefusal(await on.holdfast.admin('GET', `/v1/admin/budgets?${query}`), 400, 'INVALID_REQUEST');
   });
 
-  test("a cursor of one tenant's list is foreign to another tenant", async () => {
+  test("a cursor of one tenant's list is refused for another tenant", async () => {
     const [first, second] = [await tenantWithLedgers(), await tenantWithLedgers()];
     const page = expectStatus(
       await on.holdfast.call('GET', '/v1/admin/budgets?limit=1', { key: first.tenant.key }),

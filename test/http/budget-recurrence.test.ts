@@ -18,13 +18,13 @@ const rule = (every: Recurrence['every'], timeZone: string, anchorDay = 1, ancho
 describe('the boundaries of a recurrence', () => {
   test.each<[string, Recurrence, string, string[]]>([
     [
-      'days across the change to summer time',
+      'days across the change to daylight saving time',
       rule('day', 'Europe/Berlin'),
       '2026-03-28T12:00:00Z',
       ['2026-03-28T23:00:00Z', '2026-03-29T22:00:00Z', '2026-03-30T22:00:00Z'],
     ],
     [
-      'days across the change to winter time',
+      'days across the change back to standard time',
       rule('day', 'America/New_York'),
       '2026-10-31T12:00:00Z',
       ['2026-11-01T04:00:00Z', '2026-11-02T05:00:00Z', '2026-11-03T05:00:00Z'],
@@ -36,19 +36,19 @@ describe('the boundaries of a recurrence', () => {
       ['2026-04-23T22:00:00Z', '2026-04-24T21:00:00Z'],
     ],
     [
-      'a midnight that comes twice',
+      'a midnight that occurs twice',
       rule('day', 'America/Havana'),
       '2026-10-31T12:00:00Z',
       ['2026-11-01T04:00:00Z', '2026-11-02T05:00:00Z'],
     ],
     [
-      'a day that a zone left out',
+      'a day that a time zone skipped',
       rule('day', 'Pacific/Apia'),
       '2011-12-29T11:00:00Z',
       ['2011-12-30T10:00:00Z', '2011-12-31T10:00:00Z'],
     ],
     [
-      'weeks from Monday, half an hour off',
+      'weeks from Monday, at a half-hour offset',
       rule('week', 'Asia/Kolkata'),
       '2026-11-20T00:00:00Z',
       ['2026-11-22T18:30:00Z', '2026-11-29T18:30:00Z'],
@@ -155,7 +155,7 @@ describe('budgets with a recurrence', () => {
     expect(refusal.message).toContain(field);
   });
 
-  test('stay in their period when no boundary is planned, and go on from the next plan', async () => {
+  test('stay in their period while no boundary is planned, and continue with the next plan', async () => {
     const tenant = await withBudget();
     expectStatus(await put(tenant, { every: 'day', time_zone: 'UTC' }), 200);
     const [key, tag, member] = [

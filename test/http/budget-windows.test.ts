@@ -33,7 +33,7 @@ async function withWindows(...windows: unknown[]): Promise<TestTenant> {
   return tenant;
 }
 
-/** Ends the first window of the tenant's budget at an instant. */
+/** Makes the first window of the tenant's budget end at this instant. */
 async function endAt(tenant: TestTenant, ms: number): Promise<void> {
   const key = on.stored.budgetKey(tenant.id);
   const [first = '', ...others] = String(await on.stored.redis.hget(key, 'windows')).split(' ');
@@ -103,7 +103,7 @@ describe('the windows of a budget', () => {
     expectRefusal(await call(absent, 'PUT', { windows: [DAY] }), 404, 'BUDGET_NOT_FOUND');
   });
 
-  test('refuse by name, and say when they end', async () => {
+  test('refuse by name, and report when they end', async () => {
     const tenant = await withWindows(DAY, WEEK);
     await spend(tenant, 35);
     await endAt(tenant, Date.now() + 60_000);
@@ -131,7 +131,7 @@ describe('the windows of a budget', () => {
     ['a hold that ends first', 20_000, 15, [1, 20_001]],
     ['a window that ends first', 90_000, 15, [20_002, 60_000]],
     ['a window and then a hold', 90_000, 21, [60_001, 90_001]],
-  ])('are counted in the time of a retry: %s', async (_, ttl, amount, [least, most]) => {
+  ])('are considered in the time to retry at: %s', async (_, ttl, amount, [least, most]) => {
     const tenant = await withWindows(DAY);
     await spend(tenant, 10);
     expectStatus(await on.holdfast.reserve(tenant, 20, { ttl_ms: ttl, grace_period_ms: 0 }), 200);
@@ -141,7 +141,7 @@ describe('the windows of a budget', () => {
     expect(details.retry_after_ms).toBeLessThanOrEqual(most as number);
   });
 
-  test('let reserves that wait go on when they turn, and the turn is counted', async () => {
+  test('let waiting reserves proceed when they turn over, which is counted', async () => {
     const tenant = await withWindows(DAY);
     await spend(tenant, 40);
     const before = await on.holdfast.metric('holdfast_budget_window_turns_total');
@@ -178,7 +178,7 @@ describe('the windows of a budget', () => {
 });
 
 describe('a budget over its limit', () => {
-  test('is open again in its next period, and a refused reserve is told so', async () => {
+  test('is open again in its next period, and the refusal of a reserve says so', async () => {
     const tenant = await on.holdfast.createTenant();
     const end = new Date(Date.now() + 300_000).toISOString();
     await on.holdfast.createBudget(tenant, '', 100, { period_end: end });
@@ -192,7 +192,7 @@ describe('a budget over its limit', () => {
     expect(more).toMatchObject({ retry_unknown: 'FUNDING_REQUIRED' });
   });
 
-  test('takes a commit that its debt has no room for as soon as a hold returns enough', async () => {
+  test('accepts a commit whose debt had no room as soon as a hold returns enough', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: tokens(20) });
     const more = { overage_policy: 'ALLOW_WITH_OVERDRAFT' };

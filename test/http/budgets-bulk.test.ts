@@ -54,7 +54,7 @@ async function budgeted(...agents: string[]): Promise<TestTenant> {
   return tenant;
 }
 
-/** Spends 30 of the root budget, holds 10, and leaves no debt. */
+/** Spends 30 of the root budget and holds 10, without debt. */
 async function used(tenant: TestTenant): Promise<void> {
   const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 30), 200);
   expectStatus(await on.holdfast.commit(tenant, id as string, 30), 200);
@@ -335,7 +335,7 @@ describe('a bulk action on budgets', () => {
 });
 
 describe('a bulk action on budgets is refused', () => {
-  // In the order of precedence: each request has its own mistake and those of all that follow.
+  // In order of precedence: each request has its own mistake and those of all that follow.
   const wrong = {
     count: { expected_count: 7 },
     tenant: { filter: { tenant_id: 'nobody' } },

@@ -90,7 +90,7 @@ describe('budgets', () => {
       );
     });
 
-    test('a period and a rollover policy are stored, shown and told', async () => {
+    test('a period and a rollover policy are stored, shown and part of the event', async () => {
       const tenant = await on.holdfast.createTenant();
       const period = { ...CENTURY, rollover_policy: 'CARRY_FORWARD' };
       expect(expectStatus(await createAs(tenant, period), 201)).toMatchObject(period);
@@ -123,7 +123,7 @@ describe('budgets', () => {
       ]);
     });
 
-    test('the largest int64 goes in and comes out exact', async () => {
+    test('the largest int64 is stored and returned exactly', async () => {
       const tenant = await fundedTenant(MAX);
       const ledger = expectStatus(await lookUp(tenant), 200);
       expect(ledger.allocated.amount).toBe(MAX);
@@ -264,7 +264,7 @@ describe('budgets', () => {
       );
     });
 
-    test('what is not there is 404, what is no scope or unit is 400', async () => {
+    test('an unknown budget is 404, an invalid scope or unit is 400', async () => {
       const tenant = await on.holdfast.createTenant();
       expectRefusal(await lookUp(tenant), 404, 'BUDGET_NOT_FOUND');
       expectRefusal(await lookUp(tenant, 'odd'), 400, 'INVALID_REQUEST');
@@ -273,9 +273,9 @@ describe('budgets', () => {
     });
   });
 
-  describe('a record that Holdfast did not write so', () => {
+  describe('a record that Holdfast did not write this way', () => {
     test.each(['remaining', 'allocated', 'status', 'ledger_id', 'created_at'])(
-      'is a 500 when its %s is damaged, and is left as it is',
+      'with a damaged %s is a 500, and is not changed',
       async (field) => {
         const tenant = await fundedTenant();
         const key = on.stored.budgetKey(tenant.id);

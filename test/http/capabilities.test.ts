@@ -12,7 +12,10 @@ beforeAll(async () => {
 
 const RUNTIME = ['reservations:create', 'reservations:commit', 'reservations:release', 'reservations:extend'];
 
-/** The table of CAPABILITY DERIVATION, AuthIntrospectResponse of cycles-governance-admin-v0.1.25; what is missing is true for no key. */
+/**
+ * The table of CAPABILITY DERIVATION, AuthIntrospectResponse of cycles-governance-admin-v0.1.25. A capability
+ * that is missing here is true for no key.
+ */
 const TRUE_WITH: Readonly<Record<string, readonly string[]>> = {
   view_budgets: ['budgets:read', 'admin:read', 'admin:budgets:read'],
   view_policies: ['policies:read', 'admin:read', 'admin:policies:read'],

@@ -106,31 +106,31 @@ describe('correlation', () => {
       '03',
     ],
     [
-      'a malformed traceparent falls through',
+      'a malformed traceparent is ignored',
       { traceparent: `00-${A}-${SPAN}`, 'x-cycles-trace-id': B },
       B,
       '01',
     ],
     [
-      'another traceparent version falls through',
+      'another traceparent version is ignored',
       { traceparent: `01-${A}-${SPAN}-01`, 'x-cycles-trace-id': B },
       B,
       '01',
     ],
     [
-      'an all-zero trace id in traceparent falls through',
+      'an all-zero trace id in traceparent is ignored',
       { traceparent: `00-${'0'.repeat(32)}-${SPAN}-01`, 'x-cycles-trace-id': B },
       B,
       '01',
     ],
     [
-      'an all-zero span id falls through',
+      'an all-zero span id is ignored',
       { traceparent: `00-${A}-${'0'.repeat(16)}-01`, 'x-cycles-trace-id': B },
       B,
       '01',
     ],
     [
-      'an upper-case traceparent falls through',
+      'an upper-case traceparent is ignored',
       { traceparent: `00-${A.toUpperCase()}-${SPAN}-01`, 'x-cycles-trace-id': B },
       B,
       '01',
@@ -168,7 +168,7 @@ describe('paths and methods', () => {
   });
 
   test.each(['POST', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LOCK', 'QUERY'])(
-    '%s on a path that knows others is 405 with Allow',
+    '%s on a path with other methods is 405 with Allow',
     async (method) => {
       await expectRefusal(
         '/probe/items/1',
@@ -282,7 +282,7 @@ describe('the Host header', () => {
   });
 
   test.each(['Host: x\r\nHost: x\r\n', 'Host: x\r\nX-A: 1\r\nhOST: y\r\n', 'Host:\r\nHost: x\r\n'])(
-    'must not be there twice: %j',
+    'must not occur twice: %j',
     async (lines) => {
       for (const path of ['/health/live', '/v1/reservations', '/nothing']) {
         expectRawRefusal(await ask(lines, '1.1', path), 400, /more than one Host header/);
@@ -311,7 +311,7 @@ describe('bodies', () => {
     ],
     ['a constructor', '{"key":"a","constructor":{}}', /unknown field 'constructor'/],
     ['half a surrogate pair', '{"key":"\\ud800"}', /surrogate/],
-    ['a number beyond all doubles', '{"key":"a","amount":1e400}', /too large/],
+    ['a number beyond the range of doubles', '{"key":"a","amount":1e400}', /too large/],
     ['a million digits', `{"key":"a","amount":${'9'.repeat(1000)}}`, /more than 40 digits/],
     [
       'an amount beyond int64',
@@ -381,7 +381,7 @@ describe('bodies', () => {
     expect(body.details).toMatchObject({ field: 'key' });
   });
 
-  test('bytes that are no UTF-8 are refused', async () => {
+  test('bytes that are not UTF-8 are refused', async () => {
     await expectRefusal(
       echo,
       post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])),
@@ -420,7 +420,7 @@ describe('bodies', () => {
     await expectRefusal(echo, post(''), 400, 'INVALID_REQUEST', /needs a JSON object/);
   });
 
-  test('a content type without a body is no mistake where none is needed', async () => {
+  test('a content type without a body is accepted where none is needed', async () => {
     for (const method of ['GET', 'DELETE'] as const) {
       const answer = await call('/probe/items/7', {
         method,
@@ -430,7 +430,7 @@ describe('bodies', () => {
     }
   });
 
-  test('a body over the limit is 413, announced or not', async () => {
+  test('a body over the limit is 413, declared or not', async () => {
     const large = JSON.stringify({ key: 'a', metadata: { text: 'x'.repeat(5000) } });
     await expectRefusal(echo, post(large), 413, 'INVALID_REQUEST', /larger than 4096 bytes/);
     const chunks = (async function* () {
@@ -508,7 +508,7 @@ describe('failures', () => {
     expect(body.details).toMatchObject({ scope: 'tenant:acme' });
   });
 
-  test('a store that is away is 503 with Retry-After', async () => {
+  test('an unavailable store is 503 with Retry-After', async () => {
     await expectRefusal('/probe/unavailable', {}, 503, 'INTERNAL_ERROR', /out of memory/);
     expect((await call('/probe/unavailable')).headers['retry-after']).toBe('5');
   });
@@ -537,7 +537,7 @@ describe('failures', () => {
     });
   });
 
-  test('no line is logged for requests that went well', async () => {
+  test('successful requests are not logged', async () => {
     const before = probe.logs.length;
     await call('/probe/items/1');
     await call('/v1/nothing');

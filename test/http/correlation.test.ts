@@ -13,7 +13,7 @@ import {
 import { useGovernance } from '../support/use-governance.js';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
-/** Not sampled: whoever passes this trace on must not turn its flags into 01. */
+/** Not sampled: whoever passes the trace on must not change the flags to 01. */
 const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-00`;
 
 describe('what follows from a request names it', () => {

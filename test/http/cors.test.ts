@@ -7,7 +7,10 @@ import { ADMIN_KEY, startProbeApp, type ProbeApp } from './probe-app.js';
 const PAGE = 'https://dashboard.example.com';
 const LOCAL_PAGE = 'http://localhost:3000';
 const STRANGER = 'https://elsewhere.example.com';
-/** What a browser shows to every script, what it obeys itself, and what concerns only the connection. */
+/**
+ * Headers that browsers show to every script, headers that they obey themselves, and headers that concern
+ * only the connection.
+ */
 const NOT_EXPOSED = [
   'cache-control',
   'content-language',
@@ -68,7 +71,7 @@ function corsHeadersOf({ headers }: Answer): string[] {
 
 describe('a page whose origin is named', () => {
   test.each([PAGE, LOCAL_PAGE])(
-    '(%s) may PUT the webhook security configuration, and asks for that without a key',
+    '(%s) may PUT the webhook security configuration, and its preflight request needs no key',
     async (origin) => {
       const answer = await preflight(open, origin, 'PUT', '/v1/admin/config/webhook-security');
       expect(answer.status).toBe(204);
@@ -109,7 +112,7 @@ describe('a page whose origin is named', () => {
     ['an unknown path', 'GET', '/v1/nothing', 404, {}],
     ['a wrong method', 'PUT', '/v1/balances', 405, {}],
     ['a Redis that is away', 'GET', '/probe/unavailable', 503, {}],
-  ])('is shown the answer to %s with all of its headers', async (_what, method, path, status, headers) => {
+  ])('sees the response to %s with all of its headers', async (_what, method, path, status, headers) => {
     const answer = await call(open, method, path, { origin: PAGE, ...headers });
     expect(answer.status).toBe(status);
     expect(answer.headers['access-control-allow-origin']).toBe(PAGE);
@@ -121,7 +124,7 @@ describe('a page whose origin is named', () => {
   });
 });
 
-describe('no page of another origin is let in', () => {
+describe('no page of another origin is admitted', () => {
   test.each([
     ['where others are named', () => open],
     ['where none is', () => closed],
@@ -132,7 +135,7 @@ describe('no page of another origin is let in', () => {
     expect([read.status, corsHeadersOf(read)]).toEqual([200, []]);
   });
 
-  test('and a request without an origin is answered as if no page were', async () => {
+  test('and a request without an origin gets the same response as if no page were named', async () => {
     const path = '/v1/admin/config/webhook-security';
     const [asked, asElsewhere] = await Promise.all(
       [open, closed].map((app) => call(app, 'OPTIONS', path, {})),

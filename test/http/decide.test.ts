@@ -57,7 +57,7 @@ describe('decide', () => {
     ).toBe(1);
   });
 
-  test("takes the subject without a tenant for the key's own", async () => {
+  test("assumes the key's own tenant for a subject without one", async () => {
     const tenant = await funded();
     const answer = await decide(tenant, 1, { subject: { agent: 'bot' } });
     expect(expectStatus(answer, 200).affected_scopes).toEqual([
@@ -194,7 +194,7 @@ describe('decide', () => {
     expect(expectStatus(await decideAs(tenant, body), 200).decision).toBe('ALLOW');
   });
 
-  test('answers twenty equal requests at once with one evaluation', async () => {
+  test('evaluates twenty equal concurrent requests once', async () => {
     const tenant = await funded(1);
     const body = reserveBody(tenant, 2);
     const answers = await Promise.all(Array.from({ length: 20 }, () => decideAs(tenant, body)));

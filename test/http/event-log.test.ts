@@ -60,7 +60,7 @@ describe('the event log', () => {
       );
     });
 
-    test('is listed newest first, with who did it and what came of it', async () => {
+    test('is listed newest first, with the actor and the outcome', async () => {
       shows('listEvents');
       const { events, has_more: hasMore } = await page(`tenant_id=${tenant.id}`);
       expect(hasMore).toBe(false);
@@ -155,7 +155,7 @@ describe('the event log', () => {
       },
     );
 
-    test('is sorted by what it is asked for', async () => {
+    test('is sorted by the requested key', async () => {
       expect(await types(`tenant_id=${tenant.id}&sort_dir=asc`)).toEqual(
         (await types(`tenant_id=${tenant.id}`)).reverse(),
       );
@@ -226,7 +226,7 @@ describe('the event log', () => {
     });
   });
 
-  test('gives each event by its id, and knows no other ids', async () => {
+  test('returns each event by its id, and knows no other ids', async () => {
     shows('getEvent');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 10);
@@ -281,7 +281,7 @@ describe('the event log', () => {
     );
   });
 
-  test('exact amounts of 64 bits pass through it', async () => {
+  test('64-bit amounts pass through it exactly', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 9223372036854775807n);
     const answer = await on.holdfast.admin(
@@ -291,7 +291,7 @@ describe('the event log', () => {
     expect(expectStatus(answer, 200).events[0].data.new_state.allocated).toBe(9223372036854775807n);
   });
 
-  test('events of no tenant are those of __system__, wherever they happened', async () => {
+  test('events without a tenant belong to __system__, wherever they happened', async () => {
     for (const code of ['00', '3f']) {
       const entry = [
         'ty',
@@ -320,10 +320,10 @@ describe('the event log', () => {
   describe('of many partitions', () => {
     const ROWS = 500;
     beforeAll(async () => {
-      // One for each partition, as a cluster wants it.
+      // One pipeline per partition, as a cluster requires.
       const [few, many] = [on.stored.redis.pipeline(), on.stored.redis.pipeline()];
       for (let row = 0; row < ROWS; row += 1) {
-        // Many share a millisecond, also between partitions, and more than one run reads.
+        // Many events share a millisecond, also across partitions, and reading them takes more than one run.
         const entry = [
           'ty',
           row % 2 === 0 ? 'policy.created' : 'budget.created',
@@ -352,7 +352,7 @@ describe('the event log', () => {
       },
     );
 
-    test('is in the order of time, of one instant by partition, and of one partition as it was written', async () => {
+    test('is in chronological order, then by partition, then as written', async () => {
       const ids = (await walk('request_id=walk&sort_dir=asc', 33)).map(({ event_id: id }) => id as string);
       expect(ids).toEqual([...ids].sort());
       expect((await walk('request_id=walk', 33)).map(({ event_id: id }) => id as string)).toEqual(
@@ -369,7 +369,7 @@ describe('the event log', () => {
       );
     });
 
-    test('takes a limit beyond the largest page for the largest page', async () => {
+    test('treats a limit beyond the largest page as the largest page', async () => {
       expect((await page('request_id=walk&limit=1000')).events).toHaveLength(100);
     });
   });
@@ -402,7 +402,7 @@ describe('a long event log', () => {
     await on.stored.redis.eval(script, 1, eventLogKey('{p07}'), ENTRIES);
   });
 
-  test('is read a bounded part at a time: a page may end early, and the next one continues there', async () => {
+  test('is read in bounded parts: a page may end early, and the next one continues there', async () => {
     const found: string[] = [];
     let [cursor, pages] = ['', 0];
     do {
@@ -415,7 +415,7 @@ describe('a long event log', () => {
     expect(await on.holdfast.metric('holdfast_event_pages_cut_total')).toBe(4);
   });
 
-  test('is not sorted as a whole by anything but time', async () => {
+  test('as a whole, is only sorted by time', async () => {
     expectRefusal(await on.holdfast.admin('GET', `${EVENTS}?sort_by=scope`), 400, 'INVALID_REQUEST');
     const to = new Date(1000).toISOString();
     expect((await page(`sort_by=scope&to=${to}`)).events).toHaveLength(50);

@@ -30,7 +30,7 @@ const PARTITIONS = 64;
 const on = useGovernance();
 const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 
-/** Members that the schemas do not name and leave room for. */
+/** Members that the schemas do not list but allow. */
 const MORE: Readonly<Record<string, readonly string[]>> = {
   'budget.updated': ['changed_fields'],
   'budget.exhausted': ['reservation_id'],
@@ -43,7 +43,10 @@ async function admin(status: number, method: string, path: string, body?: unknow
   return expectStatus(await on.holdfast.admin(method, path, body), status);
 }
 
-/** Budgets: created, changed, funded in every way, indebted, over its limit and out of it, exhausted, frozen. */
+/**
+ * Causes events about budgets: created, changed, funded in every way, in debt, over and under the limit,
+ * exhausted, frozen.
+ */
 async function tellOfBudgets(tenant: TestTenant): Promise<void> {
   await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: tokens(50) });
   const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
@@ -68,7 +71,10 @@ async function tellOfBudgets(tenant: TestTenant): Promise<void> {
   await admin(200, 'POST', `/v1/admin/budgets/unfreeze?${at}`);
 }
 
-/** Reservations: refused, expired, quarantined and decided on, lost from the index and found again; and a direct debit. */
+/**
+ * Causes events about reservations: refused, expired, quarantined and decided on, lost from the index and
+ * found again. Includes a direct debit.
+ */
 async function tellOfReservations(tenant: TestTenant): Promise<void> {
   await on.holdfast.reserve(tenant, 1_000_000, { idempotency_key: randomUUID() });
   const overdue = async (fields: Record<string, string> = {}): Promise<string> => {
@@ -91,7 +97,7 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: debit }), 201);
 }
 
-/** A quota that the first reserve uses up, and that an operator resets. */
+/** A quota that the first reserve uses up and an operator resets. */
 async function tellOfQuotas(tenant: TestTenant): Promise<void> {
   const quota = { action_kind: 'llm.completion', max_calls: 1, window: 'per_tenant_per_day' };
   const policy = await admin(201, 'POST', '/v1/admin/policies', {
@@ -114,7 +120,7 @@ async function tellOfQuotas(tenant: TestTenant): Promise<void> {
   await admin(200, 'PATCH', `/v1/admin/policies/${policy.policy_id}`, { status: 'DISABLED' });
 }
 
-/** Reserves that are only observed: one that would be allowed, and one that would not. */
+/** Reserves in observe mode: one that would be allowed, and one that would not. */
 async function tellOfObservations(tenant: TestTenant): Promise<void> {
   for (const amount of [1, 1_000_000]) {
     const body = reserveBody(tenant, amount, { observe_mode: 'OBSERVE', idempotency_key: randomUUID() });
@@ -159,7 +165,7 @@ async function tellOfWebhooks(subscriber: Subscriber): Promise<void> {
   await subscriber.made();
 }
 
-/** Writes what other tests make scripts tell: here it counts how it is read. */
+/** Appends an event that other tests let the scripts emit; here only the way it is read matters. */
 async function put(tag: string, type: string, owner: string, figures: readonly string[]): Promise<void> {
   const envelope = ['ty', type, 'tn', owner, 'ac', 'system'];
   const id = (await on.stored.redis.xadd(eventLogKey(tag), '*', ...envelope, ...figures)) as string;
@@ -206,7 +212,7 @@ async function tellOfSpikes(tenant: TestTenant): Promise<void> {
   ]);
 }
 
-/** What the dispatcher tells after failed deliveries. */
+/** The events that the dispatcher emits after failed deliveries. */
 async function tellOfDispatch(tenant: TestTenant): Promise<void> {
   const about = ['subscription_id', 'whsub_00a'];
   await put(on.stored.tagOf(tenant.id), 'webhook.disabled', tenant.id, [
@@ -239,7 +245,7 @@ async function allEvents(): Promise<Json[]> {
   const seen: Json[] = [];
   let cursor = '';
   do {
-    // Each answer is compared with the schemas of Event and of its payload.
+    // Each response is compared with the schemas of Event and of its payload.
     const page = await admin(200, 'GET', `/v1/admin/events?sort_dir=asc&limit=100&cursor=${cursor}`);
     seen.push(...page.events);
     cursor = page.next_cursor ?? '';

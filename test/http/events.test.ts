@@ -90,7 +90,7 @@ describe('a direct debit', () => {
     expect(await metric(tenant, { decision: 'APPLIED', reason: 'OK', overage_policy: 'DEFAULT' })).toBe(1);
   });
 
-  test('is kept in the event log with all that its request said', async () => {
+  test('is kept in the event log with everything in its request', async () => {
     const tenant = await funded(100, 60);
     const more = {
       metadata: { recovered_reservation_id: 'rsv_x' },
@@ -130,7 +130,7 @@ describe('a direct debit', () => {
     ).toBe(1);
   });
 
-  test('ALLOW_IF_AVAILABLE: is charged as far as every scope can pay, and the short one is over its limit', async () => {
+  test('ALLOW_IF_AVAILABLE: is charged as far as every scope can pay, and the scope with too little is over its limit', async () => {
     const tenant = await funded(100, 60);
     const body = expectStatus(await record(tenant, 80), 201);
     expect(body.charged).toEqual({ unit: 'TOKENS', amount: 60 });
@@ -262,7 +262,7 @@ describe('a direct debit', () => {
     expect(await figures(tenant)).toEqual(['97 0 3 0', '57 0 3 0']);
   });
 
-  test('fifty at once against a budget for ten: REJECT lets ten through', async () => {
+  test('fifty at once against a budget for ten: under REJECT ten succeed', async () => {
     const tenant = await funded(1000, 100);
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => record(tenant, 10, { overage_policy: 'REJECT' })),
@@ -274,7 +274,7 @@ describe('a direct debit', () => {
     expect(await figures(tenant)).toEqual(['900 0 100 0', '0 0 100 0']);
   });
 
-  test('records, under the same key, the usage that a commit was too late for', async () => {
+  test('records, under the same key, usage whose commit came too late', async () => {
     const tenant = await funded(100, 60);
     const subject = { tenant: tenant.id, agent: 'bot' };
     const { reservation_id: id } = expectStatus(

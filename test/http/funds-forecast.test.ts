@@ -4,7 +4,7 @@ import { reservationKey } from '../../src/redis/keyspace.js';
 import { type Answer, expectRefusal, expectStatus, newKey, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
-// A forecast reads the first deadlines of a partition, so the reservations of other files would be in its way.
+// A forecast reads the first deadlines of a partition, so reservations of other files would interfere.
 const on = useGovernance();
 
 const ASKS = { 'x-holdfast-explain': 'true' };
@@ -92,7 +92,7 @@ describe('a refusal for lack of budget', () => {
     expect(details).toMatchObject({ retry_unknown: 'FUNDING_REQUIRED' });
   });
 
-  test('has no explanation for a client that does not ask', async () => {
+  test('has no explanation for a client that does not ask for one', async () => {
     const tenant = await tenantWith(10);
     for (const headers of [{}, { 'x-holdfast-explain': 'false' }]) {
       const answer = await reserve(tenant, 11, {}, headers);
@@ -115,7 +115,7 @@ describe('a refusal for lack of budget', () => {
     expect(details.retry_after_ms).toBeLessThanOrEqual(600_001);
   });
 
-  test('tells a confined key of no hold outside its scope filter', async () => {
+  test('shows a confined key no hold outside its scope filter', async () => {
     const tenant = await tenantWith(100);
     await on.holdfast.createBudget(tenant, '/workspace:prod', 60);
     const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
@@ -161,7 +161,7 @@ describe('a refusal for lack of budget', () => {
 
   test.each([
     ['nothing is held', 10, 11, 'FUNDING_REQUIRED'],
-    ['all that is held is not enough', 10, 21, 'FUNDING_REQUIRED'],
+    ['not even everything held is enough', 10, 21, 'FUNDING_REQUIRED'],
   ])('says that the budget needs funds where %s', async (_, held, amount, unknown) => {
     const tenant = await tenantWith(10);
     if (amount > 11) {
@@ -184,7 +184,7 @@ describe('a refusal for lack of budget', () => {
     expect(details).toMatchObject({ holds_ending_first: [], retry_unknown: 'FUNDING_REQUIRED' });
   });
 
-  test('says that it cannot tell where too many holds end first', async () => {
+  test('says that it cannot tell if too many holds end first', async () => {
     const tenant = await tenantWith(60);
     await Promise.all(Array.from({ length: 50 }, () => hold(tenant, 1, 300_000)));
     await hold(tenant, 10, 600_000);
@@ -192,7 +192,7 @@ describe('a refusal for lack of budget', () => {
     expect(details).toMatchObject({ retry_unknown: 'TOO_MANY_HOLDS' });
   });
 
-  test('passes over a damaged record', async () => {
+  test('skips a damaged record', async () => {
     const tenant = await tenantWith(20);
     const damaged = await hold(tenant, 5, 300_000);
     await hold(tenant, 15, 600_000);
@@ -274,7 +274,7 @@ describe('a refusal for lack of budget', () => {
     expect(details).not.toHaveProperty('retry_after_ms');
   });
 
-  test('is not asked for by a header that is neither true nor false, and nothing is held', async () => {
+  test('cannot be requested by a header that is neither true nor false, and nothing is held', async () => {
     const tenant = await tenantWith(10);
     const answer = await reserve(tenant, 1, {}, { 'x-holdfast-explain': 'yes' });
     expectRefusal(answer, 400, 'INVALID_REQUEST');

@@ -25,7 +25,7 @@ async function readyBody(app: ProbeApp, path = '/health/ready'): Promise<Record<
   return (await response.body.json()) as Record<string, unknown>;
 }
 
-/** What a scrape says of readiness: of the process, and of its Redis. */
+/** The readiness metrics of a scrape: the process's own, and that of its Redis. */
 async function readinessGauges(app: ProbeApp): Promise<string[]> {
   const response = await request(`${app.url}/metrics`, { headers: { 'x-admin-api-key': ADMIN_KEY } });
   return [
@@ -45,7 +45,7 @@ describe('a healthy process', () => {
     expect(await statusOf(app, path, 'HEAD')).toBe(200);
   });
 
-  test('readiness shows the store, and the reference form beside ours', async () => {
+  test("readiness shows the store, and the reference's form beside ours", async () => {
     expect(await readyBody(app)).toMatchObject({
       status: 'ok',
       details: { redis: { status: 'up', memory: { policy: 'noeviction' } } },
@@ -83,7 +83,7 @@ describe('a healthy process', () => {
   });
 });
 
-describe('a process that loses something', () => {
+describe('a process that loses a dependency', () => {
   afterEach(() => stopAllRedis());
 
   test('readiness is red while Redis is stopped and green when it is back; liveness stays green', async () => {
@@ -107,7 +107,7 @@ describe('a process that loses something', () => {
     }
   });
 
-  test('readiness is red from the first moment of a shutdown', async () => {
+  test('readiness is red as soon as a shutdown begins', async () => {
     const app = await startProbeApp();
     try {
       app.app.get(ShutdownState).beginShutdown();

@@ -36,7 +36,7 @@ async function tenantWithBudget(): Promise<TestTenant> {
 const post = (tenant: TestTenant, path: string, body: unknown): Promise<Answer> =>
   holdfast.call('POST', path, { key: tenant.key, body });
 
-/** The answer's text without the one field that may differ in a replay. */
+/** The response's text without the only field that may differ in a replay. */
 const stable = ({ text }: Answer): string => text.replace(/"remaining_ttl_ms":\d+/, '"remaining_ttl_ms":_');
 
 interface Operation {
@@ -94,7 +94,7 @@ describe('a repeated idempotency key', () => {
     },
   );
 
-  test('gives the same reservation again, whatever the order of the members', async () => {
+  test('returns the same reservation, whatever the order of the members', async () => {
     shows('createReservation');
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10, { metadata: { a: 1, b: { c: 2, d: [1, 2] } } });
@@ -166,7 +166,7 @@ describe('a repeated idempotency key', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '990 10 0 0' });
   });
 
-  test('of a refused request is free again', async () => {
+  test('of a refused request can be used again', async () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 2000);
     expectRefusal(await post(tenant, '/v1/reservations', body), 409, 'BUDGET_EXCEEDED');
@@ -195,7 +195,7 @@ describe('a repeated idempotency key', () => {
     expectStatus(await post(one, `/v1/reservations/${third.reservation_id}/commit`, commit), 200);
   });
 
-  test('of a reserve outlives the hold, however often that is extended', async () => {
+  test('of a reserve outlives the hold, however often it is extended', async () => {
     const day = 86_400_000;
     const tenant = await holdfast.createTenant({ max_reservation_ttl_ms: day });
     await holdfast.createBudget(tenant, '', 1000);
@@ -216,7 +216,7 @@ describe('a repeated idempotency key', () => {
   test.each([
     ['in small letters', '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff'],
     ['in capital letters', '0190A5A2-8F3A-7B1C-9D4E-5F60718293FF'],
-  ])('that is a UUID %s stays as it was sent', async (_, sentKey) => {
+  ])('that is a UUID %s is returned as it was sent', async (_, sentKey) => {
     const day = 86_400_000;
     const tenant = await holdfast.createTenant({ max_reservation_ttl_ms: day });
     await holdfast.createBudget(tenant, '', 1000);
@@ -233,7 +233,7 @@ describe('a repeated idempotency key', () => {
     expect(expectStatus(await post(tenant, '/v1/reservations', body), 200).reservation_id).toBe(id);
   });
 
-  test('whose record is damaged is answered with a retryable 500 and no second effect', async () => {
+  test('whose record is damaged gets a retryable 500 and has no second effect', async () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10);
     expectStatus(await post(tenant, '/v1/reservations', body), 200);

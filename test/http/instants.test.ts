@@ -26,7 +26,7 @@ const operator =
   (bounds) =>
     on.holdfast.admin('GET', `${path()}&${query(bounds)}`);
 
-/** Everything that takes a window, and where its answer counts what lies in it. */
+/** Everything that accepts a window, and how its response counts what lies inside. */
 const WINDOWS: readonly [name: string, ask: Ask, count: (body: Json) => number][] = [
   [
     '/v1/events',
@@ -98,7 +98,7 @@ describe('a window', () => {
     },
   );
 
-  test.each(WINDOWS)('of %s takes only what is an instant', async (_name, ask) => {
+  test.each(WINDOWS)('of %s must be an instant', async (_name, ask) => {
     for (const from of [
       '2026-02-29T00:00:00Z',
       '2026-01-01T24:00:00Z',
@@ -193,7 +193,7 @@ describe('a stored instant', () => {
     );
   });
 
-  test('is a leap second in the expiry of a key, and an expiry before 1970 is past', async () => {
+  test("may be a leap second in a key's expiry, and an expiry before 1970 is past", async () => {
     const create = (expiresAt: string): Promise<Answer> =>
       on.holdfast.admin('POST', '/v1/admin/api-keys', {
         tenant_id: tenant.id,
@@ -208,7 +208,7 @@ describe('a stored instant', () => {
 });
 
 describe('a forged cursor', () => {
-  test('whose entry no log can have is 400', async () => {
+  test('that no log entry can have is 400', async () => {
     const { next_cursor: cursor } = expectStatus(
       await on.holdfast.admin('GET', '/v1/admin/audit/logs?limit=1'),
       200,

@@ -5,16 +5,19 @@ import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
 
-/** Each list with its path, the member that holds its rows, what names a row, and a sort key of distinct values. */
+/**
+ * Each list with its path, the member that holds its rows, the id of a row, and a sort key with distinct
+ * values.
+ */
 const LISTS: readonly [name: string, path: string, rows: string, id: string, sortBy: string][] = [
   ['listTenants', '/v1/admin/tenants?', 'tenants', 'tenant_id', 'tenant_id'],
   ['listBudgets', '/v1/admin/budgets?', 'ledgers', 'scope', 'scope'],
   ['listApiKeys', '/v1/admin/api-keys?', 'keys', 'key_id', 'key_id'],
-  // Of the changes only: each list that is asked for is a row of the log, too.
+  // Only the changes: each request for a list leaves a row in the log, too.
   ['listAuditLogs', '/v1/admin/audit/logs?status=201&', 'logs', 'log_id', 'timestamp'],
 ];
 
-/** Each list that can be sorted, with an order that it has not by itself, and another one. */
+/** Each sortable list, with an order that is not its default, and another one. */
 const SORTED: readonly [
   name: string,
   path: string,
@@ -78,7 +81,7 @@ describe('the lists of operators', () => {
     '%s: a cursor continues in its order without being asked for it again, and refuses another',
     async (_name, template, rows, id, order, other) => {
       shows('cursor order');
-      // Requests may leave rows of their own in the audit log.
+      // Requests may leave their own rows in the audit log.
       const path = template.replace('NOW', new Date().toISOString());
       const all = (await rowsOf(`${path}${order}&limit=100`, rows)).map((row) => row[id] as unknown);
       const page = expectStatus(await on.holdfast.admin('GET', `${path}${order}&limit=2`), 200);

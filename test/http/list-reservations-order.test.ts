@@ -187,7 +187,7 @@ describe('many reservations', () => {
     );
   });
 
-  test('10,000 of which 100 were made in one millisecond are walked without gap or repetition, both ways', async () => {
+  test('10,000 of which 100 were made in one millisecond are listed without gaps or repetitions in both directions', async () => {
     const tenant = await lists.newTenant();
     const holds = lists.stored();
     const tag = holds.tagOfTenant(tenant.id);
@@ -215,7 +215,7 @@ describe('many reservations', () => {
     }
   });
 
-  test('a page that finds little in many ends early with a cursor, and the walk still finds all', async () => {
+  test('a page that finds few matches among many rows ends early with a cursor, and the pages still contain all', async () => {
     const tenant = await lists.newTenant();
     const holds = lists.stored();
     const oldest = await lists.hold(tenant, { idempotency_key: 'the oldest' });
@@ -286,7 +286,7 @@ describe('the work of a list', () => {
     };
     await ask();
     const others = Array.from({ length: 3 }, (_, index) => `other-${tenant.id}-${index}`);
-    // Of the registry, the connections, replicas and Sentinels; Holdfast publishes nothing.
+    // Commands of the registry, of connections, replicas and Sentinels. Holdfast publishes nothing here.
     const noise = [
       'info',
       'publish',
@@ -333,7 +333,7 @@ describe('the work of a list', () => {
     }
     const after = await workOf();
     holds.close();
-    // Authentication reads the time and two records once a second, whatever is listed.
+    // Authentication reads the time and two records once per second, whatever is listed.
     const listing = ({ hmget: _, time: __, ...counts }: Record<string, number>): Record<string, number> =>
       counts;
     expect(listing(after)).toEqual(listing(before));

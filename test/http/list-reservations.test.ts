@@ -33,7 +33,7 @@ describe('a list of reservations', () => {
     });
   });
 
-  test('is empty for a tenant without any', async () => {
+  test('is empty for a tenant without reservations', async () => {
     expect(await lists.page(await lists.newTenant())).toEqual({ reservations: [], has_more: false });
   });
 
@@ -65,7 +65,7 @@ describe('a list of reservations', () => {
     });
   });
 
-  test('expires what is overdue, gives its hold back, counts it, and still shows it', async () => {
+  test('expires overdue reservations, returns their holds, counts them, and still shows them', async () => {
     const tenant = await lists.newTenant(100);
     const id = await lists.hold(tenant, {}, 60);
     const holds = lists.stored();
@@ -100,7 +100,7 @@ describe('a list of reservations', () => {
     holds.close();
   });
 
-  test('takes no amount for a number that would round it', async () => {
+  test('never converts an amount to a number that would round it', async () => {
     const tenant = await lists.newTenant(9223372036854775807n);
     await lists.hold(tenant, {}, 9007199254740993n);
     expect((await lists.list(tenant)).text).toContain('"amount":9007199254740993');
@@ -159,7 +159,7 @@ describe('filters', () => {
     }
   });
 
-  test('a key confined to some scopes sees what lies inside them, in pages that are full', async () => {
+  test('a key confined to some scopes sees what lies inside them, in full pages', async () => {
     const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
     const confined = { id: tenant.id, key };
     expect((await lists.idsOf(confined)).sort()).toEqual([ids['committed'], ids['active']].sort());
@@ -196,7 +196,7 @@ describe('filters', () => {
     expectBadParameter(await lists.list(tenant, query), field);
   });
 
-  test('the limits themselves are taken', async () => {
+  test('the limits themselves are accepted', async () => {
     expect(await lists.idsOf(tenant, 'limit=1')).toHaveLength(1);
     expect(await lists.idsOf(tenant, 'limit=200')).toHaveLength(3);
   });
@@ -283,7 +283,7 @@ describe('windows', () => {
     expect(await named('from=%20&to=2999-01-01T00:00:00Z&finalized_from=')).toHaveLength(4);
   });
 
-  test('take every form of a date-time', async () => {
+  test('accept every form of a date-time', async () => {
     const at = rows['active'].created_at_ms as number;
     const elsewhere = new Date(at + 7_200_000).toISOString().replace('Z', '%2B02:00');
     for (const text of [iso(at), iso(at).toLowerCase(), iso(at).replace('Z', '999Z'), elsewhere]) {
@@ -315,7 +315,7 @@ describe('windows', () => {
     '1767225600000',
     '2026-01-01T24:00:00Z',
     '2026-01-01T00:00:00+02:00',
-  ])('that are no date-time are refused: %s', async (text) => {
+  ])('that are not a date-time are refused: %s', async (text) => {
     for (const name of ['from', 'to', 'expires_from', 'expires_to', 'finalized_from', 'finalized_to']) {
       expectBadParameter(await lists.list(tenant, `${name}=${text}`), name);
     }
@@ -381,9 +381,9 @@ describe('include', () => {
     }
   });
 
-  test('ends a page before it grows beyond all bounds, and the next one continues', async () => {
+  test('ends a page before it grows too large, and the next one continues', async () => {
     const tenant = await lists.newTenant();
-    // Versions before 0.6 took metadata as large as this, and their records stay for weeks.
+    // Versions before 0.6 accepted metadata as large as this, and their records stay for weeks.
     const metadata = JSON.stringify({ text: 'm'.repeat(900_000) });
     const holds = lists.stored();
     for (let count = 0; count < 12; count += 1) {

@@ -10,7 +10,10 @@ import { startStore, type Store } from '../support/store.js';
 import { StoredRecords } from '../support/stored-records.js';
 
 const LINE = '{"level":"info","service":"holdfast","msg":"FORGED"}';
-/** Whatever some reader takes for the end of a line, for a command of the terminal, or for a turn of direction. */
+/**
+ * Everything that some reader takes for the end of a line, for a terminal command, or for a change of writing
+ * direction.
+ */
 const FORGERIES = [
   '\r\n',
   '\n',
@@ -29,9 +32,9 @@ const FORGERIES = [
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/;
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/;
 
-/** The lines as the most generous reader splits them, each of which must be an object that the service logged. */
+/** The lines as the most lenient reader splits them. Each must be an object that the service logged. */
 function objectsOf(output: string): Record<string, Json>[] {
-  // What comes after the last end of a line is still being written.
+  // Anything after the last line break is still being written.
   return output
     .slice(0, output.lastIndexOf('\n') + 1)
     .split(LINE_END)
@@ -50,7 +53,7 @@ function objectsOf(output: string): Record<string, Json>[] {
 
 describe('the logger', () => {
   test.each(FORGERIES)(
-    'forgery %# stays inside one line in any place, and is returned unchanged',
+    'forgery %# stays inside one line anywhere, and is returned unchanged',
     async (text) => {
       let output = '';
       const destination = new Writable({
@@ -159,7 +162,7 @@ describe('the built service', () => {
     expect(service.output.stderr).toBe('');
   });
 
-  test('a failure that quotes what is stored is one line, and quotes it in full', async () => {
+  test('a failure that quotes stored text is logged on one line, with the full quote', async () => {
     const { key_id, key_secret } = await admin('POST', '/v1/admin/api-keys', {
       tenant_id: 'forged',
       name: 'k',

@@ -50,7 +50,8 @@ test.each(['/metrics', '/actuator/prometheus'])(
       const refused = await scrape(path, headers);
       expect(refused.status).toBe(401);
       expect(JSON.parse(refused.text)).toMatchObject({ error: 'UNAUTHORIZED' });
-      // The dashboard takes a message that names the other header for a tenant's problem and keeps its session.
+      // The dashboard treats a message that names the other header as a tenant's problem, and keeps its
+      // session.
       expect(refused.text.toLowerCase()).not.toContain('cycles-api-key');
     }
   },
@@ -88,7 +89,7 @@ test('refusals, failures and unknown paths are counted too, the last in one seri
   expect(await valueOf('holdfast_unexpected_errors_total', {})).toBe(1);
 });
 
-test('process metrics are there', async () => {
+test('process metrics are present', async () => {
   const { text } = await scrape();
   expect(text).toMatch(/^process_resident_memory_bytes\{/m);
   expect(text).toMatch(/^nodejs_eventloop_lag_seconds\{/m);
@@ -97,7 +98,7 @@ test('process metrics are there', async () => {
   expect(valueIn('nodejs_heap_size_limit_bytes')).toBeGreaterThan(valueIn('nodejs_heap_size_used_bytes'));
 });
 
-test('a blank label is UNKNOWN, and the tenant label goes when it is switched off', async () => {
+test('a blank label is UNKNOWN, and the tenant label disappears when it is switched off', async () => {
   const spec = { name: 'probe_total', help: 'For this test.', labels: ['tenant', 'decision'] };
   app.app.get(MetricsRegistry).counter(spec).inc({ tenant: '', decision: 'ALLOW' });
   expect((await scrape()).text).toContain(

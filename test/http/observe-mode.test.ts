@@ -27,7 +27,7 @@ describe('the observe mode of a tenant', () => {
     const read = async (): Promise<string> =>
       expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants/${id}`), 200).observe_mode;
     expect(await read()).toBe('ENFORCE');
-    // No change: this is what an unset mode means.
+    // Not a change: an unset mode means this.
     expect(expectStatus(await setMode(id, 'ENFORCE'), 200).observe_mode).toBe('ENFORCE');
     for (const mode of ['OBSERVE', 'OBSERVE', 'DISABLED', 'ENFORCE']) {
       expect(expectStatus(await setMode(id, mode), 200).observe_mode).toBe(mode);
@@ -83,7 +83,7 @@ describe('the observe mode of a tenant', () => {
   });
 });
 
-/** Sends a reserve of a caller that uses the extensions. */
+/** Sends a reserve as a caller that uses the extensions. */
 const reserve = (tenant: TestTenant, more: Record<string, unknown> = {}, amount = 1): Promise<Answer> =>
   on.holdfast.call('POST', '/v1/reservations', {
     key: tenant.key,
@@ -305,7 +305,7 @@ test('a client of 0.1.25 notices nothing: its answers, refusals and events are t
   shows('clients of 0.1.25');
   const tenant = await funded();
   const scope = `tenant:${tenant.id}`;
-  // Not `extended`: members that the published clients do not know fail the call.
+  // Not `extended`: the call fails if there are members that the published clients do not know.
   const live = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
   expect(Object.keys(live).sort()).toEqual([
     'affected_scopes',
@@ -368,7 +368,7 @@ test('a tenant can subscribe to what is observed, and receives it', async () => 
   }
 });
 
-test('a share of the allowed reserves in observe mode has an event, which names the share', async () => {
+test('a sample of the allowed reserves in observe mode emits events, which name the sample rate', async () => {
   const sampling = await Holdfast.start({ REDIS_URL: on.redis.url, OBSERVE_ALLOW_SAMPLE_RATE: '0.5' });
   try {
     const tenant = await sampling.createTenant({ observe_mode: 'OBSERVE' });
@@ -378,7 +378,7 @@ test('a share of the allowed reserves in observe mode has an event, which names 
     }
     const query = `tenant_id=${tenant.id}&event_type=reservation.observed_allowed&limit=100`;
     const { events } = expectStatus(await sampling.admin('GET', `/v1/admin/events?${query}`), 200);
-    // Each of 60 is chosen with a probability of a half: all or none happens once in 10^17 runs.
+    // Each of the 60 is chosen with a probability of one half, so all or none happens once in 10^17 runs.
     expect(events.length).toBeGreaterThan(0);
     expect(events.length).toBeLessThan(60);
     expect(new Set(events.map(({ data }: Json) => data.sample_rate))).toEqual(new Set([0.5]));

@@ -58,7 +58,7 @@ test('the document shows the rules that requests are checked with, and the one e
   });
 });
 
-test('the UI is served with everything that it loads', async () => {
+test('the UI is served with everything it loads', async () => {
   const page = await get('/docs');
   expect(page).toMatchObject({ status: 200, type: 'text/html; charset=utf-8' });
   const parts = [...page.text.matchAll(/(?:href|src)="([^"]+)"/g)].map((match) => match[1] as string);
@@ -69,7 +69,7 @@ test('the UI is served with everything that it loads', async () => {
   expect((await get('/docs/start.js')).text).toContain('/openapi.json');
 });
 
-test('nothing else of the package can be read', async () => {
+test('no other file of the package is served', async () => {
   for (const path of ['/docs/package.json', '/docs/..%2Fpackage.json', '/docs/constructor']) {
     expect((await get(path)).status).toBe(404);
   }

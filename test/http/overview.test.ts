@@ -19,7 +19,7 @@ describe('the overview', () => {
   const patch = async (tenant: TestTenant, status: string): Promise<Json> =>
     expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status }), 200);
 
-  test('is 429 until everything was counted once, and then fresh; both are counted', async () => {
+  test('is 429 until everything has been counted once, and then up to date; metrics count both', async () => {
     const figures = (name: string): Promise<number> =>
       on.holdfast.metric('holdfast_overviews_total', { figures: name });
     await expect(on.holdfast.app.get(OverviewService).read(0)).rejects.toThrow('for the first time');
@@ -351,7 +351,7 @@ describe('the overview', () => {
     expectRefusal(await on.holdfast.call('GET', PATH), 401, 'UNAUTHORIZED');
   });
 
-  describe('however much there is', () => {
+  describe('however much is stored', () => {
     const RECORDS = 2600;
     let many: TestTenant;
     beforeAll(async () => {
@@ -422,7 +422,7 @@ describe('the window of events', () => {
     return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
   }
 
-  /** Appends events to one log, so many a second from a time on. */
+  /** Appends events to a log at a fixed rate, starting at a given time. */
   async function append(
     fromMs: number,
     count: number,
@@ -495,7 +495,7 @@ describe('the window of events', () => {
     shows('overview events', 'overview cheap');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();
-    // One a second for 50 minutes.
+    // One per second for 50 minutes.
     await append(nowMs - 3_000_000, 3000, 1000);
     const window = new EventWindow(on.holdfast.app.get(RedisService), LISTED, 1000);
     const first = await examined(() => window.refresh(nowMs));

@@ -36,7 +36,7 @@ async function funded(): Promise<TestTenant> {
   return tenant;
 }
 
-/** Of two requests, because a minute may end before the first of them. */
+/** Sends up to two requests, because a minute may end before the first of them. */
 async function firstRefused(send: () => Promise<Answer>): Promise<Answer> {
   const answer = await send();
   return answer.status === 200 ? send() : answer;
@@ -46,7 +46,7 @@ async function made(tenant: TestTenant, more: Record<string, unknown> = {}): Pro
   return expectStatus(await create(tenant, more), 201);
 }
 
-/** An instant so many milliseconds away from the server's clock. */
+/** An instant at this offset from the server's clock. */
 async function at(offsetMs: number): Promise<string> {
   const [seconds] = await on.stored.redis.time();
   return new Date(Number(seconds) * 1000 + offsetMs).toISOString();
@@ -58,7 +58,7 @@ const policyEvents = async (tenant: TestTenant): Promise<Readonly<Record<string,
     .map(({ fields }) => fields);
 
 describe('a policy', () => {
-  test('is created with all that it sets, and listed so', async () => {
+  test('is created and listed with all its settings', async () => {
     shows('createPolicy');
     const tenant = await on.holdfast.createTenant();
     const settings = {
@@ -137,7 +137,7 @@ describe('a policy', () => {
     expect(expectStatus(await list(tenant), 200).policies).toEqual([policy]);
   });
 
-  test('takes a scope of its tenant, or all below one, and no other pattern', async () => {
+  test('accepts a scope of its tenant, or all scopes below one, and no other pattern', async () => {
     const tenant = await on.holdfast.createTenant();
     for (const below of ['', '/*', '/agent:bot', '/workspace:a/agent:b/*']) {
       expect((await made(tenant, { scope_pattern: rootOf(tenant) + below })).scope_pattern).toBe(
@@ -278,7 +278,7 @@ describe('a policy', () => {
     expect(expectStatus(await list(tenant), 200).policies).toEqual([policy]);
   });
 
-  test('is changed by what a PATCH names; an object replaces the one before it', async () => {
+  test('changes where a PATCH says so; an object replaces the former one', async () => {
     shows('updatePolicy');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant, {
@@ -354,7 +354,7 @@ describe('who may', () => {
     expect(expectStatus(await list(one, `?tenant_id=${one.id}`), 200).policies).toEqual([policy]);
   });
 
-  test("a key needs the permissions for policies, and a PATCH of one's own works", async () => {
+  test('a key needs the permissions for policies, and its own PATCH works', async () => {
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant);
     const as = async (...permissions: string[]): Promise<TestTenant> => ({
@@ -372,7 +372,7 @@ describe('who may', () => {
     expectRefusal(await on.holdfast.call('GET', '/v1/admin/policies'), 401, 'UNAUTHORIZED');
   });
 
-  test('a confined key sees, makes and changes only policies inside its scopes', async () => {
+  test('a confined key sees, creates and changes only policies inside its scopes', async () => {
     const tenant = await on.holdfast.createTenant();
     const root = await made(tenant);
     const inside = await made(tenant, { scope_pattern: `${rootOf(tenant)}/workspace:eng/*` });
@@ -404,7 +404,7 @@ describe('who may', () => {
 });
 
 describe('the list', () => {
-  test('is sorted by priority, filtered, and walked page by page without gaps', async () => {
+  test('is sorted by priority, filtered, and listed page by page without gaps', async () => {
     shows('listPolicies');
     const tenant = await on.holdfast.createTenant();
     const made12: Json[] = [];
@@ -531,7 +531,7 @@ describe('a reserve or decision under a policy', () => {
     expect(await capsOf()).toBe(2);
   });
 
-  test("takes lease and overage policy from it, after the request's own", async () => {
+  test('takes lease and overage policy from it unless the request has its own', async () => {
     const tenant = await funded();
     await made(tenant, {
       commit_overage_policy: 'REJECT',
@@ -560,7 +560,7 @@ describe('a reserve or decision under a policy', () => {
     expectStatus(await on.holdfast.commit(tenant, free.reservation_id, 11), 200);
   });
 
-  test('costs a tenant nothing that has none', async () => {
+  test('costs nothing for a tenant without policies', async () => {
     const tenant = await funded();
     expect(expectStatus(await on.holdfast.reserve(tenant, 1), 200).decision).toBe('ALLOW');
     expect(await on.stored.redis.hget(on.stored.tenantKey(tenant.id), 'policies')).toBeNull();

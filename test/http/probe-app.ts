@@ -59,7 +59,7 @@ class ProbeQuery {
 const validate = compileValidator(ProbeDto);
 const validateQuery = compileQuery(ProbeQuery);
 
-/** Lets a test hold a request in flight for as long as it needs. */
+/** Lets a test keep a request in flight for as long as it needs. */
 export class Gate {
   private readonly arrivals: (() => void)[] = [];
   private release: () => void = () => undefined;
@@ -173,7 +173,7 @@ export function probeConfig({ redisUrl, env = {} }: ProbeOptions = {}): Holdfast
   });
 }
 
-/** The real application on a free loopback port, with a controller that provokes each kind of answer. */
+/** The real application on a free loopback port, with a controller that provokes each kind of response. */
 export async function startProbeApp(options: ProbeOptions = {}): Promise<ProbeApp> {
   const logs: Record<string, unknown>[] = [];
   const logger = pino(

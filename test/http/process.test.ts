@@ -49,7 +49,7 @@ async function startReady(
 
 describe('the built service', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    '%s ends it with 0, and it accepts nothing any more',
+    '%s ends it with 0, and it accepts no more connections',
     async (signal) => {
       const { service, url } = await startReady();
       service.child.kill(signal);
@@ -64,7 +64,7 @@ describe('the built service', () => {
     const { service, url } = await startReady({ REDIS_URL: redis.url });
     const open = connect(Number(new URL(url).port), '127.0.0.1');
     const closed = once(open, 'close');
-    // The body never comes, so the request stays in flight; "100 Continue" says that it is there.
+    // The body never arrives, so the request stays in flight. "100 Continue" confirms that the server has it.
     open.write(
       'POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n',
     );
@@ -77,7 +77,7 @@ describe('the built service', () => {
   });
 });
 
-describe('a start that fails prints exactly one line and exits 1', () => {
+describe('a failed start prints exactly one line and exits with 1', () => {
   test('a taken port', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     listeners.push(taken);
@@ -91,7 +91,7 @@ describe('a start that fails prints exactly one line and exits 1', () => {
     });
   });
 
-  test('a bad value of a variable', async () => {
+  test('an invalid value of a variable', async () => {
     const service = start({ PORT: 'abc' });
     expect(await service.ended).toBe(1);
     expect(service.output.stdout).toBe('');

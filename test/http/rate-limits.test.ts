@@ -27,7 +27,7 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map((holdfast) => holdfast.stop()));
 });
 
-/** Moves the clock of the windows, and of nothing else. */
+/** Moves only the clock of the rate limits' windows. */
 function later(holdfast: Holdfast, ms: number): void {
   const clock = holdfast.app.get(WindowClock, { strict: false });
   const nowMs = clock.nowMs.bind(clock);
@@ -137,7 +137,7 @@ describe('the limit of failed authentications', () => {
     }
   });
 
-  test('turns further failures of one source into 429, whatever is wrong with the key, and lets it in with a good one', async () => {
+  test('turns further failures of one source into 429, whatever is wrong with the key, and still accepts a valid one from it', async () => {
     const holdfast = await start(TRUSTING);
     const tenant = await holdfast.createTenant();
     expectRefusal(await withKey(holdfast, undefined, '192.0.2.1'), 401, 'UNAUTHORIZED');
@@ -156,7 +156,7 @@ describe('the limit of failed authentications', () => {
     expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
   });
 
-  test('counts API keys and the admin key apart', async () => {
+  test('counts API keys and the admin key separately', async () => {
     const holdfast = await start(TRUSTING);
     for (const expected of [401, 401, 429]) {
       expectStatus(await withAdminKey(holdfast, 'wrong', '192.0.2.1'), expected);
@@ -167,7 +167,7 @@ describe('the limit of failed authentications', () => {
     }
   });
 
-  test('counts a lacking permission as no failure', async () => {
+  test('does not count a lacking permission as a failure', async () => {
     const holdfast = await start(TRUSTING);
     const tenant = await holdfast.createTenant();
     const key = await holdfast.createKey(tenant.id, { permissions: ['events:read'] });
@@ -181,7 +181,7 @@ describe('the limit of public documents', () => {
   const read = (holdfast: Holdfast, path: string, address: string, method = 'GET'): Promise<Answer> =>
     holdfast.call(method, path, { headers: from(address) });
 
-  test('refuses the 301st read of one address in a minute by default, and nobody else', async () => {
+  test('by default refuses the 301st read from one address in a minute, and no other address', async () => {
     const holdfast = await start({ TRUST_PROXY: 'loopback' });
     for (let count = 0; count < 300; count += 1) {
       const { status, headers } = await read(holdfast, '/docs/start.js', '192.0.2.1');

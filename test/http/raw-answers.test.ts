@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals';
 import { answerRaw } from '../../src/http/fastify.js';
 import { shows } from '../compatibility/shows.js';
 
-/** What a client reads when its connection fails in this way before there is a request. */
+/** What a client reads if its connection fails with this error before there is a request. */
 function answerTo(code: string): string {
   const socket = new PassThrough();
   answerRaw(Object.assign(new Error('x'), { code }), socket);
@@ -29,6 +29,6 @@ test.each([
   expect(head).toContain(`X-Request-Id: ${parsed['request_id']}\r\nX-Cycles-Trace-Id: ${parsed['trace_id']}`);
 });
 
-test('a connection that the client has cut is answered with nothing', () => {
+test('a connection that the client has reset gets no response', () => {
   expect(answerTo('ECONNRESET')).toBe('');
 });

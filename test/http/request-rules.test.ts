@@ -96,7 +96,7 @@ test("the client's own time decides nothing about a direct debit", async () => {
 });
 
 describe('what is not written as an integer', () => {
-  /** A request each, with NUMBER where the integer stands. */
+  /** A request for each field, with NUMBER in the place of the integer. */
   type Request = (
     tenant: TestTenant,
     id: string,
@@ -169,7 +169,7 @@ describe('what is not written as an integer', () => {
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
   });
 
-  test('is taken where a number is asked for, as in the back-off of a webhook', async () => {
+  test('is accepted where a number is allowed, as in the back-off of a webhook', async () => {
     const { tenant } = await held();
     const raw =
       '{"url":"https://93.184.216.34/h","event_types":["budget.created"],"retry_policy":{"backoff_multiplier":2.0,"max_retries":3}}';
@@ -191,7 +191,7 @@ describe('requests with large bodies', () => {
     jest.restoreAllMocks();
   });
 
-  /** A valid reserve of so many bytes. */
+  /** A valid reserve of this many bytes. */
   const padded = (tenant: TestTenant, bytes: number): Promise<Response> =>
     fetch(`${on.holdfast.url}/v1/reservations`, {
       method: 'POST',
@@ -199,7 +199,7 @@ describe('requests with large bodies', () => {
       body: JSON.stringify(reserveBody(tenant, 1)).padEnd(bytes),
     });
 
-  test('go through LargeBodies, and have the effect of any other', async () => {
+  test('go through LargeBodies, and have the usual effect', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100);
     const inTurn = jest.spyOn(LargeBodies.prototype, 'inTurn');
@@ -235,12 +235,12 @@ describe('requests with large bodies', () => {
     expect(first.listenerCount('close')).toBe(0);
   });
 
-  test('pause when their share is used up, and are refused if they wait too long, and both are counted', async () => {
+  test('pause when their share is used up, are refused if they wait too long, and both are counted', async () => {
     const [bodies, registry] = [new LargeBodies(20), new Registry()];
     bodies.countIn(registry);
     const request = { raw: { socket: new EventEmitter() }, headers: {}, ip: '127.0.0.1' } as unknown;
     const send = (parse: () => void): Promise<void> => bodies.inTurn(request as FastifyRequest, parse);
-    // Uses up the share, so the next one pauses for longer than the third one may wait.
+    // Uses up the share, so the next request pauses for longer than the third one may wait.
     const first = send(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100));
     await first;
     const [second, third] = [send(() => undefined), send(() => undefined)];

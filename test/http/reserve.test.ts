@@ -16,7 +16,7 @@ let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  // Of its own: a request of another file could expire the holds that are made overdue here.
+  // A store of its own: requests of another file could expire the holds that this file makes overdue.
   redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
@@ -107,7 +107,7 @@ describe('reserve over the wire', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '0 100 0 0' });
   });
 
-  test('finds the same ledger whatever the case of the names', async () => {
+  test('finds the same ledger in upper and lower case', async () => {
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '/agent:Bot', 10);
     const subject = { tenant: tenant.id.toUpperCase(), agent: 'bOT' };
@@ -175,7 +175,7 @@ describe('reserve over the wire', () => {
     expect((await stored.record(body.reservation_id))['gr']).toBe('5000');
   });
 
-  test('expires dead holds before it denies', async () => {
+  test('expires overdue holds before it denies', async () => {
     const tenant = await tenantWithBudget(100);
     const dead = expectStatus(await holdfast.reserve(tenant, 100, { grace_period_ms: 0 }), 200);
     await stored.expireIn(dead.reservation_id, -1000);

@@ -27,7 +27,7 @@ describe('the most specific template of a path', () => {
     ['/hooks/bulk', '/hooks/bulk', false],
     ['/hooks/bulk/test', '/hooks/:id/test', true],
     ['/plain', '/plain', false],
-  ])('is that of %s instead of %s: %s', (path, template, isAnother) => {
+  ])('for %s is not %s: %s', (path, template, isAnother) => {
     expect(table.matchesMoreSpecific(path, template)).toBe(isAnother);
   });
 });

@@ -16,7 +16,7 @@ let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  // Of its own: a request of another file could expire the holds that are made overdue here.
+  // A store of its own: requests of another file could expire the holds that this file makes overdue.
   redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
@@ -46,8 +46,8 @@ async function hold(
   return { tenant, id: created.reservation_id as string, created };
 }
 
-describe('commit over the wire', () => {
-  test('charges the actual amount and gives the rest back', async () => {
+describe('commit over HTTP', () => {
+  test('charges the actual amount and returns the rest', async () => {
     shows('commitReservation');
     const { tenant, id } = await hold(1000, 100);
     const body = expectStatus(await holdfast.commit(tenant, id, 60, { metadata: { run: 7 } }), 200);
@@ -71,7 +71,7 @@ describe('commit over the wire', () => {
     expect(await stored.isIndexed(id)).toBe(false);
   });
 
-  test('of the whole estimate says nothing of a return, and its repetition neither', async () => {
+  test('of the whole estimate mentions no returned amount, and neither does its repetition', async () => {
     const { tenant, id } = await hold(1000, 100);
     const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 100 } };
     const answer = await holdfast.settle(tenant, 'commit', id, commit);
@@ -116,7 +116,7 @@ describe('commit over the wire', () => {
     expectRefusal(await holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');
   });
 
-  test('under REJECT refuses more than the estimate and leaves the hold for a smaller commit', async () => {
+  test('under REJECT refuses more than the estimate and keeps the hold for a smaller commit', async () => {
     const { tenant, id } = await hold(1000, 10, { overage_policy: 'REJECT' });
     expectRefusal(await holdfast.commit(tenant, id, 11), 409, 'BUDGET_EXCEEDED');
     expectStatus(await holdfast.commit(tenant, id, 10), 200);
@@ -162,8 +162,8 @@ describe('commit over the wire', () => {
   });
 });
 
-describe('release over the wire', () => {
-  test('gives the hold back and answers with exactly its fields', async () => {
+describe('release over HTTP', () => {
+  test('returns the hold, and its response has exactly its fields', async () => {
     shows('releaseReservation');
     const { tenant, id } = await hold(100, 40);
     const body = expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
@@ -203,7 +203,7 @@ describe('release over the wire', () => {
   });
 });
 
-describe('extend over the wire', () => {
+describe('extend over HTTP', () => {
   test('moves the expiry from where it was, not from now', async () => {
     shows('extendReservation');
     const { tenant, id, created } = await hold(100, 10, { ttl_ms: 20_000 });

@@ -11,7 +11,7 @@ import { Gate, gates, randomName, startProbeApp, type ProbeApp } from './probe-a
 const GRACE_MS = 8000;
 const agents: Agent[] = [];
 
-/** One connection for each, which is kept alive, as clients do. */
+/** Keeps connections alive, one per server, as clients do. */
 function agent(): Agent {
   const made = new Agent({ keepAliveTimeout: 60_000, connections: 1 });
   agents.push(made);
@@ -48,7 +48,7 @@ async function accepts(port: number): Promise<boolean> {
   }
 }
 
-test('a shutdown answers what is in flight on both ports and accepts nothing new', async () => {
+test('a shutdown completes requests in flight on both ports and accepts no new ones', async () => {
   const probe = await startProbeApp({ listen: false });
   const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
   const held = [heldRequest(listeners.port, agent()), heldRequest(listeners.adminPort as number, agent())];
@@ -71,7 +71,7 @@ test('a shutdown answers what is in flight on both ports and accepts nothing new
   await probe.close();
 });
 
-test('a request that arrives over a kept-alive connection while the server closes is answered, and told to go elsewhere next', async () => {
+test('a request that arrives over a kept-alive connection while the server closes gets its response, with the request to close the connection', async () => {
   const probe = await startProbeApp({ listen: false });
   const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
   const kept = [listeners.port, listeners.adminPort as number].map((port) => ({ port, dispatcher: agent() }));
@@ -81,7 +81,7 @@ test('a request that arrives over a kept-alive connection while the server close
     ),
   );
   const closed = listeners.close(GRACE_MS);
-  // At once: connections that stay idle are closed soon.
+  // Immediately, because idle connections are closed soon.
   const responses = await Promise.all(
     kept.map(({ port, dispatcher }) => request(`http://127.0.0.1:${port}/probe/items/1`, { dispatcher })),
   );
@@ -157,7 +157,7 @@ test('kept-alive connections without a request do not hold up a shutdown', async
   expect(performance.now() - started).toBeLessThan(GRACE_MS / 2);
 });
 
-test('a request that never ends is cut when the grace is over', async () => {
+test('a request that never ends is cut off after the grace period', async () => {
   const probe = await startProbeApp({ listen: false });
   const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0 });
   const { gate, answer } = heldRequest(listeners.port, agent());
@@ -183,7 +183,7 @@ async function closing(probe: ProbeApp, task: Promise<unknown>): Promise<void> {
 test.each([
   ['PORT', (port: number) => ({ host: '127.0.0.1', port })],
   ['ADMIN_PORT', (port: number) => ({ host: '127.0.0.1', port: 0, adminPort: port })],
-])('a taken %s is told in one line that names it', async (variable, ports) => {
+])('a taken %s is reported in one line that names it', async (variable, ports) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as { port: number };
@@ -195,7 +195,7 @@ test.each([
   await once(taken, 'close');
 });
 
-test('a host that this machine does not have is told in one line', async () => {
+test('a host that this machine does not have is reported in one line', async () => {
   const probe = await startProbeApp({ listen: false });
   await closing(
     probe,

@@ -6,7 +6,10 @@ import { useGovernance } from '../support/use-governance.js';
 const PARTITIONS = 64;
 const on = useGovernance();
 
-/** What ends a line for some reader, commands a terminal, or turns the direction of writing; and what is stored instead. */
+/**
+ * Characters that end a line for some reader, control a terminal or change the writing direction, and the
+ * text that is stored instead.
+ */
 const REASON = '\r\nleaked\r\nlevel=info\n\u0085\u2028FORGED\u001b[2K\u0000\u202eend\t\u007f\n';
 const STORED = 'leaked level=info FORGED [2K end';
 
@@ -17,7 +20,7 @@ async function held(): Promise<{ tenant: TestTenant; id: string; tag: string }> 
   return { tenant, id, tag: tagOfReservationId(id, PARTITIONS) as string };
 }
 
-/** Each `reason` among the entries of a log of the tenant's partition. */
+/** The `reason` of each entry in a log of the tenant's partition that has one. */
 async function reasonsIn(log: string): Promise<string[]> {
   const entries = await on.stored.redis.xrange(log, '-', '+');
   return entries.flatMap(([, fields]) =>
@@ -26,7 +29,7 @@ async function reasonsIn(log: string): Promise<string[]> {
 }
 
 describe('a reason with line breaks and control characters is stored on one line', () => {
-  test('of a release, by a tenant or an operator, whose repetition is still the same request', async () => {
+  test('of a release, by a tenant or an operator, whose repetition still counts as the same request', async () => {
     const own = await held();
     const release = { idempotency_key: newKey(), reason: REASON };
     const answer = await on.holdfast.settle(own.tenant, 'release', own.id, release);
@@ -46,7 +49,7 @@ describe('a reason with line breaks and control characters is stored on one line
     expect(await reasonsIn(auditLogKey(other.tag))).toContain(STORED);
   });
 
-  test('of a release that names nothing else is none', async () => {
+  test('of a release that has no other characters is not stored', async () => {
     const { tenant, id, tag } = await held();
     expectStatus(
       await on.holdfast.settle(tenant, 'release', id, { idempotency_key: newKey(), reason: '\r\n\u2028' }),

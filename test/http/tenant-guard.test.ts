@@ -62,7 +62,7 @@ describe('a tenant whose record is gone is not guarded', () => {
       201,
     );
     await on.stored.redis.del(on.stored.tenantKey(tenant.id));
-    // A key that no cache knows.
+    // A key that is not in any cache.
     return { tenant: { id: tenant.id, key: key as string }, id, key: key as string };
   };
 

@@ -41,7 +41,7 @@ describe('the life of a tenant', () => {
     return tenant;
   }
 
-  /** Only the flip, as if its instance had died right after it. */
+  /** Only flips the status, as if the instance had died immediately afterwards. */
   async function flip(tenant: TestTenant): Promise<void> {
     const scripts = new ScriptRegistry(on.stored.redis);
     const key = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
@@ -54,7 +54,7 @@ describe('the life of a tenant', () => {
   }
 
   describe('its settings', () => {
-    test('change as named, are honoured by the next reserve, and are told apart from its description', async () => {
+    test('change as named, are honoured by the next reserve, and differ from its description', async () => {
       shows('updateTenant');
       const tenant = await tenantWithBudget();
       const body = expectStatus(
@@ -98,13 +98,13 @@ describe('the life of a tenant', () => {
       ['an unknown status', { status: 'PAUSED' }],
       ['a member that may not be changed', { tenant_id: 'other' }],
       ['an empty name', { name: '' }],
-      ['metadata that is no text', { metadata: { a: 1 } }],
+      ['metadata that is not a string', { metadata: { a: 1 } }],
       ['no body', undefined],
     ])('with %s are refused', async (_what, body) => {
       expectRefusal(await patch(await on.holdfast.createTenant(), body), 400, 'INVALID_REQUEST');
     });
 
-    test('of a tenant that does not exist are 404, and only operators change them', async () => {
+    test('of an unknown tenant are 404, and only operators change them', async () => {
       expectRefusal(
         await on.holdfast.admin('PATCH', '/v1/admin/tenants/nobody', { name: 'x' }),
         404,
@@ -326,7 +326,7 @@ describe('the life of a tenant', () => {
       expect((await cascadeOf(tenant)).slice(before)).toEqual(['budget.closed_via_tenant_cascade']);
     });
 
-    test('what cannot be closed is named, the rest is closed, and the end comes when it is repaired', async () => {
+    test('what cannot be closed is named, the rest is closed, and the closing completes after the repair', async () => {
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       const bad = on.stored.budgetKey(tenant.id, '/agent:a');

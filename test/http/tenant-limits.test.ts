@@ -52,7 +52,7 @@ const CREATE: Record<keyof typeof DEPLOYMENT, Create> = {
 };
 const LIMITS = Object.keys(DEPLOYMENT) as (keyof typeof DEPLOYMENT)[];
 
-/** Creates until `used` is in use; a tenant begins with one API key. */
+/** Creates until this many are in use. A new tenant already has one API key. */
 async function fill(tenant: TestTenant, limit: keyof typeof DEPLOYMENT, used: number): Promise<void> {
   for (let have = (await read(tenant))[limit].used as number; have < used; have += 1) {
     expectStatus(await CREATE[limit](tenant), 201);
@@ -78,7 +78,7 @@ describe('what a tenant may own', () => {
     },
   );
 
-  test.each(LIMITS)('%s: of many at once exactly those that fit are created', async (limit) => {
+  test.each(LIMITS)('%s: of many concurrent ones exactly as many as fit are created', async (limit) => {
     const tenant = await on.holdfast.createTenant();
     expectStatus(await put(tenant, { [limit]: 7 }), 200);
     await fill(tenant, limit, 4);
@@ -90,7 +90,7 @@ describe('what a tenant may own', () => {
     expect((await read(tenant))[limit].used).toBe(7);
   });
 
-  test('a repetition of an earlier creation is told what it was told before', async () => {
+  test('a repeated creation gets its first response', async () => {
     const tenant = await on.holdfast.createTenant();
     const body = { scope: `tenant:${tenant.id}`, unit: 'TOKENS', allocated: tokens };
     const create = (): Promise<Answer> =>
@@ -119,7 +119,7 @@ describe('what a tenant may own', () => {
     }
   });
 
-  test('nothing is limited where the deployment says 0, and much is allowed where it says nothing', async () => {
+  test('0 means no limit, and the defaults allow much', async () => {
     const without = await Holdfast.start({ REDIS_URL: on.redis.url, TENANT_MAX_POLICIES: '0' });
     try {
       const tenant = await without.createTenant();
@@ -153,7 +153,7 @@ describe('what a tenant holds and stores', () => {
     return tenant;
   }
 
-  test('live reservations: the one too many is 429 with the time to wait, and counted; settling, expiry and the close make room', async () => {
+  test('live reservations: one too many is 429 with the time to wait, and counted; settling, expiry and closing make room', async () => {
     const tenant = await limited({ live_reservations: 2 });
     const { reservation_id: first } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     const { reservation_id: second } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
@@ -187,7 +187,7 @@ describe('what a tenant holds and stores', () => {
     expect((await read(tenant)).live_reservations.used).toBe(0);
   });
 
-  test('stored bytes: what would pass the limit is 429, while settling continues', async () => {
+  test('stored bytes: a request beyond the limit is 429, while settling continues', async () => {
     const tenant = await limited({ stored_bytes: 20_000 });
     const metadata = { text: 'x'.repeat(8000) };
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1, { metadata }), 200);
@@ -253,14 +253,14 @@ describe("a tenant's own limits", () => {
     ['null', { budgets: null }],
     ['an unknown limit', { tenants: 5 }],
     ['too large a number', { stored_bytes: 1_000_000_000_001 }],
-  ])('are refused with %s, and stay as they were', async (_, limits) => {
+  ])('are refused with %s, and do not change', async (_, limits) => {
     const tenant = await on.holdfast.createTenant();
     expectStatus(await put(tenant, { budgets: 1 }), 200);
     expectRefusal(await put(tenant, limits), 400, 'INVALID_REQUEST');
     expect((await read(tenant)).budgets.limit).toBe(1);
   });
 
-  test('are for tenants that exist, and for operators', async () => {
+  test('can only be set for existing tenants, and only by operators', async () => {
     for (const name of ['no-such-tenant', 'No:Tenant']) {
       expectRefusal(await on.holdfast.admin('GET', limitsPath(name)), 404, 'TENANT_NOT_FOUND');
       expectRefusal(
@@ -283,7 +283,7 @@ describe("a tenant's own limits", () => {
     );
   });
 
-  test('that somebody damaged refuse nothing', async () => {
+  test('that are damaged refuse nothing', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.stored.redis.set(
       (await on.stored.redis.keys(`*t:${tenant.id}`))[0]?.replace('t:', 'own:') as string,

@@ -19,7 +19,7 @@ const statusOf = (id: string): Promise<string | null> =>
   on.stored.redis.hget(on.stored.tenantKey(id), 'status');
 const requestIdOf = (answer: Answer): string => answer.headers.get('x-request-id') as string;
 
-/** Tenants that one search finds, and nobody else's does. */
+/** Tenants that one search matches, and no others. */
 async function tenants(count: number): Promise<{ name: string; ids: string[]; filter: object }> {
   const name = `Group ${newKey()}`;
   const ids: string[] = [];
@@ -207,7 +207,7 @@ describe('a bulk action on tenants is refused', () => {
     readonly more: Record<string, unknown>;
     readonly refusal: [number, string];
   }
-  // In the order of precedence: each request has its own mistake and those of all that follow.
+  // In order of precedence: each request has its own mistake and those of all that follow.
   const wrong = {
     count: { expected_count: 7 },
     used: { idempotency_key: 'used-by-another-action' },
@@ -240,7 +240,7 @@ describe('a bulk action on tenants is refused', () => {
   });
 
   test.each<[string, Record<string, unknown>]>([
-    ['a filter of nothing', { filter: { search: '' } }],
+    ['a filter without criteria', { filter: { search: '' } }],
     ['an unknown observe mode', { filter: { observe_mode: 'SHADOW' } }],
     ['an unknown part of the filter', { filter: { tenant_id: 'x' } }],
     ['an unknown status', { filter: { status: 'GONE' } }],
@@ -271,7 +271,7 @@ describe('a bulk action on tenants is refused', () => {
       { length: 500 },
       (_, index) => `many-${index}-${newKey().slice(0, 8).toLowerCase()}`,
     );
-    // No pipeline: on a cluster, these partitions are on several masters.
+    // No pipeline, because on a cluster these partitions are on several masters.
     await Promise.all(
       more.flatMap((id) => {
         const tag = on.stored.tagOf(id);

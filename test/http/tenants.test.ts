@@ -31,7 +31,7 @@ describe('tenants', () => {
     expect(expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants/${id}`), 200)).toEqual(tenant);
   });
 
-  test('every setting that is given is kept', async () => {
+  test('every given setting is stored', async () => {
     const settings = {
       parent_tenant_id: 'parent-tenant',
       metadata: { team: 'größe', empty: '' },
@@ -101,7 +101,7 @@ describe('tenants', () => {
       'default_reservation_ttl_ms',
     ],
     [
-      'a default ttl above the maximum that applies anyway',
+      'a default ttl above the default maximum',
       { default_reservation_ttl_ms: 3_600_001 },
       'default_reservation_ttl_ms',
     ],
@@ -119,7 +119,7 @@ describe('tenants', () => {
       { metadata: Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`k${i}`, ''])) },
       'metadata',
     ],
-    ['metadata that is no text', { metadata: { a: 1 } }, 'metadata'],
+    ['metadata that is not a string', { metadata: { a: 1 } }, 'metadata'],
     ['an unknown field', { colour: 'red' }, 'colour'],
     ['an explicit null', { metadata: null }, 'metadata'],
   ])('%s is refused, naming the field', async (_what, change, field) => {
@@ -139,7 +139,7 @@ describe('tenants', () => {
     }
   });
 
-  test('a record that Holdfast did not write so is a 500 and never an invented tenant', async () => {
+  test('a record that Holdfast did not write this way is a 500 and never an invented tenant', async () => {
     const id = newId();
     expectStatus(await create({ tenant_id: id, name: 'Acme' }), 201);
     await on.stored.setTenantStatus(id, 'ODD');
@@ -167,7 +167,7 @@ describe('tenants', () => {
           }),
           201,
         );
-        // Otherwise two of them could be from the same millisecond, and their ids would say which comes first.
+        // Otherwise two of them could be from the same millisecond, and would be sorted by id.
         await on.stored.redis.hset(on.stored.tenantKey(id), 'created_at', String(1_700_000_000_000 + index));
       }
       await on.stored.setTenantStatus(ids[1] as string, 'SUSPENDED');
@@ -189,14 +189,14 @@ describe('tenants', () => {
       }
     }
 
-    test('the newest come first, and a walk of small pages misses and repeats nothing', async () => {
+    test('the newest come first, and small pages miss and repeat nothing', async () => {
       shows('listTenants');
       expect(await walk('limit=2')).toEqual([...ids].reverse());
       expect(await walk('limit=7')).toEqual([...ids].reverse());
       expect(await walk('sort_dir=asc&limit=3')).toEqual(ids);
     });
 
-    test('tenants that share a creation time are all walked through, by id', async () => {
+    test('tenants that share a creation time are all listed, by id', async () => {
       for (const id of ids) {
         await on.stored.redis.hset(on.stored.tenantKey(id), 'created_at', '1700000000000');
       }
@@ -226,7 +226,7 @@ describe('tenants', () => {
       expect(byName.tenants.map((tenant: Json) => tenant.tenant_id)).toEqual([ids[4]]);
     });
 
-    test('a limit over 100 is clamped, and parameters that nobody knows are ignored', async () => {
+    test('a limit over 100 is clamped, and unknown parameters are ignored', async () => {
       expectStatus(await on.holdfast.admin('GET', '/v1/admin/tenants?limit=2000&colour=red'), 200);
     });
 
@@ -244,7 +244,7 @@ describe('tenants', () => {
       expectRefusal(await on.holdfast.admin('GET', `/v1/admin/tenants?${query}`), 400, 'INVALID_REQUEST');
     });
 
-    test('a cursor continues only the list that gave it', async () => {
+    test('a cursor continues only the list that returned it', async () => {
       const page = expectStatus(
         await on.holdfast.admin('GET', `/v1/admin/tenants?search=${mark}&limit=2`),
         200,

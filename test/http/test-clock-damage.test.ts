@@ -35,7 +35,7 @@ async function expectQuarantined(reason: string): Promise<void> {
   expect(await on.stored.redis.zcard(clockDeadlinesKey(tag, tenant.id))).toBe(0);
 }
 
-/** By the name that they had for it: the owner, the letters of its expiry policy, its amount. */
+/** Damaged fields by their short name: the owner, the letters of the expiry policy, the amount. */
 const DEFECTS = [
   ['tn', undefined, 'MISSING_SCOPES'],
   ['xp', 'zc', 'INVALID_EXPIRY'],
@@ -90,7 +90,7 @@ describe('a decision on a quarantined hold of a test clock', () => {
     await expectSound(on.holdfast, tenant);
   });
 
-  test('to try again puts it back where the clock finds it if it is not due', async () => {
+  test("to try again puts it back into the clock's index if it is not due", async () => {
     await damage('am', '1');
     await damage('ex', String(msAt(3 * HOUR_MS)));
     expect(await decide('retry')).toMatchObject({ outcome: 'SKIP', detail: 'in_grace_period' });
@@ -98,7 +98,7 @@ describe('a decision on a quarantined hold of a test clock', () => {
     expect(await stateOf(on.holdfast, id)).toBe('EXPIRED');
   });
 
-  test('to release it ends it by the clock, and takes it from all indexes', async () => {
+  test('to release it ends it by the clock, and removes it from all indexes', async () => {
     await on.stored.redis.zadd(clockCleanupKey(tag, tenant.id), 1, id);
     await decide('release');
     const { state, end } = expectStatus(await on.holdfast.admin('GET', `/ops/reservations/${id}`), 200);

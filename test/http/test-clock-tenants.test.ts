@@ -37,7 +37,7 @@ const add = (): Promise<Answer> =>
 const remove = (): Promise<Answer> => on.holdfast.admin('DELETE', clock.path);
 const members = (): string => testClockTenantsKey(on.stored.tagOf('__system__'), clock.id);
 
-/** A promise, and what fulfils it. */
+/** A promise, and the function that fulfils it. */
 function signal(): { readonly given: Promise<void>; readonly give: () => void } {
   let give = (): void => undefined;
   const given = new Promise<void>((resolve) => {
@@ -47,7 +47,7 @@ function signal(): { readonly given: Promise<void>; readonly give: () => void } 
 }
 
 describe('a tenant that is created with a test clock', () => {
-  test('has the time of an advance that passed it over and ends after its creation', async () => {
+  test('has the time of an advance that missed it and ends after its creation', async () => {
     const [joined, passedOver] = [signal(), signal()];
     jest.spyOn(tenants, 'create').mockImplementationOnce(async (...request) => {
       joined.give();
@@ -102,7 +102,7 @@ describe('a tenant that is created with a test clock', () => {
     expect(expectStatus(await on.holdfast.admin('GET', clock.path), 200).tenants).toEqual([id]);
   });
 
-  test('is told to be behind if there is more to do than one request may', async () => {
+  test('is reported to be behind if there is more to do than one request may do', async () => {
     const advances = on.holdfast.app.get(ClockAdvance, { strict: false });
     jest.spyOn(advances, 'passAll').mockResolvedValueOnce(false);
     expectRefusal(await add(), 429, 'LIMIT_EXCEEDED');

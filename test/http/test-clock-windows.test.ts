@@ -37,7 +37,7 @@ const counters = async (tenant: TestTenant): Promise<Json[]> =>
   expectStatus(await on.holdfast.call('GET', '/v1/admin/action-quota-counters', { key: tenant.key }), 200)
     .counters as Json[];
 
-test('quotas of a day and of an hour begin anew when the clock has reached the next one', async () => {
+test('daily and hourly quotas start anew once the clock has reached the next day or hour', async () => {
   const tenant = await clock.tenant(1000);
   const quota = (window: string, calls: number): Json => ({
     action_kind: 'db.write',
@@ -60,7 +60,7 @@ test('quotas of a day and of an hour begin anew when the clock has reached the n
   expect(next).toMatchObject({ window_key: '2026-01-11', used: 1 });
 });
 
-test('windows of a budget turn when the clock has reached their end, however long ago they were planned', async () => {
+test('windows of a budget turn over when the clock has reached their end, however long ago they were planned', async () => {
   const tenant = await clock.tenant(1000);
   const path = `/ops/budgets/windows?scope=tenant:${tenant.id}&unit=TOKENS`;
   const day = { name: 'day', limit: { unit: 'TOKENS', amount: 1 }, every: 'day', time_zone: 'UTC' };
@@ -79,14 +79,14 @@ test('windows of a budget turn when the clock has reached their end, however lon
   }
 });
 
-test('a budget is shown in the period that the clock has reached, though by the real time it has not begun', async () => {
+test('a budget is shown in the period that the clock has reached, though it has not begun in real time', async () => {
   const future = await TestClock.create(on.holdfast, '2150-01-01T00:00:00Z');
   const tenant = await future.tenant(10);
   const period = { period_start: '2149-12-31T00:00:00Z', period_end: '2150-01-02T00:00:00Z' };
   await on.holdfast.createBudget(tenant, '/app:a', 10, period);
   const held = await on.holdfast.reserve(tenant, 4, { subject: { tenant: tenant.id, app: 'a' } });
   expectStatus(await on.holdfast.commit(tenant, expectStatus(held, 200).reservation_id as string, 4), 200);
-  // As an instance leaves it that dies while many budgets are due at this instant.
+  // As an instance leaves it when it dies while many budgets are due at this instant.
   const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
   await on.stored.redis.hset(record, 'clock_now', Date.parse('2150-01-02T00:00:00Z'));
   const next = { period_start: '2150-01-02T00:00:00.000Z', period_end: '2150-01-04T00:00:00.000Z' };
@@ -149,7 +149,7 @@ test('a hold under MANUAL_CLEANUP waits for its cleanup by the clock', async () 
   await clock.advance(2 * HOUR_MS);
   expect(await stateOf(on.holdfast, id)).toBe('ACTIVE');
   expectRefusal(await on.holdfast.commit(tenant, id, 1), 410, 'RESERVATION_EXPIRED');
-  // A cleanup of all tenants goes by real time.
+  // A cleanup of all tenants uses real time.
   const general = await on.holdfast.admin('POST', '/ops/reservations/cleanup', { all_tenants: true });
   expect(expectStatus(general, 200).reservations).toEqual([]);
   expect(await cleanUp()).toEqual([expect.objectContaining({ reservation_id: id, outcome: 'EXPIRED' })]);

@@ -52,7 +52,7 @@ describe('a tenant with a test clock', () => {
     expect(rows.map(({ timestamp }) => timestamp as string).sort()).toEqual(midnights);
     await sound(tenant);
 
-    // Further than the boundaries that are planned ahead.
+    // Further than boundaries are planned ahead.
     await clock.advance(150 * DAY_MS);
     expect(await events(tenant, 'budget.reset_spent')).toHaveLength(150);
     expect(await balance(tenant)).toBe('151000 0 0 0');
@@ -136,13 +136,13 @@ describe('a tenant with a test clock', () => {
     await sound(tenant);
   });
 
-  test('expires each hold once, even if an advance was interrupted and two instances go on with it', async () => {
+  test('expires each hold once, even if an advance was interrupted and two instances continue it', async () => {
     const tenant = await clock.tenant(1000);
     const ids: string[] = [];
     for (let number = 1; number <= 100; number += 1) {
       ids.push((await clock.hold(tenant, number * 1000)).reservation_id as string);
     }
-    // What an instance leaves that has died in the middle.
+    // The state that an instance leaves when it dies during an advance.
     const record = testClockKey(on.stored.tagOf('__system__'), clock.id);
     await on.stored.redis.hset(record, 'advancing_to', msAt(HOUR_MS));
     await on.stored.redis.hset(tenantKey(on.stored.tagOf(tenant.id), tenant.id), 'clock_now', msAt(40_000));
@@ -167,7 +167,7 @@ describe('a tenant with a test clock', () => {
 });
 
 describe('test clocks', () => {
-  test('go forward only, a year at a time, and are unknown by another id', async () => {
+  test('only go forward, at most a year at a time, and are unknown by another id', async () => {
     const to = (instant: string) => on.holdfast.admin('POST', `${clock.path}/advance`, { to: instant });
     for (const instant of [at(-1), at(366 * DAY_MS + 1), '2201-01-01T00:00:00Z']) {
       expectRefusal(await to(instant), 400, 'INVALID_REQUEST');
@@ -193,7 +193,7 @@ describe('test clocks', () => {
     expect((left as Json[]).map((one) => one.clock_id as string)).not.toContain(clock.id);
   });
 
-  test('take no tenant that exists already, and each only once', async () => {
+  test('accept no existing tenant, and each new one only once', async () => {
     const add = (body: Json) => on.holdfast.admin('POST', `${clock.path}/tenants`, body);
     const real = await on.holdfast.createTenant();
     expectRefusal(await add({ tenant_id: real.id, name: real.id }), 409, 'DUPLICATE_RESOURCE');

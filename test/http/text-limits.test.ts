@@ -14,7 +14,10 @@ import { useGovernance } from '../support/use-governance.js';
 const LIMIT = 1000;
 const on = useGovernance({}, { METADATA_LIMIT_BYTES: String(LIMIT) });
 
-/** An object whose JSON has so many bytes; the text is half of two-byte characters, so that bytes and characters differ. */
+/**
+ * An object whose JSON has this many bytes. Half of the text are two-byte characters, so that bytes and
+ * characters differ.
+ */
 function sized(bytes: number): { text: string } {
   const free = bytes - JSON.stringify({ text: '' }).length;
   return { text: 'é'.repeat(Math.floor(free / 4)) + 'x'.repeat(free - 2 * Math.floor(free / 4)) };
@@ -151,7 +154,7 @@ const REQUESTS: Record<string, readonly [field: string, send: Send]> = {
   ],
 };
 
-/** All that is stored, byte for byte, but for the audit rows, which a refused request has, too. */
+/** Everything that is stored, byte for byte, except audit rows, which refused requests leave, too. */
 async function snapshot(): Promise<Record<string, unknown>> {
   const { redis } = on.stored;
   const stored = (await Promise.all(mastersOf(redis).map((master) => master.keys('{p*')))).flat();
@@ -163,7 +166,7 @@ async function snapshot(): Promise<Record<string, unknown>> {
 
 describe('a free text', () => {
   test.each(Object.keys(REQUESTS))(
-    '%s: exactly the limit is accepted, a byte more is 400 with its size, and nothing is written',
+    '%s: exactly the limit is accepted, one byte more is 400 with its size, and nothing is written',
     async (name) => {
       const [field, send] = REQUESTS[name] as (typeof REQUESTS)[string];
       const it = await subject();
@@ -180,7 +183,7 @@ describe('a free text', () => {
     },
   );
 
-  test('counts as stored: escapes and members too, white space not', async () => {
+  test('is measured as stored: with escapes and member names, without white space', async () => {
     const it = await subject();
     const text = '\u0001'.repeat((LIMIT - JSON.stringify({ a: '' }).length) / 6);
     const raw = (metadata: string): string =>
@@ -189,7 +192,7 @@ describe('a free text', () => {
       on.holdfast.call('POST', '/v1/reservations', { key: it.tenant.key, raw: raw(metadata) });
     expectStatus(await send(`{${' '.repeat(LIMIT)}"a":${JSON.stringify(text)}}`), 200);
     expectRefusal(await send(`{"a":${JSON.stringify(`${text}\u0001`)}}`), 400, 'INVALID_REQUEST');
-    // Beyond 2^53 a number is kept with all its digits.
+    // A number beyond 2^53 keeps all its digits.
     const digits = `{"n":[${Array.from({ length: 50 }, () => '9223372036854775807').join(',')}]}`;
     expect(expectRefusal(await send(digits), 400, 'INVALID_REQUEST').details.size_bytes).toBe(digits.length);
   });
@@ -206,7 +209,7 @@ describe('a free text', () => {
     expect(message).toContain('metadata must be a JSON object nested at most 32 levels deep');
   });
 
-  test('headers that a change puts together from stored and new ones are within the limit', async () => {
+  test('headers that a change merges from stored and new ones are within the limit', async () => {
     const it = await subject();
     const id = await subscription(it);
     const patch = (headers: object): Promise<Answer> =>
@@ -225,7 +228,7 @@ describe('names and lists', () => {
     subject: { agent: 'a', dimensions: { [name]: 'v' } },
   });
 
-  test('a dimension has a name of at most 256 characters, as its value has', async () => {
+  test('a dimension has a name of at most 256 characters, like its value', async () => {
     const it = await subject();
     const send = (name: string): Promise<Answer> =>
       on.holdfast.call('POST', '/v1/reservations', {
@@ -263,7 +266,7 @@ describe('names and lists', () => {
   });
 });
 
-test('the limit is 16 KiB unless it is set', async () => {
+test('the limit is 16 KiB by default', async () => {
   const holdfast = await Holdfast.start({ REDIS_URL: on.redis.url });
   try {
     const tenant = await holdfast.createTenant();

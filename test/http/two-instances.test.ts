@@ -33,7 +33,7 @@ describe('two instances that share nothing but Redis', () => {
     await other.stop();
   });
 
-  test('give one answer to a request that reaches both at once, as often as it comes', async () => {
+  test('give the same response to a request that reaches both at once, however often it is sent', async () => {
     for (let round = 0; round < 5; round += 1) {
       const body = reserveBody(tenant, 10);
       const ask = (instance: Holdfast) =>
@@ -55,7 +55,7 @@ describe('two instances that share nothing but Redis', () => {
     expect(Object.values(await other.balances(tenant))).toEqual(['999965 0 35 0']);
   });
 
-  test('a key that one revokes is refused by the other, which knew it', async () => {
+  test('a key that one revokes is refused by the other, which had cached it', async () => {
     const made = expectStatus(
       await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'short' }),
       201,
@@ -82,7 +82,7 @@ describe('two instances that share nothing but Redis', () => {
     }
   });
 
-  test('the rules for webhook targets that one is given are those of the other', async () => {
+  test('the rules for webhook targets that are set at one apply at the other', async () => {
     const subscribe = (instance: Holdfast) =>
       instance.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, {
         url: 'http://127.0.0.1:9/hook',
@@ -97,7 +97,7 @@ describe('two instances that share nothing but Redis', () => {
     await eventually('the other one takes the target', async () => (await subscribe(other)).status === 201);
   });
 
-  test('share the sweep, each hold is swept once, and what one leaves the other takes', async () => {
+  test('share the sweep, sweep each hold once, and each takes over from the other', async () => {
     await eventually('the partitions are shared', async () => {
       const counts = [...(await leaseCounts(stored)).values()];
       return counts.length === 2 && counts.every((count) => count === TAGS.length / 2);

@@ -53,7 +53,7 @@ test('CONNECT is refused in the error form on every port, and names its request 
   }
 });
 
-test('a client that is gone before CONNECT is answered ends nothing but its own connection', async () => {
+test('a client that disconnects before the response to CONNECT only ends its own connection', async () => {
   for (const [, port] of ports) {
     const socket = connect(port, '127.0.0.1');
     await once(socket, 'connect');
@@ -71,7 +71,7 @@ test.each([
   ['CONNECT with a long body', 'CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n'],
   ['what is not HTTP', 'nonsense\r\n\r\n'],
 ])(
-  '%s leaves no connection behind, even if the client sends on and never closes its end',
+  '%s leaves no connection behind, even if the client keeps sending and never closes its end',
   async (_what, start) => {
     const server = probe.app.getHttpServer();
     const connections = (): Promise<number> => promisify(server.getConnections.bind(server))();
@@ -87,7 +87,7 @@ test.each([
   },
 );
 
-test('an expectation that nobody knows is passed over, and the request is answered as any other', async () => {
+test('an unknown expectation is ignored, and the request gets its usual response', async () => {
   for (const [name, port] of ports) {
     const answer = await exchange(
       port,
@@ -101,7 +101,7 @@ test('an expectation that nobody knows is passed over, and the request is answer
   }
 });
 
-test('a request that was received as a whole gets its own answer, whatever nonsense follows it', async () => {
+test('a request that was received completely gets its own response, whatever garbage follows it', async () => {
   const gate = new Gate();
   gates.set('nonsense', gate);
   const answer = exchange(
@@ -117,7 +117,7 @@ test.each([
   ['at once', 0],
   ['after the answer', 1],
 ])(
-  'a request that was answered before its body gets no second answer when that is malformed %s',
+  'a request that got its response before its body gets no second one if the body is malformed %s',
   async (_when, after) => {
     for (const [, port] of ports) {
       for (const connection of ['close', 'keep-alive']) {
@@ -141,7 +141,7 @@ test.each([
   },
 );
 
-test('what is malformed in the body of a request that waits for it is answered with 400, after earlier requests', async () => {
+test('a malformed body that a request waits for gets 400, after the responses to earlier requests', async () => {
   const gate = new Gate();
   gates.set('earlier', gate);
   const socket = connect(listeners.port, '127.0.0.1');
@@ -299,7 +299,7 @@ test('a request may take 30 s to arrive, with its body, on every port', () => {
   }
 });
 
-test('a client that goes away while it sends its body is no unexpected failure', async () => {
+test('a client that disconnects while it sends its body is not an unexpected failure', async () => {
   const socket = connect(listeners.port, '127.0.0.1');
   await once(socket, 'connect');
   const arrived = once(probe.app.getHttpServer(), 'request');
@@ -308,7 +308,7 @@ test('a client that goes away while it sends its body is no unexpected failure',
   );
   const [request] = (await arrived) as [IncomingMessage];
   socket.destroy();
-  await eventually('the server has let go of the request', () => request.destroyed);
+  await eventually('the server has dropped the request', () => request.destroyed);
   const metrics = await exchange(
     listeners.port,
     Buffer.from(

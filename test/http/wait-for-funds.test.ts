@@ -20,7 +20,8 @@ const on = useGovernance({}, SETTINGS);
 let other: Holdfast;
 beforeAll(async () => {
   other = await Holdfast.start({ REDIS_URL: on.redis.url, ...SETTINGS });
-  // An instance subscribes when its first reserve waits. Until then, renewals find its turns.
+  // An instance subscribes when its first reserve waits. Until then, a waiting reserve learns of its turn
+  // only by its renewals.
   for (const at of [on.holdfast, other]) {
     await eventually('it hears of freed funds', async () => {
       const [tenant, held] = await saturated();
@@ -41,7 +42,7 @@ interface Options {
   readonly extended?: boolean;
 }
 
-/** A reserve that waits. */
+/** Sends a reserve that waits. */
 function reserve(tenant: TestTenant, amount: number, options: Options = {}): Promise<Answer> {
   const { at = on.holdfast, waitMs = 25_000, more = {}, extended = false } = options;
   return at.call('POST', '/v1/reservations', {
@@ -81,7 +82,7 @@ function fund(
   );
 }
 
-/** Resolves when so many of the tenant have a place in a queue. */
+/** Resolves when this many of the tenant's reserves have a place in a queue. */
 async function untilWaiting(tenant: TestTenant, count: number): Promise<void> {
   const key = waitersKey(on.stored.tagOf(tenant.id), tenant.id);
   await eventually(`${count} wait`, async () => (await on.stored.redis.zcard(key)) === count);
@@ -94,7 +95,7 @@ const wokenBy = async (by: string): Promise<number> =>
   (await other.metric('holdfast_reserve_wake_ups_total', { by }));
 
 describe('a reserve that waits', () => {
-  test('gets the funds that a release returns, and what a reserve at once would have got', async () => {
+  test('gets the funds that a release returns, and the response that an immediate reserve would have got', async () => {
     const [tenant, held] = await saturated();
     const [freed, granted] = [await wokenBy('freed'), await ended('granted')];
     const answer = reserve(tenant, 60);
@@ -114,7 +115,7 @@ describe('a reserve that waits', () => {
     expect(await on.stored.redis.pttl(arrivalsKey(tag))).toBeGreaterThan(0);
   });
 
-  test('is refused at the end of its time, and only then told as denied', async () => {
+  test('is refused at the end of its time, and only then reported as denied', async () => {
     const [tenant] = await saturated();
     const before = await ended('timed_out');
     const began = performance.now();
@@ -138,7 +139,7 @@ describe('a reserve that waits', () => {
     expect((await sum()) - before).toBeLessThan(2);
   });
 
-  test('waits at one instance for what the other frees, in the order in which all came', async () => {
+  test('waits at one instance for what the other frees, in order of arrival', async () => {
     const [tenant, held] = await saturated();
     const order: number[] = [];
     const holds: Promise<string>[] = [];
@@ -159,7 +160,7 @@ describe('a reserve that waits', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5]);
   });
 
-  test('is not starved by smaller ones that came later, which get what is left', async () => {
+  test('is not starved by later, smaller ones, which get what is left', async () => {
     const [tenant, held] = await saturated();
     const large = reserve(tenant, 90);
     await untilWaiting(tenant, 1);
@@ -177,7 +178,7 @@ describe('a reserve that waits', () => {
     expect((await Promise.all(small)).map(({ status }) => status)).toEqual([200, 200]);
   });
 
-  test('does not hold up those that draw on other budgets', async () => {
+  test('does not delay reserves on other budgets', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 1000);
     await on.holdfast.createBudget(tenant, '/workspace:a', 10);
@@ -187,7 +188,8 @@ describe('a reserve that waits', () => {
     const inB = { subject: { tenant: tenant.id, workspace: 'b' } };
     expectStatus(await reserve(tenant, 10, { more: inB }), 200);
     expectStatus(await reserve(tenant, 900), 200);
-    // Its budget has enough now, and the tenant's has not: it waits there, still as the first.
+    // The workspace's budget has enough now, but the tenant's has not. So the reserve waits there and is
+    // still the first.
     expectStatus(await reserve(tenant, 80), 200);
     expectStatus(await fund(tenant, 100, 'CREDIT', `${rootOf(tenant)}/workspace:a`), 200);
     const root = waiterQueueKey(on.stored.tagOf(tenant.id), 'TOKENS', rootOf(tenant));
@@ -266,7 +268,7 @@ describe('a reserve that waits', () => {
     expectRefusal(await last, 409, 'TENANT_CLOSED');
   });
 
-  test('gives up its place when its client leaves', async () => {
+  test('gives up its place when its client disconnects', async () => {
     const [tenant, held] = await saturated();
     const before = await ended('client_gone');
     const body = JSON.stringify(reserveBody(tenant, 100));
@@ -326,7 +328,7 @@ describe('no reserve waits', () => {
     expect(body.details).toEqual({ field: 'X-Holdfast-Wait-Ms' });
   });
 
-  test('for what waiting cannot mend, for a dry run, or for no time', async () => {
+  test('for what waiting cannot change, for a dry run, or for no time', async () => {
     const [tenant] = await saturated();
     expectRefusal(await reserve(tenant, 1, { waitMs: 0 }), 409, 'BUDGET_EXCEEDED');
     expect(expectStatus(await reserve(tenant, 1, { more: { dry_run: true } }), 200)).toMatchObject({

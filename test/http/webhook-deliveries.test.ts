@@ -20,14 +20,14 @@ const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 let sequence = 0;
 
 interface Stored {
-  /** Decides the partition. */
+  /** Determines the partition. */
   readonly tenant: string;
   readonly createdMs?: number;
   readonly eventMs?: number;
   readonly fields?: Record<string, string>;
 }
 
-/** Writes down a delivery as lua/lib/delivery.lua does, of whatever time and outcome. */
+/** Stores a delivery with any time and outcome, as lua/lib/delivery.lua does. */
 async function keep(
   subscriptionId: string,
   { tenant, createdMs = NOON, eventMs = createdMs - 5, fields = {} }: Stored,
@@ -65,7 +65,7 @@ const list = (id: string, query = ''): Promise<Answer> =>
 const rowsOf = async (id: string, query = ''): Promise<Json[]> =>
   expectStatus(await list(id, query), 200).deliveries as Json[];
 
-/** All pages of this size, one after the other. */
+/** The rows of all pages of this size. */
 async function walk(id: string, limit: number, filter = ''): Promise<Json[]> {
   const rows: Json[] = [];
   for (let cursor = ''; ;) {
@@ -115,7 +115,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  test('that succeeded after failures no longer shows their errors, and one that waits shows when it was queued', async () => {
+  test('that succeeded after failures no longer shows their errors, and a waiting one shows when it was queued', async () => {
     const { subscriber, id } = await subscribed();
     await keep(id, {
       tenant: subscriber.id,
@@ -139,7 +139,7 @@ describe('a delivery', () => {
     expect(waiting).not.toHaveProperty('response_status');
   });
 
-  test('whose record is gone by age is not listed', async () => {
+  test('whose record has expired is not listed', async () => {
     const { subscriber, id } = await subscribed();
     const ref = await keep(id, { tenant: subscriber.id });
     await keep(id, { tenant: subscriber.id });
@@ -166,7 +166,7 @@ describe('the list of deliveries', () => {
     expect(await rowsOf(id, '?limit=100000')).toEqual(all);
   });
 
-  test('has the latest event first of those that were queued in one millisecond', async () => {
+  test('has the latest event first if several were queued in one millisecond', async () => {
     const { subscriber, id } = await subscribed();
     for (const eventMs of [NOON - 9, NOON - 7, NOON - 8, NOON - 6]) {
       await keep(id, { tenant: subscriber.id, eventMs });
@@ -177,7 +177,7 @@ describe('the list of deliveries', () => {
     }
   });
 
-  test('has the events of one millisecond by their numbers, on pages of any size, also where they are more than one look takes', async () => {
+  test('has the events of one millisecond by number, on pages of any size, even if there are more than one read returns', async () => {
     const { subscriber, id } = await subscribed();
     await keep(id, { tenant: subscriber.id, createdMs: NOON - 1 });
     const first = sequence + 1;
@@ -228,7 +228,7 @@ describe('the list of deliveries', () => {
     ).toEqual(['FAILED']);
   });
 
-  test('ends a page early when little matches, and loses nothing by that', async () => {
+  test('ends a page early when little matches, and loses nothing', async () => {
     const { subscriber, id } = await subscribed();
     for (let index = 0; index < 600; index += 1) {
       await keep(id, {
@@ -262,7 +262,7 @@ describe('the list of deliveries', () => {
     expect(pages).toBeGreaterThan(1);
   });
 
-  test('takes only its own cursor, and refuses what is none', async () => {
+  test('accepts only its own cursors, and refuses other text', async () => {
     const [{ subscriber, id }, other] = [await subscribed(), await subscribed()];
     for (let index = 0; index < 3; index += 1) {
       await keep(id, { tenant: subscriber.id, createdMs: NOON + index });

@@ -44,7 +44,7 @@ const eventsOf = async (tenant: TestTenant, type = 'budget.created'): Promise<Js
 const replays = (result: string): Promise<number> =>
   on.holdfast.metric('holdfast_webhook_replays_total', { result });
 
-/** A tenant with so many budgets, and as many events of their creation. */
+/** A tenant with this many budgets, and as many events of their creation. */
 async function withBudgets(count: number): Promise<TestTenant> {
   const tenant = await on.holdfast.createTenant();
   for (let index = 0; index < count; index += 1) {
@@ -53,12 +53,12 @@ async function withBudgets(count: number): Promise<TestTenant> {
   return tenant;
 }
 
-/** The refs that wait for their first attempts, in the order in which they will be tried. */
+/** The refs that wait for their first attempts, in the order in which they will be attempted. */
 function queue(tenant: TestTenant, id: string): Promise<string[]> {
   return on.stored.redis.lrange(orderedQueueKey(on.stored.tagOf(tenant.id), `${id}:${tenant.id}`), 0, -1);
 }
 
-/** As if the dispatcher had tried all that waits once. */
+/** As if the dispatcher had attempted everything that waits once. */
 async function tryAll(tenant: TestTenant, id: string, st = 'SUCCESS'): Promise<void> {
   for (const ref of await queue(tenant, id)) {
     await on.stored.redis.hset(deliveryKey(on.stored.tagOf(tenant.id), ref), 'st', st);
@@ -106,7 +106,7 @@ describe('a replay', () => {
     expect(new Set(both.map(({ event_id: one }) => one as string)).size).toBe(4);
   });
 
-  test('counts the index entries that it removes because their deliveries are gone by age', async () => {
+  test('counts the index entries that it removes because their deliveries have expired', async () => {
     const tenant = await withBudgets(1);
     const id = await subscribe(tenant.id);
     const trimmed = (): Promise<number> => on.holdfast.metric('holdfast_index_entries_trimmed_total');
@@ -122,7 +122,7 @@ describe('a replay', () => {
     expect(await trimmed()).toBe(before + 2);
   });
 
-  test('keeps to its window with both ends, and to the types it names', async () => {
+  test('is limited to its window, which includes both ends, and to the types it names', async () => {
     const tenant = await withBudgets(3);
     await on.holdfast.admin(
       'POST',
@@ -224,7 +224,7 @@ describe('a replay', () => {
     );
   });
 
-  test('is written down for the auditors', async () => {
+  test('is recorded in the audit log', async () => {
     const tenant = await withBudgets(1);
     const id = await subscribe(tenant.id);
     const answer = await replay(id, { from: '2026-01-01T00:00:00Z', max_events: 5 });
@@ -253,7 +253,7 @@ describe('a replay', () => {
 });
 
 describe('a replay', () => {
-  /** So many funding events, all of one second. */
+  /** A tenant with this many funding events, all within one second. */
   async function withFundings(count: number): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant();
     const tag = on.stored.tagOf(tenant.id);
@@ -273,7 +273,7 @@ describe('a replay', () => {
     return tenant;
   }
 
-  /** Lets the store fail at the nth of the scripts that queue. */
+  /** Makes the store fail at the nth run of the script that queues. */
   function failAtRun(failing: number): void {
     const { scripts } = on.holdfast.app.get(RedisService, { strict: false });
     const call = scripts.call.bind(scripts) as (...given: unknown[]) => Promise<never>;
@@ -299,7 +299,7 @@ describe('a replay', () => {
     expect(await queue(tenant, id)).toHaveLength(100);
   });
 
-  test('that the store ends at once is 503, and queues nothing', async () => {
+  test('that a store failure ends immediately is 503, and queues nothing', async () => {
     const tenant = await withFundings(2);
     const id = await subscribe(tenant.id, { event_types: ['budget.funded'] });
     failAtRun(1);

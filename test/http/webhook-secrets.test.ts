@@ -18,20 +18,26 @@ const record = (id: string): Promise<Record<string, string>> => on.stored.redis.
 const counted = (result: string): Promise<number> =>
   on.holdfast.metric('holdfast_webhook_unbound_secrets_total', { result });
 
-/** As 0.5 sealed it, without its place. */
+/** Encrypted as 0.5 did, not bound to a place. */
 function sealedByOld(text: string): string {
   const iv = randomBytes(12);
   const cipher = createCipheriv('aes-256-gcm', Buffer.from(WEBHOOK_SECRET_ENCRYPTION_KEY, 'hex'), iv);
   return `enc:${Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64')}`;
 }
 
-/** Whether the subscription's secrets and headers can be opened: a test that cannot open them says so and sends nothing. */
+/**
+ * Whether the subscription's secrets and headers can be decrypted. A webhook test that cannot decrypt them
+ * says so and sends nothing.
+ */
 async function opens(holdfast: Holdfast, id: string): Promise<boolean> {
   const found: Json = expectStatus(await holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`), 200);
   return !String(found.error_message).startsWith('signing_key_unavailable');
 }
 
-/** Nothing listens here, and nothing may go there: a test ends at once, after the secret was opened. */
+/**
+ * Blocks all targets while `act` runs, so that webhook tests end after they have decrypted the secret and
+ * send nothing.
+ */
 async function forbidden<T>(act: () => Promise<T>): Promise<T> {
   expectStatus(
     await on.holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
@@ -46,8 +52,8 @@ async function forbidden<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-describe('what is sealed for a subscription', () => {
-  test('opens for no other one, and not as anything else', async () => {
+describe('what is encrypted for a subscription', () => {
+  test('cannot be decrypted for another one, or as another field', async () => {
     const owner = await subscriber();
     const headers = { Authorization: 'Bearer abc' };
     const [one, two] = [await owner.made({ headers }), await owner.made({ headers })].map(
@@ -73,7 +79,7 @@ describe('what is sealed for a subscription', () => {
     });
   });
 
-  test('by 0.5 is read, and bound to its subscription by the next change, whatever that changes', async () => {
+  test('by 0.5 can be read, and is bound to its subscription by the next change, whatever that changes', async () => {
     const owner = await subscriber();
     const { subscription_id: id } = await owner.made();
     const until = String(Date.now() + 3_600_000);
@@ -101,7 +107,7 @@ describe('what is sealed for a subscription', () => {
     expect(box.open(bound['se'] as string, { subscriptionId: id, kind: 'signing_secret' })).toBe('whsec_new');
     expect(box.open(bound['sp'] as string, { subscriptionId: id, kind: 'signing_secret' })).toBe('whsec_old');
     expect(bound['su']).toBe(until);
-    // A masked header still stands for the value that 0.5 sealed.
+    // A masked header still stands for the value that 0.5 encrypted.
     expect(
       expectStatus(await owner.patch(id, { headers: { 'X-Team': '********', 'X-New': 'b' } }), 200).headers,
     ).toEqual({ 'X-Team': '********', 'X-New': '********' });
@@ -113,7 +119,7 @@ describe('what is sealed for a subscription', () => {
     expect(await on.stored.redis.get(webhookRevisionKey(on.stored.tagOf(owner.id)))).not.toBe(revision);
   });
 
-  test('by 0.5 is read nowhere where the configuration refuses it', async () => {
+  test('by 0.5 cannot be read if the configuration refuses it', async () => {
     const owner = await subscriber();
     const { subscription_id: id } = await owner.made();
     await on.stored.redis.hset(storedWebhookKey(id), { se: sealedByOld('whsec_new') });
@@ -132,8 +138,8 @@ describe('what is sealed for a subscription', () => {
   });
 });
 
-describe('an answer that holds a secret', () => {
-  test('may be kept by no cache, and the answers that hide it are as before', async () => {
+describe('a response that holds a secret', () => {
+  test('must not be cached, and the responses that mask it are as before', async () => {
     const owner = await subscriber();
     const admin = { 'x-admin-api-key': ADMIN_API_KEY };
     const hook = { url: PUBLIC_URL, event_types: ['budget.created'] };

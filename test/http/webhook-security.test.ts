@@ -52,7 +52,7 @@ describe('the security configuration', () => {
     expect(expectStatus(await put({ allow_http: true }), 200)).toEqual({ ...before, allow_http: true });
   });
 
-  test('follows the default of this version where the one of 0.5 is stored, and keeps every other list', async () => {
+  test('uses the default of this version if that of 0.5 is stored, and keeps every other list', async () => {
     const key = webhookSecurityKey(on.stored.tagOf('__system__'));
     const before = (await get()).blocked_cidr_ranges as string[];
     await on.stored.redis.set(
@@ -70,7 +70,7 @@ describe('the security configuration', () => {
     expectStatus(await put({}), 200);
   });
 
-  test('has an audit row for each change, with what it was changed to', async () => {
+  test('has an audit row for each change, with the new values', async () => {
     const answer = await put({ allow_http: true });
     const row = (await auditEntriesOf(on.holdfast, 'webhook-security')).at(-1);
     expect(row).toMatchObject({
@@ -83,15 +83,15 @@ describe('the security configuration', () => {
 
   test.each<[string, Record<string, unknown>]>([
     ['an unknown member', { allow_https: true }],
-    ['a range that is none', { blocked_cidr_ranges: ['10.0.0.0/33'] }],
-    ['an address without a length', { blocked_cidr_ranges: ['10.0.0.1'] }],
+    ['an invalid range', { blocked_cidr_ranges: ['10.0.0.0/33'] }],
+    ['an address without a prefix length', { blocked_cidr_ranges: ['10.0.0.1'] }],
     ["a range of IPv4 in IPv6's form", { blocked_cidr_ranges: ['::ffff:10.0.0.0/104'] }],
     ['a name', { blocked_cidr_ranges: ['internal/8'] }],
     ['a pattern without a scheme', { allowed_url_patterns: ['*.example.com'] }],
-    ['a pattern of another scheme', { allowed_url_patterns: ['ftp://example.com/'] }],
+    ['a pattern with another scheme', { allowed_url_patterns: ['ftp://example.com/'] }],
     ['a text for a flag', { allow_http: 'yes' }],
     ['null', { blocked_cidr_ranges: null }],
-  ])('with %s is refused and stays as it was', async (_what, body) => {
+  ])('with %s is refused and does not change', async (_what, body) => {
     const before = await get();
     expectRefusal(await put(body), 400, 'INVALID_REQUEST');
     expect(await get()).toEqual(before);
@@ -163,7 +163,7 @@ describe('a URL for webhooks', () => {
     'https://93.184.216.34:8443/a?b=c',
     'https://[2606:2800:220:1:248:1893:25c8:1946]/',
     'HTTPS://93.184.216.34',
-  ])('is accepted and kept as it is given: %s', async (url) => {
+  ])('is accepted and stored as given: %s', async (url) => {
     expect((await (await subscriber()).made({ url })).url).toBe(url);
   });
 
@@ -220,7 +220,7 @@ describe('a URL for webhooks', () => {
     }
   });
 
-  test('that is refused is counted with the reason', async () => {
+  test('that is refused is counted by reason', async () => {
     const tenant = await subscriber();
     const counted = (reason: string): Promise<number> =>
       on.holdfast.metric('holdfast_webhook_targets_refused_total', { judged: 'registration', reason });

@@ -195,7 +195,7 @@ describe('the list', () => {
     expect([...ids(first), ...ids(rest)]).toEqual(byUrl.map(({ subscription_id: id }) => id as string));
   });
 
-  test('of a tenant is newest first, and walked likewise', async () => {
+  test('of a tenant is newest first, and listed likewise', async () => {
     const tenant = await subscriber();
     const rows: string[] = [];
     for (let count = 0; count < 5; count += 1) {
@@ -212,7 +212,7 @@ describe('the list', () => {
     expectRefusal(await tenant.list(`?status=ACTIVE&cursor=${page.next_cursor}`), 400, 'INVALID_REQUEST');
   });
 
-  test('takes a large limit for the largest, and refuses what it does not know', async () => {
+  test('treats a large limit as the largest, and refuses unknown values', async () => {
     expectStatus(await on.holdfast.admin('GET', `${ADMIN}?limit=2000`), 200);
     expectStatus(await on.holdfast.admin('GET', `${ADMIN}?colour=red`), 200);
     for (const query of [

@@ -148,7 +148,7 @@ describe('a bulk action', () => {
 
   test.each<[string, Record<string, unknown>]>([
     ['an empty filter', { filter: {} }],
-    ['a filter of nothing', { filter: { search: '' } }],
+    ['a filter without criteria', { filter: { search: '' } }],
     ['an unknown part of the filter', { filter: { url: 'x' } }],
     ['no filter', { filter: undefined }],
     ['an unknown action', { action: 'DISABLE' }],
@@ -243,7 +243,7 @@ describe('the same bulk action again', () => {
     },
   );
 
-  test('is another one once its record has lapsed', async () => {
+  test('is a new one once its record has lapsed', async () => {
     const { tenant, ids } = await withSubscriptions(1);
     const body = { idempotency_key: newKey() };
     expectStatus(await act(tenant, 'PAUSE', body), 200);

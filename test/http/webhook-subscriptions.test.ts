@@ -10,7 +10,7 @@ const subscriber = (): Promise<Subscriber> => Subscriber.make(on.holdfast, on.st
 const MASK = '********';
 const record = (id: string): Promise<Record<string, string>> => on.stored.redis.hgetall(storedWebhookKey(id));
 
-/** The shapes of the tenant's webhook events: type, status before and after, what changed. */
+/** The tenant's webhook events in brief: type, status before and after, what changed. */
 const told = async (tenant: Subscriber): Promise<unknown[]> =>
   (await tenant.events()).map(
     ({ ty, previous_status: before, new_status: after, changed_fields: changed }) => [
@@ -70,7 +70,7 @@ describe('a subscription', () => {
     ]);
   });
 
-  test('has the defaults of the protocol where its creation is silent', async () => {
+  test("has the protocol's defaults for omitted settings", async () => {
     const subscription = await (await subscriber()).made();
     expect(subscription).toMatchObject({
       event_categories: [],
@@ -124,7 +124,7 @@ describe('a subscription', () => {
     ['a masked header', { headers: { 'X-A': MASK } }],
     ['a secret that only looks like base64', { signing_secret: 'whsec_###' }],
     ['an empty secret', { signing_secret: '' }],
-    ['a scope filter of other characters', { scope_filter: 'tenant: acme' }],
+    ['a scope filter with other characters', { scope_filter: 'tenant: acme' }],
     ['a threshold above 1', { thresholds: { budget_utilization: [1.1] } }],
     ['too many retries', { retry_policy: { max_retries: 11 } }],
     ['no failures at all', { disable_after_failures: 0 }],
@@ -227,7 +227,7 @@ describe('a PATCH', () => {
     expect(await told(tenant)).toHaveLength(3);
   });
 
-  test('with null takes away name, description, scope filter and metadata, and nothing else can be null', async () => {
+  test('with null removes name, description, scope filter and metadata, and nothing else can be null', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made({
       name: 'a',
@@ -290,7 +290,7 @@ describe('a PATCH', () => {
     expect((await told(tenant)).at(-1)).toEqual(['webhook.updated', 'ACTIVE', 'ACTIVE', ['signing_secret']]);
   });
 
-  test('of several at once with different secrets each is applied, on top of the one before it', async () => {
+  test('with different secrets at once are all applied, one after the other', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const answers = await Promise.all(
@@ -446,7 +446,7 @@ describe('who may', () => {
     );
   });
 
-  test('a confined key has subscriptions inside its scopes only', async () => {
+  test('a confined key manages subscriptions only inside its scopes', async () => {
     const tenant = await subscriber();
     const everything = await tenant.made();
     const confined = await tenant.confined({
@@ -484,8 +484,8 @@ describe('who may', () => {
   });
 });
 
-describe('what cannot be trusted', () => {
-  test('an event log that takes nothing lets nothing be created, changed or deleted', async () => {
+describe('records and logs that cannot be trusted', () => {
+  test('if the event log accepts nothing, nothing is created, changed or deleted', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const before = await record(id);
