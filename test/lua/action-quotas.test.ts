@@ -39,7 +39,7 @@ const sets = (quotas: readonly Quota[], risks: readonly Quota[] = []): Record<st
 });
 
 interface Limited {
-  /** At the start of a UTC day. */
+  /** With its clock at the start of a UTC day. */
   readonly ledger: LedgerClient;
   readonly day: number;
   readonly at: (ms: number) => LedgerClient;
@@ -60,7 +60,10 @@ const inRun = (run: string): { facts: string } => ({ facts: `side_effect|${run}|
 const refusalOf = async (ledger: LedgerClient, options = {}): Promise<string> =>
   (await ledger.reserve(options))[0] as string;
 
-/** All but the events, and the policy: a hash of long values may be laid out anew when it is read. */
+/**
+ * Everything except events and the policy: Redis may change the encoding of a hash with long values when it
+ * is read.
+ */
 async function stateOf(ledger: LedgerClient): Promise<Map<string, string>> {
   const all = await snapshot(ledger, 'events');
   return new Map([...all].filter(([key]) => !key.startsWith(`${ledger.tag}p:`)));
@@ -169,7 +172,7 @@ describe('a quota', () => {
     await ledger.hold();
   });
 
-  test('counts on where something else has changed its counter meanwhile', async () => {
+  test('continues from a counter that something else has changed', async () => {
     const { ledger, day } = await limited(sets([kind('per_day_tumbling', 3)]));
     await ledger.hold();
     const key = actionCountersKey(ledger.tag, ledger.tenant, day);
@@ -190,7 +193,7 @@ describe('a quota', () => {
       sets([kind('per_minute_tumbling', 2), kind('per_day_tumbling', 5)]),
     );
     const { redis, tag, tenant } = ledger;
-    // Unlike a clock of the tests, one of the tenant lets the functions of Redis run.
+    // Functions of Redis run with a tenant's clock, but not with the tests' fixed clock.
     const [real, key] = [ledger.over(redis), actionCountersKey(tag, tenant, day)];
     const setClock = (ms: number): Promise<number> =>
       redis.hset(tenantKey(tag, tenant), 'clock_id', 'clk_1', 'clock_now', day * DAY_MS + ms);
@@ -243,7 +246,7 @@ describe('a quota', () => {
       const left = await redis.pttl(key);
       expect([key, left > 0 && left <= mostMs]).toEqual([key, true]);
     }
-    // As if its time were nearly over.
+    // Move the counter close to its end.
     await redis.pexpire(runCountersKey(tag, tenant, 'r'), 10_000);
     await ledger.hold(inRun('r'));
     expect(await redis.pttl(runCountersKey(tag, tenant, 'r'))).toBeGreaterThan(10_000);
@@ -306,7 +309,7 @@ describe('a quota', () => {
     );
   });
 
-  test('counts on through 999 and up to the highest limit there is', async () => {
+  test('counts past 999 and up to the highest possible limit', async () => {
     const { ledger, day } = await limited(sets([kind('per_day_tumbling', 100_000)]));
     await ledger.hold();
     const key = actionCountersKey(ledger.tag, ledger.tenant, day);
@@ -330,7 +333,7 @@ describe('a quota', () => {
     expect(await refusalOf(ledger)).toBe('ACTION_QUOTA_EXCEEDED');
   });
 
-  test('of two rules for one counter is counted once, by the lower limit', async () => {
+  test('of two rules for one counter is counted once, under the lower limit', async () => {
     const { ledger, day } = await limited(
       sets([kind('per_day_tumbling', 3), kind('per_day_tumbling', 2, { threshold_pct: 0.5 })]),
     );
@@ -440,7 +443,7 @@ describe('runs that have lapsed', () => {
       ['c', 'd', 'long'].map((run) => `${run}|${ledger.scope()}|r|llm`),
     );
     await at(60_001).hold(inRun('e'));
-    // A run whose counters are there is looked at again when they lapse.
+    // A run that still has counters is checked again when they lapse.
     expect((await runsOf(ledger)).sort()).toEqual(['d', 'e', 'long']);
     expect(await entriesOf(ledger)).toEqual(
       ['d', 'e', 'long'].map((run) => `${run}|${ledger.scope()}|r|llm`),
@@ -547,7 +550,7 @@ describe('the reset of a counter', () => {
     expect(await snapshot(ledger)).toEqual(before);
     expect((await reset(at(MINUTE_MS - 1), 'per_minute_tumbling', `${date}T00:00`))[0]).toBe('RESET');
     expect((await reset(late, 'per_run', 'r'))[0]).toBe('RESET');
-    // The lapse begins anew.
+    // The lapse starts anew.
     expect((await reset(at(2 * DAY_MS - 2), 'per_run', 'r'))[0]).toBe('RESET');
     await assertInvariants(ledger);
   });

@@ -22,16 +22,16 @@ const allows = (...kinds: string[]): Record<string, string> => ({
   allowed_action_kinds: JSON.stringify(kinds),
 });
 
-/** The end of a detail that names no quota. */
+/** The end of a detail without a quota. */
 const NO_QUOTA = ['', '', '', '', ''];
 
 // The client reserves with the kind `llm`.
 describe('a list of kinds', () => {
   test.each([
-    ['denies what a denylist has', denies('other', 'llm'), 'ACTION_KIND_DENIED'],
-    ['lets pass what a denylist lacks', denies('llm.completion'), 'ALLOW'],
-    ['denies what an allowlist lacks', allows('llm.completion'), 'ACTION_KIND_NOT_ALLOWED'],
-    ['lets pass what an allowlist has', allows('other', 'llm'), 'ALLOW'],
+    ['denies what is on a denylist', denies('other', 'llm'), 'ACTION_KIND_DENIED'],
+    ['permits what is not on a denylist', denies('llm.completion'), 'ALLOW'],
+    ['denies what is not on an allowlist', allows('llm.completion'), 'ACTION_KIND_NOT_ALLOWED'],
+    ['permits what is on an allowlist', allows('other', 'llm'), 'ALLOW'],
   ])('%s', async (_, sets, word) => {
     shows('action kind lists');
     const ledger = await funded();
@@ -95,7 +95,7 @@ describe('a list of kinds', () => {
 });
 
 describe('the detail of a denial', () => {
-  test('is part of every DENY under a policy with rules on actions, and of none under another', async () => {
+  test('is part of every DENY under a policy with rules on actions, and of none under other policies', async () => {
     const ledger = await funded();
     const policy = await makePolicy(ledger, ledger.scope(), { sets: denies('other') });
     const reply = ['DENY', 'fresh', 'BUDGET_EXCEEDED', ledger.scope(), '1000', '', ...NO_QUOTA];
@@ -106,7 +106,7 @@ describe('the detail of a denial', () => {
     expect(await decide(ledger, { amount: 1001 })).toEqual(reply.slice(0, 3));
   });
 
-  test('is part of a DENY of who sends policy_keys', async () => {
+  test('is part of a DENY for requests with policy_keys', async () => {
     const ledger = await funded();
     const fields = { pk: '{"host":"example.com"}' };
     const reply = ['DENY', 'fresh', 'BUDGET_EXCEEDED', ledger.scope(), '1000', '', ...NO_QUOTA];

@@ -9,28 +9,32 @@ import { readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 /*
- * What refuses a reserve, a dry run, a decision and a direct debit first. Each row has the fault of its answer and faults that stand
- * lower, so a table reads from the first refusal to the last one.
+ * The order in which a reserve, a dry run, a decision and a direct debit check for refusals. Each row has the
+ * fault that the reply reports, and faults that are checked later, so a table lists the refusals from first
+ * to last.
  */
 
 const newLedger = useLedger();
 const AGENT = { agent: 'bot' };
 
-/** What is wrong with a request of 10 TOKENS for an agent. */
+/** The faults of a request of 10 TOKENS for an agent. */
 interface Faults {
-  /** Another request was granted with the same idempotency key before. */
+  /** An earlier request with the same idempotency key was granted. */
   readonly usedKey?: true;
   readonly tenant?: Readonly<Record<string, string>>;
   readonly root?: BudgetOptions;
   readonly leaf?: BudgetOptions;
-  /** The units of other budgets, where there is none in TOKENS. */
+  /** The units of other budgets at a scope that has none in TOKENS. */
   readonly otherUnits?: { readonly root?: readonly Unit[]; readonly leaf?: readonly Unit[] };
   readonly amount?: number;
-  /** False where one more live reservation is allowed. Wherever there is a budget, the tenant already has as many as it may. */
+  /**
+   * False if one more live reservation is allowed. Otherwise the tenant already has its maximum, provided
+   * that there is a budget.
+   */
   readonly full?: false;
 }
 
-/** The answer, then the denial that is told: its reason, scope and what remains there; and what is wrong. */
+/** The reply; then the denial event with its reason, its scope and what remains there; then the faults. */
 type Row = readonly [answer: string, told: string, faults: Faults];
 
 const CLOSED = { status: 'CLOSED' };
@@ -102,7 +106,7 @@ const DECIDE: readonly Row[] = [
   ['DENY BUDGET_NOT_FOUND', 'BUDGET_NOT_FOUND leaf', { tenant: ODD_POLICY }],
   ['UNIT_MISMATCH leaf USD_MICROCENTS RISK_POINTS', '', { tenant: ODD_POLICY, otherUnits: OTHER_UNITS }],
   ['UNIT_MISMATCH root CREDITS RISK_POINTS', '', { otherUnits: ROOT_UNITS }],
-  // A decision looks at no overage policy: nothing is held under it.
+  // A decision ignores overage policies, because it holds nothing.
   ['DENY BUDGET_FROZEN', 'BUDGET_FROZEN leaf 3', { tenant: ODD_POLICY, root: OVER_LIMIT, leaf: FROZEN }],
   ['DENY BUDGET_CLOSED', 'BUDGET_CLOSED leaf 3', { root: OVER_LIMIT, leaf: SHUT }],
   ['DENY OVERDRAFT_LIMIT_EXCEEDED', 'OVERDRAFT_LIMIT_EXCEEDED root -4', { root: OVER_LIMIT, leaf: INDEBTED }],
@@ -129,7 +133,8 @@ const DIRECT_DEBIT: readonly Row[] = [
   ['BUDGET_FROZEN leaf 1000', '', { root: GOOD, leaf: { status: 'FROZEN' } }],
   ['INVALID_POLICY MAYBE', '', { tenant: ODD_POLICY, root: SHORT, leaf: SHORT }],
   ['INVALID_POLICY MAYBE', '', { tenant: ODD_POLICY, root: GOOD, leaf: GOOD }],
-  // Neither a mark nor debt stands in its way: only its own policy does, which is REJECT here.
+  // A debit is stopped neither by an over-limit mark nor by debt, only by its own policy, which is REJECT
+  // here.
   ['BUDGET_EXCEEDED root -4', '', { root: OVER_LIMIT, leaf: INDEBTED }],
   ['BUDGET_EXCEEDED leaf 5', '', { root: { isOverLimit: true }, leaf: SHORT }],
   ['APPLIED', '', { root: { isOverLimit: true }, leaf: { debt: 2 } }],
@@ -142,7 +147,10 @@ const reserve =
   (ledger, amount, full) =>
     ledger.reserve({ subject: AGENT, key: 'k', amount, dryRun, maxLive: full ? 1 : 0 });
 
-/** Without faults the tenant's policy is REJECT, and where it has a budget, it has one live reservation. */
+/**
+ * Without other faults the tenant's policy is REJECT, and if there is a root budget, it has one live
+ * reservation.
+ */
 async function prepare(ledger: LedgerClient, faults: Faults, ask: Ask): Promise<void> {
   const leaf = ledger.scope(AGENT);
   await ledger.makeTenant({ default_commit_overage_policy: 'REJECT' });
@@ -172,7 +180,7 @@ async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, st
   return events.map(({ fields }) => fields).filter(({ ty }) => ty === 'reservation.denied');
 }
 
-/** A reply or the words of an event, with `root` and `leaf` for the scopes. */
+/** The words of a reply or an event, with `root` and `leaf` for the scopes. */
 function wordsOf(ledger: LedgerClient, words: readonly (string | undefined)[]): string {
   const names = new Map([
     [ledger.scope(), 'root'],
@@ -184,7 +192,7 @@ function wordsOf(ledger: LedgerClient, words: readonly (string | undefined)[]): 
     .join(' ');
 }
 
-/** @param asker what a denial tells of the request beside the amount */
+/** @param asker what a denial event says about the request besides the amount */
 async function expectRow(
   [answer, told, faults]: Row,
   ask: Ask,
@@ -202,7 +210,7 @@ async function expectRow(
   expect(wordsOf(ledger, reply)).toBe(answer);
   const after = await snapshot(ledger, 'events');
   if (answer.startsWith('DENY')) {
-    // A denial is an answer, which is remembered.
+    // A denial is an outcome, so it is remembered.
     const { tag, tenant } = ledger;
     expect(
       [idempotencyKey.reserve, idempotencyKey.decide].filter((keyOf) =>

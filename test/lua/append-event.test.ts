@@ -80,7 +80,7 @@ test('an event is in the log, and under the same id among the events of its tena
   ]);
 });
 
-test('a damaged index keeps no event from the log', async () => {
+test('a damaged index does not keep an event out of the log', async () => {
   const ledger = await newLedger();
   await ledger.redis.set(tenantEventsKey(ledger.tag, ledger.tenant), 'damaged');
   await ledger.redis.xadd(correlatedEventsKey(ledger.tag, 'ahead'), '9000000000000-0', 'y', 'tenant.created');

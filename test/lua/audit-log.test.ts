@@ -22,7 +22,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** The tag of a partition that no other test has touched. */
+/** The tag of a partition that no other test has used. */
 function freshTag(): string {
   partition += 1;
   return `{p${partition.toString(16).padStart(2, '0')}}`;
@@ -82,13 +82,13 @@ async function list(
   return { examined: Number(examined), rows, next };
 }
 
-/** Entries of all indexes of a log. */
+/** The number of entries in all indexes of a log. */
 async function indexed(tag: string, log: 'audit' | 'audit-brief'): Promise<number> {
   const keys = await redis.keys(`${auditIndexKey(tag, log, '')}*`);
   return (await Promise.all(keys.map((key) => redis.zcard(key)))).reduce((sum, count) => sum + count, 0);
 }
 
-test('rows of one instant are walked in their order, either way, from behind any of them', async () => {
+test('rows of one instant are read in order, in both directions, from after any of them', async () => {
   const tag = freshTag();
   const { name, digest } = indexOfValue('r', 'thing');
   for (let sequence = 0; sequence < 12; sequence += 1) {
@@ -121,7 +121,7 @@ test('rows of one instant are walked in their order, either way, from behind any
   expect(await idsFrom('desc', '1799999999999', '-')).toEqual([]);
 });
 
-test('the rows of a tenant and of a request are found without a look at those of others', async () => {
+test('the rows of a tenant and of a request are found without reading those of others', async () => {
   const tag = freshTag();
   await append(
     tag,
@@ -165,7 +165,7 @@ test('a run ends at its limit of entries or bytes, and returns where to continue
   expect(await list(tag, undefined)).toMatchObject({ examined: 3, rows: 3 });
 });
 
-test('conditions take one of several values, and a range of statuses', async () => {
+test('conditions accept one of several values, and a range of statuses', async () => {
   const tag = freshTag();
   await append(
     tag,
@@ -179,7 +179,7 @@ test('conditions take one of several values, and a range of statuses', async () 
   expect((await list(tag, undefined, 'min_status', '400', 'ec', 'CODE_200')).rows).toBe(0);
 });
 
-test('a log that is full loses its oldest rows, from the indexes too', async () => {
+test('a full log loses its oldest rows, and so do the indexes', async () => {
   const tag = freshTag();
   await append(
     tag,
@@ -192,7 +192,7 @@ test('a log that is full loses its oldest rows, from the indexes too', async () 
   expect(await indexed(tag, 'audit-brief')).toBe(40);
 });
 
-test('rows go after their retention, from the indexes too', async () => {
+test('rows are removed after their retention, from the indexes too', async () => {
   const tag = freshTag();
   const [seconds] = await redis.time();
   for (const age of [32, 31, 29]) {
@@ -219,14 +219,14 @@ test('the first row that the indexes hold is remembered once', async () => {
   expect((await redis.xrange(auditLogKey(tag), '-', '+'))[0]?.[0]).toBe(first);
 });
 
-test('a damaged index costs the row only its place in it', async () => {
+test('a row is only missing from a damaged index', async () => {
   const tag = freshTag();
   await redis.set(auditIndexKey(tag, 'audit', indexOfValue('t', 'acme').name), 'no sorted set');
   expect(await append(tag, 'audit', [row('acme', 'req_1')])).toEqual(['APPENDED', '1', '0']);
   expect((await list(tag, indexOfValue('q', 'req_1'), 'rq', 'req_1')).rows).toBe(1);
 });
 
-test('a log that is not a stream takes nothing', async () => {
+test('a log that is not a stream accepts nothing', async () => {
   const tag = freshTag();
   await redis.set(auditLogKey(tag), 'no stream');
   await expect(append(tag, 'audit', [row('acme', 'req_1')])).rejects.toThrow('WRONGTYPE');

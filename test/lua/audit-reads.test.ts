@@ -101,7 +101,7 @@ describe('expirations', () => {
     }
   });
 
-  test('of a log that is not there is nothing', async () => {
+  test('of a missing log is empty', async () => {
     const ledger = await newLedger();
     expect(await expirations(ledger, '-', 10, 10)).toEqual(['']);
     expect(await countExpirations(ledger, '-', 10, 10)).toEqual(['', '0']);
@@ -109,7 +109,7 @@ describe('expirations', () => {
 });
 
 describe('verify', () => {
-  test('reads without changing a byte, packed records too, and in any portions alike', async () => {
+  test('reads without changing a byte, packed records too, with the same result in portions of any size', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 1000 });
     await ledger.makeBudget({ scope: ledger.scope({ agent: 'a' }), allocated: 1000 });
@@ -195,7 +195,7 @@ describe('inspect_reservation', () => {
     expect(await inspect(ledger, ledger.newId())).toEqual(['NOT_FOUND']);
   });
 
-  test('shows what is no record at all, and leaves quarantine to operators', async () => {
+  test('shows keys that are not records, and leaves quarantine to operators', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold();

@@ -13,7 +13,10 @@ interface Page {
   readonly found: string[];
 }
 
-/** Asks for the budgets that hold every segment and end with the first one given, or lie below it. */
+/**
+ * Reads the budgets whose scopes contain all the given segments, and end with the first of them or are below
+ * it.
+ */
 async function page(
   ledger: LedgerClient,
   segments: readonly string[],
@@ -62,7 +65,7 @@ test('shows every figure of the matching budget in every unit, and changes nothi
   expect(await snapshot(ledger)).toEqual(before);
 });
 
-test('matches whole segments only, at their own level, and children when they are asked for', async () => {
+test('matches whole segments only, at their own level, and children on request', async () => {
   const ledger = await newLedger();
   const subjects = [
     {},
@@ -88,7 +91,7 @@ test('matches whole segments only, at their own level, and children when they ar
   expect(await scopesOf(ledger, ['agent:b.t'], true)).toEqual([]);
 });
 
-test('pages through hundreds of budgets, each once, whatever does not match between them', async () => {
+test('lists hundreds of budgets in pages, each once, whatever other budgets are between them', async () => {
   const ledger = await newLedger();
   const names = Array.from({ length: 450 }, (_, index) => `a${String(index).padStart(3, '0')}`);
   for (const name of names) {
@@ -136,7 +139,7 @@ test('a run examines no more entries than asked for, and the next one continues 
   expect(scopes).toEqual([`${ledger.scope({ agent: 'a24' })} TOKENS 1000,0,0,1000,0,0,0`]);
 });
 
-test('a run looks only at what begins with the segments that are given without a gap', async () => {
+test('a run reads only entries that start with the gapless leading segments', async () => {
   const ledger = await newLedger();
   for (let index = 0; index < 20; index += 1) {
     await ledger.makeBudget({ scope: ledger.scope({ workspace: `w-${index}` }) });
@@ -156,7 +159,7 @@ test('a run looks only at what begins with the segments that are given without a
     next: '',
     found: below,
   });
-  // A cursor may stand between the two.
+  // A cursor may be between the two.
   expect(
     await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true, after: `${prefix}-19 TOKENS` }),
   ).toEqual({ next: '', found: below });
@@ -169,7 +172,7 @@ test('a tenant without budgets has an empty page', async () => {
   expect(await page(await newLedger(), ['agent:bot'])).toEqual({ next: '', found: [] });
 });
 
-test('an index that names a budget which is gone, or a corrupt one, ends with an error', async () => {
+test('an index that names a missing or corrupt budget ends with an error', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   await ledger.redis.hset(ledger.budgetKeyOf(), 'spent', 'x');

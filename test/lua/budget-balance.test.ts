@@ -13,10 +13,13 @@ const OPERATIONS: [string, (ledger: LedgerClient, id: string) => Promise<string[
   ['reserve', (ledger) => ledger.reserve()],
 ];
 
-/** remaining = allocated - spent - reserved - debt, and nothing but remaining is negative. */
+/**
+ * Violations of remaining = allocated - spent - reserved - debt, or of the rule that only remaining may be
+ * negative.
+ */
 const DAMAGES: [string, Record<string, string>][] = [
-  ['a figure that is one too many', { spent: '1' }],
-  ['long figures of which one is one too many', { allocated: LONG, remaining: LONG }],
+  ['a figure that is too large by one', { spent: '1' }],
+  ['long figures, one of which is too large by one', { allocated: LONG, remaining: LONG }],
 ];
 
 describe.each(DAMAGES)('a budget with %s', (_, figures) => {

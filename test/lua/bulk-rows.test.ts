@@ -62,11 +62,11 @@ interface Refused {
   readonly what: string;
   readonly prepare?: (ledger: LedgerClient) => Promise<unknown>;
   readonly call: (ledger: LedgerClient) => Promise<Reply>;
-  /** An error where it is a text. */
+  /** A string is an error message. */
   readonly reply: readonly string[] | string;
 }
 
-// Where a row has several reasons, the one that is told first stands first.
+// If a row has several faults, the one that is reported comes first.
 const REFUSED: readonly Refused[] = [
   {
     what: 'a tenant in that status',
@@ -80,7 +80,7 @@ const REFUSED: readonly Refused[] = [
     reply: ['INVALID_TRANSITION'],
   },
   {
-    what: 'a tenant that is gone',
+    what: 'a missing tenant',
     prepare: (on) => on.redis.del(tenantKey(on.tag, on.tenant)),
     call: (on) => bulkTenant(on, 'CLOSED'),
     reply: ['NOT_FOUND'],
@@ -92,7 +92,7 @@ const REFUSED: readonly Refused[] = [
     reply: 'corrupt tenant record',
   },
   {
-    what: 'a tenant whose closing could not be noted',
+    what: 'a tenant whose closing could not be recorded',
     prepare: async (on) => {
       await on.redis.set(closingKey(on.tag), 'damaged');
     },

@@ -20,7 +20,10 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 
-/** The partition's tenants become these, each with so many budgets and subscriptions; and the operators have three of their own. */
+/**
+ * Replaces the partition's tenants by tenants with this many budgets and subscriptions each. Operators get
+ * three subscriptions of their own.
+ */
 async function populate({ tag, redis }: LedgerClient, owned: readonly [budgets: number, webhooks: number][]) {
   await redis.del(tenantIndexKey(tag), webhookIndexKey(tag, '__system__'));
   const webhook = async (owner: string, id: string): Promise<void> => {
@@ -122,7 +125,7 @@ test.each([3, 50, 5000])(
     }
     const now = await ledger.serverTime();
     const day = Math.floor(now / 86_400_000);
-    // More than a hash holds as one piece, so that a scan has several steps.
+    // More than fit into a compact hash, so that a scan takes several steps.
     const counter = (bucket: number, used: number): string => `${bucket}|${used}|${now}|100|pol_0||90000`;
     const fields = Array.from({ length: 700 }, (_, used) => [
       `tenant:${limited}|d|k${used}`,
@@ -175,7 +178,7 @@ test.each([3, 50, 5000])(
   },
 );
 
-test('a census counts what is held once, in as many rows as int64 needs, and passes over what it cannot read', async () => {
+test('a census counts what is held once, in as many rows as int64 needs, and skips what it cannot read', async () => {
   const ledger = await newLedger();
   const { tag, redis } = ledger;
   await populate(ledger, [[6, 0]]);

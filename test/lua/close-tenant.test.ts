@@ -42,7 +42,7 @@ function step(ledger: LedgerClient, phase: string, cursor = '', limit = 100): Pr
   );
 }
 
-/** Steps until the end, as the service takes them; returns how many there were. */
+/** Takes steps until the closing is complete, as the service does, and returns their number. */
 async function carryThrough(ledger: LedgerClient, limit = 100): Promise<number> {
   let [steps, phase, cursor] = [0, 'holds', ''];
   for (;;) {
@@ -107,7 +107,7 @@ async function furnished(): Promise<LedgerClient> {
   return ledger;
 }
 
-/** Holds that end at one instant, so long from now. Returns their ids. */
+/** Creates holds that end at the same instant, this long from now. Returns their ids. */
 async function withOneDeadline(ledger: LedgerClient, count: number, endsInMs: number): Promise<string[]> {
   await ledger.redis.hincrby(ledger.budgetKeyOf(), 'allocated', 2000);
   await ledger.redis.hincrby(ledger.budgetKeyOf(), 'remaining', 2000);
@@ -141,7 +141,7 @@ describe('the flip to CLOSED', () => {
     expect(types(await readLedger(ledger))).not.toContain('tenant.closed');
   });
 
-  test('is for good: no other status, no other change', async () => {
+  test('is final: no other status, no other change', async () => {
     const ledger = await furnished();
     await update(ledger, 'CLOSED');
     const before = await snapshot(ledger);
@@ -235,7 +235,7 @@ describe('the cascade', () => {
     expect(await ledger.figures(ledger.scope({}, other))).toBe('995,5,0,1000,0,0,0');
   });
 
-  test('takes all holds that end in the same millisecond, and a step examines no more of them than asked for', async () => {
+  test('releases all holds that end in the same millisecond, and no step examines more of them than requested', async () => {
     const ledger = await furnished();
     const ids = await withOneDeadline(ledger, 250, 600_000);
     const other = `${ledger.tenant}-other`;
@@ -259,12 +259,12 @@ describe('the cascade', () => {
     expect(await ledger.figures()).toBe('3000,0,0,3000,0,0,0');
   });
 
-  test('continues after a hold that is gone, and neither skips nor repeats one of the same deadline', async () => {
+  test('continues after a missing hold, and neither skips nor repeats one of the same deadline', async () => {
     const ledger = await furnished();
     const ids = [...(await withOneDeadline(ledger, 30, 600_000))].sort();
     await update(ledger, 'CLOSED');
     const first = await step(ledger, 'holds', '', 10);
-    // The one that is named has left the index with its own step.
+    // The hold that was named has already left the index in its own step.
     expect(first[2]?.split(' ')[1]).toBe(ids[9]);
     await ledger.redis.zrem(ttlIndexKey(ledger.tag), ids[12] as string);
     const second = await step(ledger, 'holds', first[2], 10);
@@ -276,7 +276,7 @@ describe('the cascade', () => {
     expect(ended.filter((state) => state === 'RELEASED')).toHaveLength(29);
   });
 
-  test('expires a hold that was dead before, and its own share is not counted as released', async () => {
+  test('expires a hold that was already overdue, and its own share is not counted as released', async () => {
     const ledger = await furnished();
     const dead = await ledger.hold({ amount: 7 });
     await ledger.makeOverdue(dead.id);
@@ -289,7 +289,7 @@ describe('the cascade', () => {
     expect(ofType(state, 'reservation.released_via_tenant_cascade')[0]?.fields['released_amount']).toBe('60');
   });
 
-  test('expires holds that were dead before and end in the same millisecond, and names each once', async () => {
+  test('expires holds that were already overdue and end in the same millisecond, and names each once', async () => {
     const ledger = await furnished();
     const ids = await withOneDeadline(ledger, 250, -60_000);
     await update(ledger, 'CLOSED');
@@ -330,7 +330,7 @@ describe('the cascade', () => {
     expect(await ledger.redis.exists(index)).toBe(0);
   });
 
-  test('quarantines a hold that cannot be given back, and its share goes back when the budget closes', async () => {
+  test('quarantines a hold that cannot be returned, and its share returns when the budget closes', async () => {
     const ledger = await furnished();
     const broken = await ledger.hold({ amount: 7 });
     await ledger.redis.hset(ledger.reservationKeyOf(broken.id), 'am', 'x');
@@ -345,7 +345,7 @@ describe('the cascade', () => {
     ).toBe('67');
   });
 
-  test('names a record that cannot be trusted, and the others continue', async () => {
+  test('names a record that cannot be trusted, and continues with the others', async () => {
     const ledger = await furnished();
     const bad = budgetKey(ledger.tag, 'TOKENS', ledger.scope({ agent: 'z' }));
     await ledger.makeBudget({ scope: ledger.scope({ agent: 'z' }) });
@@ -380,10 +380,10 @@ describe('the cascade', () => {
   });
 });
 
-describe('the cascade beside others', () => {
+describe('the cascade, concurrent with other calls', () => {
   const connections = useConnections(3);
 
-  test('of three closers at once closes everything once', async () => {
+  test('by three closers at once closes everything once', async () => {
     const ledger = await furnished();
     for (let count = 0; count < 60; count += 1) {
       await ledger.hold({ amount: 1, subject: { agent: 'a' } });
@@ -424,7 +424,7 @@ describe('the cascade beside others', () => {
   });
 });
 
-describe('logs that are no streams', () => {
+describe('logs that are not streams', () => {
   test.each([
     ['audit log', auditLogKey],
     ['event log', eventLogKey],

@@ -16,7 +16,7 @@ interface World {
   readonly id: string;
 }
 
-/** A hold of 10 over two budgets, which have `remaining` left beside it. */
+/** A hold of 10 on two budgets, in which `remaining` is left besides. */
 async function world(policy: OveragePolicy, root: BudgetOptions, leaf: BudgetOptions): Promise<World> {
   const ledger = await newLedger();
   const scope = ledger.scope(AGENT);
@@ -105,7 +105,7 @@ describe('ALLOW_IF_AVAILABLE', () => {
     expect(await ledger.figures(leaf)).toBe('3,0,15,18,0,0,1');
   });
 
-  test('caps to nothing where a scope is below zero: only the estimate is charged', async () => {
+  test('caps the overage to zero if a scope is below zero: only the estimate is charged', async () => {
     const { ledger, root, leaf, id } = await world(
       'ALLOW_IF_AVAILABLE',
       { allocated: 1000 },
@@ -127,7 +127,7 @@ describe('ALLOW_IF_AVAILABLE', () => {
     await assertInvariants(ledger);
   });
 
-  test('emits the overage once, with the real actual and what was asked for', async () => {
+  test('emits the overage once, with the charged and the requested actual', async () => {
     const { ledger, leaf, id } = await world('ALLOW_IF_AVAILABLE', { allocated: 110 }, { allocated: 30 });
     await ledger.commit(id, 50, { key: 'c' });
     await ledger.commit(id, 50, { key: 'c' });
@@ -203,7 +203,7 @@ describe('ALLOW_WITH_OVERDRAFT', () => {
     await assertInvariants(ledger);
   });
 
-  test('counts the debt that is there already against the limit', async () => {
+  test('counts existing debt against the limit', async () => {
     const { ledger, id, leaf } = await world(
       'ALLOW_WITH_OVERDRAFT',
       { allocated: 1000 },
@@ -303,7 +303,7 @@ describe('at the ends of int64', () => {
     });
   });
 
-  test('a figure that would leave int64 refuses the commit without a write', async () => {
+  test('a figure that would exceed int64 refuses the commit without a write', async () => {
     const { ledger, leaf, id } = await world(
       'ALLOW_WITH_OVERDRAFT',
       { allocated: 1000 },
@@ -324,7 +324,7 @@ describe('at the ends of int64', () => {
     await assertInvariants(ledger);
   });
 
-  test('a debt that would leave int64 is beyond any limit', async () => {
+  test('a debt that would exceed int64 is beyond any limit', async () => {
     const { ledger, leaf, id } = await world(
       'ALLOW_WITH_OVERDRAFT',
       { allocated: MAX },

@@ -51,9 +51,9 @@ describe('a commit within the estimate', () => {
 
   test.each([
     ['no overage policy', undefined],
-    ['an overage policy that is none', 'one of two'],
+    ['an unknown overage policy', 'one of two'],
   ])(
-    'of a hold with %s settles it, for the policy does not matter then, and is replayed',
+    'of a hold with %s settles it, because the policy does not matter then, and is replayed',
     async (_, policy) => {
       const ledger = await newLedger();
       const scope = await ledger.makeBudget();
@@ -117,7 +117,8 @@ describe('a repeated commit', () => {
       ledger.reservationKeyOf(id),
       idempotencyKey.commit(ledger.tag, ledger.tenant, id, 'c'),
     ];
-    // The record is there whenever the replay is. They end at the same instant but on Redis 7.0, which reads its clock twice.
+    // The record lives at least as long as the replay. Both expire at the same instant, except on Redis 7.0,
+    // which reads its clock twice.
     const [recordEnds, replayEnds] = [
       await ledger.redis.pexpiretime(record),
       await ledger.redis.pexpiretime(replay),
@@ -142,7 +143,7 @@ describe('a repeated commit', () => {
     expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'COMMITTED']);
   });
 
-  test('of a refused one is decided again', async () => {
+  test('of a refused one is evaluated again', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10, policy: 'REJECT' });
@@ -198,7 +199,7 @@ describe('a commit that is refused changes no byte', () => {
     }
   });
 
-  test('with an error when a budget of it cannot be trusted', async () => {
+  test('with an error when one of its budgets cannot be trusted', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10 });
@@ -210,7 +211,7 @@ describe('a commit that is refused changes no byte', () => {
 });
 
 describe('expiry on access', () => {
-  test('a commit after the grace expires the hold by the one transition and is refused', async () => {
+  test('a commit after the grace expires the hold by the usual transition and is refused', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 100 });

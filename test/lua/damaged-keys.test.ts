@@ -7,7 +7,7 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 
-/** What each operation does to one live hold; every one of them would write if it could. */
+/** What each operation does to a live hold. All of them would write if they could. */
 const OPERATIONS: Record<string, (ledger: LedgerClient, id: string) => Promise<unknown>> = {
   reserve: (ledger) => ledger.reserve({ amount: 900 }),
   commit: (ledger, id) => ledger.commit(id, 150),
@@ -70,7 +70,7 @@ test.each<[string, (fingerprint: string) => string | Buffer]>([
     (fingerprint) =>
       Buffer.concat([Buffer.of(0xa0 + fingerprint.length), Buffer.from(fingerprint), Buffer.of(0x92, 1, 2)]),
   ],
-])('an idempotency record %s fails the call: it may have been made', async (_, damaged) => {
+])('an idempotency record %s fails the call, which may have taken effect before', async (_, damaged) => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   await ledger.reserve({ key: 'k' });

@@ -53,7 +53,7 @@ test('the last millisecond of the lease can be extended, the next one cannot, an
   expect(events).toEqual([]);
 });
 
-test('a reserve reclaims what is past its deadline, not what is on it', async () => {
+test('a reserve reclaims holds past their deadline, not those exactly at it', async () => {
   const { ledger, hold, deadline } = await held();
   const all = { amount: 1000, key: 'all' };
   expect((await clockAt(ledger, deadline).reserve(all))[0]).toBe('BUDGET_EXCEEDED');
@@ -132,7 +132,7 @@ describe('list_holds', () => {
     return { walked: [ms, id], examined, holds };
   }
 
-  test('has the live holds of a budget by deadline, whatever else the partition holds', async () => {
+  test('lists the live holds of a budget by deadline, whatever else is in the partition', async () => {
     const ledger = await newLedger();
     const subject = { workspace: 'prod' };
     const [root, scope] = [ledger.scope(), ledger.scope(subject)];

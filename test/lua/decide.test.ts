@@ -59,7 +59,7 @@ describe('a decision', () => {
     expect(await denials(ledger)).toHaveLength(1);
   });
 
-  test('has keys of its own: a reserve with the same key is another request', async () => {
+  test('does not share keys: a reserve with the same key is another request', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     await ledger.hold({ key: 'k' });
@@ -78,7 +78,7 @@ describe('a decision', () => {
     await expect(decide(ledger)).rejects.toThrow('corrupt budget record');
   });
 
-  test('is never a denial because of a dead hold', async () => {
+  test('is never a denial because of an overdue hold', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100 });
     const { id } = await ledger.hold({ amount: 100 });

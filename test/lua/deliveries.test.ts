@@ -21,7 +21,7 @@ const newLedger = useLedger();
 const LEASE_MS = 60_000;
 const RETENTION_MS = 86_400_000;
 
-/** A partition with a subscription id, and what the dispatcher asks of its scripts. */
+/** A partition with a subscription id, and the dispatcher's calls of its scripts. */
 class Dispatch {
   readonly subscription: string;
   readonly queueName: string;
@@ -201,7 +201,7 @@ describe('skip_events', () => {
     return dispatch;
   }
 
-  test('leaves unread what is there when it is asked, and nothing that comes after', async () => {
+  test('skips the events that exist when it is called, and none that follow', async () => {
     const dispatch = await unwatched();
     const second = [await dispatch.append(), await dispatch.append()][1] as string;
     const [word, , upTo, entriesAdded] = await dispatch.skip();
@@ -212,7 +212,7 @@ describe('skip_events', () => {
     expect((await dispatch.page({})).slice(10, 11)).toEqual([third]);
   });
 
-  test('never takes the group back, and leaves what was read and not acknowledged', async () => {
+  test('never moves the group backwards, and keeps what was read and not acknowledged', async () => {
     const dispatch = await unwatched();
     const first = await dispatch.append();
     const [, , upTo, entriesAdded] = await dispatch.skip();
@@ -292,7 +292,7 @@ describe('queue_deliveries', () => {
       );
     expect((await portion([], 'whsub_first'))[2]).toBe('1');
     expect((await dispatch.page({ after: '0' }))[10]).toBe(entryId);
-    // Read again after a crash: the first portion makes nothing twice.
+    // Read again after a crash: the first portion creates nothing twice.
     expect((await portion([], 'whsub_first'))[2]).toBe('0');
     expect((await portion([entryId], 'whsub_second'))[2]).toBe('1');
     expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
@@ -304,7 +304,7 @@ describe('queue_deliveries', () => {
     ).toBe(2);
   });
 
-  test('changes nothing for who does not have the lease', async () => {
+  test('changes nothing for a caller without the lease', async () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
     await dispatch.page({});
@@ -327,7 +327,7 @@ describe('queue_deliveries', () => {
 });
 
 describe('settle_delivery', () => {
-  test('writes a success down for good and takes it out of its queue', async () => {
+  test('records a success and removes it from its queue', async () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [entryId, next] = [await dispatch.append(), await dispatch.append()];
@@ -387,7 +387,7 @@ describe('settle_delivery', () => {
     ]);
   });
 
-  test('looks for a delivery near the head of its queue only, and never goes through a long queue for a retry', async () => {
+  test('looks for a delivery only near the head of its queue, and never scans a long queue for a retry', async () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const entryIds: string[] = [];
@@ -402,12 +402,12 @@ describe('settle_delivery', () => {
     expect((await dispatch.settle(near, 'SUCCESS'))[3]).toBe('148');
     expect((await dispatch.settle(far, 'SUCCESS'))[3]).toBe('148');
     expect(await dispatch.waiting()).toHaveLength(148);
-    // Whoever comes to it finds that it has ended, and takes it out.
+    // When its turn comes, the dispatcher finds that it has ended and removes it.
     await redis.ltrim(orderedQueueKey(tag, dispatch.queueName), -1, -1);
     expect(await dispatch.settle(far, 'FAILED')).toEqual(['ENDED', expect.any(String), 'SUCCESS', '0']);
   });
 
-  test('only makes room for one whose record is gone', async () => {
+  test('only removes a delivery whose record is gone', async () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const entryId = await dispatch.append();
@@ -467,7 +467,7 @@ describe('record_delivery_outcome', () => {
     ]);
   });
 
-  test('makes no record for a subscription that is gone', async () => {
+  test('creates no record for a deleted subscription', async () => {
     const dispatch = await Dispatch.make();
     expect(await dispatch.record('success')).toEqual(['GONE']);
     expect(await dispatch.ledger.redis.exists(webhookKey(dispatch.ledger.tag, dispatch.subscription))).toBe(

@@ -71,7 +71,7 @@ test.each([
   },
 );
 
-test('the index of a subscription that gets nothing any more goes with the last record', async () => {
+test('the index of a subscription without new deliveries is deleted with the last record', async () => {
   const ledger = await newLedger();
   const subscription = `whsub_${ledger.tag.slice(2, 4)}${randomText(16)}`;
   await queueOne(ledger, subscription);

@@ -93,7 +93,7 @@ describe('a debit that every scope can pay', () => {
     });
   });
 
-  test('of 0 is applied, and so is one beside holds, which it leaves alone', async () => {
+  test('of 0 is applied, and a debit does not affect existing holds', async () => {
     const { ledger, root, leaf, charge } = await world({ allocated: 20 }, { allocated: 20 });
     await ledger.hold({ subject: AGENT, amount: 5 });
     expect((await charge('REJECT', 0)).slice(3, 6)).toEqual(['0', 'REJECT', '0']);
@@ -109,7 +109,7 @@ describe('a debit that every scope can pay', () => {
 });
 
 describe('a debit that some scope cannot pay', () => {
-  test('REJECT: is refused, naming the first scope that is short, and nothing changes', async () => {
+  test('REJECT: is refused, naming the first scope with too little, and nothing changes', async () => {
     const one = await world({ allocated: 100 }, { allocated: 59 });
     expect(await refusedBy(one, 'REJECT', 60)).toEqual(['BUDGET_EXCEEDED', one.leaf, '59']);
     const both = await world({ allocated: 10 }, { allocated: 59 });
@@ -263,7 +263,7 @@ describe('a repeated debit', () => {
 });
 
 describe('a debit is refused and changes no byte', () => {
-  test('when a figure would leave int64', async () => {
+  test('when a figure would exceed int64', async () => {
     const one = await world();
     await one.ledger.redis.hset(one.ledger.budgetKeyOf(one.leaf), {
       allocated: 0,
@@ -297,7 +297,7 @@ describe('a debit is refused and changes no byte', () => {
 
 describe('a dead hold', () => {
   test.each(['REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])(
-    'is reclaimed before a debit runs short because of it: %s',
+    'is reclaimed before a debit lacks funds because of it: %s',
     async (policy) => {
       const ledger = await newLedger();
       const scope = await ledger.makeBudget({ allocated: 100, overdraftLimit: 100 });

@@ -25,7 +25,7 @@ async function untouched(ledger: LedgerClient, id: string): Promise<string[]> {
 
 describe('only ACTIVE holds expire', () => {
   test.each(['COMMITTED', 'RELEASED'])(
-    'a %s one in the index is taken out of it, and no budget is touched',
+    'a %s one in the index is removed from it, and no budget is touched',
     async (state) => {
       const { ledger, hold } = await heldLedger();
       await (state === 'COMMITTED' ? ledger.commit(hold.id, 60) : ledger.release(hold.id));
@@ -81,7 +81,7 @@ describe('the reserved budget', () => {
     expect(lifetime).toBeLessThanOrEqual(RETENTION_MS);
   });
 
-  test('is exact beyond 2^53, and goes back into a budget that is frozen, over its limit or in debt', async () => {
+  test('is exact beyond 2^53, and returns to a budget that is frozen, over its limit or in debt', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: '9223372036854775807' });
     const { id } = await ledger.hold({ amount: '9223372036854775807' });
@@ -98,7 +98,7 @@ describe('the reserved budget', () => {
     await assertInvariants(ledger);
   });
 
-  test('goes back when the tenant is closed', async () => {
+  test('returns even if the tenant is closed', async () => {
     const { ledger, hold } = await heldLedger();
     await ledger.makeTenant({ status: 'CLOSED' });
     await ledger.makeOverdue(hold.id);
@@ -129,7 +129,7 @@ describe('the grace is honoured', () => {
     await assertInvariants(ledger);
   });
 
-  test('by the server clock: a hold whose grace still runs stays, one whose grace is over goes', async () => {
+  test('by the server clock: a hold within its grace stays, one whose grace has ended expires', async () => {
     const { ledger, hold } = await heldLedger();
     await ledger.putInGrace(hold.id);
     const deadline = await ledger.ttlScore(hold.id);
@@ -138,7 +138,7 @@ describe('the grace is honoured', () => {
     expect((await ledger.expire(hold.id))[0]).toBe('EXPIRED');
   });
 
-  test('an entry whose score is too early is corrected, so that it cannot stand at the head of the page for ever', async () => {
+  test('an entry whose score is too early is corrected, so that it cannot stay at the head of the page forever', async () => {
     const { ledger, hold } = await heldLedger();
     const deadline = await ledger.ttlScore(hold.id);
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, hold.id);
@@ -231,12 +231,12 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
       },
     ],
     ['MALFORMED_SCOPES', 'more scopes than its subject has', record('bm', '11')],
-    ['MALFORMED_SCOPES', 'scopes that are none', record('bm', '0')],
+    ['MALFORMED_SCOPES', 'invalid scopes', record('bm', '0')],
     ['MALFORMED_SCOPES', 'scopes in letters', record('bm', 'x')],
     ['INVALID_STATE', 'an unknown state', record('st', 'ASLEEP')],
     ['INVALID_STATE', 'no state', without('st')],
     ['MISSING_BUDGET', 'no budget', (ledger) => ledger.redis.del(ledger.budgetKeyOf())],
-    ['INVALID_BUDGET', 'a budget with a figure that is no number', budget('reserved', 'x')],
+    ['INVALID_BUDGET', 'a budget with a figure that is not a number', budget('reserved', 'x')],
     ['INVALID_BUDGET', 'a budget that holds less than it', budget('reserved', '99')],
     ['INVALID_BUDGET', 'a budget that the refund would overflow', budget('remaining', '9223372036854775807')],
     [
@@ -286,7 +286,7 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     expect((await readLedger(ledger)).quarantine.get(hold.id)).toMatch(/^NOT_A_RECORD \d{13}$/);
   });
 
-  test('a creation time or a count that cannot be read stops nothing: the event does without it', async () => {
+  test('a creation time or a count that cannot be read does not matter: the event omits it', async () => {
     const { ledger, hold } = await heldLedger();
     await ledger.makeOverdue(hold.id);
     await ledger.redis.hset(reservationKey(ledger.tag, hold.id), { ca: 'then', xc: 'many' });

@@ -68,7 +68,7 @@ type Operation =
   | 'quarantine retry'
   | 'close';
 
-/** The closing of the tenant from its first step to its last. */
+/** Closes the tenant, from the first step to the last. */
 async function close(ledger: LedgerClient): Promise<string[]> {
   await ledger.makeTenant({ status: 'CLOSED' });
   await ledger.redis.hset(closingKey(ledger.tag), ledger.tenant, 'admin||req|trace|ACTIVE');
@@ -101,7 +101,7 @@ const OPERATIONS: Record<Operation, (ledger: LedgerClient, id: string) => Promis
       [index],
       [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE],
     );
-    // A row starts with the id, and the state comes next.
+    // A row starts with the id, followed by the state.
     return [reply[reply.findIndex((part) => part.startsWith('rsv_')) + 1] as string];
   },
   inspect: async (ledger, id) => {
@@ -125,7 +125,7 @@ const OPERATIONS: Record<Operation, (ledger: LedgerClient, id: string) => Promis
   },
 };
 
-/** What is answered, the state behind it, and the budget's remaining and reserved amount. */
+/** The reply, the state afterwards, and the budget's remaining and reserved amounts. */
 const rows: [Operation, Policy | 'any', When, string, string, string][] = [
   ...WHENS.slice(0, 4).flatMap((when): typeof rows => [
     ['commit', 'any', when, 'COMMITTED', 'COMMITTED', '960,0'],
@@ -195,7 +195,7 @@ describe('each expiry policy at each instant', () => {
 });
 
 describe('the policy', () => {
-  test('costs a record nothing where it is AUTO_RELEASE, and a letter where it is not; the record stays compact', async () => {
+  test('adds nothing to a record if it is AUTO_RELEASE, and a letter otherwise; the record stays compact', async () => {
     for (const [policy, letter] of [
       [undefined, undefined],
       ['AUTO_RELEASE', undefined],
@@ -208,7 +208,7 @@ describe('the policy', () => {
     }
   });
 
-  test('is the one that the hold was made under: a later change of the tenant changes no live hold', async () => {
+  test("is that of the hold's creation: a later change of the tenant changes no live hold", async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     await ledger.makeTenant({ reservation_expiry_policy: 'AUTO_RELEASE' });
     const later = await ledger.hold({ amount: 10 });
@@ -231,7 +231,7 @@ describe('the policy', () => {
     expect((await ledger.record(hold.id))['xp']).toBe('m');
   });
 
-  test('that is no policy stops a reserve before anything is held, and puts a hold into quarantine', async () => {
+  test('that is unknown stops a reserve before anything is held, and puts a hold into quarantine', async () => {
     const { ledger, hold } = await heldUnder(undefined);
     await ledger.makeTenant({ reservation_expiry_policy: 'SOMEDAY' });
     const before = await snapshot(ledger);
@@ -296,7 +296,7 @@ describe('a hold under MANUAL_CLEANUP', () => {
     await assertInvariants(ledger);
   });
 
-  test("that is the sweeper's after an edit leaves both indexes when its tenant is closed", async () => {
+  test("that was edited and is now the sweeper's leaves both indexes when its tenant is closed", async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     await ledger.makeOverdue(hold.id);
     await ledger.redis.hdel(reservationKey(ledger.tag, hold.id), 'xp');
@@ -382,7 +382,7 @@ describe('a cleanup', () => {
     expect(await ledger.redis.pttl(reservationKey(ledger.tag, ids[0] as string))).toBeGreaterThan(0);
   });
 
-  test('takes the oldest first, as many as it may, and continues where it ended or starts over', async () => {
+  test('takes the oldest first, up to its limit, and continues where it ended or starts over', async () => {
     const { ledger, ids } = await waiting(5);
     const first = await ledger.cleanup({ limit: 2 });
     expect([first[5], first[9], first.length]).toEqual([ids[0], ids[1], 13]);
@@ -394,7 +394,7 @@ describe('a cleanup', () => {
     await assertInvariants(ledger);
   });
 
-  test('leaves alone what has not waited long enough, what is in its grace, and what is of another tenant', async () => {
+  test('skips holds that have not waited long enough, are in their grace, or belong to another tenant', async () => {
     const { ledger, ids } = await waiting(3);
     const other = 'globex-1';
     await ledger.makeTenant({ reservation_expiry_policy: 'MANUAL_CLEANUP' }, other);
@@ -417,7 +417,7 @@ describe('a cleanup', () => {
     await assertInvariants(ledger);
   });
 
-  test('looks at no more entries than it may, also when none is of its tenant', async () => {
+  test('reads no more entries than it may, even if none belongs to its tenant', async () => {
     const { ledger, ids } = await waiting(5);
     const reply = await ledger.cleanup({ tenant: 'globex-1', examine: 2 });
     expect(reply.slice(2)).toEqual([expect.any(String), ids[1], '2']);

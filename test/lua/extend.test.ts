@@ -54,7 +54,7 @@ describe('an extension', () => {
     expect(await ledger.record(id)).toMatchObject({ x1: expect.stringMatching(/\+10000$/) });
   });
 
-  test('is allowed as often as the tenant said when the hold was made', async () => {
+  test("is allowed as often as the tenant's setting said when the hold was created", async () => {
     const ledger = await newLedger();
     await ledger.makeTenant({ max_reservation_extensions: '2' });
     await ledger.makeBudget();
@@ -112,7 +112,7 @@ describe('a repeated extension', () => {
 });
 
 describe('an extension that is refused changes no byte', () => {
-  test('in the grace: a lease that ended is not taken up again, though it may still be settled', async () => {
+  test('in the grace: a lease that ended cannot be resumed, though it may still be settled', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold();
@@ -146,7 +146,7 @@ describe('an extension that is refused changes no byte', () => {
   });
 });
 
-test('an extension after the grace is refused, and the hold is returned by the one transition', async () => {
+test('an extension after the grace is refused, and the hold is returned by the usual transition', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ amount: 100 });

@@ -13,12 +13,13 @@ beforeAll(async () => {
   redis = new Redis(server.url);
 });
 afterAll(async () => {
-  // Functions may still be loaded. A command behind QUIT can reset the connection before its reply is read.
+  // Functions may still be loading. A command sent after QUIT could reset the connection before its reply is
+  // read.
   redis.disconnect();
   await server.stop();
 });
 
-/** Everything that is stored already is more than the server may now hold. */
+/** Sets the memory limit below what is already stored. */
 async function fill(): Promise<void> {
   await redis.config('SET', 'maxmemory', '1mb');
   const [used, limit] =
@@ -49,7 +50,7 @@ test('on a full Redis, reserve and extend are refused for memory before any writ
   expect(await snapshot(ledger)).toEqual(before);
 });
 
-test('on a full Redis, commit, release and expire still settle, replay included, and reads still answer', async () => {
+test('on a full Redis, commit, release and expire still settle, replay included, and reads still work', async () => {
   const ledger = await fullLedger();
   const [toCommit, toRelease, toExpire, toMeet] = [
     await ledger.hold(),
@@ -83,7 +84,7 @@ test('on a full Redis, commit, release and expire still settle, replay included,
   await assertInvariants(ledger);
 });
 
-test('a full Redis that has forgotten the scripts is given them again and settles', async () => {
+test('a full Redis that has lost the scripts gets them again and settles', async () => {
   const ledger = await fullLedger();
   const { id } = await ledger.hold();
   await fill();

@@ -98,7 +98,7 @@ describe('a credit', () => {
     expect(await eventTypes(ledger)).toEqual(['budget.funded', 'budget.funded', 'budget.over_limit_exited']);
   });
 
-  test('of nothing on a dry scope leaves its mark', async () => {
+  test('of 0 on a scope without funds keeps its mark', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 100, isOverLimit: true });
     await fund(ledger, 0);
@@ -106,7 +106,7 @@ describe('a credit', () => {
     expect(await eventTypes(ledger)).toEqual(['budget.funded']);
   });
 
-  test('reaches the largest int64 and is refused beyond it, whichever figure would leave it', async () => {
+  test('reaches the largest int64 and is refused beyond it, whichever figure would exceed it', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: MAX - 1n });
     expect(await refused(ledger, 2)).toEqual(['INT64_OVERFLOW']);
@@ -162,7 +162,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
       ['budget.reset'],
     ],
     [
-      'a reset may leave less than nothing',
+      'a reset may leave a negative amount',
       { operation: 'RESET', amount: 10 },
       '-50,10,20,10,30,50,0',
       ['budget.reset', 'budget.exhausted'],
@@ -192,7 +192,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
       ['budget.debt_repaid'],
     ],
     [
-      'spent is ignored by what does not set it',
+      'spent is ignored by operations that do not set it',
       { operation: 'RESET', amount: 100, spent: 7 },
       '40,10,20,100,30,50,0',
       ['budget.reset'],
@@ -250,7 +250,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
     ]);
   });
 
-  test('a figure that would leave int64 is refused and changes no byte', async () => {
+  test('a figure that would exceed int64 is refused and changes no byte', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 20, debt: 10, overdraftLimit: 10 });
     expect(await refused(ledger, MAX, { operation: 'REPAY_DEBT' })).toEqual(['INT64_OVERFLOW']);

@@ -49,7 +49,7 @@ test('an unknown reservation is not found, a foreign one is forbidden, and an op
   expect((await ledger.get(id, ''))[0]).toBe('FOUND');
 });
 
-test('a foreign reader of an overdue reservation is forbidden and expires nothing', async () => {
+test("another tenant's read of an overdue reservation is forbidden and expires nothing", async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold();
@@ -81,7 +81,7 @@ test('an overdue reservation is expired by the read, once, and answers as expire
   expect(await snapshot(ledger)).toEqual(before);
 });
 
-test('a damaged record is returned with what can be known of it, and a live one is quarantined by the read, once', async () => {
+test('a damaged record is returned as far as it can be read, and a live one is quarantined by the read, once', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold();

@@ -8,22 +8,25 @@ import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 /*
- * What refuses an operation of the governance plane first. Each row has the fault of its answer and faults that stand lower, so a
- * table reads from the first refusal to the last one.
+ * The order in which an operation of the governance plane checks for refusals. Each row has the fault that
+ * the reply reports, and faults that are checked later, so a table lists the refusals from first to last.
  */
 
 const newLedger = useLedger();
 
 interface Faults {
-  /** Another request was granted with the same idempotency key before. */
+  /** An earlier request with the same idempotency key was granted. */
   readonly usedKey?: true;
   readonly tenant?: 'CLOSED' | 'SUSPENDED' | 'none';
   readonly budget?: BudgetOptions;
-  /** Of an API key. */
+  /** The state of an API key. */
   readonly key?: 'unknown' | 'revoked';
-  /** Of a new API key. */
+  /** Applies to a new API key. */
   readonly expired?: true;
-  /** Of a policy: who asks for a change of it, a name that another one has, and a window without length. */
+  /**
+   * Applies to a policy: the tenant that wants to change it, a name that another policy has, and an empty
+   * time window.
+   */
   readonly policy?: 'unknown';
   readonly foreign?: true;
   readonly operator?: true;
@@ -80,7 +83,7 @@ describe('a debit from a budget is refused, and changes no byte', () => {
 describe.each<[string, boolean, string, string]>([
   ['freezing', true, 'ACTIVE', 'FROZEN'],
   ['unfreezing', false, 'FROZEN', 'ACTIVE'],
-])('%s a budget is refused, and leaves every byte as it was', (_what, frozen, good, done) => {
+])('%s a budget is refused, and changes no byte', (_what, frozen, good, done) => {
   test.each<Row>([
     ['NOT_FOUND', { tenant: 'CLOSED' }],
     ['TENANT_CLOSED', { tenant: 'CLOSED', budget: { status: 'CLOSED' } }],

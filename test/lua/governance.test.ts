@@ -70,7 +70,7 @@ describe('an index that is not a sorted set', () => {
 });
 
 describe('create_tenant', () => {
-  test('makes the record, its place in the index and one event, and finds them again without a write', async () => {
+  test('creates the record, its index entry and one event, and finds them again without a write', async () => {
     shows('createTenant');
     const ledger = await newLedger();
     expect((await createTenant(ledger))[0]).toBe('CREATED');
@@ -117,7 +117,7 @@ describe('create_budget', () => {
 describe('API key scripts', () => {
   const connections = useConnections(1);
 
-  test('a key is good from its creation until it is revoked, and its events hold neither secret nor hash', async () => {
+  test('a key is valid from its creation until it is revoked, and its events hold neither secret nor hash', async () => {
     shows('createApiKey');
     const ledger = await newLedger();
     await ledger.makeTenant();
@@ -156,7 +156,7 @@ describe('API key scripts', () => {
     expect(await heard).toBe(key.hash);
   });
 
-  test('expiry is judged by the server: at the very instant it is over', async () => {
+  test('expiry is decided by the server: a key has expired at that very instant', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant();
     const key = newKey(ledger);
@@ -171,7 +171,7 @@ describe('API key scripts', () => {
     expect((await authenticate(ledger, key.hash))[0]).toBe('OK');
   });
 
-  test("a suspended tenant's key is not good", async () => {
+  test("a suspended tenant's key is not valid", async () => {
     const ledger = await newLedger();
     await ledger.makeTenant();
     const key = newKey(ledger);

@@ -8,7 +8,7 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 
-/** Sends calls in one turn of the event loop, so they go together in one run. */
+/** Sends calls in one turn of the event loop, so that they share one run. */
 function atOnce<T>(calls: readonly (() => Promise<T>)[]): Promise<PromiseSettledResult<T>[]> {
   return Promise.allSettled(calls.map((call) => call()));
 }
@@ -16,7 +16,10 @@ function atOnce<T>(calls: readonly (() => Promise<T>)[]): Promise<PromiseSettled
 const wordOf = (result: PromiseSettledResult<string[]>): string =>
   result.status === 'fulfilled' ? result.value.slice(0, 2).join(' ') : String(result.reason);
 
-/** The same ledger through a registry of its own, how many calls each of its runs took, and how many runs sent the script's text. */
+/**
+ * The same ledger with its own registry, the number of calls in each run, and the number of runs that sent
+ * the script's text.
+ */
 function withRuns(ledger: LedgerClient): { ledger: LedgerClient; runs: number[]; texts: () => number } {
   const runs: number[] = [];
   let texts = 0;
@@ -32,7 +35,7 @@ function withRuns(ledger: LedgerClient): { ledger: LedgerClient; runs: number[];
   };
 }
 
-test('calls that come at once take their turn in one run, each on what the one before it left', async () => {
+test('concurrent calls take turns in one run, each on the state that the previous one left', async () => {
   const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget({ allocated: 30 });
   const replies = await atOnce(Array.from({ length: 5 }, () => () => ledger.reserve({ amount: 10 })));
@@ -101,7 +104,7 @@ test('a run takes at most 16 calls', async () => {
   expect(await ledger.figures()).toBe('982,18,0,1000,0,0,0');
 });
 
-test('of calls with one idempotency key in a run the first acts, and the others are replays or refused', async () => {
+test('of several calls with one idempotency key in a run the first takes effect, and the others are replays or refused', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const replies = await atOnce([
@@ -218,7 +221,7 @@ test('a commit that comes too late expires its hold in the middle of a run, and 
   expect(await ledger.figures()).toBe('997,0,3,1000,0,0,0');
 });
 
-test('a damaged list of the tenant ends each call before a figure has moved', async () => {
+test('a damaged list of the tenant ends each call before a figure has changed', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   await ledger.redis.set(`${ledger.tag}rc:${ledger.tenant}`, 'junk');
@@ -230,7 +233,7 @@ test('a damaged list of the tenant ends each call before a figure has moved', as
 test('the limit on stored bytes counts the reservations of the same run', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
-  // Room for three reservations of 600 bytes, by a count that has to be made anew.
+  // Room for three reservations of 600 bytes, according to a count that first has to be taken.
   await ledger.redis.hset(`${ledger.tag}own:${ledger.tenant}`, { stored: '1000000' });
   const replies = await atOnce(Array.from({ length: 6 }, () => () => ledger.reserve({ maxStored: 1800 })));
   expect(replies.map((reply) => wordOf(reply).split(' ')[0])).toEqual([
@@ -256,7 +259,7 @@ test('a server that has lost the functions runs the text of a group', async () =
   }
 });
 
-test('what others changed of a budget between two runs counts in the second', async () => {
+test('changes of a budget between two runs are visible in the second', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget({ allocated: 30 });
   const key = ledger.budgetKeyOf();

@@ -9,7 +9,7 @@ import { useLedger } from '../support/use-ledger.js';
 const newLedger = useLedger();
 const SUBJECT = { workspace: 'Prod', agent: 'Bot' };
 const LONG = { workspace: 'w'.repeat(20), app: 'a'.repeat(20), agent: 'b'.repeat(20) };
-/** More than the scripts keep in mind. */
+/** More than the scripts cache. */
 const SUBJECTS = 1010;
 
 interface Settled {
@@ -54,7 +54,7 @@ async function settleAll(
 }
 
 describe('the subject of a live record', () => {
-  test('is one field, and one for each of its parts where that would be too long for a compact record', async () => {
+  test('is one field, or one per level if one would be too long for a compact record', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const stored = async (subject: SubjectLevels): Promise<Record<string, string>> => {
@@ -83,7 +83,7 @@ describe('the subject of a live record', () => {
     });
   });
 
-  test('is read alike in both forms by whatever settles, extends or shows it, as it stood before 0.5 too', async () => {
+  test('is read in both forms by everything that settles, extends or shows it, including records from before 0.5', async () => {
     const asMade = await settleAll(await newLedger(), SUBJECT, () => Promise.resolve());
     const ledger = await newLedger();
     const apart = await settleAll(ledger, SUBJECT, (key) => takeSubjectApart(ledger.redis, key));
@@ -109,7 +109,7 @@ describe('the subject of a live record', () => {
     },
   );
 
-  test('is distinguished from all others, however many one run meets', async () => {
+  test('is distinguished from all others, however many one run reads', async () => {
     const ledger = await newLedger();
     const subjects = Array.from({ length: SUBJECTS }, (_, number) => ({ agent: `bot-${number}` }));
     await ledger.makeBudget({ allocated: 10_000_000 });
@@ -120,7 +120,7 @@ describe('the subject of a live record', () => {
       (
         await Promise.all(subjects.map((subject, number) => ledger.hold({ subject, amount: number + 1 })))
       ).map(({ id }) => id);
-    // All of them once, and then all of them again: by then the first are forgotten.
+    // Read all of them once, and then again: by then the first have left the cache.
     const ids = [...(await holdEach()), ...(await holdEach())];
     await Promise.all(ids.map((id) => ledger.makeOverdue(id)));
     const [, , ...outcomes] = await ledger.expirePage(ids);
@@ -138,7 +138,7 @@ describe('what never changes in a live record', () => {
   test.each([
     ['one field', 'gpt', true],
     ['one field, also with separators in the name', 'g\u001fp\u001ft', true],
-    ['a field for each, where that would be too long for a compact record', 'g'.repeat(60), false],
+    ['a field for each, if one would be too long for a compact record', 'g'.repeat(60), false],
   ])('is %s', async (_, name, isOne) => {
     const ledger = await newLedger();
     await ledger.makeBudget();
@@ -157,7 +157,7 @@ describe('what never changes in a live record', () => {
     await assertInvariants(ledger);
   });
 
-  test('is apart if the kind of the action has a separator', async () => {
+  test('is separate fields if the kind of the action has a separator', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ fields: { ak: 'l\u001fm' } });
@@ -165,7 +165,7 @@ describe('what never changes in a live record', () => {
     expect(await ledger.redis.hexists(ledger.reservationKeyOf(id), 'cn')).toBe(0);
   });
 
-  test('counts in answers, too, where a field of its own says something else', async () => {
+  test('takes precedence over a separate field, in responses too', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ fields: { an: 'real' } });

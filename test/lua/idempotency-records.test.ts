@@ -11,11 +11,11 @@ const newLedger = useLedger();
 const SUBJECT = { agent: 'bot' };
 const MAX = '9223372036854775807';
 
-/** What a record holds, apart from the fingerprint. */
+/** What a record holds, without the fingerprint. */
 const outcomeIn = async (ledger: LedgerClient, key: string): Promise<unknown[]> =>
   (await recordedValues(ledger.redis, key)).slice(1);
 
-/** Replaces a record by one as versions before 0.6 wrote it, mostly under another name. */
+/** Replaces a record by one as versions before 0.6 wrote it, usually with another name. */
 async function putFormer(
   ledger: LedgerClient,
   key: string,
@@ -48,7 +48,7 @@ describe('the record of a reserve', () => {
     ]);
   });
 
-  test('gives back every figure of the largest amount', async () => {
+  test('returns every figure of the largest amount', async () => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget({ allocated: MAX, spent: 7 });
     const first = await ledger.reserve({ key: 'k' });
@@ -57,7 +57,7 @@ describe('the record of a reserve', () => {
     expect(replay.with(4, '')).toEqual(first.with(1, 'replay').with(4, ''));
   });
 
-  test('gives back caps and balances in both forms', async () => {
+  test('returns caps and balances in both forms', async () => {
     const ledger = await withTwoBudgets();
     await ledger.makeTenant();
     await makePolicy(ledger, ledger.scope(), { sets: { caps: '{"max_tokens":5}' } });
@@ -109,7 +109,7 @@ describe('the record of a reserve', () => {
     ] as const;
     const index = reservationIndexKey(ledger.tag, ledger.tenant);
     await ledger.hold();
-    // Without the record, the list of one entry would be that of the other reservation, and be empty.
+    // If the record were missing, the list of one entry would be that of the other reservation, and be empty.
     expect(
       await ledger.scripts.run('list_reservations', [index], [...query, 'idempotency_key', 'k']),
     ).toContain(id);
@@ -139,7 +139,7 @@ describe('a record under a name that 0.5 used, too', () => {
     [
       'an extension',
       (ledger, id) => idempotencyKey.extend(ledger.tag, ledger.tenant, id, 'k'),
-      // What remains of the lease follows, and differs.
+      // The rest of the lease follows, and differs.
       async (ledger, id, ms) => (await ledger.extend(id, ms, { key: 'k' })).slice(0, 3),
     ],
     [
@@ -186,23 +186,23 @@ test('an extension prolongs the record of a reserve that 0.5 answered', async ()
 
 describe('the record of a settlement', () => {
   test.each<[string, BudgetOptions, string]>([
-    ['less than nothing left', { allocated: 5, spent: 10 }, '-5,0,10,5,0,0,0'],
+    ['a negative amount left', { allocated: 5, spent: 10 }, '-5,0,10,5,0,0,0'],
     ['no allocation but a debt', { allocated: 0, debt: 1 }, '-1,0,0,0,1,0,0'],
-    ['a mark as over its limit', { spent: 7, isOverLimit: true }, '993,0,7,1000,0,0,1'],
+    ['an over-limit mark', { spent: 7, isOverLimit: true }, '993,0,7,1000,0,0,1'],
     ['an overdraft limit', { overdraftLimit: 8 }, '1000,0,0,1000,0,8,0'],
     ['15 digits', { allocated: '999999999999999' }, '999999999999999,0,0,999999999999999,0,0,0'],
     ['16 digits', { allocated: '1000000000000000' }, '1000000000000000,0,0,1000000000000000,0,0,0'],
     [
-      '15 digits less than nothing left',
+      'a negative amount of 15 digits left',
       { allocated: 1, spent: '1000000000000000' },
       '-999999999999999,0,1000000000000000,1,0,0,0',
     ],
     [
-      '16 digits less than nothing left',
+      'a negative amount of 16 digits left',
       { allocated: 0, spent: '1000000000000000' },
       '-1000000000000000,0,1000000000000000,0,0,0,0',
     ],
-  ])('gives back every figure, with %s', async (_, budget, balance) => {
+  ])('returns every figure, with %s', async (_, budget, balance) => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget();
     const { id } = await ledger.hold();

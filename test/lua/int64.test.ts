@@ -55,7 +55,10 @@ async function evaluate(pairs: readonly (readonly [bigint, bigint])[]): Promise<
   return (await redis.eval(probe, 0, ...pairs.flat().map(String))) as string[][];
 }
 
-/** Values where digits carry and paths change: powers of ten and of two, the limbs, both ends. */
+/**
+ * Values where digits carry and code paths change: powers of ten and of two, the limbs, both ends of the
+ * range.
+ */
 const edges = [
   ...[0n, 1n, 2n, 9n, INT64_MAX, INT64_MAX - 1n, INT64_MIN, INT64_MIN + 1n],
   ...[13n, 14n, 15n, 16n, 17n, 18n].flatMap((digits) => [

@@ -74,7 +74,7 @@ async function list(ledger: LedgerClient, question: Question = {}): Promise<Run>
   };
 }
 
-/** Holds whose creation times are set, oldest first; those of one time in the order of their ids. */
+/** Creates holds at these times, oldest first; those of the same time in the order of their ids. */
 async function holdsAt(
   ledger: LedgerClient,
   times: readonly number[],
@@ -101,7 +101,7 @@ async function budgeted(): Promise<LedgerClient> {
   return ledger;
 }
 
-/** Newest first, and those of one time still in the order of their ids. */
+/** Newest first; those with the same time still in the order of their ids. */
 function newestFirst(ids: readonly string[], times: readonly number[]): string[] {
   const order = [...times].sort((a, b) => a - b);
   return ids
@@ -126,7 +126,7 @@ describe('the index of a tenant', () => {
     expect(index).toEqual([id, (await ledger.record(id))['ca']]);
   });
 
-  test('is walked from any place in both directions, in runs of any size, without gap or repetition', async () => {
+  test('is read from any position in both directions, in runs of any size, without gaps or repetitions', async () => {
     const ledger = await budgeted();
     const times = [10, 20, 20, 20, 20, 20, 20, 30, 40, 40, 40, 50];
     const ids = await holdsAt(ledger, times);
@@ -161,7 +161,7 @@ describe('the index of a tenant', () => {
     }
   });
 
-  test('is cut to a window of creation times, its ends included, on every page', async () => {
+  test('is limited to a window of creation times that includes both ends, on every page', async () => {
     const ledger = await budgeted();
     const times = [10, 20, 20, 30, 40];
     const ids = await holdsAt(ledger, times);
@@ -265,7 +265,7 @@ describe('a row', () => {
   test.each([
     ['a text', 'a key | with anything'],
     ['a UUID', '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff'],
-  ])('is found by %s as the key of its reserve, also when the idempotency record is gone', async (_, key) => {
+  ])('is found by %s as the key of its reserve, even if the idempotency record is gone', async (_, key) => {
     const ledger = await budgeted();
     const ids = await holdsAt(ledger, [10, 20, 30], {});
     const { id } = await ledger.hold({ key });
@@ -420,7 +420,7 @@ describe('an overdue reservation', () => {
     expect(events.map(({ fields }) => fields['extensions_used'])).toEqual(['1']);
   });
 
-  test('is no ACTIVE one, and one in its grace is', async () => {
+  test('does not count as ACTIVE, but one in its grace does', async () => {
     const ledger = await budgeted();
     const [overdue, waiting] = [await ledger.hold(), await ledger.hold()];
     await ledger.makeOverdue(overdue.id);
@@ -429,7 +429,7 @@ describe('an overdue reservation', () => {
     expect((await list(ledger, { where: { status: 'EXPIRED' } })).ids).toEqual([overdue.id]);
   });
 
-  test('that cannot be refunded is quarantined and shown as it is, and not judged again', async () => {
+  test('that cannot be refunded is quarantined and shown as it is, and not examined again', async () => {
     const ledger = await budgeted();
     const { id } = await ledger.hold();
     await ledger.makeOverdue(id);
@@ -446,7 +446,7 @@ describe('an overdue reservation', () => {
   });
 });
 
-test('a damaged record is named and shown with what can be known of it, and hides no other', async () => {
+test('a damaged record is named and shown as far as it can be read, and hides no other', async () => {
   const ledger = await budgeted();
   const ids = await holdsAt(ledger, [10, 20, 30, 40, 50, 60]);
   const [noAmount, noCreation, noCharge, noHash, noEnd, sound] = ids as [
@@ -489,7 +489,7 @@ test('a damaged record is named and shown with what can be known of it, and hide
     [noEnd]: 'INVALID_END',
     [noHash]: 'NOT_A_RECORD',
   });
-  // Only what is live and cannot be settled is put before an operator, once.
+  // Only a live hold that cannot be settled is presented to an operator, once.
   await list(ledger);
   const { events, quarantine } = await readLedger(ledger);
   expect(
@@ -498,7 +498,7 @@ test('a damaged record is named and shown with what can be known of it, and hide
   expect([...quarantine.keys()]).toEqual([noAmount]);
 });
 
-test('the reservations of another tenant are no part of the walk', async () => {
+test('the reservations of another tenant are not included', async () => {
   const ledger = await budgeted();
   const own = await ledger.hold();
   await ledger.makeBudget({ scope: 'tenant:other' });
@@ -509,7 +509,7 @@ test('the reservations of another tenant are no part of the walk', async () => {
 describe('a record with a megabyte of metadata', () => {
   const METADATA = JSON.stringify({ note: 'x'.repeat(1_048_576) });
 
-  /** As a version without a limit left it: live ones in either form, and an ended one that is packed. */
+  /** Records of a version without a limit: live ones in both forms, and an ended one that is packed. */
   async function withMetadata(ledger: LedgerClient): Promise<string[]> {
     const { id: short } = await ledger.hold({ amount: 1, subject: { agent: 'bot' } });
     const { id: apart } = await ledger.hold({ amount: 2, subject: { agent: 'bot' } });
@@ -524,7 +524,7 @@ describe('a record with a megabyte of metadata', () => {
     return [short, apart, ended];
   }
 
-  test('is listed as any other is, and none of the metadata is read for it', async () => {
+  test('is listed like any other, and none of its metadata is read', async () => {
     const ledger = await budgeted();
     const ids = await withMetadata(ledger);
     let run: Run | undefined;
@@ -541,7 +541,7 @@ describe('a record with a megabyte of metadata', () => {
     expect(commands.filter(([name, , ...fields]) => name === 'HMGET' && fields.includes('md'))).toEqual([]);
   });
 
-  test('keeps its form when others are packed', async () => {
+  test('is not packed when others are', async () => {
     const ledger = await budgeted();
     const { id } = await ledger.hold({ amount: 3 });
     await ledger.commit(id, 3, { metadata: METADATA });
@@ -555,7 +555,7 @@ describe('a record with a megabyte of metadata', () => {
 });
 
 describe('a run ends early and continues where it ended', () => {
-  /** The whole list, run by run, and the rows of each. */
+  /** The whole list, run by run, with the rows of each run. */
   async function all(ledger: LedgerClient, question: Question): Promise<Run[]> {
     const runs: Run[] = [];
     for (let after: Run['walked'] = ['', '']; runs.length === 0 || after[0] !== '';) {
@@ -580,7 +580,7 @@ describe('a run ends early and continues where it ended', () => {
     expect(runs.flatMap((run) => run.ids)).toEqual(ids);
   });
 
-  test('when it has expired many, and each is expired once', async () => {
+  test('after it has expired many, and each is expired once', async () => {
     const ledger = await budgeted();
     const ids = await holdsAt(
       ledger,

@@ -24,7 +24,7 @@ interface Listed {
   readonly script: List;
   readonly index: (tag: string, tenant: string) => string;
   readonly key: (tag: string, id: string) => string;
-  /** What an index names a record by. */
+  /** The index entry of a record. */
   readonly member: (name: string) => string;
   readonly texts: readonly string[];
 }
@@ -60,7 +60,7 @@ const LISTS: readonly Listed[] = [
   },
 ];
 
-/** Records with a name, as many as there are names, and whatever else is given. */
+/** Creates a record for each name, and everything else that is given. */
 async function furnish(
   ledger: LedgerClient,
   { index, key, member }: Listed,
@@ -149,7 +149,7 @@ describe.each(LISTS)('$script', (listed) => {
     expect(namesOf(runs)).toEqual(members);
   });
 
-  test('reads no more records than asked for', async () => {
+  test('reads no more records than requested', async () => {
     const ledger = await newLedger();
     const members = await furnish(ledger, listed, NAMES, {});
     const runs = await all(ledger, listed.script, 5);
@@ -176,7 +176,7 @@ describe('list_budgets_by_scope', () => {
   const namesIn = (records: Run['records']): (string | undefined)[] =>
     records.map((record) => record.get('own_name'));
 
-  test('walks the index in both directions from any text, and reads no more records than asked for', async () => {
+  test('reads the index in both directions from any text, and no more records than requested', async () => {
     const ledger = await newLedger();
     const members = await furnish(ledger, listed, NAMES, {});
     let pages: Run['records'][] = [];
@@ -221,7 +221,7 @@ describe('the free texts of the rows that are shown', () => {
     recordsIn(await ledger.scripts.run('read_texts', [tenantIndexKey(ledger.tag)], [kind, ...ids]));
 
   test.each(kinds)(
-    'of each %s come in the order of the ids, none for a record that is gone',
+    'of each %s come in the order of the ids, none for a missing record',
     async (kind, listed) => {
       const ledger = await newLedger();
       const [one, two] = (await furnish(ledger, listed, ['one', 'two'], { status: 'ACTIVE' })) as [
@@ -236,7 +236,7 @@ describe('the free texts of the rows that are shown', () => {
     },
   );
 
-  test('come for as many records as fit into 256 KiB, for one at least', async () => {
+  test('are returned for as many records as fit into 256 KiB, for at least one', async () => {
     const ledger = await newLedger();
     const [, listed] = kinds[0] as [Kind, Listed];
     const ids = await furnish(ledger, listed, NAMES, { description: 'x'.repeat(100_000) });

@@ -61,7 +61,7 @@ describe('the count of live reservations', () => {
     expect(await live(ledger)).toBe('0');
   });
 
-  test('goes down once a page, for each of its tenants', async () => {
+  test('is reduced once per page, for each of its tenants', async () => {
     const ledger = await funded();
     const other = `${ledger.tenant}-2`;
     await ledger.makeTenant({}, other);
@@ -114,7 +114,7 @@ describe('the count of live reservations', () => {
     }
   });
 
-  test('keeps what ends before it is complete, is shown as 0 until then, and a damaged one does not block others', async () => {
+  test('does not miss holds that end before it is complete, is shown as 0 until then, and a damaged count does not block others', async () => {
     const ledger = await funded();
     const [first, second, third] = [await ledger.hold(), await ledger.hold(), await ledger.hold()];
     const key = ownedKey(ledger.tag, ledger.tenant);
@@ -171,14 +171,14 @@ describe('the limit on live reservations', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('comes after what the budgets say, and replays come before it', async () => {
+  test('is checked after the budgets, and after replays', async () => {
     const ledger = await funded();
     const { key, id } = await ledger.hold();
     expect((await ledger.reserve({ key, maxLive: 1 })).slice(0, 3)).toEqual(['ALLOW', 'replay', id]);
     expect((await ledger.reserve({ amount: 1_000_000, maxLive: 1 }))[0]).toBe('BUDGET_EXCEEDED');
   });
 
-  test('is never reached because of dead holds', async () => {
+  test('is never reached because of overdue holds', async () => {
     const ledger = await funded();
     const { id } = await ledger.hold();
     await ledger.makeOverdue(id);
@@ -221,7 +221,7 @@ describe('the limit on live reservations', () => {
 describe('the limit on stored bytes', () => {
   const text = { md: JSON.stringify({ text: 'x'.repeat(10_000) }) };
 
-  test('counts records, events and long texts, and refuses what would pass it', async () => {
+  test('counts records, events and long texts, and refuses what would exceed it', async () => {
     const ledger = await funded();
     const limit = { maxStored: 50_000, fields: text };
     const words: (string | undefined)[] = [];
@@ -267,7 +267,7 @@ describe('the limit on stored bytes', () => {
     expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe('0');
   });
 
-  test('falls also when a list is the first to find reservations gone', async () => {
+  test('also falls when a list is the first to notice that reservations are gone', async () => {
     const ledger = await funded();
     const ids: string[] = [];
     for (let made = 0; made < 4; made += 1) {

@@ -7,7 +7,7 @@ import { useLedger } from '../support/use-ledger.js';
 const newLedger = useLedger();
 const ENTRIES = 30;
 const KIBIBYTES_100 = 'x'.repeat(102_400);
-/** What a run may read beyond 256 KiB: the portion that it read last. */
+/** What a run may read beyond 256 KiB: the last portion that it read. */
 const PORTION = 4;
 
 let ledger: LedgerClient;
@@ -45,7 +45,7 @@ beforeEach(async () => {
   }
 });
 
-/** Runs until `next` says that there is no more; each run found some of the entries, and none more than it may. */
+/** Runs until `next` is empty. Each run must find some of the entries, and no more than it may. */
 async function inRuns(
   run: (start: string) => Promise<{ found: string[]; next: string }>,
   start: string,
@@ -118,7 +118,7 @@ describe('a run ends after 256 KiB of entries, and continues after the last one'
     expect(refs.filter((ref) => reply.includes(ref))).toEqual(refs.slice(0, 3));
   });
 
-  test('of events that are queued once more, and says how many it took', async () => {
+  test('of events that are queued again, and says how many it took', async () => {
     const gone = ids.map((id) => id.replace('-0', '-9'));
     const entries = [gone[0] as string, ...ids];
     const reply = await ledger.scripts.run(
@@ -132,7 +132,7 @@ describe('a run ends after 256 KiB of entries, and continues after the last one'
     );
   });
 
-  test('of events that are removed, each once and from the index as well', async () => {
+  test('of events that are removed, each once, from the index as well', async () => {
     const trim = (): Promise<Reply> => ledger.scripts.run('trim_event_log', [log], [1000, 1000, 250]);
     const removed: number[] = [];
     for (let more = '1'; more === '1';) {

@@ -23,7 +23,7 @@ async function told(ledger: LedgerClient): Promise<string[]> {
   return (await eventsOf(ledger)).map(({ ty }) => ty as string);
 }
 
-/** All but events, with their indexes, and idempotency records. */
+/** Everything except the events with their indexes, and the idempotency records. */
 async function stateOf(ledger: LedgerClient): Promise<Map<string, string>> {
   const all = await snapshot(ledger, 'events');
   return new Map([...all].filter(([key]) => !/^\{\w+\}(?:i|co):/.test(key)));
@@ -54,7 +54,7 @@ describe('a reserve in observe mode', () => {
     shows('observe mode side effects');
     const ledger = await made();
     const modes = ['', 'OBSERVE', '', 'OBSERVE', 'OBSERVE', '', '', 'OBSERVE'];
-    // The fourth fits into what is left then, and the last one does not.
+    // The fourth still fits, and the last one does not.
     const amounts = [40, 60, 30, 30, 31, 20, 10, 1];
     const replies = await Promise.all(
       modes.map((observe, index) => ledger.reserve({ observe, amount: amounts[index] as number })),
@@ -98,7 +98,7 @@ describe('a reserve in observe mode', () => {
     );
   });
 
-  test('of a suspended tenant or in the wrong unit is refused as ever', async () => {
+  test('of a suspended tenant or in the wrong unit is refused as usual', async () => {
     const ledger = await made('OBSERVE');
     expect((await ledger.reserve({ unit: 'CREDITS' }))[0]).toBe('UNIT_MISMATCH');
     await ledger.makeTenant({ observe_mode: 'OBSERVE', status: 'SUSPENDED' });
@@ -106,7 +106,7 @@ describe('a reserve in observe mode', () => {
     expect(await told(ledger)).toEqual([]);
   });
 
-  test('expires what stands in its way, as a dry run does', async () => {
+  test('expires overdue holds that are in its way, as a dry run does', async () => {
     const ledger = await made('OBSERVE');
     const { id } = await ledger.hold({ amount: 100, observe: 'ENFORCE' });
     await ledger.makeOverdue(id);
@@ -131,7 +131,7 @@ describe('a reserve in observe mode', () => {
     ]);
   });
 
-  test('whose tenant has a mode that nobody knows fails, and changes nothing', async () => {
+  test('whose tenant has an unknown mode fails, and changes nothing', async () => {
     const ledger = await made('SHADOW');
     const before = await snapshot(ledger);
     await expect(ledger.reserve()).rejects.toThrow('corrupt tenant record');
@@ -140,7 +140,7 @@ describe('a reserve in observe mode', () => {
   });
 });
 
-test('a decision is that of a tenant that enforces', async () => {
+test('a decision is the same as for a tenant that enforces', async () => {
   const ledger = await made('OBSERVE');
   await makePolicy(ledger, ledger.scope(), { sets: { denied_action_kinds: '["code.exec"]' } });
   expect((await decide(ledger, { amount: 1000 }))[0]).toBe('DENY');

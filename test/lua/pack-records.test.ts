@@ -41,7 +41,7 @@ async function isPacked(ledger: LedgerClient, id: string): Promise<boolean> {
   return (await ledger.redis.hexists(reservationKey(ledger.tag, id), '0')) === 1;
 }
 
-/** An ended record with its own fields, as if its script had written it. */
+/** An ended record with these fields, as if a script had written it. */
 async function writeEnded(ledger: LedgerClient, fields: Record<string, string>): Promise<string> {
   const id = ledger.newId();
   const key = reservationKey(ledger.tag, id);
@@ -91,7 +91,7 @@ describe('packing', () => {
     expect(await isPacked(ledger, live.id)).toBe(false);
   });
 
-  test('returns whatever a record held, byte for byte, or leaves it alone', async () => {
+  test('returns everything that a record held, byte for byte, or does not pack it', async () => {
     const ledger = await newLedger();
     const text = fc.oneof(
       fc.string({ maxLength: 80 }),
@@ -177,7 +177,7 @@ describe('packing', () => {
     );
   });
 
-  test('leaves alone what lives, what is gone, what is packed already and what is no record', async () => {
+  test('skips live, missing and already packed records, and keys that are not records', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const live = await ledger.hold();
@@ -192,7 +192,7 @@ describe('packing', () => {
     expect([await ledger.record(live.id), await ledger.record(done.id)]).toEqual([liveBefore, doneBefore]);
   });
 
-  test('lets a field that was set afterwards count', async () => {
+  test('is overridden by fields that are set later', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold();
@@ -202,7 +202,7 @@ describe('packing', () => {
     expect(await read(ledger, id)).toMatchObject({ rr: 'mended', st: 'RELEASED' });
   });
 
-  test('is bounded, and a damaged list of what waits harms no settlement', async () => {
+  test('is bounded, and a damaged list of records to pack affects no settlement', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     for (let count = 0; count < 3; count += 1) {

@@ -17,7 +17,7 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 const DAY_MS = 86_400_000;
-/** A period of a day that ends in the year 2100, so that the server's own clock never comes near it. */
+/** A period of one day that ends in the year 2100, far from the server's own clock. */
 const STARTS = Date.UTC(2100, 0, 1);
 const ENDS = STARTS + DAY_MS;
 
@@ -105,7 +105,7 @@ describe('at the end of its period a budget', () => {
     ['CARRY_FORWARD', '1160'],
     ['CAP_AT_ALLOCATED', '200'],
   ])(
-    'with %s that nobody used for ten more periods has %s, and no more than eight events',
+    'with %s that was idle for ten more periods has %s, and at most eight events',
     async (policy, allocated) => {
       const ledger = await inPeriod({ policy });
       await spend(ledger, 40);
@@ -164,7 +164,7 @@ describe('at the end of its period a budget', () => {
     },
   );
 
-  test('is used again if it was over its limit, and says so', async () => {
+  test('can be used again if it was over its limit, and reports that', async () => {
     const ledger = await inPeriod();
     const { id } = await ledger.hold({ amount: 100, ttlMs: 60_000 });
     await ledger.commit(id, 120);
@@ -241,7 +241,7 @@ describe('reads after the boundary', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('a replay answers with the balances of its own time', async () => {
+  test('a replay returns the balances of its own time', async () => {
     const ledger = await inPeriod();
     const { id } = await ledger.hold({ amount: 40, ttlMs: 60_000 });
     const first = await ledger.commit(id, 40, { key: 'k' });
@@ -270,7 +270,7 @@ describe('a period', () => {
     expect(await snapshot(ledger)).toEqual(unchanged);
   });
 
-  test('can be given to a budget later, and begins then unless it says when', async () => {
+  test('can be added to a budget later, and begins then unless it has a start', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant();
     const within = clockAt(ledger, STARTS + 1000);

@@ -16,7 +16,10 @@ async function governed(): Promise<LedgerClient> {
   return ledger;
 }
 
-/** The caps that govern a request, by which these tests tell policies apart; `none` when nothing does. */
+/**
+ * The caps of the policy that governs a request, by which these tests tell policies apart; `none` if no
+ * policy does.
+ */
 async function capsAt(ledger: LedgerClient, subject: object = PLACE): Promise<string> {
   const reply = await decide(ledger, { subject, amount: 1 });
   return reply[0] === 'ALLOW_WITH_CAPS' ? (reply[2] as string) : 'none';
@@ -27,7 +30,7 @@ const hasPolicies = (ledger: LedgerClient): Promise<string | null> =>
   ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'policies');
 
 describe('a policy governs', () => {
-  test('the requests that derive its exact scope, whatever their case', async () => {
+  test('the requests that derive exactly its scope, in upper or lower case', async () => {
     const ledger = await governed();
     await makePolicy(ledger, ledger.scope({ workspace: 'eng' }), { sets: caps('a') });
     expect(await capsAt(ledger, { workspace: 'ENG' })).toBe('a');
@@ -37,7 +40,7 @@ describe('a policy governs', () => {
     expect(await capsAt(ledger, { agent: 'bot' })).toBe('none');
   });
 
-  test('with a wildcard, all that is below its scope, and not the scope itself', async () => {
+  test('with a wildcard, everything below its scope, and not the scope itself', async () => {
     const ledger = await governed();
     await makePolicy(ledger, `${ledger.scope({ workspace: 'eng' })}/*`, { sets: caps('a') });
     expect(await capsAt(ledger, { workspace: 'eng' })).toBe('none');
@@ -160,7 +163,7 @@ describe('a reserve that a policy governs', () => {
     await assertInvariants(ledger);
   });
 
-  test('keeps the cap of its tenant where the policy names none, and a zero for extensions is a limit', async () => {
+  test('keeps the cap of its tenant if the policy has none, and treats zero extensions as a limit', async () => {
     const ledger = await governed();
     await ledger.makeTenant({ max_reservation_ttl_ms: '6000' });
     await makePolicy(ledger, ledger.scope(), { sets: { default_ttl_ms: 20_000, max_extensions: 0 } });
@@ -181,7 +184,7 @@ describe('a reserve that a policy governs', () => {
 });
 
 describe('the index of patterns', () => {
-  test('holds what is active and not over, and the tenant knows whether there is any', async () => {
+  test('has the policies that are active and have not ended, and the tenant knows whether there are any', async () => {
     const ledger = await governed();
     const scope = ledger.scope();
     const now = await ledger.serverTime();
@@ -203,7 +206,7 @@ describe('the index of patterns', () => {
     expect(await hasPolicies(ledger)).toBe('1');
   });
 
-  test('is gone with its last policy, so that a reserve looks no further', async () => {
+  test('is deleted with its last policy, so that a reserve reads nothing more', async () => {
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), { sets: caps('a') });
     await updatePolicy(ledger, id, { status: 'DISABLED' });
@@ -211,7 +214,7 @@ describe('the index of patterns', () => {
     expect(await capsAt(ledger)).toBe('none');
   });
 
-  test('takes 32 active policies at a pattern and no more', async () => {
+  test('accepts 32 active policies per pattern and no more', async () => {
     const ledger = await governed();
     const ids: string[] = [];
     for (let count = 0; count < 32; count += 1) {
@@ -287,7 +290,7 @@ describe('an update', () => {
     ]);
   });
 
-  test('of the name lets another policy have the old one', async () => {
+  test('of the name makes the old one available to other policies', async () => {
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), { name: 'a' });
     expect((await updatePolicy(ledger, id, { name: 'c' }))[0]).toBe('UPDATED');

@@ -11,7 +11,7 @@ const newLedger = useLedger();
 const MINUTE_MS = 60_000;
 
 interface Limited {
-  /** At the start of this minute. */
+  /** With its clock at the start of this minute. */
   readonly ledger: LedgerClient;
   readonly minute: number;
   readonly at: (ms: number) => LedgerClient;
@@ -68,7 +68,7 @@ describe('a limit on reservations', () => {
     expect((await ledger.reserve({ amount: 16 }))[0]).toBe('BUDGET_EXCEEDED');
   });
 
-  test('is that of the governing policy, which counts for all scopes that it governs', async () => {
+  test('is that of the governing policy, which counts together all scopes that it governs', async () => {
     const { ledger } = await limited({ [RESERVATIONS]: '1' });
     await makePolicy(ledger, ledger.scope({ workspace: 'eng' }), {
       priority: 5,
@@ -81,7 +81,7 @@ describe('a limit on reservations', () => {
     expect((await ledger.reserve({ subject: { workspace: 'hr' } }))[2]).toBe('1');
   });
 
-  test('holds at once when it changes', async () => {
+  test('applies immediately when it changes', async () => {
     const { ledger, policy } = await limited({ [RESERVATIONS]: '1' });
     await ledger.hold();
     await updatePolicy(ledger, policy, { [RESERVATIONS]: '2' });
@@ -94,7 +94,7 @@ describe('a limit on reservations', () => {
   test('holds for the calls of one run', async () => {
     const { ledger } = await limited({ [RESERVATIONS]: '3' });
     const real = ledger.over(ledger.redis);
-    // The first one is a run of its own, and the minute may end after it.
+    // The first call has its own run, and the minute may end after it.
     const replies = await Promise.all(Array.from({ length: 6 }, () => real.reserve()));
     const words = replies.map(([word]) => word);
     expect(words.slice(0, 3)).toEqual(['ALLOW', 'ALLOW', 'ALLOW']);
@@ -130,7 +130,7 @@ describe('a limit on commits', () => {
     expect((await ledger.release(second.id))[0]).toBe('RELEASED');
   });
 
-  test('that comes with a change also holds for reservations made before', async () => {
+  test('that comes with a change also applies to earlier reservations', async () => {
     const { ledger, policy } = await limited({});
     const [first, second] = [await ledger.hold(), await ledger.hold()];
     await updatePolicy(ledger, policy, { [COMMITS]: '1' });
@@ -138,7 +138,7 @@ describe('a limit on commits', () => {
     expect((await ledger.commit(second.id, 5))[0]).toBe('RATE_LIMITED');
   });
 
-  test('costs a tenant a look at its policies only while one of them limits commits', async () => {
+  test("makes commits read the tenant's policies only while one of them limits commits", async () => {
     const { ledger, policy } = await limited({ caps: 'c' });
     const limits = (): Promise<string | null> =>
       ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'commit_rates');

@@ -13,7 +13,7 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 const DAY_MS = 86_400_000;
-/** A start of slots of both lengths. */
+/** The start of a slot of either length. */
 const START_MS = 300_000 * 5_900_000;
 
 const count = ({ scripts, tag }: LedgerClient, examine = 100): Promise<readonly string[]> =>
@@ -30,7 +30,7 @@ const check = ({ scripts, tag, tenant }: LedgerClient, ...thresholds: string[]):
     [tenant, 1, ...thresholds],
   );
 
-/** A denial at a time, as reserve writes it. */
+/** Appends a denial with this time, as reserve writes it. */
 const denied = async ({ redis, tag, tenant }: LedgerClient, ms: number, ...more: string[]): Promise<void> => {
   await redis.xadd(
     eventLogKey(tag),
@@ -107,7 +107,7 @@ test('each entry is counted once, in runs of any size, and only denials of reser
   expect((await count(now)).slice(2)).toEqual([]);
 });
 
-test('a damaged counter neither stops the count nor counts', async () => {
+test('a damaged counter neither stops the count nor is counted', async () => {
   const ledger = await emptyLedger();
   const { redis, tag, tenant } = ledger;
   await redis.set(rateCountKey(tag, tenant, 'denied', 10, START_MS / 10_000), 'junk');

@@ -32,7 +32,7 @@ async function withHolds(
   for (let made = 0; made < count; made += 1) {
     ids.push((await ledger.hold()).id);
   }
-  // What happens in the very millisecond in which a walk begins cannot be told from what happened before it.
+  // Events in the very millisecond in which a walk begins cannot be told from earlier ones.
   await nextMillisecond(ledger.redis);
   return { ledger, ids };
 }
@@ -42,7 +42,7 @@ interface Walked {
   readonly near: string[];
 }
 
-/** Walks the partition a few entries at a time; `between` is called after each run with its number. */
+/** Walks the partition a few entries at a time. Calls `between` with the number of each run after it. */
 async function walk(
   ledger: LedgerClient,
   limits: readonly (string | number)[] = NO_LIMITS,
@@ -96,7 +96,7 @@ describe('the count of live reservations', () => {
     expect(await live(ledger)).toBe('3');
   });
 
-  test('that was missing when the walk began loses all that ends during the walk', async () => {
+  test('that was missing when the walk began excludes everything that ends during the walk', async () => {
     const { ledger, ids } = await withHolds(40);
     await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
     await walk(ledger, NO_LIMITS, async (run) => {
@@ -130,7 +130,7 @@ describe('the count of live reservations', () => {
     await setLive(ledger, String(60 + off));
     const later: string[] = [];
     const { recounts } = await walk(ledger, NO_LIMITS, async (run) => {
-      // Some that were walked already, some that will be, and new ones that come and go.
+      // Some that were already visited, some that will be, and new ones that are created and end.
       await ledger.commit(ids[run] as string, 1);
       await ledger.release(ids[59 - run] as string);
       await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);

@@ -194,7 +194,7 @@ describe('a release of a hold whose record is damaged returns what can be return
         ['custom.reservation.quarantine_decided', 'stuck', ledger.tenant],
       ]);
       expect(await ledger.redis.xlen(auditLogKey(ledger.tag))).toBe(tenant === 'own' ? 0 : 1);
-      // Sound: it reads as what it is, it can be packed, and it goes in the end.
+      // A sound record: it can be read, packed, and finally removed.
       expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
       expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10])).toEqual([
         'PACKED',
@@ -208,7 +208,7 @@ describe('a release of a hold whose record is damaged returns what can be return
     }
   });
 
-  test('if the owner is unknown, an operator ends it without naming a tenant, and a repetition gets the same answer', async () => {
+  test('if the owner is unknown, an operator ends it without naming a tenant, and a repetition gets the same reply', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10 });
@@ -222,7 +222,7 @@ describe('a release of a hold whose record is damaged returns what can be return
     expect(events.map(({ fields }) => fields['tn'])).toEqual(['__system__', '__system__']);
   });
 
-  test('by an operator not at all where the audit log is damaged: nothing is written then', async () => {
+  test('by an operator fails if the audit log is damaged, and nothing is written', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10 });
@@ -233,7 +233,7 @@ describe('a release of a hold whose record is damaged returns what can be return
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('where a budget is gone, the tenant is refused and an operator returns the rest', async () => {
+  test('if a budget is missing, the tenant is refused and an operator returns the rest', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     await ledger.makeBudget({ scope: ledger.scope(AGENT) });
@@ -244,7 +244,7 @@ describe('a release of a hold whose record is damaged returns what can be return
     expect(await ledger.figures(ledger.scope(AGENT))).toBe('1000,0,0,1000,0,0,0');
   });
 
-  test('where only a budget is damaged, an operator alone can release what is in quarantine', async () => {
+  test('if only a budget is damaged, only an operator can release what is in quarantine', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     await ledger.makeBudget({ scope: ledger.scope(AGENT) });

@@ -10,7 +10,7 @@ function scopeOf(ledger: LedgerClient, id: string): Promise<string[]> {
   return ledger.scripts.run('reservation_scope', [ledger.reservationKeyOf(id)], []);
 }
 
-test('a reservation shows its scope while it lives, once it has ended, and once its record is packed', async () => {
+test('a reservation shows its scope while it is live, once it has ended, and once its record is packed', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ subject: SUBJECT });
@@ -23,7 +23,7 @@ test('a reservation shows its scope while it lives, once it has ended, and once 
   expect(await scopeOf(ledger, id)).toEqual(found);
 });
 
-test('a record without its tenant has no scope, nor has a key of another type, nor one that is gone', async () => {
+test('a record without its tenant has no scope, and neither has a key of another type, nor a missing one', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ subject: SUBJECT });

@@ -14,7 +14,7 @@ const newLedger = useLedger();
 const AGENT = { agent: 'bot' };
 const MAX = '9223372036854775807';
 
-/** A refused reserve: nothing but the denial event may be new. */
+/** Refuses a reserve and checks that at most the denial event is new. */
 async function refused(ledger: LedgerClient, options: ReserveOptions = {}): Promise<string[]> {
   const before = await snapshot(ledger, 'events');
   const told = (await readLedger(ledger)).events.length;
@@ -31,7 +31,7 @@ async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, st
 }
 
 describe('a reserve that is refused changes no byte', () => {
-  test('when one scope of several has not enough: none is touched', async () => {
+  test('when one of several scopes lacks funds: none is touched', async () => {
     shows('createReservation');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 1000 });
@@ -84,7 +84,7 @@ describe('a reserve over a corrupt record ends with an error and writes nothing'
     ],
     ['a tenant with an unknown status', (ledger) => ledger.makeTenant({ status: 'ASLEEP' })],
     [
-      'a budget whose figures leave int64 together',
+      'a budget whose sum of figures exceeds int64',
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), { remaining: MAX, reserved: MAX }),
     ],
     ['a budget that lost a unit', (ledger) => ledger.redis.hincrby(ledger.budgetKeyOf(), 'remaining', -1)],
@@ -102,7 +102,7 @@ describe('a reserve over a corrupt record ends with an error and writes nothing'
     ['a budget without a status', (ledger) => ledger.redis.hdel(ledger.budgetKeyOf(), 'status')],
     ['a budget with a figure missing', (ledger) => ledger.redis.hdel(ledger.budgetKeyOf(), 'debt')],
     [
-      'a budget with a figure that is no number',
+      'a budget with a figure that is not a number',
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', '1e3'),
     ],
     [
@@ -189,7 +189,7 @@ describe('a denial is never caused by a dead hold', () => {
     await assertInvariants(ledger);
   });
 
-  test('a grant that does not need it reclaims nothing', async () => {
+  test('a grant that does not need to reclaims nothing', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100 });
     const { id } = await ledger.hold({ amount: 10 });
@@ -198,7 +198,7 @@ describe('a denial is never caused by a dead hold', () => {
     expect(await ledger.record(id)).toMatchObject({ st: 'ACTIVE' });
   });
 
-  test('more than 100 dead holds are reclaimed in bounded runs, and the reserve is granted when they are gone', async () => {
+  test('more than 100 overdue holds are reclaimed in bounded runs, and the reserve is granted when they are gone', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 250 });
     for (let count = 0; count < 250; count += 1) {
@@ -218,7 +218,7 @@ describe('a denial is never caused by a dead hold', () => {
     expect(events.filter(({ fields }) => fields['ty'] === 'reservation.denied')).toEqual([]);
   });
 
-  test('a dead hold that cannot be refunded is quarantined and does not stop the others', async () => {
+  test('an overdue hold that cannot be refunded is quarantined and does not stop the others', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100 });
     const broken = await ledger.hold({ amount: 0 });
@@ -252,7 +252,7 @@ test('a reserve is exact at both ends of int64', async () => {
   await assertInvariants(ledger);
 });
 
-test('the keys of the defaults have the lifetimes that the callers ask for', async () => {
+test('the keys have the lifetimes that the callers request', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id, key } = await ledger.hold();

@@ -228,7 +228,7 @@ describe('a repeated reserve', () => {
     expect(lifetime).toBeGreaterThan(IDEMPOTENCY_TTL_MS - 60_000);
   });
 
-  test('of a refused one is decided again: refusals are not kept', async () => {
+  test('of a refused one is evaluated again: refusals are not remembered', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 5 });
     expect((await ledger.reserve({ key: 'a' }))[0]).toBe('BUDGET_EXCEEDED');

@@ -13,7 +13,7 @@ import { eventually } from '../support/eventually.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 
-/** What another version of the service has loaded, and somebody else. */
+/** What another version of the service has loaded, and what somebody else has. */
 const OTHER_VERSION = 'holdfast_0123456789ab';
 const SOMEBODY_ELSE = 'another_service';
 
@@ -46,7 +46,7 @@ async function libraries(): Promise<string[]> {
   );
 }
 
-test('a start takes away what other versions have loaded, and nothing of anybody else', async () => {
+test('a start removes what other versions have loaded, and nothing that belongs to others', async () => {
   await new ScriptRegistry(redis).load();
   expect(await libraries()).not.toContain(OTHER_VERSION);
   expect(await libraries()).toContain(SOMEBODY_ELSE);
@@ -58,7 +58,7 @@ test('starts at the same time all end with the library loaded, and leave that of
   expect(await libraries()).toEqual([readLibrary().name]);
 });
 
-/** The library of a version in which `expire` answers otherwise. */
+/** The library of a version in which `expire` replies differently. */
 function otherVersion(): ScriptLibrary {
   const textOf = (name: string, path: string): string => {
     const text = readLua(path);
@@ -78,7 +78,7 @@ test('two versions with scripts of the same names each run their own', async () 
   expect((await ledger.expire(ledger.newId()))[0]).toBe('NOT_FOUND');
 });
 
-test('a version whose functions were taken away gives them back and takes none of another, so that both can run', async () => {
+test('a version whose functions were removed loads them again and removes none of another, so that both can run', async () => {
   const ledger = await LedgerClient.make(redis);
   await ledger.makeBudget();
   const own = (await libraries()).filter((name) => name.startsWith('holdfast_') && name !== OTHER_VERSION);

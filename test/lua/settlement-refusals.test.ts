@@ -6,25 +6,28 @@ import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 /*
- * What refuses a commit, a release and an extension first. Each row has the fault of its answer and faults that stand lower, so a
- * table reads from the first refusal to the last one.
+ * The order in which a commit, a release and an extension check for refusals. Each row has the fault that the
+ * reply reports, and faults that are checked later, so a table lists the refusals from first to last.
  */
 
 const newLedger = useLedger();
 const AGENT = { agent: 'bot' };
 
-/** What became of the hold before. An overdue one has not been met since its grace ended; an expired one has. */
+/**
+ * What happened to the hold before. An overdue one has not been accessed since its grace ended; an expired
+ * one has.
+ */
 type State = 'live' | 'released' | 'committed' | 'in grace' | 'overdue' | 'expired' | 'unknown';
 
 interface Faults {
-  /** Another request was granted with the same idempotency key before. */
+  /** An earlier request with the same idempotency key was granted. */
   readonly usedKey?: true;
   readonly foreign?: true;
   readonly hold?: State;
   readonly tenant?: 'CLOSED' | 'SUSPENDED';
-  /** The budget at the agent; the hold of 10 is at the root, too. */
+  /** The budget at the agent. The hold of 10 is on the root, too. */
   readonly leaf?: BudgetOptions;
-  /** Of a commit. */
+  /** Applies to a commit. */
   readonly unit?: 'CREDITS';
   readonly actual?: number;
 }
@@ -75,8 +78,7 @@ const RELEASE: readonly Row[] = [
   ['RELEASED', { hold: 'in grace', tenant: 'SUSPENDED', leaf: FROZEN }],
 ];
 
-// The tenant granted no extension, which stands lowest.
-// prettier-ignore
+// The tenant allows no extensions, which is checked last.
 const EXTEND: readonly Row[] = [
   ['IDEMPOTENCY_MISMATCH', { usedKey: true, tenant: 'CLOSED', leaf: FROZEN }],
   ['NOT_FOUND', { hold: 'unknown', tenant: 'CLOSED', leaf: FROZEN }],
@@ -100,7 +102,7 @@ const commit: Settle = (ledger, id, options, { actual = 1, unit = 'TOKENS' }) =>
 const release: Settle = (ledger, id, options) => ledger.release(id, options);
 const extend: Settle = (ledger, id, options) => ledger.extend(id, 1000, options);
 
-/** A hold of 10 at two scopes under REJECT, in the state of a row. Returns its id. */
+/** A hold of 10 on two scopes under REJECT, in the state of a row. Returns its id. */
 async function heldAs(ledger: LedgerClient, state: State): Promise<string> {
   const { id } = await ledger.hold({ subject: AGENT, amount: 10, policy: 'REJECT' });
   switch (state) {

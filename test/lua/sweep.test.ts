@@ -30,7 +30,7 @@ function holder({ redis, tag }: LedgerClient): Promise<string | null> {
 }
 
 describe('the lease of a partition', () => {
-  test('is taken when it is free, renewed by its owner, and refused to others, with the time until it lapses', async () => {
+  test('is granted when it is free, renewed by its owner, and refused to others, with the time until it lapses', async () => {
     const ledger = await newLedger();
     expect((await page(ledger)).slice(0, 3)).toEqual(['HELD', expect.stringMatching(/^\d{13}$/), 'taken']);
     await ledger.redis.pexpire(sweepLeaseKey(ledger.tag), 1000);
@@ -42,7 +42,7 @@ describe('the lease of a partition', () => {
     expect(await holder(ledger)).toBe('mine');
   });
 
-  test('that lapsed is not taken by who only renews, as every page does', async () => {
+  test('that has lapsed is not granted to a caller that only renews it, as every page does', async () => {
     const ledger = await newLedger();
     expect((await page(ledger, { take: 0 }))[0]).toBe('FREE');
     expect(await holder(ledger)).toBeNull();
@@ -69,7 +69,7 @@ describe('the lease of a partition', () => {
 });
 
 describe('a page', () => {
-  test('holds what is due, oldest first, and says how much is due and when more will be', async () => {
+  test('has the due holds, oldest first, and says how many are due and when more will be', async () => {
     const ledger = await newLedger();
     const now = await ledger.serverTime();
     await ledger.redis.zadd(
@@ -99,13 +99,13 @@ describe('a page', () => {
     expect((await page(ledger, { limit: 0 })).slice(3)).toEqual(figures);
   });
 
-  test('of nothing is empty, and neither a damaged quarantine nor a damaged cleanup index stops anything', async () => {
+  test('of an empty index is empty, and neither a damaged quarantine nor a damaged cleanup index stops it', async () => {
     const ledger = await newLedger();
     await ledger.redis.mset(quarantineKey(ledger.tag), 'x', cleanupIndexKey(ledger.tag), 'x');
     expect((await page(ledger)).slice(2)).toEqual(['taken', '0', '', '', '0', '0', '']);
   });
 
-  test('can be read without a lease, which neither asks for one nor changes it', async () => {
+  test('can be read without a lease, which neither takes one nor changes it', async () => {
     const ledger = await newLedger();
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, 'a');
     expect(await page(ledger, { token: '' })).toEqual([
@@ -128,7 +128,7 @@ describe('a page', () => {
 });
 
 describe('the announcements', () => {
-  test('count who is alive, give each a place by name, forget the lapsed, and keep the last report of each', async () => {
+  test('count the live instances, give each a position by name, forget lapsed ones, and keep the last report of each', async () => {
     const { redis, scripts, tag } = await newLedger();
     const keys: [string, string] = [`${tag}instances`, `${tag}reports`];
     const announce = (instance: string, leaseMs: number): Promise<Reply> =>

@@ -27,7 +27,7 @@ const setClock = ({ redis, tag, tenant }: LedgerClient, ms: number): Promise<num
 
 describe('the outcomes of requests of a tenant with a test clock', () => {
   test.each(['commit', 'release'] as const)(
-    'of a %s can be repeated as long as they are kept',
+    'of a %s can be replayed as long as they are kept',
     async (end) => {
       const ledger = await onClock();
       const { id } = await ledger.hold();
@@ -52,7 +52,7 @@ describe('the outcomes of requests of a tenant with a test clock', () => {
     expect(await redis.zrange(index, '0', '-1')).toEqual([idempotencyKey.reserve(tag, tenant, key)]);
   });
 
-  test('take the index with them', async () => {
+  test('leave no empty index behind', async () => {
     const ledger = await onClock();
     const { redis, tag, tenant } = ledger;
     const { key } = await ledger.hold({ ttlMs: 3 * DAY_MS });
@@ -85,7 +85,7 @@ describe('the runs of a tenant with a test clock', () => {
     expect(await redis.exists(runCountersKey(tag, tenant, 'a'))).toBe(0);
   });
 
-  test('are kept as long as they count by the clock, and begin anew in the same run', async () => {
+  test('are kept as long as they count by the clock, and start anew in the same run', async () => {
     const ledger = await limited();
     const { redis, tag, tenant } = ledger;
     await ledger.hold(inRun('a'));

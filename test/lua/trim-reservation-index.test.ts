@@ -19,7 +19,7 @@ interface Pass {
   readonly removed: number;
 }
 
-/** From the first tenant to the end, as the janitor does it. */
+/** From the first tenant to the last, as the janitor does it. */
 async function trimAll(ledger: LedgerClient, examine: number, retentionMs = RETENTION_MS): Promise<Pass> {
   let [tenant, ms, id] = ['', '', ''];
   const pass = { runs: 0, examined: 0, removed: 0 };
@@ -51,7 +51,7 @@ async function indexed(ledger: LedgerClient, tenant: string): Promise<string[]> 
   return ledger.redis.zrange(reservationIndexKey(ledger.tag, tenant), 0, '-1');
 }
 
-/** Holds of the tenant, oldest first, all created so long ago. */
+/** Holds of the tenant, oldest first, created this long ago. */
 async function oldHolds(
   ledger: LedgerClient,
   tenant: string,
@@ -69,7 +69,7 @@ async function oldHolds(
   return ids;
 }
 
-test('entries whose records are gone leave the index, and those of records that are there stay', async () => {
+test('entries whose records are gone leave the index, and those of existing records stay', async () => {
   const ledger = await newLedger();
   const [first, second, third] = (await tenants(ledger, 3)) as [string, string, string];
   const old = await oldHolds(ledger, first, 7, RETENTION_MS + 60_000);
@@ -85,7 +85,7 @@ test('entries whose records are gone leave the index, and those of records that 
   expect(await ledger.redis.exists(reservationIndexKey(ledger.tag, third))).toBe(0);
 });
 
-test('survivors at the head of an index do not hide what is gone behind them', async () => {
+test('survivors at the head of an index do not hide missing records behind them', async () => {
   const ledger = await newLedger();
   const [tenant] = (await tenants(ledger, 1)) as [string];
   const old = await oldHolds(ledger, tenant, 12, RETENTION_MS + 60_000);
@@ -93,7 +93,7 @@ test('survivors at the head of an index do not hide what is gone behind them', a
   expect(await trimAll(ledger, 3)).toMatchObject({ examined: 12, removed: 1 });
 });
 
-test('entries that cannot be gone yet are not examined, except the first of each tenant', async () => {
+test('entries whose records cannot have expired yet are not examined, except the first of each tenant', async () => {
   const ledger = await newLedger();
   const names = await tenants(ledger, 2);
   for (const name of names) {
@@ -102,7 +102,7 @@ test('entries that cannot be gone yet are not examined, except the first of each
   expect((await trimAll(ledger, 4)).examined).toBeLessThan(20);
 });
 
-test('a retention that was shorter once is followed', async () => {
+test('a retention that used to be shorter is respected', async () => {
   const ledger = await newLedger();
   const [tenant] = (await tenants(ledger, 1)) as [string];
   const young = await oldHolds(ledger, tenant, 10, 60_000);
@@ -134,7 +134,7 @@ describe('runs whose counters have lapsed', () => {
   const runsOf = ({ redis, tag, tenant }: LedgerClient): Promise<string[]> =>
     redis.zrange(runIndexKey(tag, tenant), '0', '-1');
 
-  /** As if the time of their entries had come, and their counters were gone. */
+  /** As if their entries were due and their counters gone. */
   async function lapse(ledger: LedgerClient, runs: readonly string[]): Promise<void> {
     const { redis, tag, tenant } = ledger;
     const past = String((await ledger.serverTime()) - 1);
@@ -157,7 +157,7 @@ describe('runs whose counters have lapsed', () => {
     expect((await trimAll(ledger, 500)).removed).toBe(0);
   });
 
-  test('leave them some at a time', async () => {
+  test('leave them a few at a time', async () => {
     const runs = Array.from({ length: 6 }, (_, place) => `run${place}`);
     const ledger = await withRuns(runs);
     await lapse(ledger, runs);
@@ -172,7 +172,7 @@ describe('runs whose counters have lapsed', () => {
     expect(await runsOf(ledger)).toEqual([]);
   });
 
-  test('leave them by the clock of a tenant that has one', async () => {
+  test('leave them by the test clock of a tenant that has one', async () => {
     const startMs = Date.parse('2026-01-10T12:00:00.000Z');
     const ledger = await withRuns(['a'], { clock_id: 'clk_1', clock_now: String(startMs) });
     const { redis, tag, tenant } = ledger;

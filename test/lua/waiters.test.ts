@@ -25,7 +25,7 @@ const waiterOf = (amount: number, instance = 'one'): Waiter => ({
   key: randomText(12),
 });
 
-/** Reserves as a service does for a waiter, which gets the place that the reply names. */
+/** Reserves as the service does for a waiting request, which gets the place that the reply names. */
 async function run(
   ledger: LedgerClient,
   waiter: Waiter,
@@ -110,7 +110,7 @@ describe('a reserve that may wait', () => {
     }
     expect(await run(ledger, late, { waitMs: 0 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '50']);
     expect([large, small, late].map(({ number }) => number)).toEqual(['1', '2', '3']);
-    // A reserve that does not wait can.
+    // A reserve that does not wait can overtake.
     expect((await ledger.reserve({ amount: 10 }))[0]).toBe('ALLOW');
     expect(await toldOf(ledger, () => leave(ledger, large))).toEqual([small.place]);
     expect(await toldOf(ledger, () => run(ledger, small))).toEqual([late.place]);

@@ -17,7 +17,7 @@ const ORIGIN = ['api_key', 'key_1', 'req_webhook', TRACE] as const;
 interface Part {
   readonly word: string;
   readonly next: string;
-  /** By id, the fields of a subscription; none of one that is not active any more. */
+  /** The fields of each subscription by id; empty for one that is no longer active. */
   readonly found: Map<string, string[]>;
 }
 
@@ -96,7 +96,7 @@ const remove = (ledger: LedgerClient, id: string): Promise<unknown> =>
   );
 
 describe('the whole list of an owner', () => {
-  test('comes a hundred at a time, and continues after one that is gone', async () => {
+  test('is read a hundred at a time, and continues after a deleted one', async () => {
     const ledger = await owned();
     const ids = await made(ledger, 250);
     const first = await askOne(ledger);
@@ -110,7 +110,7 @@ describe('the whole list of an owner', () => {
     expect([caughtUp.word, caughtUp.next, [...caughtUp.found]]).toEqual(['CHANGED', '', [[ids[99], []]]]);
   });
 
-  test('comes in portions of 256 KiB, and without description and metadata, which are not read', async () => {
+  test('is read in portions of 256 KiB, without description and metadata', async () => {
     const ledger = await owned();
     const ids = await made(ledger, 6, {
       hd: 'x'.repeat(100_000),
@@ -127,7 +127,7 @@ describe('the whole list of an owner', () => {
     expect([...(await askOne(ledger, first.revision, first.next)).found.keys()]).toEqual(ids.slice(3));
   });
 
-  test('leaves out what is not active', async () => {
+  test('omits what is not active', async () => {
     const ledger = await owned();
     const [one, two] = (await made(ledger, 2)) as [string, string];
     await change(ledger, one, 'PAUSED');
@@ -156,7 +156,7 @@ describe('what changed since the list was read', () => {
     expect(commands.flat()).not.toContain(webhookKey(ledger.tag, two));
   });
 
-  test('comes a hundred at a time, and continues at a revision', async () => {
+  test('is read a hundred at a time, and continues at a revision', async () => {
     const ledger = await owned();
     const { revision } = await askOne(ledger);
     const ids = await made(ledger, 130);
@@ -167,7 +167,7 @@ describe('what changed since the list was read', () => {
     expect([...first.found.keys(), ...second.found.keys()].sort()).toEqual(ids);
   });
 
-  test('is not known any more after two thousand changes, nor where the store went back to an earlier state: then all is read', async () => {
+  test('is unknown after two thousand changes, or if the store went back to an earlier state: then everything is read', async () => {
     const ledger = await owned();
     await made(ledger, 1);
     const { revision } = await askOne(ledger);
@@ -187,7 +187,7 @@ describe('what changed since the list was read', () => {
   });
 });
 
-describe('changes that a version before 0.6 makes beside this one', () => {
+describe('changes by a version before 0.6 that runs next to this one', () => {
   test('are not listed one by one, so the whole list is read until the caller has seen them', async () => {
     const ledger = await owned();
     const [one] = (await made(ledger, 1)) as [string];
@@ -209,7 +209,7 @@ describe('changes that a version before 0.6 makes beside this one', () => {
   });
 });
 
-test('of many owners, as many are answered as fit into a run', async () => {
+test('of many owners, as many are returned as fit into a run', async () => {
   const ledger = await owned();
   await made(ledger, 100);
   const nobody = Array.from({ length: 120 }, (_, index) => [`nobody-${index}`, '', ''] as const);

@@ -109,7 +109,7 @@ const told = (ledger: LedgerClient): Promise<string[]> => entriesOf(ledger, even
 const audited = (ledger: LedgerClient): Promise<string[]> => entriesOf(ledger, auditLogKey(ledger.tag), 'op');
 
 describe('a subscription', () => {
-  test('is made, changed and ended, each time with one event, one audit row and a new revision', async () => {
+  test('is created, changed and deleted, each time with one event, one audit row and a new revision', async () => {
     shows(
       'createWebhookSubscription',
       'updateWebhookSubscription',
@@ -155,7 +155,7 @@ describe('a subscription', () => {
     ["with an operators' category", { categories: 'budget,system' }, ['ADMIN_ONLY', 'system']],
     ['with a custom type', { types: 'custom.anything' }, ['ADMIN_ONLY', 'custom.anything']],
     [
-      "with a category that only begins like a tenant's",
+      "with a category that only starts like a tenant's",
       { categories: 'budgets' },
       ['ADMIN_ONLY', 'budgets'],
     ],
@@ -168,7 +168,7 @@ describe('a subscription', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test("of the operators' own takes every selector, but not none", async () => {
+  test('of operators accepts every selector, but not none', async () => {
     const ledger = await newLedger();
     expect(
       (await create(ledger, { owner: '__system__', types: 'api_key.created', categories: 'system' }))
@@ -177,7 +177,7 @@ describe('a subscription', () => {
     expect((await create(ledger, { owner: '__system__', types: '' })).reply).toEqual(['NO_SELECTOR']);
   });
 
-  test('is one of at most a thousand of its owner', async () => {
+  test('is one of at most a thousand per owner', async () => {
     const ledger = await owned();
     const index = webhookIndexKey(ledger.tag, ledger.tenant);
     await ledger.redis.zadd(
@@ -193,7 +193,7 @@ describe('an update', () => {
     ["of another tenant's", { nm: 'x' }, { tenant: 'somebody-else' }, ['NOT_FOUND']],
     ['that leaves no selector', { et: '' }, {}, ['NO_SELECTOR']],
     ["that adds an operators' category", { ec: 'policy' }, {}, ['ADMIN_ONLY', 'policy']],
-    ['that adds one while it pauses', { ec: 'policy' }, { status: 'PAUSED' }, ['ADMIN_ONLY', 'policy']],
+    ['that adds one while it is paused', { ec: 'policy' }, { status: 'PAUSED' }, ['ADMIN_ONLY', 'policy']],
   ])('%s is refused, and nothing is written', async (_what, sets, more, reply) => {
     shows('selector required');
     const ledger = await owned();
@@ -226,7 +226,7 @@ describe('an update', () => {
     expect(await reseal('se', 'sealed-1', 'sealed-3')).toEqual(['STALE']);
   });
 
-  test('of what was sealed meanwhile by another is STALE, and one of anything else is not', async () => {
+  test('of a field that another change has sealed meanwhile is STALE, and one of another field is not', async () => {
     const ledger = await owned();
     const id = await made(ledger, { sets: { hd: 'headers-1', hn: 'A' } });
     expect(await update(ledger, id, { se: 'sealed-2' }, { secret: 'sealed-0' })).toEqual(['STALE']);
@@ -242,7 +242,7 @@ describe('an update', () => {
     expect(await stored(ledger, id)).toMatchObject({ se: 'sealed-2', sp: 'sealed-1', hd: 'headers-2' });
   });
 
-  test('leaves what deliveries count alone', async () => {
+  test('does not change what deliveries count', async () => {
     const ledger = await owned();
     const id = await made(ledger);
     await ledger.redis.hset(webhookKey(ledger.tag, id), { cf: '3', lt: '5', ls: '6', lf: '7', ld: 'd' });
@@ -258,7 +258,7 @@ describe('an update', () => {
   });
 });
 
-describe('the utilizations that a tenant watches', () => {
+describe('the utilization thresholds that a tenant watches', () => {
   const THRESHOLDS = { types: 'budget.threshold_crossed', sets: { th: '{}', tu: '0.5,0.95' } };
 
   test('are kept with it, sorted and on top of the usual ones, while a subscription is active that selects them', async () => {
@@ -285,7 +285,7 @@ describe('the utilizations that a tenant watches', () => {
     expect(await utilizations(ledger)).toBeNull();
   });
 
-  test('are counted from what changes alone, however many subscriptions there are', async () => {
+  test('are counted only from changes, however many subscriptions there are', async () => {
     const ledger = await owned();
     for (let count = 0; count < 5; count += 1) {
       await made(ledger, THRESHOLDS);
@@ -298,7 +298,7 @@ describe('the utilizations that a tenant watches', () => {
     );
   });
 
-  test('differ in fifty values at most, and more are refused whenever a subscription would ask for them', async () => {
+  test('have at most fifty different values, and more are refused whenever a subscription would need them', async () => {
     const ledger = await owned();
     const values = (from: number, count: number): string =>
       Array.from({ length: count }, (_, index) => `0.${from + index}`).join(',');
@@ -347,7 +347,7 @@ describe('the utilizations that a tenant watches', () => {
     expect(await utilizations(ledger)).toBe('0.2,0.4,0.5,0.8,0.95,1');
     await update(ledger, plain, { nm: 'second change' });
     expect(await utilizations(ledger)).toBe('0.2,0.4,0.5,0.8,0.95,1');
-    // The third one finds the end: nobody wants 0.4.
+    // The third one reaches the end: nobody wants 0.4.
     await update(ledger, plain, { nm: 'third change' });
     expect(await utilizations(ledger)).toBe('0.2,0.5,0.8,0.95,1');
     expect(await ledger.redis.hgetall(webhookMarksKey(ledger.tag, ledger.tenant))).toEqual({
@@ -356,7 +356,7 @@ describe('the utilizations that a tenant watches', () => {
     });
   });
 
-  test('go with the subscription', async () => {
+  test('are removed with the subscription', async () => {
     const ledger = await owned();
     const [one, two] = [await made(ledger, THRESHOLDS), await made(ledger, THRESHOLDS)];
     await remove(ledger, one);
@@ -367,7 +367,7 @@ describe('the utilizations that a tenant watches', () => {
 });
 
 describe('a row of a bulk action', () => {
-  test('is changed once, however often it is asked, and remembered for a while only', async () => {
+  test('is changed once, however often it is requested, and remembered only for a while', async () => {
     shows('bulkActionWebhooks');
     const ledger = await owned();
     const id = await made(ledger);
@@ -422,7 +422,7 @@ describe('a closed tenant', () => {
   });
 });
 
-describe('a key beside the record that is of another type', () => {
+describe('a key of another type next to the record', () => {
   test.each([
     ['the revision', (ledger: LedgerClient) => webhookRevisionKey(ledger.tag)],
     ['the state of the changes', (ledger: LedgerClient) => webhookChangesStateKey(ledger.tag)],

@@ -18,13 +18,13 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 const DAY_MS = 86_400_000;
-/** In the year 2100, so that the server's own clock never comes near it. */
+/** In the year 2100, far from the server's own clock. */
 const STARTS = Date.UTC(2100, 0, 1);
 const DAYS = Array.from({ length: 9 }, (_, day) => STARTS + (day + 1) * DAY_MS);
 const ENDS = DAYS[0] as number;
 const WEEKS = Array.from({ length: 9 }, (_, week) => STARTS + (week + 1) * 7 * DAY_MS);
 
-/** A tenant with a budget of 1,000 and a limit of 100 a day, seen on that day. */
+/** A tenant with a budget of 1,000 and a limit of 100 per day, seen on that day. */
 async function withDay(
   limit: number | string = 100,
   more: Record<string, string> = {},
@@ -132,10 +132,10 @@ describe('a window of a budget', () => {
     },
   );
 
-  // A commit of 40 under an estimate of 20, with room for 5 more in the window.
+  // A commit of 40 with an estimate of 20, when the window has room for 5 more.
   test.each([
-    ['marks its budget as over limit where that does not cover the overage either', '10', '5,0,25,30,0,0,1'],
-    ['does not mark its budget where that covers the overage', '20', '15,0,25,40,0,0,0'],
+    ['marks its budget as over limit if that does not cover the overage either', '10', '5,0,25,30,0,0,1'],
+    ['does not mark its budget if that covers the overage', '20', '15,0,25,40,0,0,0'],
   ])('that caps an overage %s, whatever is left', async (_, left, figures) => {
     const ledger = await withDay(25);
     const { id } = await ledger.hold({ amount: 20, policy: 'ALLOW_IF_AVAILABLE' });
@@ -173,7 +173,7 @@ describe('a window of a budget', () => {
     await assertInvariants(ledger);
   });
 
-  test('denies a dry run and a decision, which have no detail for clients that do not ask', async () => {
+  test('denies a dry run and a decision, which have no detail for clients that do not request it', async () => {
     const ledger = await withDay();
     expect(await ledger.reserve({ amount: 101, dryRun: true })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);
     expect(await decide(ledger, { amount: 101 })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);
@@ -226,7 +226,7 @@ describe('a window of a budget', () => {
 });
 
 describe('the windows of a budget', () => {
-  test('that are set again keep what is spent under their names, with one event and one audit row a change', async () => {
+  test('that are set again keep what is spent under their names, with one event and one audit row per change', async () => {
     const ledger = await withDay();
     await spend(ledger, 30);
     await setWindows(ledger, [
@@ -284,7 +284,7 @@ describe('the windows of a budget', () => {
     expect(read[read.lastIndexOf('windows') + 1]).toBe(`day,100,0,${ENDS},${ENDS + DAY_MS}`);
   });
 
-  test('are planned again before their boundaries run out, however long nobody has used them', async () => {
+  test('are planned again before their boundaries run out, however long they have been idle', async () => {
     const ledger = await withDay();
     await spend(ledger, 40);
     const later = clockAt(ledger, (DAYS[5] as number) + 1);
@@ -321,7 +321,7 @@ describe('the windows of a budget', () => {
     expect(await lookAt(later)).toHaveLength(6);
   });
 
-  test('are shown as they are now by a read, which writes nothing', async () => {
+  test('are shown in their current state by a read, which writes nothing', async () => {
     const ledger = await withDay();
     await spend(ledger, 40);
     const before = await snapshot(ledger);
@@ -377,7 +377,7 @@ describe('the windows of a budget', () => {
 test('calls of one run count with each other in a window', async () => {
   const ledger = await withDay();
   const holds = await Promise.all([20, 20, 20].map((amount) => ledger.hold({ amount })));
-  // By the server's own clock the first window has not ended, so calls can go together.
+  // By the server's own clock the first window has not ended, so calls can share a run.
   const runs: number[] = [];
   const scripts = new CheckedScripts(ledger.redis, undefined, (_, calls) => runs.push(calls));
   const together = new LedgerClient(ledger.redis, ledger.tag, ledger.tenant, scripts);
