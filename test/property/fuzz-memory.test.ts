@@ -8,10 +8,12 @@ import { exchange, operationsOf, type Operation } from '../support/openapi-fuzz/
 import type { SpecDocument } from '../support/spec/index.js';
 
 const MIB = 1_048_576;
-/** So much that is nowhere else stands in each place of a request. */
+/** The size of the unique text in each place of a request. */
 const MARK_BYTES = 2500;
 const REQUESTS = 1200;
-/** What code that is compiled meanwhile may take. One mark of each request is almost twice that. */
+/**
+ * What code that is compiled meanwhile may occupy. One mark per request would occupy almost twice as much.
+ */
 const GROWTH_ALLOWED = 1.5 * MIB;
 
 let holdfast: Holdfast;
@@ -27,7 +29,7 @@ setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
 async function heapUsed(): Promise<number> {
-  // What finalizers let go of is collected the second time.
+  // The second collection frees what finalizers have released.
   for (let round = 0; round < 2; round += 1) {
     collectGarbage();
     await new Promise(setImmediate);
@@ -41,7 +43,7 @@ function mark(): string {
   return `${count}-`.padEnd(MARK_BYTES, `${count}x`);
 }
 
-/** A request to an operation that differs from every other in its path, query, headers, keys and body. */
+/** A request to an operation that differs from every other in path, query, headers, keys and body. */
 function strange({ method, template }: Operation): Buffer {
   const path = template.replaceAll(/\{\w+\}/g, () => mark().slice(0, 200));
   const body = JSON.stringify({ idempotency_key: mark(), [mark()]: mark() });
@@ -60,7 +62,7 @@ function strange({ method, template }: Operation): Buffer {
 }
 
 describe('memory', () => {
-  test('nothing of what a request carried is kept, whatever it was and to which operation', async () => {
+  test('no part of any request to any operation stays in memory', async () => {
     const document = (await holdfast.call('GET', '/openapi.json')).body as SpecDocument;
     const operations = operationsOf(document).filter(
       ({ template }) => template.startsWith('/v1/') || template.startsWith('/ops/'),
@@ -77,7 +79,7 @@ describe('memory', () => {
     expect((await heapUsed()) - before).toBeLessThan(GROWTH_ALLOWED);
   }, 120_000);
 
-  test('a body without end is cut off at the limit, announced or not', async () => {
+  test('an endless body is cut off at the limit, declared or not', async () => {
     const announced = await exchange(
       port,
       Buffer.from(
@@ -88,7 +90,7 @@ describe('memory', () => {
     const socket = connect(port, '127.0.0.1');
     let answer = '';
     socket.on('data', (chunk) => (answer += chunk.toString()));
-    // The server closes while chunks are still on their way to it.
+    // The server closes the connection while chunks are still on their way.
     socket.on('error', () => undefined);
     const closed = new Promise((resolve) => socket.once('close', resolve));
     await once(socket, 'connect');

@@ -32,15 +32,16 @@ import { startRedis, type RedisServer } from '../support/redis-server.js';
 import type { SpecDocument } from '../support/spec/index.js';
 
 /**
- * Requests to every operation of our own OpenAPI document, from valid ones to such as only an attacker sends. The seed is
- * printed; to send the same again: FUZZ_SEED=<seed> npm run jest -- test/property/fuzz.test.ts. FUZZ_PATH=<path> sends only
- * what the world of a failure sent, FUZZ_WORLDS sets how many worlds there are, and FUZZ_LENGTH the requests in each.
+ * Requests to every operation of our own OpenAPI document, from valid ones to some that only an attacker
+ * would send. The seed is printed; to send the same requests again: FUZZ_SEED=<seed> npm run jest --
+ * test/property/fuzz.test.ts. FUZZ_PATH=<path> sends only the requests of the world that failed, FUZZ_WORLDS
+ * sets the number of worlds, and FUZZ_LENGTH the number of requests in each.
  */
 const seed = seedFrom('FUZZ_SEED', 'fuzzed requests');
 const worlds = Number(process.env['FUZZ_WORLDS'] ?? 30);
 const length = Number(process.env['FUZZ_LENGTH'] ?? 60);
 const path = process.env['FUZZ_PATH'];
-/** Before one request of so many, the periods and windows of all budgets end. */
+/** Before one request in this many, the periods and windows of all budgets end. */
 const PASS_EVERY = 10;
 
 interface Tally {
@@ -79,7 +80,10 @@ interface World {
   readonly tenant: TestTenant;
 }
 
-/** A tenant with budgets, a policy, a webhook, live and ended holds, so that requests find something to act on. */
+/**
+ * A tenant with budgets, a policy, a webhook, live and ended holds, so that requests find something to act
+ * on.
+ */
 async function newWorld(): Promise<World> {
   await watch.empty();
   const known = new Known();
@@ -173,7 +177,10 @@ async function send(draft: Draft, { known, tenant }: World, rolls: boolean): Pro
   tally[answer.status < 400 ? 'done' : 'refused'] += 1;
 }
 
-/** Rolls over what no request has rolled over, keeps windows that none has turned, and forgets what has changed. */
+/**
+ * Rolls over what no request has rolled over, prolongs windows that have not turned over, and ignores the
+ * changes.
+ */
 async function rollOver({ id }: TestTenant): Promise<void> {
   const { partitions, scripts } = holdfast.app.get(RedisService);
   const tag = tagOf(partitionCode(partitionOfTenant(id, partitions)));
@@ -224,7 +231,7 @@ test('no request brings about a 5xx, an answer without the error form, a changed
   );
   expect(log).toEqual([]);
   if (path === undefined && worlds * length >= 1800) {
-    // Requests that never came to an operation, or never got through it, would have shown nothing about it.
+    // If requests never reached an operation, or none ever succeeded, the test would show nothing about it.
     expect(named(({ done, refused }) => done + refused === 0)).toEqual([]);
     expect(named(({ done }) => done === 0).length).toBeLessThan(operations.length / 4);
   }

@@ -7,7 +7,7 @@ import { canonicalJson, parseJson, stringifyJson } from '../../src/wire/json.js'
 const beyondDouble = fc
   .bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
   .filter((value) => value > BigInt(Number.MAX_SAFE_INTEGER) || value < -BigInt(Number.MAX_SAFE_INTEGER));
-/** JSON has one zero, and texts that look like long numbers, quotes and escapes must stay texts. */
+/** JSON has only one zero. Strings that look like long numbers, quotes and escapes must stay strings. */
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.constantFrom(
@@ -40,7 +40,7 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
   ),
 }));
 
-test('every value comes back as it was, integers of 64 bits digit for digit', () => {
+test('every value survives a round trip, and 64-bit integers keep every digit', () => {
   fc.assert(
     fc.property(json, (value) => expect(parseJson(stringifyJson(value))).toEqual(value)),
     { numRuns: 2000 },

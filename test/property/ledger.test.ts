@@ -9,10 +9,11 @@ import { CLIENTS, worldOf } from './operations.js';
 import { Play } from './play.js';
 
 /**
- * Thousands of random operations from several clients, each compared with the model. The seed is printed; to play the
- * same worlds again: PROPERTY_SEED=<seed> npm run jest -- test/property/ledger. PROPERTY_PATH=<path> plays only the world
- * that a failure names, PROPERTY_WORLDS sets how many there are, PROPERTY_LENGTH the operations in each, and
- * PROPERTY_SHRINK=1 looks for the smallest world that fails, which takes long.
+ * Thousands of random operations from several clients, each compared with the model. The seed is printed; to
+ * play the same worlds again: PROPERTY_SEED=<seed> npm run jest -- test/property/ledger. PROPERTY_PATH=<path>
+ * plays only the world that a failure names, PROPERTY_WORLDS sets the number of worlds, PROPERTY_LENGTH the
+ * number of operations in each, and PROPERTY_SHRINK=1 searches for the smallest world that fails, which takes
+ * long.
  */
 const seed = seedFrom('PROPERTY_SEED', 'property test of the ledger');
 const worlds = Number(process.env['PROPERTY_WORLDS'] ?? 60);
@@ -54,7 +55,7 @@ test(
       { seed, numRuns: worlds, endOnFailure: !shrink, ...(path === undefined ? {} : { path }) },
     );
     if (path === undefined && worlds * length >= 4000) {
-      // A play that never came to these would have shown nothing about them.
+      // If a play never reached these, it would show nothing about them.
       const words = [
         'ALLOW',
         'ALLOW_DRY_RUN',

@@ -4,23 +4,23 @@ import type { ModelBudget, ModelHold, ModelTenant } from './model-records.js';
 import { type ModelWindow, planAtOf, windowAt } from './model-windows.js';
 import { crossingsBetween } from './readings.js';
 
-/** The budgets of the model: what is in them, and how time and operators change that. */
+/** The budgets of the model: their figures, and how time and operators change them. */
 export class BudgetModel {
   readonly tenants = new Map<string, ModelTenant>();
   readonly budgets: ModelBudget[] = [];
   readonly holds = new Map<string, ModelHold>();
   events: string[] = [];
   touched = false;
-  /** Whether windows have turned in the last call. */
+  /** Whether windows have turned over in the last call. */
   hasTurned = false;
   /** Rollovers since the job last reported them. */
   private rolled = 0;
-  /** Windows that have turned since then. */
+  /** Windows that have turned over since then. */
   private turned = 0;
-  /** What was in use of each budget before the call. Crossings are told of calls, not of rollovers and funds. */
+  /** The use of each budget before the call. Calls report crossings; rollovers and funding do not. */
   protected usedBefore = new Map<string, number>();
 
-  /** Forgets what the calls before have told. */
+  /** Forgets what earlier calls have reported. */
   begin(): void {
     this.events = [];
     this.touched = false;
@@ -28,7 +28,7 @@ export class BudgetModel {
     this.usedBefore = this.used();
   }
 
-  /** The crossings that the last call must tell. */
+  /** The crossings that the last call must report. */
   crossings(): string[] {
     const [before, after] = [this.usedBefore, this.used()];
     this.usedBefore = after;
@@ -85,7 +85,7 @@ export class BudgetModel {
     return reply;
   }
 
-  /** The job for idle budgets: the first whose period has ended, as far as the index knows them. */
+  /** The job for idle budgets: rolls over the first ones whose period has ended and that are in the index. */
   rollOverIdle(limit: number, now: number): string[] {
     const order = ([a, one]: [string, number], [b, other]: [string, number]): number =>
       one - other || (a < b ? -1 : 1);
@@ -113,7 +113,10 @@ export class BudgetModel {
     return reply;
   }
 
-  /** What is to be planned again: its name, from when on, and its rule and end as they are when the job comes to it. */
+  /**
+   * What needs new boundaries: its name, the time from which it needs them, and its rule and end as they are
+   * when the job gets to it.
+   */
   private unplanned(): [string, number, (now: number) => string[]][] {
     return this.budgets.flatMap((budget): [string, number, (now: number) => string[]][] => {
       const { scope, unit, period, windows = [] } = budget;
@@ -147,7 +150,7 @@ export class BudgetModel {
     });
   }
 
-  /** The service's computation of further boundaries, by the budget's rule or by one that it had before. */
+  /** The boundaries that the service computes by the budget's rule, or by an earlier rule. */
   plan(budget: ModelBudget, instants: readonly number[], isOld: boolean): string[] {
     const { period, status } = budget;
     if (period?.plan !== undefined && status !== 'CLOSED' && isOld) {
@@ -165,14 +168,17 @@ export class BudgetModel {
     return ['PLANNED'];
   }
 
-  /** The budgets as a script needs that decides from them: rolled over where their period has ended, and with the windows of now. */
+  /**
+   * The budgets in the state that a script needs for a decision: rolled over if their period has ended, and
+   * with their current windows.
+   */
   protected current<Budgets extends readonly ModelBudget[]>(budgets: Budgets, now: number): Budgets {
     this.begun(budgets, now);
     budgets.forEach((budget) => this.turn(budget, now));
     return budgets;
   }
 
-  /** What is enough for a script that only returns holds: windows do not count them. */
+  /** Enough for scripts that only return holds, which windows do not count. */
   protected begun(budgets: readonly ModelBudget[], now: number): void {
     budgets.forEach((budget) => this.rollOver(budget, now));
   }
@@ -209,7 +215,7 @@ export class BudgetModel {
     return rollovers.length > 0;
   }
 
-  /** How much of each budget is in use: `scope unit` and the protocol's utilization, where something is allocated. */
+  /** The use of each budget with an allocation: `scope unit` and the protocol's utilization. */
   protected used(): Map<string, number> {
     const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
     return new Map(

@@ -11,7 +11,7 @@ import {
 } from './model-records.js';
 import { chargedWindows, roomOf } from './model-windows.js';
 
-/** What is charged: a hold, or a direct debit, which is one of nothing. */
+/** What is charged: a hold, or a direct debit, which counts as a hold of 0. */
 type Charged = Pick<ModelHold, 'id' | 'tenant' | 'unit' | 'amount' | 'policy' | 'budgets'>;
 
 interface Effect {
@@ -23,12 +23,14 @@ interface Effect {
 }
 
 export interface Charge {
-  /** Charged, released, unit, policy, overage and the debt over all scopes, as the reply has them. */
+  /** Charged, released, unit, policy, overage and the debt over all scopes, in the order of the reply. */
   readonly figures: string[];
   readonly events: string[];
 }
 
-/** What a charge does to each budget, before anything is changed: CommitOveragePolicy of cycles-protocol-v0. */
+/**
+ * The effect of a charge on each budget, before anything changes: CommitOveragePolicy of cycles-protocol-v0.
+ */
 function effectsOf(
   { amount, policy, budgets }: Charged,
   overage: bigint,
@@ -55,7 +57,10 @@ function effectsOf(
   return { charged: amount + delta, effects };
 }
 
-/** Charges the budgets, or returns the refusal and changes nothing. `settled` is called in between: what was held counts no more. */
+/**
+ * Charges the budgets, or returns the refusal and changes nothing. Calls `settled` in between, after which
+ * the hold no longer counts as reserved.
+ */
 function charge(
   item: Charged,
   actual: bigint,
@@ -120,7 +125,10 @@ export function chargeHold(
   return outcome;
 }
 
-/** Charges what was never held. REJECT refuses what does not remain everywhere; what does remain is charged by any policy. */
+/**
+ * Charges an amount that was never held. REJECT refuses unless it remains everywhere; if it does, every
+ * policy charges it in full.
+ */
 export function chargeDebit(
   { tenant, unit, actual }: DebitRequest,
   policy: string,

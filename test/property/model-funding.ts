@@ -19,7 +19,10 @@ const EVENTS: Readonly<Record<Funding, string>> = {
   REPAY_DEBT: 'budget.debt_repaid',
 };
 
-/** The three figures after the operation. CREDIT turns the debt that it pays into spent funds, REPAY_DEBT forgives it. */
+/**
+ * The three figures after the operation. CREDIT turns the debt that it repays into spent funds; REPAY_DEBT
+ * forgives it.
+ */
 function figuresAfter(
   budget: ModelBudget,
   { operation, amount, spent }: FundRequest,
@@ -40,7 +43,10 @@ function figuresAfter(
   }
 }
 
-/** Changes the funds of an active budget. Returns the reply without its time, and the events; or the refusal, and changes nothing. */
+/**
+ * Changes the funds of an active budget. Returns the reply without its time, and the events; or returns the
+ * refusal and changes nothing.
+ */
 export function fundBudget(
   budget: ModelBudget,
   request: FundRequest,

@@ -2,17 +2,19 @@ import { BudgetModel } from './model-budgets.js';
 import { isOver, type ModelBudget, type ModelPeriod } from './model-records.js';
 import { type ModelWindow, planAtOf, windowAt } from './model-windows.js';
 
-/** What an operator asks for: a limit of debt, and possibly the end of a period with its policy. */
+/**
+ * What an operator requests: an overdraft limit, and possibly the end of a period with its rollover policy.
+ */
 export interface UpdateRequest {
   readonly overdraftLimit: bigint;
   readonly ends: number | undefined;
   readonly policy: ModelPeriod['policy'];
 }
 
-/** A window that an operator sets, with its boundaries to come. */
+/** A window that an operator sets, with its future boundaries. */
 export type WindowRequest = Pick<ModelWindow, 'name' | 'limit'> & { readonly ends: readonly number[] };
 
-/** What operators change of budgets through the scripts. */
+/** The changes that operators make to budgets through the scripts. */
 export class OperatedModel extends BudgetModel {
   update(budget: ModelBudget, { overdraftLimit, ends, policy }: UpdateRequest, now: number): string[] {
     const refusal = this.governed(budget, now);
@@ -23,7 +25,7 @@ export class OperatedModel extends BudgetModel {
       return ['INVALID_PERIOD', 'RECURRING'];
     }
     const wasOver = isOver(budget);
-    // A mark that stems from a capped charge stays until there are funds; debt counts by the new limit alone.
+    // The mark of a capped charge stays until there are funds; for debt, only the new limit counts.
     const byDebt = budget.overdraftLimit > 0n && budget.debt > budget.overdraftLimit;
     budget.marked &&= !byDebt && this.remainingOf(budget) <= 0n;
     budget.overdraftLimit = overdraftLimit;
@@ -37,7 +39,7 @@ export class OperatedModel extends BudgetModel {
     return ['CHANGED'];
   }
 
-  /** The rule's boundaries to come, or none to end all periods. */
+  /** Sets the rule's future boundaries; without any, all periods end. */
   setRecurrence(
     budget: ModelBudget,
     instants: readonly number[],
@@ -90,7 +92,7 @@ export class OperatedModel extends BudgetModel {
     return [isPlanned ? 'PLANNED' : 'SKIP'];
   }
 
-  /** The refusal of an operator's change, or the budget's period begins that is due. */
+  /** The refusal of an operator's change; if there is none, starts the budget's due period. */
   private governed(budget: ModelBudget, now: number): string[] | undefined {
     const owner = budget.scope.split('/')[0]?.slice('tenant:'.length) as string;
     if (this.tenants.get(owner)?.status === 'CLOSED') {

@@ -1,16 +1,16 @@
 import { INT64_MAX, INT64_MIN } from '../../src/ledger/amount.js';
 import { atLeastZero, isOver, smaller, type ModelBudget, type ModelPeriod } from './model-records.js';
 
-/** Rollovers of one run that have an event each. The last of them covers all boundaries that are left. */
+/** How many rollovers of one run have their own event. The last of them covers all remaining boundaries. */
 const MOST_TOLD = 8;
 
-/** A budget after a rollover that passed so many boundaries. */
+/** A budget after a rollover across this many boundaries. */
 interface Rollover {
   readonly budget: ModelBudget;
   readonly periods: number;
 }
 
-/** The periods that have begun since that of the budget, oldest first. */
+/** The periods that have begun since the budget's own, oldest first. */
 function periodsUntil(period: ModelPeriod, now: number): ModelPeriod[] {
   const found: ModelPeriod[] = [];
   let last = period;
@@ -26,7 +26,7 @@ function periodsUntil(period: ModelPeriod, now: number): ModelPeriod[] {
   return found;
 }
 
-/** The table of docs/budget-periods.md, within int64. */
+/** The table of docs/budget-periods.md, limited to int64. */
 function allocationOf({ policy, allocation }: ModelPeriod, unspent: bigint): bigint {
   const carried = { NONE: 0n, CARRY_FORWARD: unspent, CAP_AT_ALLOCATED: smaller(unspent, allocation) }[
     policy
@@ -39,7 +39,7 @@ function startOf(period: ModelPeriod, budget: ModelBudget, reserved: bigint): Mo
   const unspent = budget.allocated - budget.spent;
   const remaining = unspent - reserved - budget.debt;
   const planned = allocationOf(period, atLeastZero(unspent));
-  // An allocation that leaves less than an int64 is not made: all that was not spent stays.
+  // An allocation that would exceed int64 is not made; everything unspent is kept.
   const allocated = planned - reserved - budget.debt < INT64_MIN ? unspent : planned;
   const left = allocated - reserved - budget.debt;
   const isFunded = left > 0n || left > remaining;
@@ -47,7 +47,10 @@ function startOf(period: ModelPeriod, budget: ModelBudget, reserved: bigint): Mo
   return { ...next, marked: isOver(next) };
 }
 
-/** What the rollovers up to now make of a budget, oldest first. One that is due is made by the first script that needs the budget. */
+/**
+ * The states of a budget after each rollover up to now, oldest first. A due rollover is made by the first
+ * script that needs the budget.
+ */
 export function rolloversUntil(budget: ModelBudget, reserved: bigint, now: number): Rollover[] {
   if (budget.period === undefined || budget.status === 'CLOSED') {
     return [];

@@ -10,9 +10,9 @@ export interface ModelPeriod {
   readonly policy: (typeof ROLLOVER_POLICIES)[number];
   /** The allocation of each new period. */
   readonly allocation: bigint;
-  /** The ends of the periods to come, of a budget with a recurrence. */
+  /** The ends of the periods to come, for a budget with a recurrence. */
   readonly plan: readonly number[] | undefined;
-  /** From when on the job asks for a new plan. */
+  /** When the job starts to request new boundaries. */
   readonly planAt?: number | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface ModelBudget {
   status: string;
   policy?: string;
   period?: ModelPeriod;
-  /** Whether the job for idle budgets will find the period's end. */
+  /** Whether the job for idle budgets will find the end of the period. */
   isIndexed?: boolean;
   windows?: readonly ModelWindow[];
 }
@@ -57,7 +57,7 @@ export interface ModelHold {
   expiresAt: number;
   extensions: number;
   state: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
-  /** When a long play first saw that it had ended. */
+  /** When a long play first noticed that it had ended. */
   seenEndedAt?: number;
 }
 
@@ -100,34 +100,37 @@ export const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 /** The last instant at which a hold may be settled. */
 export const deadlineOf = (hold: ModelHold): number => hold.expiresAt + hold.graceMs;
 
-/** What is left of a lease that ends then. */
+/** The time that is left of a lease with this end. */
 export const leadOf = (hold: ModelHold, expiresAt: number, now: number): string =>
   String(hold.state === 'ACTIVE' ? Math.max(0, expiresAt - now) : 0);
 
-/** Live holds past their grace, the oldest first. */
+/** Live holds past their grace, oldest first. */
 function pastGrace(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
   const order = (a: ModelHold, b: ModelHold): number =>
     deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
   return [...holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold)).sort(order);
 }
 
-/** The holds that nobody may settle any more and that are not expired yet, the first of them, as many as one run takes. */
+/** The first holds that can no longer be settled and are not expired yet, as many as one run takes. */
 export function dueOf(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
   return pastGrace(holds, now)
     .filter(({ expiryPolicy }) => expiryPolicy !== 'MANUAL_CLEANUP')
     .slice(0, 100);
 }
 
-/** The holds that only a release or an operator's cleanup ends. */
+/** The holds that only a release or an operator's cleanup can end. */
 export function awaitingOf(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
   return pastGrace(holds, now).filter(({ expiryPolicy }) => expiryPolicy === 'MANUAL_CLEANUP');
 }
 
-/** Debt above a limit that permits some, or the mark of a capped charge. */
+/** Whether there is debt above a nonzero limit, or the mark of a capped charge. */
 export const isOver = ({ marked, overdraftLimit, debt }: ModelBudget): boolean =>
   marked || (overdraftLimit > 0n && debt > overdraftLimit);
 
-/** The first refusal of a reserve, each rule over all budgets before the next one: status, over limit, debt, amount. */
+/**
+ * The first refusal of a reserve. Each rule is checked for all budgets before the next one: status, over
+ * limit, debt, amount.
+ */
 export function refusalOf(
   budgets: readonly ModelBudget[],
   amount: bigint,
@@ -149,7 +152,7 @@ export function refusalOf(
   return shortOf(budgets, amount, remainingOf);
 }
 
-/** The refusal of the first budget in which less than the amount remains, in itself or else in one of its windows. */
+/** The refusal by the first budget that has too little, in total or in one of its windows. */
 export function shortOf(
   budgets: readonly ModelBudget[],
   amount: bigint,
@@ -169,7 +172,7 @@ export function shortOf(
   return undefined;
 }
 
-/** What a budget holds, given what remains in it. */
+/** The reserved amount of a budget with this remaining amount. */
 export const reservedIn = ({ allocated, spent, debt }: ModelBudget, remaining: bigint): bigint =>
   allocated - spent - debt - remaining;
 
@@ -184,7 +187,7 @@ export function budgetsAt(
   );
 }
 
-/** The mismatch when some scope, the deepest first, has budgets in other units only. */
+/** The mismatch if a scope, checked from the deepest, has budgets only in other units. */
 export function otherUnits(budgets: readonly ModelBudget[], scopes: readonly string[]): string[] | undefined {
   const scope = scopes.findLast((path) => budgets.some((budget) => budget.scope === path));
   return scope === undefined
@@ -192,7 +195,7 @@ export function otherUnits(budgets: readonly ModelBudget[], scopes: readonly str
     : ['UNIT_MISMATCH', scope, ...UNITS.filter((unit) => budgetsAt(budgets, [scope], unit).length > 0)];
 }
 
-/** The overage policy that is asked for, else the deepest budget's, the tenant's, the protocol's. */
+/** The requested overage policy, else the deepest budget's, the tenant's, or the protocol's. */
 export function policyOf(
   asked: string,
   budgets: readonly ModelBudget[],

@@ -22,7 +22,10 @@ import {
   type SettleRequest,
 } from './model-records.js';
 
-/** Keeps an operation's reply under its key. With a lease, what is left of it stands behind the reply's text of its end. */
+/**
+ * Stores an operation's reply under its key. If there is a lease, a replay recomputes the rest of it, which
+ * follows the lease's end in the reply.
+ */
 type Remember = (reply: readonly string[], lease?: Lease) => string[];
 
 interface Lease {
@@ -34,11 +37,11 @@ interface Outcome {
   readonly payload: string;
   readonly reply: readonly string[];
   readonly lease?: Lease | undefined;
-  /** When it was decided. */
+  /** The time of the decision. */
   readonly at: number;
 }
 
-/** A reply as it is given now, with 'fresh' or 'replay' behind its first word. */
+/** A reply as it would be returned now, with 'fresh' or 'replay' after its first word. */
 function shown({ reply, lease }: Outcome, which: 'fresh' | 'replay', now: number): string[] {
   const [word = '', ...rest] = reply;
   if (lease === undefined) {
@@ -49,21 +52,22 @@ function shown({ reply, lease }: Outcome, which: 'fresh' | 'replay', now: number
 }
 
 /**
- * The ledger as the protocol describes it, in its plainest form: nothing is stored that can be computed. What is reserved
- * is the sum of the live holds, and what remains is allocated - spent - reserved - debt, each time anew.
+ * The ledger as the protocol describes it, in its simplest form: nothing is stored that can be computed.
+ * Reserved is the sum of the live holds, and remaining is allocated - spent - reserved - debt, computed each
+ * time.
  *
- * Every operation returns the reply that its script owes, appends to `events` what must be told, and sets `touched` when
- * anything else than the event log may change.
+ * Every operation returns the reply that its script must give, appends to `events` what must be emitted, and
+ * sets `touched` if anything other than the event log may change.
  */
 export class LedgerModel extends OperatedModel {
   private readonly outcomes = new Map<string, Outcome>();
 
-  /** The model as it is now, to go back to. */
+  /** A copy of the current model, to return to. */
   copy(): LedgerModel {
     return Object.assign(new LedgerModel(), structuredClone({ ...this }));
   }
 
-  /** Forgets what ended or was answered so long ago that nobody asks for it any more. */
+  /** Forgets holds and replies that are so old that nobody asks for them any more. */
   forget(now: number, keptMs: number): void {
     for (const [key, { at }] of this.outcomes) {
       if (now - at < keptMs) {
@@ -234,7 +238,7 @@ export class LedgerModel extends OperatedModel {
     });
   }
 
-  /** Outcomes in threes. */
+  /** The outcomes, three words for each. */
   expirePage(ids: readonly string[], now: number): string[] {
     const due = dueOf(this.holds, now).filter(({ id }) => ids.includes(id));
     due.sort((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id));
@@ -242,7 +246,7 @@ export class LedgerModel extends OperatedModel {
     return ['JUDGED', String(now), ...ids.flatMap((id) => [...this.expire(id, now), '', ''].slice(0, 3))];
   }
 
-  /** An operator's cleanup: the oldest first, of one tenant or of all. */
+  /** An operator's cleanup: oldest first, for one tenant or all. */
   cleanup(
     { tenant, limit, dryRun }: { tenant: string; limit: number; dryRun: boolean },
     now: number,
@@ -286,7 +290,10 @@ export class LedgerModel extends OperatedModel {
     return this.expiredOnAccess(hold, now) ?? ['FOUND', hold.state];
   }
 
-  /** Runs an operation unless it was answered before under its key; `remember` keeps its answer, 'fresh' or 'replay' put in. */
+  /**
+   * Runs an operation unless there is a reply under its key. `remember` stores the reply, with 'fresh' or
+   * 'replay' inserted.
+   */
   private once(
     name: readonly string[],
     payload: object,
@@ -368,7 +375,7 @@ export class LedgerModel extends OperatedModel {
     return outcomes.length === 0 ? undefined : ['RECLAIMED', String(now), ...outcomes];
   }
 
-  /** A run rolls over the budgets of all holds that it expires before it expires the first. */
+  /** A run first rolls over the budgets of all holds that it will expire, and then expires them. */
   private currentOf(holds: readonly ModelHold[], now: number): void {
     holds.forEach((hold) => this.begun(hold.budgets, now));
   }
@@ -391,7 +398,7 @@ export class LedgerModel extends OperatedModel {
     return undefined;
   }
 
-  /** The hold, if its owner may still settle it, or the refusal. */
+  /** The hold if its owner may still settle it, or else the refusal. */
   private open({ id, tenant }: SettleRequest, now: number): ModelHold | string[] {
     const hold = this.holds.get(id);
     if (hold === undefined) {

@@ -10,7 +10,10 @@ import {
 } from './operator-operations.js';
 import { periodOperation, type PeriodOperation, periodPlan, type PeriodPlan } from './period-operations.js';
 
-/** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
+/**
+ * What the simulated clients and an operator may do. Holds are named by number, modulo the existing ones and
+ * one that does not exist.
+ */
 export type Operation =
   | PeriodOperation
   | OperatorOperation
@@ -63,7 +66,7 @@ export type Operation =
   | { kind: 'tenant'; tenant: number; status: string }
   | { kind: 'group'; client: number; operations: readonly GroupableOperation[] };
 
-/** Operations whose calls go together in one run when several come at once. */
+/** Operations whose concurrent calls share a run. */
 export type GroupableOperation = Extract<Operation, { kind: 'reserve' | 'commit' }>;
 
 export interface BudgetPlan {
@@ -118,7 +121,7 @@ const expiryPolicy = fc.constantFrom<ExpiryPolicy>(
 );
 const hold = fc.nat(1000);
 const foreign = fc.nat(19).map((die) => die === 0);
-/** Mostly amounts that fill a budget in a few steps, and some that only int64 holds. */
+/** Mostly amounts that fill a budget in a few steps, and some near the limits of int64. */
 const amount = fc.oneof(
   { weight: 16, arbitrary: fc.bigInt({ min: 0n, max: 120n }) },
   { weight: 1, arbitrary: fc.bigInt({ min: 2n ** 53n, max: 2n ** 53n + 9n }) },
@@ -273,13 +276,13 @@ const funds = fc.oneof(
   { weight: 2, arbitrary: fc.constant(INT64_MAX) },
 );
 
-/** Of a window: mostly about as much as a budget has. */
+/** The limit of a window: mostly about as much as a budget has. */
 const limit = fc.oneof(
   { weight: 4, arbitrary: fc.bigInt({ min: 0n, max: 300n }) },
   { weight: 1, arbitrary: fc.constant(INT64_MAX) },
 );
 
-/** A budget at most places of the two hierarchies, so that some scopes are skipped. */
+/** Budgets at most places of the two hierarchies, so that some scopes have none. */
 const budgetPlans: fc.Arbitrary<BudgetPlan[]> = fc
   .tuple(
     ...Array.from({ length: TENANTS }, (_, owner) => owner).flatMap((owner) =>

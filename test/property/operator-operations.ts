@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { type ModelPeriod, ROLLOVER_POLICIES } from './model-records.js';
 
-/** What operators do to budgets through the scripts, and the job that plans windows. Instants are hours after the play began. */
+/**
+ * What operators do to budgets through the scripts, and the job that plans windows. Instants are in hours
+ * after the start of the play.
+ */
 export type OperatorOperation =
   | {
       kind: 'update';
@@ -31,7 +34,7 @@ export type OperatorOperation =
 export interface WindowPlan {
   readonly name: string;
   readonly limit: bigint;
-  /** The lengths of the current window and those to come. */
+  /** The lengths of the current window and of future ones. */
   readonly hours: readonly number[];
 }
 
@@ -39,7 +42,7 @@ const NAMES = ['day', 'week', 'month'];
 const lengths = (minLength: number, maxLength: number): fc.Arbitrary<number[]> =>
   fc.array(fc.integer({ min: 1, max: 24 * 31 }), { minLength, maxLength });
 
-/** Windows of different names, or none. */
+/** Windows with different names, or none. */
 export function windowPlans(limit: fc.Arbitrary<bigint>): fc.Arbitrary<WindowPlan[]> {
   return fc.uniqueArray(fc.record({ name: fc.constantFrom(...NAMES), limit, hours: lengths(2, 9) }), {
     selector: ({ name }) => name,

@@ -57,13 +57,17 @@ describe('histories of a register', () => {
     ],
     ['but not before it was sent', 'violated', [read(1, 0, 1), write(1, 2, Infinity)]],
     ['and not twice', 'violated', [write(1, 0, Infinity), read(1, 1, 2), write(2, 3, 4), read(1, 5, 6)]],
-    ['a read of what nobody wrote', 'violated', [write(1, 0, 1), read(7, 2, 3)]],
-    ['an instant may be that of the answer before', 'explained', [write(1, 0, 1), read(0, 1, 2)]],
+    ['a read of a value that nobody wrote', 'violated', [write(1, 0, 1), read(7, 2, 3)]],
+    [
+      'an operation may start at the instant of an earlier response',
+      'explained',
+      [write(1, 0, 1), read(0, 1, 2)],
+    ],
   ])('%s: %s', (_, word, history) => {
     expect(explain(history, REGISTER).word).toBe(word);
   });
 
-  test('an order comes with its proof, and the lack of one with what does not fit', () => {
+  test('a verdict names the order, or, if there is none, what does not fit', () => {
     const explained = explain([read(1, 2, 3), write(1, 0, 10)], REGISTER);
     expect(explained).toMatchObject({ order: [{ request: { write: 1 } }, { request: 'read' }] });
     const violated = explain([write(1, 0, 1), read(0, 2, 3)], REGISTER);
@@ -73,11 +77,11 @@ describe('histories of a register', () => {
     });
   });
 
-  test('a search that would take too long says that it did not end, and no state is looked at twice', () => {
+  test('a search that would take too long reports that it did not finish, and no state is visited twice', () => {
     const writes = Array.from({ length: 9 }, (_, index) => write(index + 1, 0, 100));
     const history = [...writes, read(99, 101, 102)];
     expect(explain(history, REGISTER, 500)).toEqual({ word: 'undecided', states: 501 });
-    // Subsets of the writes, each with the one that came last; there are 362,880 orders.
+    // The states are the subsets of the writes with the last write of each; there are 362,880 orders.
     expect(explain(history, REGISTER, 9 * 2 ** 8).word).toBe('violated');
   });
 });

@@ -2,9 +2,12 @@ import fc from 'fast-check';
 import { FUNDINGS, type Funding } from './model-funding.js';
 import { ROLLOVER_POLICIES, type ModelPeriod } from './model-records.js';
 
-/** What time, operators and the job for idle budgets do to budgets with periods. Budgets are named by number, modulo those that exist. */
+/**
+ * What time, operators and the job for idle budgets do to budgets with periods. Budgets are named by number,
+ * modulo the existing ones.
+ */
 export type PeriodOperation =
-  /** Time passes over so many boundaries of a budget, or of each. */
+  /** Time passes over this many boundaries of one budget, or of all. */
   | { kind: 'pass'; budget: number | 'all'; boundaries: number }
   | { kind: 'idle'; client: number; limit: number }
   | { kind: 'plan'; client: number; budget: number; isOld: boolean; hours: readonly number[] }
@@ -20,7 +23,7 @@ export type PeriodOperation =
 export interface PeriodPlan {
   readonly policy: ModelPeriod['policy'];
   readonly hours: number;
-  /** The lengths of the next periods, where they follow a recurrence. */
+  /** The lengths of the next periods if they follow a recurrence. */
   readonly recurrence: readonly number[] | undefined;
 }
 

@@ -35,7 +35,7 @@ export async function storeWindows(
   }
 }
 
-/** The first windows of a budget, which have begun. */
+/** The first windows of a budget, which have already begun. */
 export function firstWindows(plans: readonly WindowPlan[], now: number): ModelWindow[] {
   return plans.map(({ name, limit, hours }) => {
     const starts = now - AGO_MS;
@@ -44,7 +44,7 @@ export function firstWindows(plans: readonly WindowPlan[], now: number): ModelWi
   });
 }
 
-/** A window after time has passed over so many of its boundaries, or of all that are planned. */
+/** A window after time has passed over this many of its boundaries, or over all planned ones. */
 export function passedWindow(window: ModelWindow, boundaries: number, now: number): ModelWindow {
   const {
     starts,
@@ -55,7 +55,7 @@ export function passedWindow(window: ModelWindow, boundaries: number, now: numbe
   return { ...window, starts, ends, plan, planAt };
 }
 
-/** What is stored of windows that differs from the model: pairs of both, each with a name. */
+/** The stored windows beside those of the model: pairs with a name. */
 export function comparedWindows(model: LedgerModel, state: LedgerState): [string, string[], string[]][] {
   return model.budgets.map(({ scope, unit, windows = [] }) => {
     const stored = state.budgets.get(`${unit}:${scope}`);
@@ -69,7 +69,7 @@ export function comparedWindows(model: LedgerModel, state: LedgerState): [string
   });
 }
 
-/** The reply without the record, but with the instant at which the record says that it changed. */
+/** The reply without the record, but with the time of the last change that the record has. */
 function dated(reply: string[]): string[] {
   return reply[0] === 'CHANGED' ? ['CHANGED', reply[reply.indexOf('updated_at') + 1] as string] : reply;
 }
@@ -130,7 +130,7 @@ export function operatorCall(
         limit,
         ends: endsAfter(began, hours),
       }));
-      // To end the windows of a budget that has none changes nothing, not even its date.
+      // Removing the windows of a budget without windows changes nothing, not even its time of change.
       const changes = windows.length + (budget.windows ?? []).length > 0;
       return {
         send: async (client) => {

@@ -14,17 +14,20 @@ import type { PeriodOperation, PeriodPlan } from './period-operations.js';
 import type { Call } from './play.js';
 
 const HOUR_MS = 3_600_000;
-/** How long ago a boundary was passed, and a period began. The next one is at least an hour away, so none comes by itself. */
+/**
+ * How long ago boundaries are passed and periods begin. The next boundary is at least an hour away, so none
+ * is reached by itself.
+ */
 export const AGO_MS = 60_000;
 export const RECURRENCE = 'a rule';
 
-/** The ends of periods of these lengths, after an instant. */
+/** The ends of consecutive periods with these lengths, from an instant on. */
 export function endsAfter(instant: number, hours: readonly number[]): number[] {
   let last = instant;
   return hours.map((count) => (last += count * HOUR_MS));
 }
 
-/** The first period of a budget, which has begun. */
+/** The first period of a budget, which has already begun. */
 export function firstPeriod(plan: PeriodPlan, allocation: bigint, now: number): ModelPeriod {
   const starts = now - AGO_MS;
   const [ends = 0, ...coming] = endsAfter(starts, [plan.hours, ...(plan.recurrence ?? [])]);
@@ -32,7 +35,7 @@ export function firstPeriod(plan: PeriodPlan, allocation: bigint, now: number): 
   return { starts, ends, policy, allocation, plan: recurrence === undefined ? undefined : coming };
 }
 
-/** Moves the periods of a budget into the past, by so many boundaries, or by all that are planned. */
+/** Moves the periods of a budget into the past, by this many boundaries or by all planned ones. */
 export function passed(period: ModelPeriod, boundaries: number, now: number): ModelPeriod {
   const { starts, ends, plan } = period;
   const length = ends - starts;
@@ -51,7 +54,7 @@ export function passed(period: ModelPeriod, boundaries: number, now: number): Mo
   };
 }
 
-/** Stores the period as the scripts do. Its end is in the index as long as the model says so. */
+/** Stores the period as the scripts do. Its end is in the index while the model says so. */
 export async function storePeriod(
   client: LedgerClient,
   { scope, unit, period, isIndexed }: ModelBudget,
@@ -76,14 +79,14 @@ export async function storePeriod(
   }
 }
 
-/** The fields of a budget's period, as far as a rollover or funds change them. */
+/** The fields of a budget's period that a rollover or funding may change. */
 function storedPeriod(stored: Readonly<Record<string, string>> | undefined): string {
   return ['period_start', 'period_end', 'period_allocated', 'boundaries']
     .map((name) => stored?.[name])
     .join(' ');
 }
 
-/** What is stored of periods, and what is told of them, that differs from the model: pairs of both, each with a name. */
+/** The stored periods and their events beside those of the model: pairs with a name. */
 export function comparedPeriods(model: LedgerModel, state: LedgerState): [string, string[], string[]][] {
   const pairs = model.budgets.flatMap(({ scope, unit, period }): [string, string[], string[]][] => {
     const stored = storedPeriod(state.budgets.get(`${unit}:${scope}`));
@@ -102,7 +105,7 @@ export function comparedPeriods(model: LedgerModel, state: LedgerState): [string
   ];
 }
 
-/** What reads show of the tenants with a rollover that no script has made yet. */
+/** What reads show for tenants with a rollover that no script has made yet. */
 export async function comparedReads(
   client: LedgerClient,
   model: LedgerModel,
@@ -127,7 +130,7 @@ export async function comparedReads(
   return compared;
 }
 
-/** The call of an operation; nothing for one that only moves time. */
+/** The call of an operation, or nothing for one that only moves time. */
 export function periodCall(
   operation: Exclude<PeriodOperation, { kind: 'pass' }>,
   budgets: readonly ModelBudget[],
@@ -166,7 +169,7 @@ export function periodCall(
   }
   const { operation: funding, amount, spent } = operation;
   return {
-    // The last part of a reply that says FUNDED is the time.
+    // The last part of a FUNDED reply is the time.
     send: async (client) =>
       (await fund(client, amount, { scope, unit, operation: funding, spent: spent ?? '' })).slice(0, 10),
     judge: (model, now) => model.fund(budget, { operation: funding, amount, spent }, now),

@@ -27,16 +27,16 @@ import { changedKeys, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
 
-/** One call of a script, with what the model says to the same request. */
+/** A call of a script, and the model's reply to the same request. */
 export interface Call {
   readonly send: (client: LedgerClient) => Promise<string[]>;
   readonly judge: (model: LedgerModel, now: number) => string[];
 }
 
-/** A request that can be repeated: with the same payload, or with another one under the same key. */
+/** A request that can be repeated with the same payload, or with a different one under the same key. */
 type Request = (altered: boolean) => Call;
 
-/** Plays a world against real scripts and against the model, and compares the two after each step. */
+/** Plays a world against the real scripts and the model, and compares the two after each step. */
 export class Play {
   readonly replies = new Map<string, number>();
   private readonly model = new LedgerModel();
@@ -58,7 +58,7 @@ export class Play {
     return this.clients[0] as LedgerClient;
   }
 
-  /** @throws Error at the first step after which script and model differ or an invariant is broken. */
+  /** @throws Error after the first step at which script and model differ or an invariant is broken */
   async run(): Promise<void> {
     await this.prepare();
     for (const operation of this.world.operations) {
@@ -73,7 +73,7 @@ export class Play {
     }
   }
 
-  /** Takes the world's keys away, and only these. */
+  /** Deletes the world's keys, and only these. */
   async clear(): Promise<void> {
     const keys = await this.first.redis.keys(`${this.first.tag}*`);
     await Promise.all(keys.map((key) => this.first.redis.unlink(key)));
@@ -127,7 +127,10 @@ export class Play {
     }
   }
 
-  /** Sends the calls at once. Those of a group go in one run, but for the first, which starts before the others come. */
+  /**
+   * Sends the calls concurrently. Groupable ones share a run, except the first, which starts before the
+   * others arrive.
+   */
   private async compare(operation: Operation, calls: readonly Call[]): Promise<void> {
     const client = this.clients['client' in operation ? operation.client : 0] as LedgerClient;
     const [bytes, toldBefore] = [await snapshot(client), (await readLedger(client)).events.length];
@@ -266,7 +269,7 @@ export class Play {
         const tenant = operation.tenant === 'all' ? '' : (this.tenants[operation.tenant] as string);
         const { limit, dryRun } = operation;
         return {
-          // Where the walk goes on depends on entries of other tenants, which the answer does not name.
+          // Where the walk continues depends on other tenants' entries, which the reply does not name.
           send: async (client) => (await client.cleanup({ tenant, limit, dryRun })).toSpliced(2, 3),
           judge: (model, now) => model.cleanup({ tenant, limit, dryRun }, now),
         };
@@ -293,7 +296,7 @@ export class Play {
     }
   }
 
-  /** Of a record that was found, its state alone: the rest is compared with the stored one anyway. */
+  /** Only the state of a record that was found. The rest is compared with the stored record anyway. */
   private shortened(reply: string[]): string[] {
     return reply[0] === 'FOUND' ? ['FOUND', reply[reply.indexOf('st') + 1] as string] : reply;
   }
@@ -399,7 +402,7 @@ export class Play {
     };
   }
 
-  /** Time and operators: what is changed behind the scripts' back is changed in the model alike. */
+  /** Time and operators: changes the stored data directly and the model in the same way. */
   private async meddle(operation: Operation): Promise<void> {
     if (operation.kind === 'backdate') {
       await this.backdate(this.holdAt(operation.hold), operation.overdue);

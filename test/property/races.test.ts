@@ -5,13 +5,13 @@ import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
 
-/** Who starts in which order. */
+/** Decides the order in which the rivals start. */
 const random = randomFrom(seedFrom('RACES_SEED', 'races'));
 const CONNECTIONS = 10;
 const newLedger = useLedger();
 const connections = useConnections(CONNECTIONS);
 
-/** The same partition through each connection, as so many clients see it. */
+/** The same partition through each connection, as several clients see it. */
 async function rivals(): Promise<[LedgerClient, LedgerClient, LedgerClient, ...LedgerClient[]]> {
   const ledger = await newLedger();
   const [one, two, ...others] = connections().map((connection) => ledger.over(connection)) as [
@@ -28,7 +28,7 @@ function atRandom<Item>(items: readonly Item[]): Item[] {
     .map(({ item }) => item);
 }
 
-/** Whether this reply is the one that ended the hold. */
+/** Whether this reply belongs to the call that ended the hold. */
 function endedIt(reply: readonly string[]): boolean {
   const [word, second] = reply;
   return (
@@ -45,7 +45,7 @@ const STATE_AFTER: Record<string, string> = {
   RESERVATION_EXPIRED: 'EXPIRED',
 };
 
-/** Whoever won, there is one winner, the record says so, and every figure adds up to that one outcome. */
+/** There is exactly one winner, the record agrees with it, and all figures match that one outcome. */
 async function expectOneEnd(ledger: LedgerClient, id: string, replies: readonly string[][]): Promise<void> {
   const winners = replies.filter(endedIt);
   expect(winners).toHaveLength(1);
@@ -68,7 +68,8 @@ describe('one hold has one end', () => {
       await ledger.makeBudget();
       await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }) });
       const { id } = await ledger.hold({ subject: { agent: 'bot' }, amount: 100, graceMs: 0 });
-      // The deadline passes while the requests are on their way: some rounds are decided before it, some after, some within.
+      // The deadline passes while the requests are on their way: some rounds are decided before it, some
+      // after, some in between.
       await ledger.setExpiry(id, (await ledger.serverTime()) + (round % 4));
       const attempts = clients.map((client, index) => {
         const acts = [
@@ -147,7 +148,7 @@ describe('one hold has one end', () => {
 });
 
 describe('the last of a budget', () => {
-  test('50 parallel reserves of 10 against 100: exactly 10 are granted, and no figure is ever off', async () => {
+  test('50 parallel reserves of 10 against 100: exactly 10 are granted, and no figure is ever wrong', async () => {
     const [ledger, ...clients] = await rivals();
     const scope = await ledger.makeBudget({ allocated: 100 });
     await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }), allocated: 1000 });
@@ -171,7 +172,7 @@ describe('the last of a budget', () => {
     await assertInvariants(ledger);
   });
 
-  test('held by dead holds: parallel reserves reclaim them once and are granted as far as it goes', async () => {
+  test('held by overdue holds: parallel reserves reclaim them once and are granted as far as the budget goes', async () => {
     const [ledger, ...clients] = await rivals();
     await ledger.makeBudget({ allocated: 100 });
     for (let count = 0; count < 10; count += 1) {
@@ -211,7 +212,7 @@ describe('the same key in parallel has one outcome', () => {
   });
 
   test.each(['commit', 'release', 'extend'] as const)(
-    'of a %s: it is done once, and every caller gets the same answer',
+    'of a %s: it takes effect once, and every caller gets the same reply',
     async (verb) => {
       const [ledger, ...clients] = await rivals();
       await ledger.makeBudget();

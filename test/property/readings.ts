@@ -1,6 +1,6 @@
 import type { LedgerEvent } from '../support/ledger-state.js';
 
-/** The instant that a reply was decided at, as far as it tells. */
+/** The instant at which a reply was decided, if the reply contains it. */
 export function instantOf(reply: readonly string[]): number | undefined {
   const [word, second] = reply;
   const difference = (expiresAt: number): number | undefined =>
@@ -30,7 +30,7 @@ export function instantOf(reply: readonly string[]): number | undefined {
 
 const BUDGET_FIGURES = ['allocated', 'remaining', 'spent', 'debt', 'reserved'];
 
-/** A rollover with all its figures: those before it, those after it, and both periods. */
+/** A rollover with all its figures: before, after, and both periods. */
 function rolloverTold(fields: LedgerEvent['fields']): string {
   const figures = (when: string): string => BUDGET_FIGURES.map((name) => fields[`${when}_${name}`]).join();
   const instants = ['previous_period_start', 'previous_period_end', 'new_period_start', 'new_period_end'];
@@ -41,7 +41,7 @@ function rolloverTold(fields: LedgerEvent['fields']): string {
   ].join(' ');
 }
 
-/** An event in one line: its type, tenant, scope, and what it is about. */
+/** An event in one line: its type, tenant, scope, and details. */
 export function told({ fields }: LedgerEvent): string {
   if (fields['ty'] === 'budget.threshold_crossed') {
     return `${fields['ty']} ${fields['sc']} ${fields['unit']} ${fields['threshold']} ${fields['direction']}`;
@@ -63,7 +63,7 @@ export function changedKeys(
   );
 }
 
-/** What must be told of the marks that use crossed between two states, at the marks that hold where nobody asks for others. */
+/** The threshold crossings that must be reported between two states, at the default thresholds. */
 export function crossingsBetween(
   before: ReadonlyMap<string, number>,
   after: ReadonlyMap<string, number>,

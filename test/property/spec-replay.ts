@@ -26,16 +26,16 @@ const SUBJECTS: Record<string, SubjectLevels> = {
   'acme/prod/bot': { workspace: 'prod', agent: 'bot' },
 };
 const MAX_EXTENSIONS = '1';
-/** Its `hold` is the instant. */
+/** In this event, `hold` is the instant. */
 const PERIOD_ENDED = 'budget.reset_spent';
-/** Where a reply has what is left of a lease, which a replay computes anew. */
+/** The position of a lease's remaining time in a reply; a replay recomputes it. */
 const REMAINING_TTL: Record<string, number> = { ALLOW: 4, ACTIVE: 3 };
 
-/** What the scripts answered to a step, and what was stored after it. */
+/** The scripts' replies to a step, and what was stored after it. */
 interface Observed {
   readonly reply: readonly string[];
   readonly stored: readonly [lines: string, events: number];
-  /** Of another request under a key that was answered: all keys before and after it. */
+  /** For another request under a used key: all keys before and after it. */
   readonly bytes: readonly ReadonlyMap<string, string>[];
 }
 
@@ -46,7 +46,7 @@ export class Replay {
   private readonly replies = new Map<number, readonly string[]>();
   private start = 0;
 
-  /** @param redis should pipeline by itself: all steps are sent before the first answer comes */
+  /** @param redis should pipeline automatically: all steps are sent before the first reply arrives */
   constructor(
     { redis, tag, tenant }: LedgerClient,
     private readonly walk: Walk,
@@ -54,11 +54,11 @@ export class Replay {
     this.ledger = new LedgerClient(redis, tag, tenant, new CallsInOrder(redis));
   }
 
-  /** @throws Error at the first step after which scripts and model differ. */
+  /** @throws Error after the first step at which scripts and model differ */
   async run(): Promise<void> {
     this.start = await this.ledger.serverTime();
     await this.prepare();
-    // No step depends on an answer: which reserves make a hold, and so the ids, follows from the walk.
+    // No step depends on a reply: the walk determines which reserves create a hold, and with it the ids.
     const observed = await Promise.all(this.walk.map((step) => this.observe(step)));
     const state = await readLedger(this.ledger);
     const log = state.events.map((event) => (isCrossing(event) ? undefined : nameOf(event.fields)));
@@ -116,7 +116,7 @@ export class Replay {
     await redis.zadd(periodIndexKey(tag), this.start + ends, `${scope} ${DEFAULT_UNIT}`);
   }
 
-  /** Sends everything before the first answer, so that the next step's commands come after these. */
+  /** Sends everything before the first reply, so that the commands of the next step follow these. */
   private async observe(step: SpecStep): Promise<Observed> {
     const bytes: Promise<ReadonlyMap<string, string>>[] = [];
     const changesNothing = step.isReplay || step.word === 'IDEMPOTENCY_MISMATCH';
@@ -192,7 +192,7 @@ export class Replay {
     return ['ROLLED', ...(await scripts.run('roll_over_budgets', [...keys], [100]))];
   }
 
-  /** The steps that the service takes where the model takes one. */
+  /** The steps in which the service does what the model does in one. */
   private async close(kind: string): Promise<string[]> {
     const { tag, tenant, scripts } = this.ledger;
     const record = tenantKey(tag, tenant);

@@ -3,15 +3,19 @@ import { readLibrary, type Runnable, type Script } from '../../src/redis/script-
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import type { StoreClient } from '../support/store.js';
 
-/** The scripts as replays of the specification call them: with a clock that stands, one call after the other without waiting. */
+/**
+ * The scripts as replays of the specification call them: with a fixed clock, one call after the other without
+ * waiting.
+ */
 
 const CLOCK = 'spec-clock';
 const TIME = "redis.call('TIME')";
-/** Asks a key for the seconds and microseconds instead. */
+/** Reads the seconds and microseconds from a key instead. */
 const SET_TIME = `redis.call('HMGET', '${CLOCK}', 'seconds', 'micros')`;
 /**
- * Loads the scripts under their own names with the clock of `setClock`. Only for a server of one's own.
- * @param change makes a script wrong
+ * Loads the scripts under their own names with the clock of `setClock`. Needs a server that nothing else
+ * uses.
+ * @param change breaks a script
  */
 export async function loadScripts(
   redis: StoreClient,
@@ -24,12 +28,12 @@ export async function loadScripts(
   await redis.function('LOAD', 'REPLACE', library.replaceAll(TIME, SET_TIME));
 }
 
-/** What the scripts take for the present from now on. */
+/** Sets the time that the scripts read from now on. */
 export function setClock(redis: StoreClient, nowMs: number): Promise<unknown> {
   return redis.hset(CLOCK, { seconds: Math.floor(nowMs / 1000), micros: (nowMs % 1000) * 1000 });
 }
 
-/** Sends every call at once, by itself, and in order. */
+/** Sends every call immediately, separately and in order. */
 export class CallsInOrder extends ScriptRegistry {
   constructor(private readonly redis: StoreClient) {
     super(redis);
@@ -43,7 +47,7 @@ export class CallsInOrder extends ScriptRegistry {
     if (reply instanceof Error) {
       throw reply;
     }
-    // The last text of a script that may write audit rows is not part of its reply.
+    // The last text of a script that may write audit rows is not part of its declared reply.
     return script.audits ? reply.slice(0, -1) : reply;
   }
 }
@@ -61,7 +65,7 @@ const BUDGET_FIELDS = [
   'period_end',
 ];
 const HOLD_FIELDS = ['st', 'am', 'op', 'gr', 'ex', 'xc'];
-/** A line for each budget and each hold, the index of deadlines, and how long the event log is. */
+/** A line for each budget and each hold, the index of deadlines, and the length of the event log. */
 const READ = `
 local lines, budgets, fields = {}, tonumber(ARGV[1]), {}
 for i = 2, #ARGV do fields[i - 1] = ARGV[i] end
@@ -80,7 +84,9 @@ end
 lines[#lines + 1] = table.concat(redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), ' ')
 return { table.concat(lines, '\\n'), redis.call('XLEN', KEYS[2]) }`;
 
-/** What is stored in these keys, a line for each but the log, then the deadlines; and the number of events. */
+/**
+ * What is stored in these keys, one line each except the log, then the deadlines; and the number of events.
+ */
 export function readStored(
   redis: StoreClient,
   keys: {

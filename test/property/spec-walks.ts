@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Random walks through spec/ledger.qnt, as the simulator of Quint writes them. */
+/** Random walks through spec/ledger.qnt, as Quint's simulator writes them. */
 
 const ROOT = join(import.meta.dirname, '../..');
 const QUINT = join(ROOT, 'node_modules/@informalsystems/quint/dist/src/cli.js');
@@ -37,7 +37,7 @@ export interface SpecBudget {
   readonly closed: boolean;
   readonly returned: number;
   readonly ends: number;
-  /** 0 if it has no period. */
+  /** 0 if there is no period. */
   readonly period: number;
   readonly base: number;
   readonly rollover: string;
@@ -76,7 +76,7 @@ export interface WalkOptions {
 
 /**
  * Takes random walks through the model and checks its invariants in each state.
- * @throws Error if an invariant is violated, with the simulator's report.
+ * @throws Error with the simulator's report if an invariant is violated
  */
 export async function takeWalks({ seed, count, steps }: WalkOptions): Promise<Walk[]> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-spec-'));
@@ -129,7 +129,7 @@ function walkIn(text: string): Walk {
   });
 }
 
-/** A value of the Informal Trace Format: integers, sets and maps stand in objects with one member. */
+/** A value of the Informal Trace Format, in which integers, sets and maps are objects with one member. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) {
     return value.map(plain);

@@ -11,13 +11,14 @@ import { loadScripts } from './spec-scripts.js';
 import { takeWalks, type Walk } from './spec-walks.js';
 
 /**
- * Random walks through the model in spec/ledger.qnt, repeated against the scripts. The seed is printed; to take the same walks
- * again: SPEC_SEED=<seed> npm run spec. SPEC_WALKS sets how many there are, and SPEC_STEPS the steps of each.
+ * Random walks through the model in spec/ledger.qnt, repeated against the scripts. The seed is printed; to
+ * take the same walks again: SPEC_SEED=<seed> npm run spec. SPEC_WALKS sets the number of walks, and
+ * SPEC_STEPS the number of steps in each.
  */
 const seed = seedFrom('SPEC_SEED', 'walks through spec/ledger.qnt');
 const count = Number(process.env['SPEC_WALKS'] ?? 100);
 const steps = Number(process.env['SPEC_STEPS'] ?? 25);
-/** One run of the simulator; the next one runs while these are replayed. */
+/** The walks of one simulator run; the next run proceeds while these are replayed. */
 const AT_ONCE = 500;
 /** The rarest step that one of the mutants below needs is in every seventh walk. */
 const WALKS_FOR_MUTANTS = 100;
@@ -26,7 +27,7 @@ let server: RedisServer;
 let redis: Redis;
 let first: Promise<Walk[]>;
 
-/** The seed of the walks from this one on. */
+/** The seed of the walks that start with this one. */
 const seedOf = (from: number): number => seed + from / AT_ONCE;
 const walksFrom = (from: number): Promise<Walk[]> =>
   takeWalks({ seed: seedOf(from), count: Math.min(AT_ONCE, count - from), steps });
@@ -42,7 +43,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** @throws Error if the scripts differ from the model. */
+/** @throws Error if the scripts differ from the model */
 async function replay(walk: Walk): Promise<void> {
   const ledger = await LedgerClient.make(redis);
   try {
@@ -53,7 +54,7 @@ async function replay(walk: Walk): Promise<void> {
 }
 
 test(
-  'what the scripts answer, store and tell is what the model says, after every step of every walk',
+  'replies, stored data and events of the scripts match the model after every step of every walk',
   async () => {
     await loadScripts(redis);
     let replayed = 0;
@@ -72,7 +73,7 @@ test(
   60_000 + count * 100,
 );
 
-/** What the first walk that notices says of a mutant, or nothing if none of them does. */
+/** What the first walk that notices a mutant reports, or undefined if none does. */
 async function noticed(mutation: Mutation, walks: readonly Walk[]): Promise<string | undefined> {
   await loadScripts(redis, (library) => mutate(library, mutation));
   for (const walk of walks) {
@@ -93,13 +94,13 @@ test.each([
   ['ledger/release.lua', 'the amount stays reserved'],
   ['ledger/direct_debit.lua', 'the debit has no event'],
   ['lib/admission.lua', 'the short way takes a budget that is not active'],
-])('scripts with a mistake in %s are found out: %s', async (file, what) => {
+])('a mistake in %s is noticed: %s', async (file, what) => {
   const mutation = MUTATIONS[file]?.mutations.find((one) => one.what === what);
   const fault = await noticed(mutation as Mutation, (await first).slice(0, WALKS_FOR_MUTANTS));
   expect(fault).toMatch(/step \d+|ReplyError/);
 });
 
-// Not a check: lists which mistakes these walks notice.
+// Not a check: lists the mistakes that these walks notice.
 if (process.env['SPEC_MUTANTS'] === '1') {
   test.each(Object.entries(MUTATIONS))(
     'the mistakes of %s that walks notice',

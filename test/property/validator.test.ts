@@ -107,7 +107,7 @@ const valid = {
   metadata: { deep: [{ any: null }] },
 };
 
-/** Values near the rules' edges, so that good and bad bodies are about equally likely. */
+/** Values near the limits of the rules, so that valid and invalid bodies are about equally likely. */
 const text = fc.oneof(
   fc.constantFrom(
     '',
@@ -190,7 +190,7 @@ const body = fc.record(
   { requiredKeys: ['key', 'subject', 'estimate'] },
 );
 
-/** Unknown fields are rare, or no body would ever be accepted. */
+/** Unknown fields are rare; otherwise no body would ever be accepted. */
 const order = fc.tuple(body, fc.nat(9), fc.nat(9)).map(([fields, other, constructor]) => {
   const copy: Record<string, unknown> = { ...fields };
   if (other > 0) {
@@ -224,12 +224,12 @@ test('the compiled validator accepts exactly what class-validator accepts', () =
     }),
     { numRuns: 5000 },
   );
-  // A generator that only makes one kind of body would prove nothing.
+  // A generator that makes only one kind of body would prove nothing.
   expect(verdicts.accepted).toBeGreaterThan(200);
   expect(verdicts.refused).toBeGreaterThan(200);
 });
 
-test('an accepted body is handed on as it is', () => {
+test('an accepted body is passed on unchanged', () => {
   expect(validate(valid)).toBe(valid);
 });
 
@@ -304,7 +304,7 @@ test.each([undefined, null, 5, 'text', []])('a body that is not an object is ref
   expect(refusalOf(value).message).toMatch(/JSON object/);
 });
 
-test('metadata that would exhaust the stack is refused, not crashed upon', () => {
+test('metadata that would exhaust the stack is refused and causes no crash', () => {
   let deep: Record<string, unknown> = {};
   for (let level = 0; level < 100_000; level += 1) {
     deep = { deep };
@@ -323,7 +323,7 @@ test.each(['subject', 'parts'])(
   },
 );
 
-test('the OpenAPI schema says the same rules', () => {
+test('the OpenAPI schema states the same rules', () => {
   expect(rulesToSchema(Order)).toMatchObject({
     type: 'object',
     required: ['key', 'subject', 'estimate'],

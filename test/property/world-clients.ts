@@ -19,13 +19,13 @@ import type { Verdict, WorldLedger } from './world-ledger.js';
 import { RETENTION_MS } from './world-service.js';
 import { Actor, type WorldTime } from './world-time.js';
 
-/** For how long a client repeats a request, and asks for a hold that has ended. */
+/** How long a client repeats a request, and asks about a hold that has ended. */
 const REPEATED_MS = 15_000;
 const REMEMBERED = 20;
 const SUBJECTS: readonly SubjectLevels[] = [{}, { agent: 'bot' }, { agent: 'other' }];
 const UNIT = 'TOKENS';
 
-/** One request, which may be sent several times. */
+/** A request, which may be sent several times. */
 interface Request {
   readonly ledger: WorldLedger;
   readonly bornAt: number;
@@ -36,7 +36,7 @@ interface Request {
   readonly isRepeatable: boolean;
 }
 
-/** The scripts with the play's retention, which passes within the play. */
+/** The scripts with the play's retention, which is short enough to pass during the play. */
 class ShortLived extends ScriptRegistry {
   protected override send(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     const shortened = args.map((arg) =>
@@ -46,7 +46,7 @@ class ShortLived extends ScriptRegistry {
   }
 }
 
-/** A client of the ledger with one request at a time. One that got no answer it mostly sends again. */
+/** A client of the ledger that sends one request at a time. It repeats most requests that got no reply. */
 export class WorldClient {
   readonly actor: Actor;
   readonly connection: Connection;
@@ -72,7 +72,10 @@ export class WorldClient {
     );
   }
 
-  /** Starts the next request. @returns what it is, for the record of the play */
+  /**
+   * Starts the next request.
+   * @returns a description for the record of the play
+   */
   begin(): string {
     return this.time.as(this.actor, () => {
       const request = this.next();
@@ -174,7 +177,7 @@ export class WorldClient {
     };
   }
 
-  /** Commits, releases, extends or reads a hold: mostly a live one. */
+  /** Commits, releases, extends or reads a hold, mostly a live one. */
   private settle(ledger: WorldLedger, kind: number): Request {
     const { random } = this.time;
     const all = [...ledger.model.holds.values()].filter(
@@ -214,7 +217,7 @@ export class WorldClient {
     });
   }
 
-  /** Funds change without a key, so a request that got no answer is not repeated. */
+  /** Funding has no key here, so a request without a reply is not repeated. */
   private fund(ledger: WorldLedger): Request {
     const { random } = this.time;
     const { scope, unit } = this.one(ledger.model.budgets) as ModelBudget;
@@ -228,7 +231,7 @@ export class WorldClient {
           const budget = model.budgets.find((one) => one.scope === scope && one.unit === unit);
           return model.fund(budget as ModelBudget, { operation, amount, spent }, now);
         },
-        // The last part of a reply that says FUNDED is the time.
+        // The last part of a FUNDED reply is the time.
         known: (reply) => reply.slice(0, 10),
       }),
       isRepeatable: false,

@@ -4,7 +4,10 @@ import type { Actor } from './world-time.js';
 
 type Argument = string | number | Buffer;
 
-/** What the play does with the reply of a command as soon as Redis has run it, and with the events that it told. */
+/**
+ * What the play does with the reply of a command as soon as Redis has run it, and with the events that the
+ * command emitted.
+ */
 export type Judge = (
   ledger: WorldLedger,
   reply: string[],
@@ -12,12 +15,12 @@ export type Judge = (
   now: number,
 ) => void;
 
-/** One command on its way to Redis. */
+/** A command on its way to Redis. */
 export interface Command {
   readonly name: string;
   readonly args: readonly Argument[];
   readonly judge: Judge | undefined;
-  /** Gives the caller its reply, or an error. */
+  /** Passes the reply or an error to the caller. */
   readonly answer: (error: Error | undefined, reply?: unknown) => void;
 }
 
@@ -32,27 +35,27 @@ interface Pipeline {
   exec(): Promise<[Error | null, unknown][]>;
 }
 
-/** As ioredis words them. */
+/** ioredis' wording. */
 const CLOSED = 'Connection is closed.';
 const TIMED_OUT = 'Command timed out';
 
 /**
- * What an actor takes for its connection to Redis. Commands wait here until the play runs the first one, and replies until the play delivers
- * them. Like a real connection, it keeps the order of both.
+ * The connection to Redis as an actor sees it. Commands wait here until the play runs the first one, and
+ * replies wait until the play delivers them. Both stay in order, as on a real connection.
  */
 export class Connection {
   readonly isCluster = false;
   readonly status = 'ready';
-  /** Commands that are not at Redis yet. */
+  /** Commands that have not reached Redis yet. */
   waiting: Command[] = [];
-  /** Replies that are not at the caller yet. */
+  /** Replies that have not reached the caller yet. */
   private readonly replies: Reply[] = [];
-  /** For commands that are sent from now on. */
+  /** Applies to commands that are sent from now on. */
   judge: Judge | undefined = undefined;
 
   private constructor(readonly actor: Actor) {}
 
-  /** Every method of a client that is not named here becomes a command. */
+  /** Every client method that is not defined here becomes a command. */
   static of(actor: Actor): Connection {
     return new Proxy(new Connection(actor), {
       get: (connection, name, receiver) =>
@@ -88,24 +91,24 @@ export class Connection {
     return this.replies.length > 0;
   }
 
-  /** Redis has run a command of this connection. */
+  /** Takes the reply to a command of this connection that Redis has run. */
   reply(to: Command, error: Error | undefined, reply?: unknown): void {
     this.replies.push({ to, error, reply });
   }
 
-  /** Gives the caller the first reply. */
+  /** Passes the first reply to its caller. */
   deliver(): void {
     const first = this.replies.shift();
     first?.to.answer(first.error, first.reply);
   }
 
-  /** Fails everything that is under way. */
+  /** Fails everything in flight. */
   break(): void {
     const lost = [...this.replies.splice(0).map(({ to }) => to), ...this.waiting.splice(0)];
     lost.forEach(({ answer }) => answer(new Error(CLOSED)));
   }
 
-  /** The caller of the first command waits no longer. Redis may still run it. */
+  /** Times out the first command for its caller. Redis may still run it. */
   timeOut(): Command | undefined {
     const command = this.waiting.shift();
     command?.answer(new Error(TIMED_OUT));

@@ -8,7 +8,7 @@ import type { Actor } from './world-time.js';
 export const MOST_ATTEMPTS = 6;
 const ORIGIN = 'http://endpoint.example/';
 
-/** Who gets which events. `tenant` is empty for all of them. */
+/** The events that a subscription gets. An empty `tenant` means all tenants. */
 export interface Subscription {
   readonly id: string;
   readonly tenant: string;
@@ -22,26 +22,29 @@ interface Post {
   readonly answer: (outcome: AttemptOutcome) => void;
 }
 
-/** What the endpoint knows of one event for one subscription. */
+/** What the endpoint knows about one event of one subscription. */
 interface Seen {
   accepted: boolean;
   attempts: number;
 }
 
-/** What the endpoint says to an attempt. After `lost`, it has accepted the event, and the dispatcher does not know. */
+/**
+ * The endpoint's response to an attempt. `lost` means that the endpoint accepted the event but the response
+ * was lost.
+ */
 export type Answer = 'accepted' | 'refused' | 'lost';
 
-/** The endpoint of all subscriptions, and the account of what it must have been told. */
+/** The endpoint of all subscriptions, and the record of the events that it must have received. */
 export class Endpoint {
   readonly subscriptions: Subscription[] = [];
-  /** Attempts that wait for an answer. */
+  /** Attempts that wait for a response. */
   posts: Post[] = [];
   private readonly seen = new Map<string, Seen>();
-  /** The last event that had its first attempt, by subscription and tenant. */
+  /** The last event that was attempted for the first time, by subscription and tenant. */
   private readonly latest = new Map<string, string>();
-  /** Events up to here may come late: a failover has lost that they were queued. */
+  /** Events up to here may arrive late, because a failover has lost their place in the queue. */
   private unorderedUntil = '';
-  /** The tenant and the place of each event that was ever in the log, by its id. */
+  /** The tenant and the position of each event that was ever in the log, by id. */
   private readonly events = new Map<string, { readonly tenant: string; readonly order: string }>();
 
   transportOf(actor: Actor): Pick<WebhookTransport, 'post'> {
@@ -58,18 +61,21 @@ export class Endpoint {
     return ORIGIN + subscription;
   }
 
-  /** An event is in the log. */
+  /** Records an event of the log. */
   told(partition: number, { id, fields }: LedgerEvent): void {
     const eventId = eventIdOf({ partition: partitionCode(partition), entryId: id });
     this.events.set(eventId, { tenant: fields['tn'] ?? '', order: orderOf(id) });
   }
 
-  /** A failover has happened. */
+  /** Records a failover. */
   lostTail(nowMs: number): void {
     this.unorderedUntil = orderOf(`${nowMs}-0`);
   }
 
-  /** Answers an attempt that waits. @throws Error if it was never to be, or comes before an earlier one. */
+  /**
+   * Responds to a waiting attempt. @throws Error if the event must not be delivered, or overtakes an earlier
+   * one
+   */
   answer(post: Post, how: Answer): void {
     this.posts = this.posts.filter((other) => other !== post);
     const event = this.events.get(post.eventId);
@@ -98,7 +104,7 @@ export class Endpoint {
     }
   }
 
-  /** What was not delivered of these events, though somebody subscribed to it. */
+  /** Events of this list that were not delivered, although a subscription selects them. */
   missing(partition: number, events: readonly LedgerEvent[]): string[] {
     return events.flatMap(({ id, fields }) => {
       const eventId = eventIdOf({ partition: partitionCode(partition), entryId: id });
@@ -115,7 +121,7 @@ export class Endpoint {
     });
   }
 
-  /** Forgets events older than this: they are out of the log. */
+  /** Forgets events older than this, which have left the log. */
   forget(before: number): void {
     for (const [eventId, { order }] of this.events) {
       if (Number.parseInt(order, 10) >= before) {
@@ -127,7 +133,7 @@ export class Endpoint {
   }
 }
 
-/** A text that sorts as the ids of the log do. */
+/** A text that sorts like the ids of the log. */
 function orderOf(id: string): string {
   const [ms = '', sequence = ''] = id.split('-');
   return `${ms.padStart(15, '0')}-${sequence.padStart(6, '0')}`;

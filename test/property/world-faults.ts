@@ -1,18 +1,18 @@
 import type { Connection } from './world-connection.js';
 import type { World } from './world.js';
 
-/** Faults in a thousand steps. */
+/** Faults per thousand steps. */
 const FAULTS = 12;
 const LONGEST_OUTAGE = 80;
 
-/** What goes wrong in a play, and when it ends. */
+/** The faults of a play, and when they end. */
 export class WorldFaults {
   /** Steps until each of these ends. */
   private readonly left = new Map<'full' | 'failover' | `instance ${number}`, number>();
 
   constructor(private readonly world: World) {}
 
-  /** Before a step: perhaps something goes wrong, or is over. */
+  /** Before a step, may start or end a fault. */
   async next(): Promise<void> {
     for (const [what, steps] of this.left) {
       if (steps > 1) {
@@ -26,7 +26,7 @@ export class WorldFaults {
     }
   }
 
-  /** Ends everything that is wrong. */
+  /** Ends all faults. */
   async end(): Promise<void> {
     for (const what of [...this.left.keys()]) {
       await this.over(what);
@@ -74,7 +74,7 @@ export class WorldFaults {
     }
   }
 
-  /** What the process has sent may still arrive. */
+  /** What the process has already sent may still arrive. */
   private kill(number: number): void {
     const { world } = this;
     const service = world.services[number];

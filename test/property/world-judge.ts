@@ -1,15 +1,17 @@
 import type { Script } from '../../src/redis/script-source.js';
 import type { Command, Judge } from './world-connection.js';
 
-/** What may be told by the scripts of the dispatcher. The events of the ledger come from the ledger's own. */
+/**
+ * The events that the dispatcher's scripts may emit. Those of the ledger come from the ledger's own scripts.
+ */
 const TOLD: Readonly<Record<string, string>> = {
   settle_delivery: 'system.webhook_delivery_failed',
   record_delivery_outcome: 'webhook.disabled',
 };
 
-/** What the model says to a script that the service runs in the background. */
+/** The model's verdict on a script that the service runs in the background. */
 export function judgeService({ header }: Script, args: Command['args']): Judge {
-  // The function, the number of keys and the keys come before the script's own arguments.
+  // The function, the number of keys and the keys precede the script's own arguments.
   const own = args.slice(2 + Number(args[1])).map(String);
   return (ledger, reply, fresh, now) => {
     if (header.name === 'expire_page') {
@@ -20,7 +22,7 @@ export function judgeService({ header }: Script, args: Command['args']): Judge {
     } else {
       const wrong = fresh.find(({ fields }) => fields['ty'] !== TOLD[header.name]);
       if (wrong !== undefined) {
-        throw new Error(`${header.name} must not tell of ${wrong.fields['ty']}`);
+        throw new Error(`${header.name} must not emit ${wrong.fields['ty']}`);
       }
     }
   };

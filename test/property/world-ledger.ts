@@ -8,11 +8,14 @@ import { LedgerModel } from './model.js';
 import { dueOf } from './model-records.js';
 import { told } from './readings.js';
 
-/** How long the model knows what has ended: longer than anybody asks for it, and shorter than it is stored. */
+/**
+ * How long the model remembers what has ended: longer than anybody asks for it, and shorter than it is
+ * stored.
+ */
 const KEPT_MS = 60_000;
 const FORGET_EVERY_MS = 5000;
 
-/** What the play says to a request, at the instant at which its script runs. */
+/** The model's reply to a request, at the instant at which its script runs. */
 export type Verdict = (model: LedgerModel, now: number) => string[];
 
 interface Kept {
@@ -21,7 +24,7 @@ interface Kept {
   readonly last: string;
 }
 
-/** The one reply of a call, as the scripts' callers see it. */
+/** The single reply of a call, as the callers of the scripts see it. */
 export function plainReply({ header, audits }: Script, reply: unknown): string[] {
   const texts = audits ? (reply as string[]).slice(0, -1) : (reply as string[]);
   const own = header.group === undefined ? texts : replyOf(texts[0] as string);
@@ -31,7 +34,7 @@ export function plainReply({ header, audits }: Script, reply: unknown): string[]
   return own;
 }
 
-/** The events of a partition after one that was seen. */
+/** A partition's events after the last known one. */
 export async function eventsAfter(redis: Redis, tag: string, last: string): Promise<LedgerEvent[]> {
   const entries = await redis.xrange(eventLogKey(tag), `(${last}`, '+');
   return entries.map(([id, flat]) => ({
@@ -42,10 +45,10 @@ export async function eventsAfter(redis: Redis, tag: string, last: string): Prom
   }));
 }
 
-/** One partition of the play: what is stored and told there is compared with the model. */
+/** One partition of the play. Compares its stored data and events with the model. */
 export class WorldLedger {
   model = new LedgerModel();
-  /** The partition's log, without what is too old to be there. */
+  /** The partition's log, without events that are too old to be there. */
   events: LedgerEvent[] = [];
   /** The last event that the play has seen. */
   last = '0-0';
@@ -57,7 +60,7 @@ export class WorldLedger {
     readonly client: LedgerClient,
   ) {}
 
-  /** Compares a reply, and what was told with it, with the model. @throws Error naming each difference */
+  /** Compares a reply and the events of its call with the model. @throws Error that names each difference */
   judge(verdict: Verdict, reply: readonly string[], fresh: readonly LedgerEvent[], now: number): void {
     this.model.begin();
     const expected = verdict(this.model, now);
@@ -71,13 +74,13 @@ export class WorldLedger {
     }
   }
 
-  /** Notes new events of the log. */
+  /** Records new events of the log. */
   saw(fresh: readonly LedgerEvent[]): void {
     this.events.push(...fresh);
     this.last = fresh.at(-1)?.id ?? this.last;
   }
 
-  /** Compares everything that is stored with the model. @throws Error naming each difference */
+  /** Compares all stored data with the model. @throws Error that names each difference */
   async compare(redis: Redis, retentionMs: number, now: number): Promise<void> {
     const { tag, tenant, scripts } = this.client;
     const state = await readLedger(new LedgerClient(redis, tag, tenant, scripts));
@@ -136,12 +139,12 @@ export class WorldLedger {
     }
   }
 
-  /** Keeps what is known now: a failover will go back to it. */
+  /** Saves the current state, to which a failover will return. */
   keep(): void {
     this.kept = { model: this.model.copy(), events: [...this.events], last: this.last };
   }
 
-  /** Everything since `keep` is lost. */
+  /** Discards everything since `keep`. */
   goBack(): void {
     if (this.kept !== undefined) {
       const { model, events, last } = this.kept;

@@ -6,8 +6,8 @@ const CLOCK = 'play:now';
 const DEADLINES = 'play:deadlines';
 
 /**
- * Stands before every script: what Redis does by its clock, it does by the clock of the play. Expiries become instants of that clock, and
- * the keys that have one are noted, since Redis itself does not expire them.
+ * Prepended to every script: replaces Redis' clock by that of the play. Expiries become instants of that
+ * clock, and the keys that have one are recorded, because Redis itself does not expire them.
  */
 const BY_THE_CLOCK = `local function server() return redis end
 local redis = (function()
@@ -58,7 +58,7 @@ local redis = (function()
 end)()
 `;
 
-/** Puts the clock forward, and takes away what has expired by it. */
+/** Advances the clock, and deletes the keys that have expired by it. */
 const PASS = `#!lua flags=allow-oom
 local now = tonumber(ARGV[1])
 redis.call('SET', KEYS[1], ARGV[1])
@@ -78,14 +78,14 @@ return 1
 
 const LIBRARY = readLibrary();
 
-/** By the names of their functions. */
+/** By function name. */
 export const SCRIPTS: ReadonlyMap<string, Script> = new Map(
   [...LIBRARY.scripts.values()].map((script) => [script.functionName, script]),
 );
 
 export type LibraryChange = (library: string) => string;
 
-/** Loads all scripts so that they run by the play's clock. `change` makes one of them wrong. */
+/** Loads all scripts so that they use the play's clock. `change` breaks one of them. */
 export async function loadScripts(redis: Redis, change: LibraryChange = (library) => library): Promise<void> {
   const library = change(LIBRARY.code);
   const start = library.indexOf('\n') + 1;
@@ -93,7 +93,7 @@ export async function loadScripts(redis: Redis, change: LibraryChange = (library
   await pass(redis, FIRST_INSTANT);
 }
 
-/** Puts Redis' clock forward. */
+/** Advances the scripts' clock. */
 export async function pass(redis: Redis, nowMs: number): Promise<void> {
   await redis.eval(PASS, 2, CLOCK, DEADLINES, nowMs);
 }

@@ -30,7 +30,7 @@ import { Actor, type WorldTime } from './world-time.js';
 export const PARTITIONS = 2;
 /** How long the play's ledger keeps what has ended. */
 export const RETENTION_MS = 120_000;
-/** In place of a random time. */
+/** Instead of a random time. */
 const RECONCILED_AFTER_MS = 60_000;
 const DAY_MS = 86_400_000;
 
@@ -50,7 +50,7 @@ export const WORLD_CONFIG: HoldfastConfig = {
   webhookDeliveryRetentionDays: days,
 };
 
-/** Counts nothing: a registry of each simulated process would stay with the real one. */
+/** Counts nothing, because the metrics of each simulated process would stay in the real one. */
 const COUNTER = { inc: () => undefined, set: () => undefined, observe: () => undefined };
 export const METRICS = {
   counter: () => COUNTER,
@@ -61,7 +61,10 @@ export const METRICS = {
 
 const DISPATCHER = Reflect.getMetadata(MODULE_METADATA.PROVIDERS, DispatchModule) as Type[];
 
-/** What an instance of the service does in the background: sweeper, dispatcher, reconciler and janitors, with their own worker. */
+/**
+ * The background work of a service instance: sweeper, dispatcher, reconciler and janitors, each with its own
+ * worker.
+ */
 export class WorldService {
   readonly connection: Connection;
   readonly actor: Actor;
@@ -94,10 +97,10 @@ export class WorldService {
     return service;
   }
 
-  /** Runs one of the janitors' jobs before its time, since an instance seldom lives long enough to come to it. */
+  /** Runs one of the janitors' jobs early, because an instance seldom lives long enough to reach it. */
   maintain(time: WorldTime): void {
     const job = this.upkeep[Math.floor(time.random() * this.upkeep.length)];
-    // A job that fails is run again at its time.
+    // A job that fails runs again at its next time.
     time.as(this.actor, () => void job?.().catch(() => undefined));
   }
 

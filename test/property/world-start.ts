@@ -18,7 +18,7 @@ import { METRICS, PARTITIONS, WORLD_CONFIG } from './world-service.js';
 import type { WorldStore } from './world-store.js';
 
 const UNIT = 'TOKENS';
-/** Tenants of the two partitions, with what becomes of their holds. */
+/** Tenants of the two partitions, with their expiry policies. */
 const TENANTS: readonly (readonly [partition: number, ExpiryPolicy])[] = [
   [0, 'AUTO_RELEASE'],
   [1, 'GRACE_ONLY'],
@@ -33,7 +33,7 @@ const LEDGER_EVENTS = [
   'budget.funded',
 ];
 
-/** Makes the tenants, budgets and subscriptions of a play, in the ledger and in the model. */
+/** Creates the tenants, budgets and subscriptions of a play, in the ledger and in the model. */
 export async function makeLedgers(store: WorldStore, endpoint: Endpoint): Promise<WorldLedger[]> {
   const scripts = new ScriptRegistry(store.redis);
   const ledgers = Array.from(
@@ -56,7 +56,7 @@ export async function makeLedgers(store: WorldStore, endpoint: Endpoint): Promis
   return ledgers;
 }
 
-/** A tenant's name that belongs to the partition. */
+/** A tenant name that belongs to the partition. */
 function nameIn(partition: number, start: string): string {
   let count = 0;
   while (partitionOfTenant(`${start}-${count}`, PARTITIONS) !== partition) {
@@ -134,7 +134,7 @@ async function subscribe(
     ],
   );
   if (reply[0] !== 'CREATED') {
-    throw new Error(`the subscription was not made: ${reply.join(' ')}`);
+    throw new Error(`the subscription was not created: ${reply.join(' ')}`);
   }
   endpoint.subscriptions.push({ id, tenant: owner === SYSTEM_OWNER ? '' : owner, types });
 }

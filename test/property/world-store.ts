@@ -11,13 +11,13 @@ interface Node {
 
 type Run = (...args: Command['args']) => Promise<unknown>;
 
-/** No pause before a replica is filled. */
+/** Fills a replica without a delay. */
 const REPLICATION = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0'];
 const IN_STEP_MS = 5;
 
-/** A master and its replica. They change places at a failover. */
+/** A master and its replica, which swap roles at a failover. */
 export class WorldStore {
-  /** Whether the replica gets nothing any more, so that a failover loses what happens now. */
+  /** Whether the replica is cut off, so that a failover will lose what happens now. */
   isCut = false;
   isFull = false;
   private clockMs = 0;
@@ -40,12 +40,15 @@ export class WorldStore {
     }
   }
 
-  /** For what the play itself reads and prepares. */
+  /** For the play's own reads and preparations. */
   get redis(): Redis {
     return this.master.redis;
   }
 
-  /** Runs a command at an instant of the play. `read` is sent in the same moment, so that nothing happens between the two. */
+  /**
+   * Runs a command at an instant of the play. `read` is sent together with it, so that nothing happens in
+   * between.
+   */
   async run<T>(
     { name, args }: Command,
     nowMs: number,
@@ -74,14 +77,16 @@ export class WorldStore {
     await this.master.redis.config('SET', 'maxmemory', isFull ? 1 : 0);
   }
 
-  /** From here on, the replica gets nothing. */
+  /** Cuts the replica off from now on. */
   async cut(): Promise<void> {
     await this.inStep();
     await this.replica.redis.replicaof('NO', 'ONE');
     this.isCut = true;
   }
 
-  /** The replica takes over as it was at the cut. Who was the master follows it and forgets the rest. */
+  /**
+   * The replica takes over in its state at the cut. The former master then follows it and discards the rest.
+   */
   async failOver(nowMs: number): Promise<void> {
     await this.fill(false);
     [this.master, this.replica] = [this.replica, this.master];
@@ -103,7 +108,7 @@ export class WorldStore {
     await this.replica.redis.replicaof(host, port);
   }
 
-  /** Waits until the replica has everything. How long that takes changes nothing in the play. */
+  /** Waits until the replica has everything. The duration does not affect the play. */
   private async inStep(): Promise<void> {
     while (!/^master_link_status:up/m.test(await this.replica.redis.info('replication'))) {
       await delay(IN_STEP_MS);

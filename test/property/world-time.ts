@@ -3,16 +3,19 @@ import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import timersPromises from 'node:timers/promises';
 
-/** A simulated process. Its code runs in `WorldTime.as`, and what it waits for ends with it. */
+/** A simulated process. Its code runs in `WorldTime.as`, and everything that it waits for ends with it. */
 export class Actor {
   isAlive = true;
-  /** While Nest assembles it: Nest takes random numbers in stock, for all instances of this process together. */
+  /**
+   * False while Nest builds it, because Nest prefetches random numbers for all instances of this process
+   * together.
+   */
   isAssembled = true;
 
   constructor(readonly name: string) {}
 }
 
-/** A timer of a simulated process, with the methods that callers of a real one use. */
+/** A timer of a simulated process, with the methods of a real one. */
 class Timer {
   constructor(
     readonly actor: Actor,
@@ -41,12 +44,13 @@ interface Real {
   readonly randomBytes: typeof crypto.randomBytes;
 }
 
-/** Long after the present, so that no key expires by the clock of the Redis that runs the play. */
+/** Far in the future, so that no key expires by the clock of the Redis that runs the play. */
 export const FIRST_INSTANT = Date.UTC(2100, 0, 1);
 
 /**
- * The time of a play: it passes only when the play says so. Code of an actor finds it behind timers and `performance.now`, and finds the
- * play's seed behind `Math.random` and `randomBytes`. All other code of the process keeps the real ones.
+ * The time of a play, which passes only when the play says so. An actor's code sees it through timers and
+ * `performance.now`, and gets numbers from the play's seed through `Math.random` and `randomBytes`. All other
+ * code of the process uses the real ones.
  */
 export class WorldTime {
   nowMs = FIRST_INSTANT;
@@ -66,18 +70,18 @@ export class WorldTime {
     return this.timers.reduce((first, { at }) => Math.min(first, at), Infinity);
   }
 
-  /** Takes an actor's timers away: a process that died wakes up no more. */
+  /** Removes an actor's timers, because a dead process never wakes up. */
   end(actor: Actor): void {
     actor.isAlive = false;
     this.timers = this.timers.filter((timer) => timer.actor !== actor);
   }
 
-  /** Runs the timers that are due, each in its turn. */
+  /** Runs the timers that are due, in order. */
   wake(): void {
     const due = this.timers.filter(({ at }) => at <= this.nowMs);
     due.sort((one, other) => one.at - other.at || one.order - other.order);
     for (const timer of due) {
-      // One that ran before it may have taken it away.
+      // A timer that ran earlier may have removed it.
       if (this.timers.includes(timer)) {
         if (timer.everyMs === undefined) {
           this.clear(timer);

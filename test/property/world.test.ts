@@ -4,13 +4,13 @@ import { seedFrom } from '../../scripts/seed.mjs';
 import { World, type WorldOptions } from './world.js';
 
 /**
- * The service in one process, one command at a time, with faults in between. The seed is printed and decides everything; PLAY_SEED=<seed>
- * repeats it. `npm run play` plays PLAY_STEPS of them.
+ * The service in one process, one command at a time, with faults in between. The seed is printed and
+ * determines everything; PLAY_SEED=<seed> repeats a play. `npm run play` plays PLAY_STEPS steps.
  */
 const seed = seedFrom('PLAY_SEED', 'play of the service');
 const steps = Number(process.env['PLAY_STEPS'] ?? 2000);
 const STEP_LIMIT_MS = 50;
-/** A play of so many steps comes to everything, whatever its seed. */
+/** A play of this many steps reaches everything, whatever its seed. */
 const COMES_TO_ALL = 20_000;
 const ALL_ELSE = [
   ...['extend', 'get_reservation', 'expire_page', 'plan_retry', 'due_retries', 'pack_records'],
@@ -32,7 +32,7 @@ async function start(options: WorldOptions): Promise<World> {
 }
 
 test(
-  'whatever fails in between, everything stored, told and delivered is as the model says',
+  'whatever fails in between, everything stored, emitted and delivered is as the model says',
   async () => {
     const played = await start({ seed });
     await played.run(steps);
@@ -68,7 +68,7 @@ test.each([
   ['due_retries', 'if tonumber(entries[i + 1]) > now then', 'if true then', 'not delivered'],
   ['trim_event_log', 'math.max(0, now - age_ms)', 'now', 'left the log too early'],
 ] as const)(
-  'a play finds that %s forgets something: %s',
+  'a play notices that %s omits something: %s',
   async (name, find, put, found) => {
     const played = await start({
       seed: 1,

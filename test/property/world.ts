@@ -18,9 +18,9 @@ import { Actor, WorldTime } from './world-time.js';
 
 const CLIENTS = 3;
 const INSTANCES = 2;
-/** Everything stored is compared once in so many steps. */
+/** All stored data is compared once per this many steps. */
 const COMPARED_EVERY = 50;
-/** After so long, faults and requests end until everything is delivered. */
+/** After this time, faults and requests stop until everything is delivered. */
 const CALM_AFTER_MS = 60_000;
 const MOST_CALM_STEPS = 4000;
 const LONGEST_WAIT_MS = 1000;
@@ -30,22 +30,25 @@ const TAG_LENGTH = tagOf(partitionCode(0)).length;
 
 export interface WorldOptions {
   readonly seed: number;
-  /** Makes a script wrong. */
+  /** Breaks a script. */
   readonly change?: LibraryChange;
 }
 
-/** The service, its clients, an endpoint and Redis in one process, one command at a time, in an order that the seed decides. */
+/**
+ * The service, its clients, an endpoint and Redis in one process. It runs one command at a time, in an order
+ * that the seed determines.
+ */
 export class World {
   readonly time: WorldTime;
   readonly endpoint = new Endpoint();
   readonly faults: WorldFaults;
   services: (WorldService | undefined)[] = [];
   clients: WorldClient[] = [];
-  /** Commands whose sender is gone, and which Redis may still run. */
+  /** Commands whose sender is gone, but which Redis may still run. */
   strays: Command[] = [];
-  /** How often something happened. */
+  /** How often each thing happened. */
   readonly counts = new Map<string, number>();
-  /** Equal for plays in which the same happened. */
+  /** Equal for plays with the same course. */
   readonly digest = createHash('sha256');
   private readonly recent: string[] = [];
   private step = 0;
@@ -80,7 +83,7 @@ export class World {
     await this.store.stop();
   }
 
-  /** @throws Error at the first step after which something is not as the model says */
+  /** @throws Error after the first step at which something differs from the model */
   async run(steps: number): Promise<void> {
     try {
       for (let end = this.step + steps; this.step < end;) {
@@ -124,7 +127,7 @@ export class World {
     return items[Math.floor(this.time.random() * items.length)];
   }
 
-  /** A failover has happened: what was told since the cut is lost, and every connection is broken. */
+  /** After a failover: what was emitted since the cut is lost, and every connection is broken. */
   goBack(): void {
     this.strays = [];
     this.ledgers.forEach((ledger) => ledger.goBack());
@@ -244,7 +247,7 @@ export class World {
       (command.judge ?? judgeService(script, command.args))(ledger, plain, seen, nowMs);
     }
     connection?.reply(command, error, reply);
-    // Mostly the sender has the reply before anything else happens.
+    // Usually the sender has the reply before anything else happens.
     if (this.time.random() < 0.9) {
       while (connection?.hasReply === true) {
         connection.deliver();
@@ -282,11 +285,11 @@ export class World {
     }
   }
 
-  /** No more faults and requests until every event is where it belongs. */
+  /** Stops faults and requests until every event is delivered. */
   private async calm(): Promise<void> {
     await this.faults.end();
     this.isCalm = true;
-    // The log may lose them by age while they wait.
+    // Events may be removed from the log while they wait.
     const told = this.ledgers.map(({ number, events }) => ({ number, events: [...events] }));
     let missing: string[];
     const first = this.step;
