@@ -30,7 +30,7 @@ describe('while Redis', () => {
     await server.stop();
   });
 
-  test('is full, no row makes it fuller, each is counted, and the answers come as ever', async () => {
+  test('is full, no row makes it fuller, each is counted, and responses arrive as usual', async () => {
     const redis = connectTo(server.url);
     const { length } = await redis.xrange(briefAuditLogKey(SYSTEM_TAG), '-', '+');
     await redis.config('SET', 'maxmemory', '1');
@@ -49,7 +49,7 @@ describe('while Redis', () => {
     await redis.quit();
   });
 
-  test('does not answer, refusals still come at once, and rows that cannot be kept are counted', async () => {
+  test('does not answer, refusals still come immediately, and rows that cannot be stored are counted', async () => {
     server.pause();
     const startedAt = performance.now();
     const headers = { 'x-admin-api-key': ADMIN_API_KEY };
@@ -63,12 +63,12 @@ describe('while Redis', () => {
       async () => (await writes(holdfast, 'failure', 'error')) === lost + 20,
     );
     server.resume();
-    // If each waited for Redis, all would take 18 seconds.
+    // If each waited for Redis, all of them would take 18 seconds.
     expect(tookMs).toBeLessThan(Math.min(patience(1900), 15_000));
   });
 });
 
-test('a shutdown writes what is still waiting, and the summary of the window that it ends', async () => {
+test('a shutdown writes the rows that still wait, and the summary of the current window', async () => {
   const server = await startRedis();
   const holdfast = await Holdfast.start({ REDIS_URL: server.url });
   for (let attempt = 0; attempt < 8; attempt += 1) {

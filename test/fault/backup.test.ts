@@ -37,7 +37,7 @@ async function hold(amount: number): Promise<string> {
   return expectStatus(await holdfast.reserve(tenant, amount), 200).reservation_id as string;
 }
 
-/** Goes on with what is in the directory of the backup, as on another machine. */
+/** Starts from the content of the backup directory, as on another machine. */
 async function restore(): Promise<void> {
   await holdfast.stop();
   await redis.stop();
@@ -55,7 +55,7 @@ async function expectWhole(): Promise<void> {
   expectStatus(await holdfast.commit(tenant, live, 50), 200);
 }
 
-test('a copy of the log that was made while requests ran is a sound ledger, with all that was acknowledged before', async () => {
+test('a copy of the log that was made while requests ran is a sound ledger, with everything that was acknowledged before', async () => {
   const busy = await holdfast.createTenant();
   await holdfast.createBudget(busy, '', 1_000_000);
   let copying = true;

@@ -6,7 +6,7 @@ import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, expectStatus, HoldfastClient, newKey, type Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
-/** As many as a bulk action takes, so that there is time to kill the process between two of them. */
+/** As many as a bulk action accepts, so that there is time to kill the process between two of them. */
 const TENANTS = 500;
 const PATH = '/v1/admin/tenants/bulk-action';
 const MINUTE_MS = 60_000;
@@ -36,7 +36,7 @@ afterAll(async () => {
 const statuses = (): Promise<(string | null)[]> =>
   Promise.all(ids.map((id) => on.stored.redis.hget(on.stored.tenantKey(id), 'status')));
 
-/** Sends a request to a process of its own and kills it once the request shows an effect. */
+/** Sends a request to a separate process and kills the process once the request has had an effect. */
 async function killDuring(path: string, body: Json, begun: () => Promise<boolean>): Promise<void> {
   victim = await startService({
     REDIS_URL: on.redis.url,
@@ -59,7 +59,7 @@ test('a bulk action whose process is killed between two rows continues when it i
   shows('bulk idempotency');
   let request: Json = {};
   let [changed, status] = [TENANTS, 'ACTIVE'];
-  // The process may have been quicker than the kill.
+  // The process may have finished before the kill.
   for (let attempt = 0; changed === TENANTS && attempt < 5; attempt += 1) {
     const action = status === 'ACTIVE' ? 'SUSPEND' : 'REACTIVATE';
     status = status === 'ACTIVE' ? 'SUSPENDED' : 'ACTIVE';
@@ -89,7 +89,7 @@ test('a bulk action whose process is killed between two rows continues when it i
   expect(all.filter(({ fields }) => fields['co'] === event?.fields['co'])).toHaveLength(TENANTS);
 });
 
-test('an advance of a test clock whose process is killed goes on when it is repeated, and rolls over once at each boundary', async () => {
+test('an advance of a test clock whose process is killed continues when it is repeated, and rolls over once at each boundary', async () => {
   const now = Date.parse('2026-01-01T00:00:00Z');
   const at = (ms: number): string => new Date(now + ms).toISOString();
   const made = await on.holdfast.admin('POST', '/ops/test-clocks', { name: 'killed', now: at(0) });
@@ -102,7 +102,7 @@ test('an advance of a test clock whose process is killed goes on when it is repe
   let clockNow = now;
   const reached = async (): Promise<number> =>
     Number(await on.stored.redis.hget(on.stored.tenantKey(owner.id), 'clock_now'));
-  // The process may have been quicker than the kill.
+  // The process may have finished before the kill.
   for (let attempt = 0; clockNow === now + minutes * MINUTE_MS && attempt < 5; attempt += 1) {
     minutes += 1000;
     const before = clockNow;

@@ -19,7 +19,7 @@ import { StoredHolds } from '../support/stored-holds.js';
 import { stateOf } from '../expiry/instances.js';
 
 const HOUR_MS = 3_600_000;
-/** Far less than a step, far more than this machine may stand still. */
+/** Far less than a step, and far more than this machine may stall. */
 const SLACK_MS = 60_000;
 const PRELOAD = fileURLToPath(new URL('../support/stepping-clock.mjs', import.meta.url));
 

@@ -25,12 +25,12 @@ async function startBoth(): Promise<RunningService & { setup: ClusterSetup }> {
   return { setup, ...(await startRedisService({ REDIS_CLUSTER_NODES: setup.addresses })) };
 }
 
-/** A write into a random partition. */
+/** A write to a random partition. */
 function write({ service }: RunningService): () => Promise<unknown> {
   return () => service.client.set(`${TAGS[Math.floor(random() * TAGS.length)]}${randomUUID()}`, 'v');
 }
 
-/** A script that is in the registry, in each partition, asked for a hold that nobody made. */
+/** Runs a registered script in each partition, for a hold that does not exist. */
 async function runScripts({ service }: RunningService): Promise<Set<string | undefined>> {
   const replies = TAGS.map((tag) =>
     service.scripts.run('get_reservation', [reservationKey(tag, 'none')], ['', 'none', '1', 'r', 't-01']),
@@ -39,7 +39,7 @@ async function runScripts({ service }: RunningService): Promise<Set<string | und
 }
 
 async function worksEverywhere(running: RunningService): Promise<void> {
-  await eventually('every partition takes writes', async () => {
+  await eventually('every partition accepts writes', async () => {
     await Promise.all(TAGS.map((tag) => running.service.client.set(`${tag}probe`, '1')));
     return true;
   });
@@ -86,7 +86,7 @@ describe('a Redis Cluster', () => {
     await worksEverywhere(running);
   });
 
-  test('that is killed as a whole fails commands within two seconds, and works again when it is back', async () => {
+  test('that is killed completely fails commands within two seconds, and works again when it is back', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
     const servers = [...running.setup.masters, ...running.setup.replicas];
@@ -97,7 +97,7 @@ describe('a Redis Cluster', () => {
     await worksEverywhere(running);
   });
 
-  test('that is silent as a whole fails commands within two seconds, and works again when it wakes up', async () => {
+  test('that is completely silent fails commands within two seconds, and works again when it wakes up', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
     const servers = [...running.setup.masters, ...running.setup.replicas];
@@ -112,7 +112,7 @@ describe('a Redis Cluster', () => {
     await worksEverywhere(running);
   });
 
-  test('that moves a slot to another master loses no command over it', async () => {
+  test('that moves a slot to another master loses no command', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
     const [from, to] = running.setup.masters as [RedisServer, RedisServer];

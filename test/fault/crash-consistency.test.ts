@@ -14,8 +14,8 @@ import { makeLogFolder } from '../support/log-folder.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 /**
- * Holdfast with its embedded Redis is killed at random moments under load. CRASH_ROUNDS sets how often (each of the settings),
- * CRASH_SEED repeats the choices of a run, and CRASH_DIR is where the data is kept.
+ * Holdfast with its embedded Redis is killed at random moments under load. CRASH_ROUNDS sets how often for
+ * each setting, CRASH_SEED repeats the random choices of a run, and CRASH_DIR is where the data is kept.
  */
 const rounds = Number(process.env['CRASH_ROUNDS'] ?? 3);
 const seed = seedFrom('CRASH_SEED', 'crash consistency');
@@ -25,7 +25,7 @@ type Victim = (typeof VICTIMS)[number];
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
-/** One embedded Redis' data, the process that serves it at the moment, and a connection past it. */
+/** The data of an embedded Redis, the process that currently serves it, and a direct connection to Redis. */
 interface Site {
   readonly env: Record<string, string>;
   readonly redis: StoredHolds;
@@ -58,7 +58,7 @@ async function open(fsync: string): Promise<Site> {
   return site;
 }
 
-/** Kills, and brings everything back. Where Holdfast goes on, so do its clients. */
+/** Kills the victim and restores everything. Clients continue unless Holdfast is killed. */
 async function crash(site: Site, victim: Victim, load: JournaledLoad): Promise<void> {
   const { redis } = site.redis;
   const pid = Number(parseInfo(await redis.info('server')).get('process_id'));
@@ -75,10 +75,10 @@ async function crash(site: Site, victim: Victim, load: JournaledLoad): Promise<v
     'it serves again',
     async () => (await fetch(`${site.service.url}/health/ready`)).status === 200,
   );
-  await eventually('the store answers here too', async () => (await redis.ping()) === 'PONG');
+  await eventually('the store replies here too', async () => (await redis.ping()) === 'PONG');
 }
 
-/** What a reader of the event log saw, until the crash is over. */
+/** The events that a reader of the log sees until the crash is over. */
 async function watchEvents(load: JournaledLoad, site: Site, crashing: () => boolean): Promise<Set<string>> {
   const seen = new Set<string>();
   const log = eventLogKey(site.redis.tagOfTenant(load.tenant.id));
@@ -102,7 +102,7 @@ async function playRound(site: Site, victim: Victim, random: () => number): Prom
     over = true;
     load.stop();
   });
-  // Both to their ends, also when one fails: nothing may be under way when the site is taken down.
+  // Await both, even if one fails: nothing may be in flight when the site is removed.
   const ended = await Promise.allSettled([clients, crashing]);
   expect(ended.filter(({ status }) => status === 'rejected')).toEqual([]);
   load.client = new HoldfastClient(site.service.url);
@@ -113,13 +113,13 @@ async function playRound(site: Site, victim: Victim, random: () => number): Prom
   await load.settle();
   await expectExactlyOnce(load, site.redis.redis);
   process.stdout.write(
-    `  ${victim} killed: ${load.entries.length - unanswered} answers, ${unanswered} requests without one\n`,
+    `  ${victim} killed: ${load.entries.length - unanswered} responses, ${unanswered} requests without one\n`,
   );
   return load;
 }
 
 test.each(['always', 'everysec'])(
-  'a kill of Holdfast, of its Redis, or of both, at any moment, loses nothing that was answered and does nothing twice (appendfsync %s)',
+  'a kill of Holdfast, of its Redis, or of both, at any moment, loses nothing that was acknowledged and does nothing twice (appendfsync %s)',
   async (fsync) => {
     process.stdout.write(`  ${rounds} rounds, appendfsync ${fsync}\n`);
     const random = randomFrom(seed);

@@ -13,8 +13,9 @@ import { StoredHolds } from '../support/stored-holds.js';
 import { startSweeper } from '../expiry/instances.js';
 
 /**
- * A host that crashes takes the end of the log with it: with `everysec` what was not flushed yet. No test can crash its host, but any
- * end can be cut off. CRASH_CUTS sets how many, CRASH_SEED repeats those of a run.
+ * A host that crashes loses the end of the log: with `everysec`, whatever was not flushed yet. No test can
+ * crash its host, but it can cut off any part of the end. CRASH_CUTS sets the number of cuts, and CRASH_SEED
+ * repeats those of a run.
  */
 const cuts = Number(process.env['CRASH_CUTS'] ?? 4);
 const seed = seedFrom('CRASH_SEED', 'cut log');
@@ -34,14 +35,14 @@ function logOf(dir: string): string {
   return join(log, readdirSync(log).find((name) => name.endsWith('.incr.aof')) as string);
 }
 
-/** A load that was answered throughout, and the log that Redis left when it was killed. */
+/** A load in which every request got its response, and the log that Redis left when it was killed. */
 async function recorded(
   random: () => number,
 ): Promise<{ load: JournaledLoad; redis: RedisServer; setUpBytes: number }> {
   const redis = await startRedis({ appendonly: true, args: EVERYSEC });
   const holdfast = await startSweeper({ HOLDFAST_ROLES: 'api,sweeper', REDIS_URL: redis.url });
   const load = await JournaledLoad.make(holdfast, random);
-  // While a flush is under way, Redis answers before it writes to the log.
+  // While a flush is in progress, Redis replies before it writes to the log.
   const stored = new StoredHolds(redis.url);
   await eventually('the log has the budgets', async () =>
     /^aof_buffer_length:0\r?$/m.test(await stored.redis.info('persistence')),
@@ -49,7 +50,7 @@ async function recorded(
   stored.close();
   const setUpBytes = statSync(logOf(redis.dir)).size;
   const clients = load.run(8);
-  await eventually('the load was under way', () => load.acknowledged.length > 120);
+  await eventually('the load was running', () => load.acknowledged.length > 120);
   load.stop();
   await clients;
   await redis.kill();
@@ -58,7 +59,7 @@ async function recorded(
   return { load, redis, setUpBytes };
 }
 
-test('wherever the end of the log is cut off, what is left is a sound ledger, and the same requests complete it, each once', async () => {
+test('wherever the end of the log is cut off, the rest is a sound ledger, and repeating the requests completes it, each once', async () => {
   process.stdout.write(`  ${cuts} cuts\n`);
   const random = randomFrom(seed);
   const { load, redis, setUpBytes } = await recorded(random);

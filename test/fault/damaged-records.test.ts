@@ -9,7 +9,7 @@ import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
 
-/** Whatever may stand in a field: `undefined` is nothing at all. */
+/** Possible damage to a field; `undefined` removes it. */
 const DAMAGES: Readonly<Record<string, string | undefined>> = {
   missing: undefined,
   empty: '',
@@ -24,7 +24,7 @@ const DAMAGES: Readonly<Record<string, string | undefined>> = {
   huge: 'x'.repeat(70_000),
   entry: '99999999999999999999-1',
 };
-/** What ended reservations are damaged by, which are read but not reckoned with. */
+/** Damage to ended reservations, whose fields are read but not used in calculations. */
 const FEWER = ['missing', 'junk', 'json', 'digits', 'control', 'huge'];
 const SUBJECT = ['su', 'cn', 'tn', 'ws', 'ag', 'un', 'bm'];
 const TEXTS = ['dm', 'ak', 'an', 'at', 'md', 'ik', 'iu', 'tv'];
@@ -48,13 +48,15 @@ interface Damaged extends Held {
   readonly field: string;
 }
 
-/** A tenant, and its one reservation that stays as it is. */
+/** A tenant with one reservation that is not damaged. */
 interface Pair {
   readonly tenant: TestTenant;
   readonly neighbour: Held;
 }
 
-/** Each of their reservations is in every list that follows, so the lists of more would take most of the time. */
+/**
+ * Every damaged reservation of a tenant is in all later lists, so lists of more would take most of the time.
+ */
 const FIELDS_OF_TENANT = 8;
 
 async function newTenant(): Promise<TestTenant> {
@@ -77,7 +79,7 @@ async function hold(tenant: TestTenant): Promise<Held> {
   return { tenant, id, key: reservationKey(on.stored.tagOf(tenant.id), id) };
 }
 
-/** How a record may be stored, and what a reservation of that form is damaged in. */
+/** The forms in which a record may be stored, with the fields to damage in each. */
 const FORMS: Readonly<Record<string, { fields: readonly string[]; make: (held: Held) => Promise<unknown> }>> =
   {
     live: { fields: [...SUBJECT, ...TERMS, ...TEXTS, '0', 'fa', 'qa', 'qr'], make: () => Promise.resolve() },
@@ -116,7 +118,7 @@ async function rowsOf(tenant: TestTenant, query: string): Promise<Json[]> {
 
 type Seen = (held: Damaged, what: string, answer: Answer, ...allowed: number[]) => void;
 
-/** Every reader of one reservation. Each answer is compared with its schema, too. */
+/** Every read of a single reservation. Each response is also compared with its schema. */
 async function readOne(held: Damaged, seen: Seen): Promise<void> {
   const { tenant, id } = held;
   seen(
@@ -131,7 +133,7 @@ async function readOne(held: Damaged, seen: Seen): Promise<void> {
   seen(held, 'the quarantined', await on.holdfast.admin('GET', `/ops/quarantine/${id}`), 200, 404);
 }
 
-/** Every list, with what is damaged and what stands beside it. */
+/** Every list, with the damaged reservations and the undamaged one. */
 async function readLists({ tenant, neighbour }: Pair, damaged: readonly Damaged[]): Promise<void> {
   expect((await on.holdfast.admin('GET', '/ops/quarantine?limit=200')).status).toBe(200);
   for (const query of LISTS) {
@@ -143,7 +145,7 @@ async function readLists({ tenant, neighbour }: Pair, damaged: readonly Damaged[
   }
 }
 
-/** Every way to end a reservation, by the form that it should have afterwards. */
+/** Every way to end a reservation, by name. */
 const ENDS: Readonly<Record<string, (held: Held) => Promise<Answer>>> = {
   extend: ({ tenant, id }) => on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
   commit: ({ tenant, id }) => on.holdfast.commit(tenant, id, 11),
@@ -157,7 +159,10 @@ const ENDS: Readonly<Record<string, (held: Held) => Promise<Answer>>> = {
     on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'release' }),
 };
 
-/** Another level of the subject is no damage that anybody can see, unless there is no budget at it: then an operator decides. */
+/**
+ * The statuses that are allowed. A different level in the subject cannot be recognized as damage, unless that
+ * scope has no budget; then an operator decides.
+ */
 function allowedOf(end: string, field: string, damage: string): number[] {
   if (end === 'decision of an operator') {
     return [200, 404];
@@ -170,7 +175,7 @@ function allowedOf(end: string, field: string, damage: string): number[] {
     : [200, 409, 410, 503];
 }
 
-/** remaining = allocated - spent - reserved - debt, and nothing below zero that must not be. */
+/** Checks remaining = allocated - spent - reserved - debt, and that no other figure is negative. */
 async function expectBooks(tenant: TestTenant): Promise<void> {
   for (const below of ['', '/workspace:prod']) {
     const names = ['remaining', 'allocated', 'spent', 'reserved', 'debt'];
@@ -208,7 +213,10 @@ describe.each(Object.keys(FORMS))('a %s reservation', (name) => {
     }
   }
 
-  /** Reads and ends reservations that are damaged in one field each; returns what was answered and should not be. */
+  /**
+   * Reads and ends reservations that are damaged in one field each. Returns the responses that are not
+   * allowed.
+   */
   async function endAll(
     pair: Pair,
     fields: readonly string[],

@@ -92,7 +92,7 @@ describe('the embedded Redis', () => {
     expect(statSync(join(dataDir, 'redis')).mode & 0o777).toBe(0o700);
   });
 
-  test('ends with the service, gives the directory free, and the next start finds its data', async () => {
+  test('ends with the service and releases the directory, and the next start finds its data', async () => {
     const first = await start();
     const pid = await pidOf(first);
     await first.service.client.set('kept', 'yes');
@@ -153,8 +153,10 @@ describe('the embedded Redis', () => {
   }
 });
 
-describe('what a killed Holdfast left behind', () => {
-  /** A process that starts the embedded Redis as Holdfast does, writes the lock, and is then killed. */
+describe('after Holdfast was killed', () => {
+  /**
+   * Starts a process that starts the embedded Redis as Holdfast does, writes the lock, and is then killed.
+   */
   async function leaveOrphan(): Promise<number> {
     const directories = prepareDirectories(dataDir);
     const script = `
@@ -187,7 +189,7 @@ describe('what a killed Holdfast left behind', () => {
     expect(running.log.some(({ level, msg }) => level === 'warn' && msg.includes('left running'))).toBe(true);
   });
 
-  test('a Redis that another Holdfast is connected to is left alone, whatever the lock says', async () => {
+  test('a Redis that another Holdfast is connected to is not touched, whatever the lock says', async () => {
     const orphan = await leaveOrphan();
     const other = new Redis({ path: join(dataDir, 'redis', 'redis.sock'), connectionName: 'holdfast' });
     await other.ping();
@@ -210,7 +212,7 @@ describe('what a killed Holdfast left behind', () => {
   });
 });
 
-describe('a start that cannot work says so in one line', () => {
+describe('a start that must fail says why in one line', () => {
   test('a directory that another Holdfast holds, which continues undisturbed', async () => {
     const first = await start();
     const failure = await failureOf(start());
@@ -229,7 +231,7 @@ describe('a start that cannot work says so in one line', () => {
     expect((await failureOf(start())).message).toContain(`is in use by another Holdfast (pid ${other.pid})`);
   });
 
-  test('a lock whose number another process has got since is taken over', async () => {
+  test('a lock whose process id now belongs to another process is taken over', async () => {
     const other = spawn('sleep', ['60'], { stdio: 'ignore' });
     await once(other, 'spawn');
     strays.add(other.pid ?? 0);
@@ -258,7 +260,7 @@ describe('a start that cannot work says so in one line', () => {
     );
   });
 
-  test('a redis-server that dies at once', async () => {
+  test('a redis-server that exits immediately', async () => {
     const path = process.env['PATH'];
     const fake = join(dataDir, 'redis-server');
     writeFileSync(fake, '#!/bin/sh\necho this machine is too odd\nexit 1\n');
@@ -274,7 +276,7 @@ describe('a start that cannot work says so in one line', () => {
     expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
   });
 
-  test('a damaged log, which is left as it is', async () => {
+  test('a damaged log, which is not changed', async () => {
     const first = await start();
     await first.service.client.set('k', 'v');
     await first.service.onApplicationShutdown();

@@ -24,7 +24,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test('on a full Redis a settlement goes through without evidence, and its repetition gets it once there is room', async () => {
+test('on a full Redis a settlement succeeds without evidence, and its repetition gets it once there is room', async () => {
   const tenant = await holdfast.createTenant();
   await holdfast.createBudget(tenant, '', 100);
   const reserved = expectStatus(await holdfast.reserve(tenant, 10), 200);

@@ -32,7 +32,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-test('a sweeper that was frozen in the middle of a page finds its lease expired: what it still sends refunds nothing, and it drops the partition', async () => {
+test('a sweeper that was frozen in the middle of a page finds its lease expired: its remaining calls refund nothing, and it drops the partition', async () => {
   const redis = await startRedis();
   const stored = new StoredHolds(redis.url);
   cleanUps.push(() => stored.close());
@@ -55,7 +55,7 @@ test('a sweeper that was frozen in the middle of a page finds its lease expired:
   });
   await eventually('it sweeps', async () => [...(await leaseCounts(stored)).values()].join() === '64');
 
-  // Of all that a sweeper sends, only the judgement of holds names them.
+  // Of everything that a sweeper sends, only the calls that expire holds name them.
   const inHand = proxy.cutBefore('rsv_');
   const ids = await makeDue(maker, stored, tenant, 10);
   await inHand;
@@ -68,11 +68,11 @@ test('a sweeper that was frozen in the middle of a page finds its lease expired:
   await eventually('every lease', () => leasesOf(other).held.size === 64);
   expect(await leaseCounts(stored)).toEqual(new Map([[leasesOf(other).instance, 64]]));
 
-  // From here on Redis notes every command. The other one has no reason any more to judge these holds.
+  // From here on Redis logs every command. The other instance no longer has a reason to process these holds.
   await stored.redis.config('SET', 'slowlog-log-slower-than', '0', 'slowlog-max-len', '100000');
   proxy.heal();
   frozen.child.kill('SIGCONT');
-  await eventually('what it had in hand arrives', async () => {
+  await eventually('its remaining calls arrive', async () => {
     const noted = (await stored.redis.slowlog('GET', 100_000)) as [number, number, number, string[]][];
     return noted.some(([, , , args]) => ids.some((id) => args.some((arg) => arg.includes(id))));
   });

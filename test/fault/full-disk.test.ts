@@ -14,8 +14,9 @@ import { StoredHolds } from '../support/stored-holds.js';
 import { expectUnavailable } from '../support/unavailable.js';
 
 /**
- * A disk without room is a limit on the size of files here: to Redis both are a write that fails, and this one needs no rights and
- * no file system of its own. The signal that comes with it is ignored, as no disk sends one.
+ * A full disk is simulated by a limit on the size of files. To Redis both are a failed write, and a limit
+ * needs neither privileges nor a file system. The signal that comes with the limit is ignored, because a full
+ * disk sends none.
  */
 const DEAF_TO_THE_SIGNAL = ['sh', '-c', 'trap "" XFSZ; exec "$@"', 'sh'];
 const canLimit = spawnSync('prlimit', ['--version']).status === 0;
@@ -42,7 +43,7 @@ function limitFiles(pid: number, bytes: number | 'unlimited'): void {
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 }
 
-/** Of the part of the log that is written to. */
+/** The size of the part of the log that is written to. */
 function logBytes(dir: string): number {
   const log = join(dir, 'appendonlydir');
   return statSync(join(log, readdirSync(log).find((name) => name.endsWith('.incr.aof')) as string)).size;
@@ -103,12 +104,12 @@ const readiness = async (holdfast: Holdfast) => (await holdfast.call('GET', '/he
       await expectStored(load, stored.redis);
     }, 60_000);
 
-    test('with always: the embedded Redis ends rather than answer, is started again, and nothing that was answered is lost', async () => {
+    test('with always: the embedded Redis ends rather than reply, is started again, and nothing that was acknowledged is lost', async () => {
       const limit = join(directory, 'limit');
       const bin = join(directory, 'bin');
       mkdirSync(bin);
       const real = spawnSync('sh', ['-c', 'command -v redis-server'], { encoding: 'utf8' }).stdout.trim();
-      // Each start is limited as long as the file is there.
+      // Limits each start as long as the file exists.
       const script = `#!/bin/sh\ntrap "" XFSZ\n[ -e ${limit} ] && prlimit --pid $$ --fsize=$(cat ${limit}):\nexec ${real} "$@"\n`;
       writeFileSync(join(bin, 'redis-server'), script, { mode: 0o755 });
       const path = process.env['PATH'];
@@ -145,7 +146,7 @@ const readiness = async (holdfast: Holdfast) => (await holdfast.call('GET', '/he
       });
       await eventually('it is ready', async () => (await readiness(holdfast)) === 200);
       expect(load.acknowledged).toHaveLength(load.entries.length);
-      await eventually('the store answers here too', async () => (await stored.redis.ping()) === 'PONG');
+      await eventually('the store replies here too', async () => (await stored.redis.ping()) === 'PONG');
       await expectExactlyOnce(load, stored.redis);
       expectStatus(await load.ask(), 200);
     }, 60_000);

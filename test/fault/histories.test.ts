@@ -14,8 +14,9 @@ import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { slotOf } from '../support/redis-topologies.js';
 
 /**
- * Concurrent clients on two instances: some order explains what each tenant's clients got. The seed is printed; HISTORY_SEED=<seed>
- * repeats the choices, though not their timing. `npm run history` adds HISTORY_ROUNDS under kills and failovers.
+ * Concurrent clients on two instances: some order explains what each tenant's clients got. The seed is
+ * printed; HISTORY_SEED=<seed> repeats the random choices, though not their timing. `npm run history` adds
+ * HISTORY_ROUNDS under kills and failovers.
  */
 const seed = seedFrom('HISTORY_SEED', 'histories');
 const rounds = Number(process.env['HISTORY_ROUNDS'] ?? 0);
@@ -41,11 +42,11 @@ async function startTwo(): Promise<{ redis: Redis; instances: readonly Holdfast[
   return { redis, instances };
 }
 
-/** Lets clients of one tenant work until they have enough answers. */
+/** Runs the clients of one tenant until they have enough responses. */
 async function historyOf(instances: readonly Holdfast[]): Promise<RecordedClients> {
   const clients = await RecordedClients.make(() => instances, seed);
   const ended = clients.run(CLIENTS);
-  await eventually('there are enough answers', () => clients.answered >= ENOUGH).finally(() =>
+  await eventually('there are enough responses', () => clients.answered >= ENOUGH).finally(() =>
     clients.stop(),
   );
   await ended;
@@ -64,7 +65,7 @@ test('an order explains what clients of two instances got, and none does if a sc
     },
   ] as const) {
     const { code } = readLibrary();
-    // Under its own name, so that the instances call it.
+    // Keeps its own name, so that the instances call it.
     await redis.function('LOAD', 'REPLACE', mutate(code, change));
     expect((await historyOf(instances)).verdict().word).toBe('violated');
     await redis.function('LOAD', 'REPLACE', code);
@@ -100,7 +101,7 @@ async function playRound(site: ClusterSite, random: () => number): Promise<void>
   }
   const [all, answered] = [loads.map(({ attempts }) => attempts.length), loads.map((load) => load.answered)];
   process.stdout.write(
-    `  ${all.join(' + ')} requests of ${TENANTS} tenants, ${answered.join(' + ')} answers: explained\n`,
+    `  ${all.join(' + ')} requests of ${TENANTS} tenants, ${answered.join(' + ')} responses: explained\n`,
   );
 }
 
@@ -108,7 +109,7 @@ if (rounds > 0) {
   beforeAll(buildService, 120_000);
 
   test(
-    'an order explains what clients got while instances and a master were killed, and masters gave way to their replicas, but for what the master lost',
+    'an order explains what clients got while instances and a master were killed, and masters handed over to their replicas, except for what the master lost',
     async () => {
       const site = await ClusterSite.open(2, { HOLDFAST_ROLES: 'api' });
       cleanUps.push(() => site.close());

@@ -16,14 +16,14 @@ function startOn(redis: RedisServer, env: Record<string, string> = {}): Promise<
   return startRedisService({ REDIS_URL: redis.url, ...env });
 }
 
-/** Changes the server behind the back of the service. */
+/** Changes the server's configuration behind the service's back. */
 async function configure(redis: RedisServer, ...settings: string[]): Promise<void> {
   const client = new Redis(redis.url);
   await client.call('CONFIG', 'SET', ...settings);
   await client.quit();
 }
 
-/** Writes until the server has nothing left to give, by refusing or by evicting. */
+/** Writes until the server is full and refuses writes or evicts keys. */
 async function fill(redis: RedisServer): Promise<void> {
   const client = new Redis(redis.url);
   const value = 'x'.repeat(10_000);
@@ -56,7 +56,7 @@ describe('a Redis that may evict the ledger', () => {
     },
   );
 
-  test('is accepted while it has no limit, since then it evicts nothing', async () => {
+  test('is accepted while it has no limit, because then it evicts nothing', async () => {
     const redis = await startRedis({ policy: 'allkeys-lru' });
     const { service } = await startOn(redis);
     expect(await service.status()).toMatchObject({ ready: true });
@@ -64,7 +64,7 @@ describe('a Redis that may evict the ledger', () => {
     expect(await service.status()).toMatchObject({ ready: false });
   });
 
-  test('is accepted when the operator says so, with a loud line and a warning in health', async () => {
+  test('is accepted when the operator says so, with a warning in the log and in health', async () => {
     const redis = await startRedis({ maxmemory: '50mb', policy: 'allkeys-lru' });
     const { service, log } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
     const status = await service.status();
@@ -92,7 +92,7 @@ describe('a Redis that may evict the ledger', () => {
   });
 });
 
-describe('keys that Redis did evict', () => {
+describe('keys that Redis has evicted', () => {
   test('turn readiness red, and it stays red when the policy is corrected, even where eviction was allowed', async () => {
     const redis = await startRedis({ maxmemory: '10mb', policy: 'allkeys-lru' });
     const { service, metric } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });

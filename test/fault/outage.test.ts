@@ -77,7 +77,7 @@ describe('while Redis is away', () => {
         const answer = await sendReserve();
         return answer.status === 200 && answer;
       });
-      // Queries have a connection of their own, which may come back later.
+      // Queries have a separate connection, which may recover later.
       await eventually('queries are answered', async () => (await sendBalances()).status === 200);
       const again = expectStatus(await sendReserve(), 200);
       expect(again.reservation_id).toBe(reserved.body.reservation_id);
@@ -94,7 +94,7 @@ describe('while Redis is away', () => {
 });
 
 describe('scripts that the server forgets', () => {
-  test('are given again, under load, without a failed request', async () => {
+  test('are loaded again, under load, without a failed request', async () => {
     const working = Array.from({ length: 8 }, async () => {
       for (let round = 0; round < 20; round += 1) {
         const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1), 200);
@@ -173,7 +173,7 @@ describe('a full Redis', () => {
     await full.stop();
   });
 
-  test('refuses what grows with 503, still settles what shrinks, and readiness says memory', async () => {
+  test('refuses requests that need memory with 503, still settles holds, and readiness says memory', async () => {
     const owner = await instance.createTenant();
     await instance.createBudget(owner, '', 1000);
     const ids: string[] = [];

@@ -45,12 +45,12 @@ describe('a network that swallows everything between Holdfast and Redis', () => 
     ['in both directions', 'both'],
     ['on the way back only', 'replies'],
   ])(
-    '%s: requests get 503 in time, and each settles once when the path is whole again',
+    '%s: requests get 503 in time, and each settles once when the path is repaired',
     async (_, darkness) => {
       const { proxy, stored, holdfast } = await behindProxy({});
       const load = await JournaledLoad.make(holdfast, randomFrom(1));
       const clients = load.run(8);
-      await eventually('the load is under way', () => load.acknowledged.length > 50);
+      await eventually('the load is running', () => load.acknowledged.length > 50);
       proxy.cut(darkness);
       await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(() => load.ask())));
       expect((await holdfast.call('GET', '/health/ready')).status).toBe(503);
@@ -68,7 +68,7 @@ describe('a network that swallows everything between Holdfast and Redis', () => 
     60_000,
   );
 
-  test('leaves the sweep to the instance that still reaches Redis, and what it sent before takes no effect twice', async () => {
+  test('leaves the sweep to the instance that still reaches Redis, and its earlier calls have no second effect', async () => {
     const { proxy, stored, holdfast, url } = await behindProxy({ SWEEP_LEASE_MS: '1000' });
     const tenants = await makeTenants(holdfast, 8);
     const other = await startSweeper({

@@ -11,7 +11,7 @@ import { BOUND_MS } from '../support/time-bound.js';
 import { expectUnavailable } from '../support/unavailable.js';
 import { expiredEvents, makeDue, makeTenants, startSweeper, stateOf } from '../expiry/instances.js';
 
-/** The promise itself: this long, by the clock. */
+/** The exact time in the promise, not adapted to the machine. */
 const PAUSE_MS = 10_000;
 
 let redis: RedisServer;
@@ -34,15 +34,15 @@ test('a Redis that is stuck for ten seconds under load: 503 in time throughout, 
   const [other] = (await makeTenants(holdfast, 1)) as [TestTenant];
   const load = await JournaledLoad.make(holdfast, randomFrom(2));
   const clients = load.run(3);
-  await eventually('the load is under way', () => load.acknowledged.length > 50);
-  // It falls due while nothing answers.
+  await eventually('the load is running', () => load.acknowledged.length > 50);
+  // It falls due while nothing replies.
   const { reservation_id: due } = expectStatus(
     await holdfast.reserve(other, 10, { ttl_ms: 2000, grace_period_ms: 0 }),
     200,
   );
   const pausedAt = performance.now();
   redis.pause();
-  // The last of them is answered while Redis still stands.
+  // The last of them gets its response while Redis is still paused.
   while (performance.now() - pausedAt < PAUSE_MS - BOUND_MS) {
     await expectUnavailable(() => load.ask());
   }

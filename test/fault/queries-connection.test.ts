@@ -24,7 +24,7 @@ async function behindProxy(): Promise<{ proxy: BlackholeProxy; holdfast: Holdfas
   return { proxy, holdfast, tenant };
 }
 
-test('a list that Redis does not answer closes the connection of the queries; that of the ledger continues to work', async () => {
+test("a list without a reply from Redis closes the connection for queries; the ledger's continues to work", async () => {
   const { proxy, holdfast, tenant } = await behindProxy();
   const list = () => holdfast.call('GET', '/v1/reservations', { key: tenant.key });
   let [asked, over] = [0, false];
@@ -33,7 +33,7 @@ test('a list that Redis does not answer closes the connection of the queries; th
       expectStatus(await holdfast.reserve(tenant, 1), 200);
     }
   })();
-  // The name of the function, which only the connection for queries says.
+  // The name of the function, which only the connection for queries sends.
   proxy.cutWhereSaid('list_reservations');
   await expectUnavailable(list);
   const askedBefore = asked;
@@ -53,12 +53,12 @@ test('a list that Redis does not answer closes the connection of the queries; th
   expect(await holdfast.metric('holdfast_queries_connection_restored_total')).toBeGreaterThan(0);
 }, 60_000);
 
-test('without a connection for queries these are answered with 503 at once, readiness stays green and says why', async () => {
+test('without a connection for queries these get 503 immediately, and readiness stays green and says why', async () => {
   const { proxy, holdfast, tenant } = await behindProxy();
   const list = () => holdfast.call('GET', '/v1/reservations', { key: tenant.key });
   proxy.cutWhereSaid('list_reservations');
   await expectUnavailable(list);
-  // Whatever connects anew says its name first.
+  // Every new connection first sends its name.
   proxy.cutWhereSaid('holdfast-queries');
   const ready = await eventually('health tells of it', async () => {
     const answer = await holdfast.call('GET', '/health/ready');

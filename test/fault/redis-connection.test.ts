@@ -33,7 +33,7 @@ function worksAgain({ service }: RunningService): Promise<unknown> {
   );
 }
 
-test('a start whose connections break while it prepares the store waits for it, and goes on', async () => {
+test('a start whose connections break while it prepares the store waits for it, and continues', async () => {
   const { url } = await startRedis();
   const admin = new Redis(url);
   const { load } = ScriptRegistry.prototype;
@@ -80,7 +80,7 @@ describe('a Redis that is killed', () => {
     expect(await service.status()).toMatchObject({ ready: true, problems: [] });
   });
 
-  test('is logged and counted once when it goes and once when it is back, however many tries that takes', async () => {
+  test('is logged and counted once when it is lost and once when it is back, however many attempts that takes', async () => {
     const running = await startBoth();
     await running.redis.kill();
     await eventually(
@@ -104,12 +104,12 @@ describe('a Redis that is killed', () => {
     expect(await running.metric('holdfast_redis_connection_restored_total')).toBe(1);
   });
 
-  test('leaves a subscriber that hears messages again after it is back', async () => {
+  test('leaves a subscriber that receives messages again once it is back', async () => {
     const running = await startBoth();
     const heard: string[] = [];
     const subscriber = running.service.subscriber();
     subscriber.on('message', (_channel: string, message: string) => heard.push(message));
-    // Whoever listens subscribes to each new connection.
+    // Subscribers subscribe again on each new connection.
     subscriber.on('ready', () => void subscriber.subscribe('news').catch(() => undefined));
     await subscriber.subscribe('news');
     await running.redis.kill();
@@ -123,7 +123,7 @@ describe('a Redis that is killed', () => {
 });
 
 describe('a Redis that has lost its functions', () => {
-  test('runs the texts of the scripts, which are counted, until it has the functions again', async () => {
+  test('gets the scripts as text, which is counted, until it has the functions again', async () => {
     const { service, metric } = await startBoth();
     const { client, scripts } = service;
     const budgets = budgetIndexKey('{p00}', 'acme');
@@ -132,7 +132,7 @@ describe('a Redis that has lost its functions', () => {
     const textsRun = (): Promise<number> => metric('holdfast_script_texts_run_total');
     await read();
     expect(await textsRun()).toBe(0);
-    // A full Redis loads no functions, so every call meets their absence.
+    // A full Redis loads no functions, so every call finds them missing.
     await client.config('SET', 'maxmemory', '1');
     await client.function('FLUSH');
     await read();
@@ -154,13 +154,13 @@ describe('a Redis that has lost its functions', () => {
 });
 
 describe('a client that ioredis has given up', () => {
-  test('is connected again, and a subscriber too, with what it listens to', async () => {
+  test('is connected again, and so is a subscriber, with its subscriptions', async () => {
     const running = await startBoth();
     const { client } = running.service;
     const heard: string[] = [];
     const subscriber = running.service.subscriber();
     subscriber.on('message', (_channel: string, message: string) => heard.push(message));
-    // Whoever listens subscribes to each new connection.
+    // Subscribers subscribe again on each new connection.
     subscriber.on('ready', () => void subscriber.subscribe('news').catch(() => undefined));
     await subscriber.subscribe('news');
     const ended = Promise.all([once(client, 'end'), once(subscriber, 'end')]);
@@ -190,7 +190,7 @@ describe('a Redis that is paused, with its connections open', () => {
     await eventually('the service is ready', async () => (await service.status()).ready);
   });
 
-  test('does not carry out, when it wakes up, what was asked while it slept', async () => {
+  test('does not run, when it wakes up, commands that were sent while it was paused', async () => {
     const { redis, service } = await startBoth();
     await service.client.set('asked', '0');
     redis.pause();
@@ -199,7 +199,8 @@ describe('a Redis that is paused, with its connections open', () => {
     const later = await hammer(() => service.client.incr('asked'), 2500);
     expect(later.every(({ error }) => error !== undefined)).toBe(true);
     redis.resume();
-    // What the kernel had already taken before the connection was dropped may be carried out; nothing after that is.
+    // Commands that the kernel had accepted before the connection was dropped may still run; nothing after
+    // that does.
     const counted = await eventually(
       'the counter is read',
       async () => Number(await service.client.get('asked')) + 1,
@@ -273,7 +274,7 @@ describe('access', () => {
     await startRedisService({ REDIS_URL: redis.url, PARTITIONS: '32' });
   });
 
-  test('another number of partitions than the recorded one stops the start', async () => {
+  test('a number of partitions other than the recorded one stops the start', async () => {
     const redis = await startRedis();
     await startRedisService({ REDIS_URL: redis.url, PARTITIONS: '16' });
     await expect(startRedisService({ REDIS_URL: redis.url, PARTITIONS: '32' })).rejects.toThrow(
@@ -282,12 +283,12 @@ describe('access', () => {
   });
 });
 
-/** Why TLS cannot be tried here, or undefined. Both openssl and a redis-server built with TLS are needed. */
+/** Why TLS cannot be tested here, or undefined. The test needs openssl and a redis-server built with TLS. */
 async function whyNoTls(): Promise<string | undefined> {
   try {
     execFileSync('openssl', ['version'], { stdio: 'pipe' });
   } catch {
-    return 'there is no openssl to make a certificate with';
+    return 'there is no openssl to make a certificate';
   }
   try {
     await (await startRedis({ args: ['--tls-port', '0'] })).stop();

@@ -44,7 +44,10 @@ afterAll(async () => {
   await redis.stop();
 });
 
-/** The days around the two changes of a zone's clocks in 2027: the end of one before the change, that of the long or short day, and the next. */
+/**
+ * The ends of three days around each of a zone's two clock changes in 2027: the day before, the long or short
+ * day, and the next.
+ */
 function changesOf(timeZone: string): number[][] {
   const rule: Recurrence = { every: 'day', timeZone, anchorDay: 1, anchorMonth: 1 };
   const days = boundariesAfter(rule, Date.UTC(2026, 11, 31, 12), 366);
@@ -58,7 +61,10 @@ function changesOf(timeZone: string): number[][] {
   return found;
 }
 
-/** Budgets whose day ends at an instant: half of them as on the zone's shortest day, half as on the longest. */
+/**
+ * Budgets whose day ends at this instant. In half of them that day is the zone's shortest, in the other half
+ * the longest.
+ */
 async function makeBudgets(tenant: TestTenant, timeZone: string, end: number): Promise<Map<string, number>> {
   const [tag, changes] = [stored.tagOf(tenant.id), changesOf(timeZone)];
   const rule = recurrenceText({ every: 'day', timeZone, anchorDay: 1, anchorMonth: 1 });
@@ -115,7 +121,7 @@ test('10,000 budgets of five zones roll over once each at one instant, at both c
     return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
   };
   let [committed, isOver] = [0, false];
-  /** The answer to a request that is sent until somebody answers it. A repetition has the same idempotency key. */
+  /** The response to a request, which is repeated with the same idempotency key until there is one. */
   const answered = async (tenant: TestTenant, path: string, body: object): Promise<Answer> => {
     for (;;) {
       const at = Math.random() < 0.5 ? victim : survivor;

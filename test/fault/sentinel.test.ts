@@ -24,7 +24,7 @@ async function startBoth(): Promise<RunningService & { setup: SentinelSetup }> {
   return { setup, ...running };
 }
 
-/** A script that is in the registry, asked for a hold that nobody made. */
+/** Runs a registered script for a hold that does not exist. */
 async function runScript({ service }: RunningService): Promise<string | undefined> {
   const [status] = await service.scripts.run(
     'get_reservation',
@@ -39,7 +39,7 @@ function write({ service }: RunningService): () => Promise<unknown> {
 }
 
 async function worksOn(running: RunningService, port: number): Promise<void> {
-  await eventually('the new master takes writes', async () => {
+  await eventually('the new master accepts writes', async () => {
     await write(running)();
     return String(
       await (running.service.client as { info(section: string): Promise<string> }).info('server'),
@@ -83,7 +83,7 @@ describe('a master found through Sentinel', () => {
     await worksOn(running, running.setup.replica.port);
   });
 
-  test('is reached again when its Sentinels were away for a while', async () => {
+  test('is reached again after its Sentinels were unavailable for a while', async () => {
     const running = await startBoth();
     const [sentinel] = running.setup.sentinels;
     await sentinel?.kill();

@@ -14,13 +14,14 @@ import { clusterUrl } from '../support/store.js';
 import { allowLoopback, subscribe, SYSTEM } from '../webhooks/dispatching.js';
 
 /**
- * `npm run soak -- --minutes=<n>`: rounds of load with a fault each on a cluster. SOAK_SEED=<seed> repeats the choices, though not
- * their timing. Without minutes, only the account of losses and deliveries is tried.
+ * `npm run soak -- --minutes=<n>`: rounds of load with one fault each on a cluster. SOAK_SEED=<seed> repeats
+ * the random choices, though not their timing. Without minutes, only the accounting of losses and deliveries
+ * is tested.
  */
 const minutes = Number(process.env['SOAK_MINUTES'] ?? 0);
 const MOST_REFUSED = 0.02;
 
-test('a soak fails on an answer that nothing may lose, and tells which ones a failover may', () => {
+test('a soak fails if a response was lost that was not at risk, and names those that a failover may lose', () => {
   const entry: Entry = { kind: 'fund', body: { idempotency_key: 'k' }, answer: { new: 2 } };
   const acknowledged = (answeredAt: number) => [{ entry, outcome: '{"new":1}', answeredAt }];
   const crash = { keptUntil: 100, killedAt: 200, replacedAt: 300, hadSlot: () => true };
@@ -69,7 +70,7 @@ if (minutes > 0) {
   };
 
   test(
-    `for ${minutes} minutes of load, kills, failovers and rollovers nothing is lost but what a failover may lose, nothing happens twice, and each event is delivered`,
+    `for ${minutes} minutes of load, kills, failovers and rollovers nothing is lost except what a failover may lose, nothing happens twice, and each event is delivered`,
     async () => {
       const seed = seedFrom('SOAK_SEED', 'soak');
       const random = randomFrom(seed);

@@ -45,10 +45,10 @@ test('an outage that two instances saw emits one event when the store is back, a
     });
     await redis.restart();
     await eventually(
-      'both are back and have said so',
+      'both are back and have reported it',
       async () => (await outages('told')) + (await outages('same')) === 2 * outage,
     );
-    // Lists have a connection of their own, which may be the last one that is back.
+    // Lists use a separate connection, which may be the last one to recover.
     expect(await eventually('lists are answered', told)).toEqual(
       Array.from({ length: outage }, () => PAIR).flat(),
     );

@@ -45,7 +45,7 @@ async function saturated(): Promise<[TestTenant, string]> {
   return [tenant, await idOf(on.holdfast.reserve(tenant, 100))];
 }
 
-/** Resolves when so many of the tenant have a place that has not lapsed. */
+/** Resolves when this many of the tenant's reserves have a place that has not lapsed. */
 async function untilWaiting(tenant: TestTenant, count: number): Promise<void> {
   const key = waitersKey(on.stored.tagOf(tenant.id), tenant.id);
   await eventually(
@@ -54,7 +54,7 @@ async function untilWaiting(tenant: TestTenant, count: number): Promise<void> {
   );
 }
 
-/** Commits, and repeats it while Redis is unreachable. */
+/** Commits, and repeats the request while Redis is unreachable. */
 async function commit(tenant: TestTenant, id: string, amount: number, at: HoldfastClient): Promise<void> {
   const body = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount } };
   await eventually('the commit succeeds', async () => {
@@ -67,7 +67,7 @@ const wokenBy = async (by: string): Promise<number> =>
   (await on.holdfast.metric('holdfast_reserve_wake_ups_total', { by })) +
   (await other.metric('holdfast_reserve_wake_ups_total', { by }));
 
-test('the place of an instance that is killed lapses, and no longer holds up the others', async () => {
+test('the place of an instance that is killed lapses, and no longer delays the others', async () => {
   const dead = await startService({
     REDIS_URL: on.redis.url,
     ADMIN_API_KEY,
@@ -89,7 +89,7 @@ test('the place of an instance that is killed lapses, and no longer holds up the
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '0 60 40 0' });
 });
 
-test('an instance that shuts down answers its waiters, and lets nobody wait any more', async () => {
+test('an instance that shuts down responds to its waiters, and accepts no new ones', async () => {
   const leaving = await Holdfast.start({ REDIS_URL: on.redis.url, WAITERS_PER_TENANT: '1' });
   const [tenant] = await saturated();
   const waits = (outcome: string) => leaving.metric('holdfast_reserve_waits_total', { outcome });
@@ -106,7 +106,7 @@ test('an instance that shuts down answers its waiters, and lets nobody wait any 
   await leaving.stop();
 });
 
-test('a wake-up whose message comes before the reply of a renewal is not counted as lost', async () => {
+test('a wake-up whose message arrives before the reply to a renewal is not counted as lost', async () => {
   const { scripts } = on.holdfast.app.get(RedisService);
   const [tenant, held] = await saturated();
   const [freed, renewals] = [await wokenBy('freed'), await wokenBy('renewal')];
@@ -191,7 +191,7 @@ test('200 clients of a saturated budget are all served, with a few runs each and
   await Promise.all(clients);
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
   expect(await runs()).toBeLessThan(before + 200 * 4);
-  // On a busy machine, a message may arrive after the renewal that finds the same.
+  // On a busy machine, a message may arrive after the renewal that notices the same turn.
   expect(4 * ((await wokenBy('renewal')) - renewals)).toBeLessThan((await wokenBy('freed')) - freed);
   await untilWaiting(tenant, 0);
 });

@@ -49,7 +49,7 @@ test('while Redis is full first attempts continue, and a failed one stays first 
   await causeEvents(holdfast, accepting, 3);
   const queuedOf = async (id: string): Promise<number> => (await deliveries(holdfast, id)).length;
   await eventually(
-    'all are queued, and the first ones under way',
+    'all are queued, and the first attempts have started',
     async () => (await queuedOf(refused)) + (await queuedOf(accepted)) === 6 && waiting.length === 2,
   );
 

@@ -26,7 +26,9 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-/** Endpoints that refuse every first attempt, so that each delivery goes through the queue of retries, too. */
+/**
+ * Endpoints that refuse every first attempt, so that each delivery also passes through the queue of retries.
+ */
 async function startRefusing(): Promise<WebhookReceiver> {
   const seen = new Set<string>();
   const refusing = await WebhookReceiver.start();
@@ -38,7 +40,7 @@ async function startRefusing(): Promise<WebhookReceiver> {
   return refusing;
 }
 
-/** One event of each tenant, and its delivery, which is the `count`th. */
+/** Emits one event per tenant and expects its delivery, which is the tenant's `count`th. */
 async function expectDelivered(
   instance: Holdfast,
   subscribed: readonly { tenant: TestTenant; id: string }[],
@@ -46,7 +48,7 @@ async function expectDelivered(
 ): Promise<void> {
   for (const { tenant } of subscribed) {
     await eventually(
-      'the store takes the event',
+      'the store accepts the event',
       async () => (await instance.reserve(tenant, 1_000_000_000_000)).status === 409,
       30_000,
     );
@@ -86,7 +88,7 @@ test('with Sentinels deliveries and retries continue with the master that takes 
   const subscribed = await subscribeTenants(holdfast, receiver.url, 2);
   await expectDelivered(holdfast, subscribed, 1);
   const { client } = holdfast.app.get(RedisService);
-  // A busy machine may drop the connection; then this command fails, and the next one goes over a new connection.
+  // A busy machine may drop the connection; then this command fails, and the next one uses a new connection.
   await eventually(
     'a replica has everything',
     async () => Number(await client.call('WAIT', '1', '1000')) >= 1,

@@ -25,10 +25,13 @@ import { allowLoopback, subscribe, tenantWithBudget } from '../webhooks/dispatch
 const random = randomFrom(seedFrom('WEBHOOKS_SEED', 'webhooks under kills'));
 const below = (limit: number): number => Math.floor(random() * limit);
 const TENANTS = 8;
-/** Every one of these is random, so a delivery can fail at each of its attempts; what is left to chance is never the result. */
+/**
+ * Drawn for each attempt, so a delivery can fail at any of its attempts. No expected result depends on
+ * chance.
+ */
 const REFUSED_PERCENT = 8;
 const CUT_OFF_PERCENT = 4;
-/** Of the subscriber whose deliveries are given up after two attempts, so that about every fourth is. */
+/** For the subscriber whose deliveries are given up after two attempts, so that about every fourth one is. */
 const REFUSED_FOR_GOOD_PERCENT = 50;
 const POLICY = { max_retries: 10, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 };
 const KEY = 'ab'.repeat(32);
@@ -37,7 +40,7 @@ interface Subscriber {
   readonly tenant: string;
   readonly tag: string;
   readonly subscriptionId: string;
-  /** Whether its deliveries may fail for good. */
+  /** Whether its deliveries may fail permanently. */
   readonly givesUp: boolean;
 }
 
@@ -53,7 +56,10 @@ beforeAll(() => {
   buildService();
 }, 180_000);
 
-/** @param appendfsync `always` where Redis itself is killed: then nothing that it answered may be lost */
+/**
+ * @param appendfsync `always` where Redis itself is killed, because then nothing that it acknowledged may be
+ * lost
+ */
 async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   redis = await startRedis({ appendonly: true, args: ['--appendfsync', appendfsync] });
   stored = new StoredHolds(redis.url);
@@ -98,7 +104,7 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   }
 }
 
-// What a test did not get to start is not stopped, and a failure does not keep the rest running, which would keep jest from exiting.
+// Only stop what a test did start. A failure must not keep the rest running, or jest would not exit.
 afterEach(async () => {
   try {
     await Promise.all(services.splice(0).map((service) => end(service)));
@@ -110,7 +116,7 @@ afterEach(async () => {
   }
 });
 
-/** A process of its own that sweeps and dispatches. */
+/** A separate process that sweeps and dispatches. */
 function start(): ServiceProcess {
   const service = spawnService({
     REDIS_URL: redis.url,
@@ -135,7 +141,7 @@ async function end({ child, ended }: ServiceProcess): Promise<void> {
   await ended;
 }
 
-/** Holds of all tenants that are due at once. */
+/** Holds of all tenants that are due at the same time. */
 async function makeDue(count: number): Promise<number> {
   const each = Math.ceil(count / TENANTS);
   for (const { tenant, tag } of subscribers) {
@@ -172,7 +178,7 @@ async function eventsOf(
     .filter(({ fields }) => fields.get('ty') === type);
 }
 
-/** The expirations of a tenant as its log tells them, oldest first. */
+/** A tenant's expirations according to its log, oldest first. */
 async function expirations({ tenant, tag }: Subscriber): Promise<{ entryId: string; reservation: string }[]> {
   const events = await eventsOf(tag, 'reservation.expired');
   return events
@@ -180,7 +186,7 @@ async function expirations({ tenant, tag }: Subscriber): Promise<{ entryId: stri
     .map(({ entryId, fields }) => ({ entryId, reservation: fields.get('reservation_id') ?? '' }));
 }
 
-/** The deliveries that were told of as given up. */
+/** The deliveries that were reported as given up. */
 async function deadLettersOf({ tag, subscriptionId }: Subscriber): Promise<(string | undefined)[]> {
   const events = await eventsOf(tag, 'system.webhook_delivery_failed');
   return events
@@ -198,12 +204,12 @@ async function statuses(
 }
 
 /**
- * Expirations = events = deliveries that succeeded or were given up, each of those told of once; nothing was told that did not happen,
- * and first attempts came in order.
+ * Expirations = events = deliveries that succeeded or were given up, each reported once. Nothing was reported
+ * that did not happen, and first attempts were in order.
  */
 async function expectNothingLost(total: number): Promise<void> {
   await eventually(
-    'nothing is due, unread, waiting or to be tried again',
+    'nothing is due, unread, waiting or to be retried',
     async () => {
       for (const { tag } of subscribers) {
         const indexes = [ttlIndexKey(tag), orderedQueuesKey(tag), retryingKey(tag), outcomesKey(tag)];
@@ -245,14 +251,14 @@ async function expectNothingLost(total: number): Promise<void> {
         .sort(),
     );
     givenUp += failed.length;
-    // A set keeps the order of the first time.
+    // A set keeps the order of first insertion.
     expect([...new Set(received)]).toEqual(ids);
   }
   expect(told).toBe(total);
   expect(givenUp).toBeGreaterThan(0);
 }
 
-describe('no event is lost and none is made up', () => {
+describe('no event is lost or invented', () => {
   test('when the service is killed at random moments', async () => {
     shows('at least once');
     await setUp('everysec');
