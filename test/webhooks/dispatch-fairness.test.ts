@@ -23,7 +23,7 @@ import {
   tenantWithBudget,
 } from './dispatching.js';
 
-/** All tenants in one partition: they share its event log and its index of retries. */
+/** All tenants are in one partition, so they share its event log and its index of retries. */
 const TAG = tagOf('00');
 const SUBSCRIPTIONS = 20;
 const EVENTS = 600;
@@ -40,7 +40,7 @@ beforeAll(async () => {
     REDIS_URL: server.url,
     PARTITIONS: '1',
     WEBHOOK_TIME_SHARE: '10',
-    // Attempts that hang must outlast what happens meanwhile.
+    // Attempts that hang must outlast everything else in the test.
     WEBHOOK_TIMEOUT_MS: '60000',
   });
   await allowLoopback(holdfast);
@@ -108,7 +108,7 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
   );
   for (let index = 0; index < SUBSCRIPTIONS; index += 1) {
     const received = receiver.received.filter(({ path }) => path === `/busy-${index}`);
-    // A set keeps the order of the first time: on a busy machine an attempt may fail and be repeated.
+    // A set keeps the order of first insertion: on a busy machine an attempt may fail and be repeated.
     expect([...new Set(received.map(({ headers }) => headers['webhook-id']))]).toEqual(eventIds);
   }
   expect((await deliveries(holdfast, ids[0] as string)).length).toBe(100);
@@ -116,11 +116,11 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
 }, 120_000);
 
 describe('a queue', () => {
-  /** How often the head of a queue was read. */
+  /** How often the head of a queue has been read. */
   const reads = async (): Promise<number> => (await commandCounts(redis))['lrange'] ?? 0;
   const webhookIds = (): unknown[] => receiver.received.map(({ headers }) => headers['webhook-id']);
 
-  test('whose deliveries this process has just made is not read', async () => {
+  test('whose deliveries this process has just created is not read', async () => {
     const tenant = await tenantWithBudget(holdfast);
     await subscribe(holdfast, tenant, receiver.url);
     const before = await reads();
@@ -130,7 +130,7 @@ describe('a queue', () => {
     expect(await reads()).toBe(before);
   });
 
-  test('is not read either while the endpoints of others hang, however much they have to be sent', async () => {
+  test('is not read either while the endpoints of others hang, however much they have waiting', async () => {
     const [hanging, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
     const answers: (() => unknown)[] = [];
     receiver.react = (response, { path }) => {
@@ -141,7 +141,7 @@ describe('a queue', () => {
       Array.from({ length: SUBSCRIPTIONS }, () => subscribe(holdfast, hanging, `${receiver.url}/hanging`)),
     );
     const quietId = await subscribe(holdfast, quiet, `${receiver.url}/quiet`);
-    // All together are more than may stay in memory.
+    // Together, these are more than may stay in memory.
     const large = JSON.stringify({ text: 'x'.repeat(50_000) });
     await writeEvents(hanging, 36, 'metadata', large);
     const queues = ids.map((id) => orderedQueueKey(TAG, `${id}:${hanging.id}`));
@@ -162,7 +162,7 @@ describe('a queue', () => {
     receiver.react = (response) => response.writeHead(200).end();
     answers.forEach((answer) => answer());
     await eventually('the others arrive', async () => (await redis.exists(...queues)) === 0, 60_000);
-    // They have left the memory, so this queue may be long.
+    // These are no longer in memory, so the queue may be long.
     let answerFirst = (): unknown => undefined;
     receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
     const readByOthers = await reads();
@@ -175,7 +175,7 @@ describe('a queue', () => {
     expect(await reads()).toBe(readByOthers);
   }, 120_000);
 
-  test('longer than what this process remembers of it is read behind that, in order', async () => {
+  test("longer than the part in this process' memory is read behind that, in order", async () => {
     const tenant = await tenantWithBudget(holdfast);
     const id = await subscribe(holdfast, tenant, receiver.url);
     let answerFirst = (): unknown => undefined;
@@ -226,7 +226,8 @@ describe('a queue', () => {
     const record = deliveryKey(TAG, first);
     await redis.rename(record, `${record}.kept`);
     await redis.set(record, 'damaged');
-    // From the sixtieth on they hang, so the queue cannot become empty before an attempt times out after a minute.
+    // From the sixtieth on they hang, so the queue cannot become empty before an attempt times out after a
+    // minute.
     const answers: (() => unknown)[] = [];
     receiver.react = (response) => {
       const answer = (): unknown => response.writeHead(200).end();

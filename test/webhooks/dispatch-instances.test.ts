@@ -90,14 +90,14 @@ async function leases(): Promise<number[]> {
   return [...counts.values()].sort((a, b) => b - a);
 }
 
-/** Dispatchers pause 10 ms at least between two polls for events, whatever else is due. */
+/** Expects dispatchers to pause at least 10 ms between two polls for events, whatever else is due. */
 async function expectPauses(dispatchers: number, from: () => Promise<unknown>): Promise<void> {
-  // On a cluster, a poll is one command for each partition.
+  // On a cluster, a poll is one command per partition.
   const commandsOfAll = redis.isCluster ? 64 : dispatchers;
   const polls = async (): Promise<number> => ((await commandCounts(redis))['xread'] ?? 0) / commandsOfAll;
   await from();
   const [began, before] = [performance.now(), await polls()];
-  // Longer than a beat, in which the work that is due is noticed.
+  // Longer than a beat, which notices due work.
   await delay(2500);
   const made = (await polls()) - before;
   expect(made).toBeLessThan((performance.now() - began) / 10);
@@ -124,7 +124,7 @@ describe('the role', () => {
   });
 });
 
-test('an event that is not acknowledged any more, as after a failover that lost it, is delivered again', async () => {
+test('an event that is no longer acknowledged, as after a failover that lost that, is delivered again', async () => {
   await start();
   const id = await subscribe(api, tenant, receiver.url);
   const requestId = await causeEvent(api, tenant);
@@ -138,7 +138,7 @@ test('an event that is not acknowledged any more, as after a failover that lost 
 });
 
 describe('several instances', () => {
-  test('share the partitions, deliver each event once and retry it once at a time; who leaves gives up at once', async () => {
+  test('share the partitions, deliver each event once and retry it once at a time; an instance that leaves gives up its leases immediately', async () => {
     receiver.react = (response) => response.writeHead(500).end();
     const first = await start({ WEBHOOK_LEASE_MS: '300000' });
     await sharesBecome(64);
@@ -170,9 +170,9 @@ describe('several instances', () => {
   });
 });
 
-describe('a partition that is to be given to another instance', () => {
-  test('is kept until its attempt in flight has ended, and stays here if the other instance is gone by then', async () => {
-    // The first instance takes the partitions in their order, and gives the last ones away.
+describe('a partition that is to be handed to another instance', () => {
+  test('is kept until its attempt in flight has ended, and stays here if the other instance has gone by then', async () => {
+    // The first instance takes the partitions in order, and hands over the last ones.
     tenant = await eventually('a tenant of a late partition', async () => {
       const made = await tenantWithBudget(api);
       return partitionOfTenant(made.id, 64) >= 32 && made;
@@ -181,13 +181,13 @@ describe('a partition that is to be given to another instance', () => {
     receiver.react = (response) => {
       release = () => void response.writeHead(200).end();
     };
-    // The attempt must outlast all that happens meanwhile.
+    // The attempt must outlast everything else in the test.
     const patient = { WEBHOOK_TIMEOUT_MS: '60000' };
     await start(patient);
     await sharesBecome(64);
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvents(api, tenant, 2);
-    await eventually('the first is under way', () => receiver.received.length === 1);
+    await eventually('the first attempt has started', () => receiver.received.length === 1);
     const second = await start(patient);
     await sharesBecome(33, 31);
     await expectPauses(2, () => redis.zadd(retryingKey(tagOfTenant()), 1, 'due'));
@@ -225,7 +225,7 @@ describe('a partition whose lease another instance has', () => {
     await endedDeliveries(api, id, 1);
   });
 
-  test('is known by what Redis has when it is taken again, not by what was in memory before', async () => {
+  test('is read from Redis when it is taken again, not from memory', async () => {
     const instance = await start();
     await sharesBecome(64);
     let answerFirst = (): unknown => undefined;
@@ -234,9 +234,9 @@ describe('a partition whose lease another instance has', () => {
     const requestIds = await causeEvents(api, tenant, 3);
     const queue = orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`);
     await eventually('all are queued', async () => (await redis.llen(queue)) === 3);
-    await eventually('the first is under way', () => receiver.received.length === 1);
+    await eventually('the first attempt has started', () => receiver.received.length === 1);
     await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 60_000);
-    // The other one delivers the second.
+    // The other instance delivers the second.
     const [, second = ''] = await redis.lrange(queue, 0, -1);
     await redis.lrem(queue, 1, second);
     await eventually(
@@ -298,7 +298,7 @@ describe('a poll that took longer than the interval', () => {
     jest.restoreAllMocks();
   });
 
-  test('is followed by a pause nevertheless', async () => {
+  test('is still followed by a pause', async () => {
     jest.spyOn(PartitionLeases.prototype, 'beatWhenDue').mockResolvedValue(undefined);
     // The interval is 100 ms, at most 125 ms with its random variation.
     jest.spyOn(api.app.get(EventReader), 'withEvents').mockImplementation(() => delay(150, []));
@@ -331,7 +331,7 @@ describe('the index of retries', () => {
     expect(partition.retriesAt).toBeLessThan(performance.now() + 1000);
   });
 
-  test('that could not be read is read again, but not at once', async () => {
+  test('that could not be read is read again, but not immediately', async () => {
     const { partition, scripts } = await indexed();
     partition.retryIn(0);
     jest.spyOn(scripts, 'call').mockRejectedValueOnce(new StoreUnavailable('timeout'));
@@ -342,7 +342,7 @@ describe('the index of retries', () => {
   });
 });
 
-describe('what a process left behind that died between two steps', () => {
+describe('the state that a process leaves when it dies between two steps', () => {
   async function failedOnce(more: Record<string, number>): Promise<{ id: string; ref: string; tag: string }> {
     receiver.react = (response) => response.writeHead(500).end();
     const id = await subscribe(api, tenant, receiver.url, {
@@ -355,7 +355,7 @@ describe('what a process left behind that died between two steps', () => {
     return { id, ref: deliveryPlaceOf(deliveryId)?.ref ?? '', tag: tagOfTenant() };
   }
 
-  test('a retry that is long overdue is made', async () => {
+  test('a retry that is long overdue is attempted', async () => {
     const instance = await start();
     const { id, ref, tag } = await failedOnce({});
     receiver.react = (response) => response.writeHead(200).end();
@@ -369,7 +369,7 @@ describe('what a process left behind that died between two steps', () => {
     const instance = await start();
     const { id, ref, tag } = await failedOnce({ max_retries: 0 });
     await eventually('it is counted', async () => (await subscription(api, id)).consecutive_failures === 1);
-    // As if the count had not been written, nor taken off the list.
+    // As if the count had neither been written nor removed from the list.
     await redis.hdel(storedWebhookKey(id), 'cf', 'ld');
     await redis.zadd(outcomesKey(tag), 1000, ref);
     await eventually(
@@ -388,7 +388,9 @@ describe('what a process left behind that died between two steps', () => {
   describe('does not let entries that cannot be repaired block others, however many there are:', () => {
     let damaged: string[] = [];
 
-    /** Puts records that nobody can read before the others of an index, more than are taken up in two goes. Returns their refs. */
+    /**
+     * Puts unreadable records before the others of an index, more than two reads take up. Returns their refs.
+     */
     async function hide(index: string, tag: string, id: string): Promise<string[]> {
       const refs = Array.from({ length: 250 }, (_, number) => `1000-${number}:${id}`);
       damaged = [index, ...refs.map((ref) => deliveryKey(tag, ref))];
@@ -404,7 +406,7 @@ describe('what a process left behind that died between two steps', () => {
       });
     }
 
-    // The partition may be that of other tests, too.
+    // Other tests may use the same partition.
     afterEach(() => Promise.all(damaged.map((key) => redis.del(key))));
 
     test('a retry', async () => {
@@ -457,8 +459,8 @@ describe('readiness', () => {
     await endedDeliveries(api, id, 1);
     await redis.set(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`), 'damaged');
     await causeEvent(api, tenant);
-    // A late beat turns it red, too, but before the lag is known.
-    const red = await eventually('it is red for its lag', async () => {
+    // A late beat also turns readiness red, but before the lag is known.
+    const red = await eventually('it is red because of its lag', async () => {
       const answer = await instance.call('GET', '/health/ready');
       const { dispatcher } = answer.body.details;
       return answer.status === 503 && dispatcher.event_lag > 0 && dispatcher;
@@ -473,7 +475,7 @@ describe('readiness', () => {
 });
 
 describe('shutdown', () => {
-  test('lets an attempt that is under way end, and begins no other', async () => {
+  test('lets a running attempt end, and starts no other', async () => {
     const instance = await start();
     let release = (): void => undefined;
     receiver.react = (response) => {
@@ -482,7 +484,7 @@ describe('shutdown', () => {
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvents(api, tenant, 2);
     await eventually(
-      'the first is under way and the other queued',
+      'the first attempt has started and the other is queued',
       async () => receiver.received.length === 1 && (await deliveries(api, id)).length === 2,
     );
     const stopped = instance.stop();

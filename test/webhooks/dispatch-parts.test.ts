@@ -16,18 +16,18 @@ describe("a delivery's id", () => {
   );
 
   test.each(['', 'dlv_', 'dlv_1f', 'evt_18bcfe568001f000', 'dlv_18bcfe568001f000_1fABC'])(
-    'that Holdfast never issued, as %p, leads nowhere',
+    'that Holdfast never issued, such as %p, has no place',
     (id) => {
       expect(deliveryPlaceOf(id)).toBeUndefined();
     },
   );
 
-  test('is not made of anything else', () => {
+  test('cannot be made of anything else', () => {
     expect(() => partsOfRef('1700000000000-0:acme')).toThrow('not a delivery');
   });
 });
 
-test("an event's body keeps no memory but its own while its delivery waits", () => {
+test("an event's body occupies only its own memory while its delivery waits", () => {
   const fields = new Map([
     ['ty', 'reservation.expired'],
     ['tn', 'acmé'],

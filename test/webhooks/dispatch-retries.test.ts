@@ -67,7 +67,7 @@ function patch(id: string, body: Json): Promise<Json> {
     .then((answer) => expectStatus(answer, 200));
 }
 
-/** The delivery once its first attempt has failed and another one is planned. */
+/** The delivery, once its first attempt has failed and another one is planned. */
 function planned(id: string): Promise<Json> {
   return eventually('a retry is planned', async () => {
     const [delivery] = await deliveries(holdfast, id);
@@ -102,7 +102,7 @@ describe('a delivery that fails', () => {
     expect(delivery.next_retry_at).toBeUndefined();
     expect(times).toHaveLength(3);
     const [first = 0, second = 0, third = 0] = times;
-    // Redis counts whole milliseconds, and the receiver notes an attempt after it was begun.
+    // Redis counts whole milliseconds, and the receiver records an attempt slightly after its start.
     expect([second - first, third - second].map((gap, index) => gap >= 100 * 2 ** index - 30)).toEqual([
       true,
       true,
@@ -127,7 +127,7 @@ describe('a delivery that fails', () => {
         outcome: 'failure',
       }),
     ).toBe(3);
-    // One whose failing is a failure that is told of would never end.
+    // If a failed delivery of this event were reported as well, that would never end.
     alarm.react = (response) => response.writeHead(500).end();
     await patch(alarms, { retry_policy: { max_retries: 0 } });
     await causeEvent(holdfast, tenant);
@@ -171,7 +171,7 @@ describe('a delivery that fails', () => {
     ).toBe(true);
   });
 
-  test('goes to the address of the moment, and an edit during its attempts survives them', async () => {
+  test('goes to the current address, and an edit during its attempts survives them', async () => {
     const moved = await WebhookReceiver.start();
     receiver.react = (response) => {
       void patch(id, { url: moved.url }).then(() => response.writeHead(500).end());
@@ -183,17 +183,17 @@ describe('a delivery that fails', () => {
     await endedDeliveries(holdfast, id, 1);
     expect([receiver.received.length, moved.received.length]).toEqual([1, 1]);
     await eventually(
-      'the bookkeeping is written',
+      'the counts are written',
       async () => (await subscription(holdfast, id)).last_success_at !== undefined,
     );
     expect((await subscription(holdfast, id)).url).toBe(moved.url);
     await moved.stop();
   });
 
-  test('is given up when it is too old by its turn', async () => {
+  test('is given up if it is too old when its turn comes', async () => {
     refuseWith(500);
     const id = await subscribe(holdfast, tenant, receiver.url, {
-      // Time to make the record old.
+      // Time to backdate the record.
       retry_policy: { max_retries: 5, initial_delay_ms: 3000, max_delay_ms: 3000 },
     });
     await causeEvent(holdfast, tenant);
@@ -216,7 +216,7 @@ describe('retry delays', () => {
     }
   });
 
-  test('are never shorter than what the endpoint asked for', () => {
+  test('are never shorter than the endpoint asked for', () => {
     expect(retryDelayMs(policy, 1, 60_000)).toBeGreaterThanOrEqual(60_000);
     expect(retryDelayMs(policy, 3, 10)).toBeGreaterThanOrEqual(4000);
   });
@@ -242,7 +242,7 @@ describe('a subscription', () => {
     await causeEvent(holdfast, tenant);
     await endedDeliveries(holdfast, id, 2);
     await eventually(
-      'a success begins anew',
+      'a success starts the count anew',
       async () => (await subscription(holdfast, id)).consecutive_failures === 0,
     );
     const counted = await holdfast.metric('cycles_webhook_subscription_auto_disabled_total');
@@ -300,11 +300,11 @@ describe('a subscription', () => {
     const id = await subscribe(holdfast, tenant, receiver.url);
     await causeEvents(holdfast, tenant, 3);
     await eventually(
-      'the first is under way and the others queued',
+      'the first attempt has started and the others are queued',
       async () => receiver.received.length === 1 && (await deliveries(holdfast, id)).length === 3,
     );
     expect([200, 204]).toContain((await end(id)).status);
-    // What is delivered to another subscription of the tenant shows that the dispatcher knows.
+    // A delivery to another subscription of the tenant shows that the dispatcher knows the new status.
     const witness = await WebhookReceiver.start();
     const told = await subscribe(holdfast, tenant, witness.url);
     await causeEvent(holdfast, tenant);
@@ -330,7 +330,7 @@ describe('a subscription', () => {
     await eventually('the pause is counted', async () => (await pauses()) > before);
   });
 
-  test('whose address is not allowed any more is sent nothing, and the delivery fails', async () => {
+  test('whose address is no longer allowed is sent nothing, and the delivery fails', async () => {
     const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 0 } });
     expectStatus(
       await holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
@@ -346,13 +346,14 @@ describe('a subscription', () => {
     await allowLoopback(holdfast);
   });
 
-  test('with a retry from a version that kept a job for it is sent it, and the job queue is removed', async () => {
+  test('with a retry from a version that stored it as a job receives it, and the job queue is removed', async () => {
     refuseWith(500);
     const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: PARKED });
     await causeEvent(holdfast, tenant);
     const { delivery_id: deliveryId } = await planned(id);
     await holdfast.stop();
-    // Such a version wrote the delivery's record and the index of retries as this one does, and these keys beside them.
+    // Such a version wrote the delivery's record and the index of retries as this one does, and also these
+    // keys.
     const queue = `${queuePrefix()}:webhook-retries`;
     const { partition = '', ref = '' } = deliveryPlaceOf(deliveryId) ?? {};
     const tag = tagOf(partition);
@@ -380,7 +381,7 @@ describe('a subscription', () => {
     expect(await deliveries(holdfast, id)).toHaveLength(1);
   });
 
-  test('with a retry that is parked keeps it over a restart of the dispatcher', async () => {
+  test('keeps a parked retry over a restart of the dispatcher', async () => {
     refuseWith(500);
     const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: PARKED });
     await causeEvent(holdfast, tenant);

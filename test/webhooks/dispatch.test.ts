@@ -99,7 +99,7 @@ describe('an event', () => {
     expect(success).toBe(triggered);
   });
 
-  test('lets the index of its subscription forget the deliveries that are gone by age, and counts them', async () => {
+  test('removes expired deliveries from the index of its subscription, and counts them', async () => {
     const id = await subscribe(holdfast, tenant, receiver.url);
     const before = await holdfast.metric('holdfast_index_entries_trimmed_total');
     const client = connectTo(redis.url);
@@ -128,7 +128,7 @@ describe('an event', () => {
     expect(await deliveries(holdfast, elsewhere)).toEqual([]);
   });
 
-  test('from before its subscription is not delivered to it, also when it is dispatched later', async () => {
+  test('from before a subscription is not delivered to it, even if it is dispatched later', async () => {
     const before = await causeEvent(holdfast, tenant);
     await subscribe(holdfast, tenant, receiver.url);
     const after = await causeEvent(holdfast, tenant);
@@ -144,7 +144,7 @@ describe('first attempts', () => {
   test('of one tenant are in order, whichever of them fail, and tenants go side by side', async () => {
     shows('delivery order');
     const other = await tenantWithBudget(holdfast);
-    // Every third is refused; its retry comes a long time later and stands in nobody's way.
+    // Every third is refused; its retry is much later and blocks nothing.
     let count = 0;
     receiver.react = (response) => response.writeHead(count++ % 3 === 0 ? 500 : 200).end();
     const policy = { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 } };
@@ -221,7 +221,7 @@ describe('first attempts', () => {
       async () => (await holdfast.metric('holdfast_webhook_attempts_in_flight')) > 0,
     );
     expect(await holdfast.metric('holdfast_oldest_undelivered_event_seconds')).toBeGreaterThan(0);
-    // The figures are those of the last beat, which may have been before the events were read.
+    // The figures are those of the last beat, which may precede the read of the events.
     const ready = await eventually('a beat has seen all events queued', async () => {
       const { status, body } = await holdfast.call('GET', '/health/ready');
       return body.details.dispatcher.event_lag === 0 && { code: status, ...body.details.dispatcher };
@@ -264,7 +264,7 @@ describe('an answer', () => {
     await elsewhere.stop();
   });
 
-  test('without an end holds up neither its own queue nor the process', async () => {
+  test('without an end blocks neither its own queue nor the process', async () => {
     receiver.react = (response) => {
       response.writeHead(200);
       const more = (): void =>
@@ -286,7 +286,7 @@ describe('an event without a subscription in its partition', () => {
   let scripts: ScriptRegistry;
   let alone: TestTenant;
   let log: string;
-  /** What the dispatcher asked of the tenant's log since the test began, and was answered. */
+  /** The dispatcher's calls on the tenant's log since the test began, with their status. */
   let asked: string[];
 
   beforeEach(async () => {
@@ -300,7 +300,7 @@ describe('an event without a subscription in its partition', () => {
       } while ((await client.exists(webhookRevisionKey(tagOfAlone()))) === 1);
       log = eventLogKey(tagOfAlone());
       await eventually(
-        'the dispatcher is done with what made the tenant, and knows of no subscription of the operators',
+        "the dispatcher has processed the tenant's creation, and knows of no operators' subscription",
         async () => {
           const [group] = (await client.xinfo('GROUPS', log)) as unknown[][];
           return group?.[group.indexOf('lag') + 1] === 0 && !book.hasTargets(SYSTEM);
@@ -328,12 +328,12 @@ describe('an event without a subscription in its partition', () => {
 
   test('is left unread', async () => {
     await causeEvent(holdfast, alone);
-    await eventually('the dispatcher goes past it', () => asked.includes('skip_events SKIPPED'));
+    await eventually('the dispatcher skips it', () => asked.includes('skip_events SKIPPED'));
     expect(asked.filter((one) => one.startsWith('dispatch_page'))).toEqual([]);
   });
 
   test.each(['before', 'after'] as const)(
-    'hides none that comes with the first subscription of operators, made just %s the look at those',
+    "does not hide one that follows the operators' first subscription, created just %s those are read",
     async (when) => {
       const refresh = book.refresh.bind(book);
       let id = '';
@@ -349,7 +349,7 @@ describe('an event without a subscription in its partition', () => {
       });
       await causeEvent(holdfast, alone);
       await eventually(
-        'what was told after the subscription arrives',
+        'the event after the subscription arrives',
         () => id !== '' && requestIds(receiver).includes(told),
       );
       expect(asked[0]).toBe('skip_events UP_TO');
@@ -362,7 +362,7 @@ describe('an event without a subscription in its partition', () => {
   );
 });
 
-describe('what operators subscribe to', () => {
+describe("the operators' subscription", () => {
   test('comes from all tenants, each in its own order', async () => {
     shows('delivery order');
     const other = await tenantWithBudget(holdfast);

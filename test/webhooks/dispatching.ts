@@ -9,12 +9,12 @@ import {
 
 export const SYSTEM = '__system__';
 
-/** An instance that dispatches by itself, often. */
+/** An instance that dispatches by itself, at short intervals. */
 export function startDispatcher(env: Record<string, string>): Promise<Holdfast> {
   return Holdfast.start({ HOLDFAST_ROLES: 'api,dispatcher', WEBHOOK_POLL_MS: '20', ...env });
 }
 
-/** Lets endpoints be on loopback and without TLS, for all of a Redis. */
+/** Allows endpoints on loopback and without TLS, for everything in this Redis. */
 export async function allowLoopback(holdfast: HoldfastClient): Promise<void> {
   expectStatus(
     await holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
@@ -25,7 +25,7 @@ export async function allowLoopback(holdfast: HoldfastClient): Promise<void> {
   );
 }
 
-/** A subscription to refused reservations, unless told otherwise. Returns its id. */
+/** A subscription, by default to refused reservations. Returns its id. */
 export async function subscribe(
   holdfast: HoldfastClient,
   owner: TestTenant | typeof SYSTEM,
@@ -38,14 +38,16 @@ export async function subscribe(
   return expectStatus(answer, 201).subscription.subscription_id as string;
 }
 
-/** A tenant whose reservations are refused as often as a test wants. */
+/** A tenant whose reservations are refused as often as a test needs. */
 export async function tenantWithBudget(holdfast: Holdfast): Promise<TestTenant> {
   const tenant = await holdfast.createTenant();
   await holdfast.createBudget(tenant, '', 1000);
   return tenant;
 }
 
-/** One event of the tenant: a reserve that is refused. Returns its request id, which the delivery carries. */
+/**
+ * Causes one event of the tenant: a refused reserve. Returns the request's id, which the delivery carries.
+ */
 export async function causeEvent(holdfast: Holdfast, tenant: TestTenant): Promise<string> {
   const answer = await holdfast.reserve(tenant, 1_000_000_000_000);
   return answer.headers.get('x-request-id') ?? '';
@@ -63,13 +65,13 @@ export async function subscription(holdfast: Holdfast, id: string): Promise<Json
   return expectStatus(await holdfast.admin('GET', `/v1/admin/webhooks/${id}`), 200);
 }
 
-/** Its deliveries, newest first. */
+/** The deliveries of a subscription, newest first. */
 export async function deliveries(holdfast: Holdfast, id: string): Promise<Json[]> {
   return expectStatus(await holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries?limit=100`), 200)
     .deliveries as Json[];
 }
 
-/** The deliveries of a subscription once all of them have ended and there are as many as expected. */
+/** The deliveries of a subscription, once there are as many as expected and all have ended. */
 export function endedDeliveries(holdfast: Holdfast, id: string, count: number): Promise<Json[]> {
   return eventually(`${count} deliveries end`, async () => {
     const found = await deliveries(holdfast, id);

@@ -11,12 +11,12 @@ function entry(number: number, tenant: string): LogEntry {
   return { entryId: `1700000000000-${number}`, event: new Map([['tn', tenant]]) };
 }
 
-/** Events of a tenant with these numbers. */
+/** Events of a tenant, numbered from `from`. */
 function entries(tenant: string, from: number, count: number): LogEntry[] {
   return Array.from({ length: count }, (_, index) => entry(from + index, tenant));
 }
 
-/** What a log holds that was read and is not acknowledged. */
+/** The part of a log that was read and is not acknowledged. */
 class Log {
   private readonly pending = new Map<string, LogEntry>();
 
@@ -25,7 +25,10 @@ class Log {
     backlog.add(read);
   }
 
-  /** As the dispatcher does: the batches of a backlog, or a page of the log again where a tenant's kept events are used up. */
+  /**
+   * Does what the dispatcher does: takes a batch of the backlog, or reads a page of the log again if a
+   * tenant's events in memory are used up.
+   */
   take(backlog: EventBacklog, deliveriesEach: number): string[] {
     const { toRefill } = backlog;
     if (toRefill !== undefined) {
@@ -76,7 +79,7 @@ test('an event with more deliveries than one batch takes several, and is complet
   expect(backlog.isEmpty).toBe(true);
 });
 
-test('a tenant with more events than are kept is read again from the log, in order, each once; others are late by none of it', () => {
+test('a tenant with more events than are kept is read again from the log, in order, each once; others are not delayed by it', () => {
   const [log, backlog] = [new Log(), new EventBacklog()];
   let next = 0;
   const seen: string[] = [];

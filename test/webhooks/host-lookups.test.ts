@@ -29,14 +29,14 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** Lets everything happen that needs no time. */
+/** Lets everything happen that takes no time. */
 const settle = (): Promise<void> => jest.advanceTimersByTimeAsync(0);
 
 function failure(code: string): Error {
   return Object.assign(new Error(code), { code });
 }
 
-/** Asks and expects no answer yet. */
+/** Starts a lookup without waiting for its answer. */
 function begin(hostname: string, owner = 'acme'): Promise<string> {
   return lookups.addressesOf(hostname, owner).then(
     () => 'found',
@@ -44,7 +44,7 @@ function begin(hostname: string, owner = 'acme'): Promise<string> {
   );
 }
 
-test('a name is looked up once at a time, for all callers', async () => {
+test('a name has one lookup at a time, for all callers', async () => {
   const both = [
     begin('one.example'),
     begin('one.example'),
@@ -63,7 +63,7 @@ test('an address needs no lookup', async () => {
   expect([asked, outcomes]).toEqual([[], []]);
 });
 
-test('an answer is kept for as long as its server allows, for half a minute at most, and not at all without a time', async () => {
+test('an answer is kept for as long as its server allows, for half a minute at most, and not at all without a TTL', async () => {
   const ask = async (ttl: number | undefined): Promise<void> => {
     const answer = begin('kept.example');
     await settle();
@@ -106,7 +106,7 @@ test('fifty thousand addresses are kept at most, however many an answer holds', 
   expect(asked).toEqual([...names, 'many-0.example']);
 });
 
-test('a name that failed is not asked for again at once', async () => {
+test('a name that failed is not looked up again immediately', async () => {
   const first = begin('failing.example');
   await settle();
   answers.get('failing.example')?.fail(failure('ESERVFAIL'));
@@ -127,7 +127,7 @@ test('a name that failed is not asked for again at once', async () => {
 test('an owner with many names waits for its own places, and the others do not wait for it', async () => {
   const many = Array.from({ length: AT_ONCE + 2 }, (_, index) => begin(`silent-${index}.example`));
   const other = begin('hooks.example', 'other');
-  // Asked for by the one who waits, too, but nobody waits in another one's queue.
+  // The owner with many names also waits for this name, but nobody waits in another owner's queue.
   const same = begin(`silent-${AT_ONCE}.example`, 'other');
   await settle();
   expect(asked).toEqual([

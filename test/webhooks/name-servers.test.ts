@@ -43,7 +43,7 @@ describe('a host name', () => {
     await expect(resolve('empty.example')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   });
 
-  test('whose servers fail is not said to be missing', async () => {
+  test('whose servers fail is not reported as missing', async () => {
     server.answers.set('failing.example', 'failing');
     await expect(resolve('failing.example')).rejects.toMatchObject({
       code: 'ESERVFAIL',
@@ -51,7 +51,7 @@ describe('a host name', () => {
     });
   });
 
-  test('whose servers say nothing is given up after five seconds, alone', async () => {
+  test('whose servers are silent is given up after five seconds, without affecting others', async () => {
     server.answers.set('silent.example', 'silent');
     server.answers.set('hooks.example', ['192.0.2.1']);
     const began = performance.now();
@@ -65,7 +65,7 @@ describe('a host name', () => {
     expect(performance.now() - began).toBeLessThan(7000);
   });
 
-  test('is asked for as it is, without search domains', async () => {
+  test('is looked up unchanged, without search domains', async () => {
     await expect(resolve('webhook-receiver')).rejects.toMatchObject({ code: 'ENOTFOUND' });
     expect(new Set(server.asked)).toEqual(new Set(['A webhook-receiver', 'AAAA webhook-receiver']));
   });

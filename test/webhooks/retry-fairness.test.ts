@@ -17,7 +17,7 @@ const EVENTS = 60;
 const POLICY = {
   retry_policy: { max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 },
 };
-/** Retries that one instance makes at the same time to the subscriptions of one owner. */
+/** How many retries one instance makes at the same time to the subscriptions of one owner. */
 const PER_OWNER = 50;
 
 let server: Store;
@@ -28,7 +28,7 @@ let receiver: WebhookReceiver;
 beforeAll(async () => {
   server = await startStore();
   redis = connectTo(server.url);
-  // All tenants in one partition: they share its index of retries.
+  // All tenants are in one partition, so they share its index of retries.
   holdfast = await startDispatcher({
     REDIS_URL: server.url,
     PARTITIONS: '1',
@@ -45,7 +45,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test('retries to endpoints that hang have no more places than one owner may have, and delay no retry of another', async () => {
+test("retries to endpoints that hang take no more places than one owner may have, and delay no other owner's retries", async () => {
   const [busy, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
   const seen = new Set<string>();
   const hanging: (() => void)[] = [];
@@ -71,13 +71,13 @@ test('retries to endpoints that hang have no more places than one owner may have
     pipeline.xadd(eventLogKey(tagOf('00')), '*', 'ty', 'reservation.denied', 'tn', busy.id, 'ac', 'system');
   }
   await pipeline.exec();
-  // Pauses between failures take more than half of the usual limit.
+  // The pauses between failures take more than half of the usual limit.
   await eventually(
     'every delivery of the busy tenant has failed once',
     () => seen.size === 2 * EVENTS,
     60_000,
   );
-  await eventually('its retries have all places that they may have', () => hanging.length === PER_OWNER);
+  await eventually('its retries occupy all places that they may have', () => hanging.length === PER_OWNER);
 
   await causeEvent(holdfast, quiet);
   expect(await endedDeliveries(holdfast, quietId, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2 }]);

@@ -12,7 +12,7 @@ const boxOf = (of: Buffer, webhookUnboundSecrets: 'accept' | 'refuse' = 'accept'
 const box = boxOf(key);
 const HERE: SealPlace = { subscriptionId: 'whsub_00a', kind: 'signing_secret' };
 
-/** As 0.5 sealed it. */
+/** Encrypted as by 0.5. */
 function sealedByOld(text: string): string {
   const iv = randomBytes(12);
   const cipher = createCipheriv('aes-256-gcm', key, iv);
@@ -49,7 +49,7 @@ describe('a sealed text', () => {
     expect(new Set(Array.from({ length: 100 }, () => box.seal('same', HERE))).size).toBe(100);
   });
 
-  test('cannot be opened with another key, nor when any byte of it was changed', () => {
+  test('cannot be decrypted with another key, or after any byte was changed', () => {
     const sealed = box.seal('a secret', HERE);
     expect(() => boxOf(randomBytes(32)).open(sealed, HERE)).toThrow(SealBroken);
     const bytes = Buffer.from(sealed.slice(5), 'base64');
@@ -62,8 +62,8 @@ describe('a sealed text', () => {
 
   test.each<[string, SealPlace]>([
     ['for another subscription', { ...HERE, subscriptionId: 'whsub_00b' }],
-    ['as something else of its subscription', { ...HERE, kind: 'headers' }],
-  ])('cannot be opened %s, nor as one of the older form', (_what, place) => {
+    ['as another field of its subscription', { ...HERE, kind: 'headers' }],
+  ])('cannot be decrypted %s, nor as one of the older form', (_what, place) => {
     const sealed = box.seal('a secret', HERE);
     expect(() => box.open(sealed, place)).toThrow(SealBroken);
     expect(() => box.open(sealed.replace('enc2:', 'enc:'), place)).toThrow(SealBroken);
@@ -71,15 +71,15 @@ describe('a sealed text', () => {
   });
 
   test.each(['', 'enc:', 'enc2:', 'enc:AAAA', 'enc2:AAAA', 'plain text', 'whsec_abc'])(
-    'is nothing that was not sealed: %j is never taken for the secret itself',
+    'is never plain text: %j is never taken for the secret itself',
     (text) => {
       expect(() => box.open(text, HERE)).toThrow(SealBroken);
     },
   );
 });
 
-describe('a text that 0.5 sealed', () => {
-  test('opens anywhere while that is accepted, is counted, and is bound to its place by resealing', async () => {
+describe('a text that 0.5 encrypted', () => {
+  test('can be decrypted in any place while that is accepted, is counted, and is bound to its place by resealing', async () => {
     const old = sealedByOld('a secret');
     const before = await counted('opened');
     expect(box.open(old, HERE)).toBe('a secret');
@@ -89,7 +89,7 @@ describe('a text that 0.5 sealed', () => {
     expect(await counted('opened')).toBe(before + 2);
   });
 
-  test('opens nowhere where it is refused, and is none of today without its place', async () => {
+  test('cannot be decrypted where that is refused, and does not count as a current one without its place', async () => {
     const old = sealedByOld('a secret');
     const before = await counted('refused');
     expect(() => boxOf(key, 'refuse').open(old, HERE)).toThrow('WEBHOOK_UNBOUND_SECRETS');

@@ -67,7 +67,7 @@ describe('the headers of the protocol', () => {
 });
 
 describe('the official verifier of Standard Webhooks', () => {
-  test('accepts a delivery, and refuses one of other bytes, of another id, and of another secret', () => {
+  test('accepts a delivery, and refuses one with other bytes, another id, or another secret', () => {
     const secret = standardSecret();
     const headers = headersOf({ secrets: [secret] });
     const verifier = new Webhook(secret);
@@ -91,7 +91,7 @@ describe('the official verifier of Standard Webhooks', () => {
   });
 
   test.each(['a plain secret', 'whsec_', 'whsec_not base64', 'whsec_abc', 'geheimnis-ü'])(
-    'takes "%s" as raw bytes',
+    'uses "%s" as raw bytes',
     (secret) => {
       expect(
         new Webhook(Buffer.from(secret, 'utf8'), { format: 'raw' }).verify(
@@ -102,7 +102,7 @@ describe('the official verifier of Standard Webhooks', () => {
     },
   );
 
-  test.each([1, 2, 3, 24, 32, 64])('takes whsec_ secrets of %i bytes', (bytes) => {
+  test.each([1, 2, 3, 24, 32, 64])('accepts whsec_ secrets of %i bytes', (bytes) => {
     const secret = `whsec_${randomBytes(bytes).toString('base64')}`;
     expect(new Webhook(secret).verify(BODY, headersOf({ secrets: [secret] }))).toEqual(JSON.parse(BODY));
   });
@@ -129,14 +129,14 @@ describe("a subscription's own headers", () => {
     expect(isReservedHeader('Authorization')).toBe(false);
   });
 
-  test('do not set a request id when none is known', () => {
+  test('do not set a request id if none is known', () => {
     expect(
       headersOf({ headers: { 'X-Request-Id': 'mine' }, event: { ...EVENT, requestId: undefined } }),
     ).not.toHaveProperty('x-request-id');
   });
 });
 
-test('a delivery is sent by the version that package.json names', () => {
+test('a delivery names the version from package.json', () => {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string;
   };

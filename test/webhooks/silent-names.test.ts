@@ -36,7 +36,9 @@ afterEach(async () => {
   await store.stop();
 });
 
-/** Subscriptions of a tenant to names that were there when they were registered, and whose server says nothing any more. */
+/**
+ * Subscriptions of a tenant to names that resolved when they were registered, but whose server is silent now.
+ */
 async function subscribeSilent(tenant: TestTenant, count: number): Promise<string[]> {
   const ids: string[] = [];
   dns.ttlS = 0;
@@ -49,7 +51,7 @@ async function subscribeSilent(tenant: TestTenant, count: number): Promise<strin
   return ids;
 }
 
-test('forty endpoints whose name servers are silent delay no delivery of another tenant, and count against themselves only', async () => {
+test('forty endpoints whose name servers are silent delay no delivery of another tenant, and only count against themselves', async () => {
   const [tenant, other] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
   dns.answers.set('hooks.example', ['127.0.0.1']);
   dns.answers.set('own.example', ['127.0.0.1']);
@@ -66,7 +68,7 @@ test('forty endpoints whose name servers are silent delay no delivery of another
   await endedDeliveries(holdfast, others, 1);
   expect(performance.now() - began).toBeLessThan(3000);
   expect(receiver.received.filter(({ path }) => path === '/others')).toHaveLength(1);
-  // Their own tenant's other endpoint waits for its turn, but is not blamed for it.
+  // Another endpoint of the same tenant waits for its turn, but this does not count as its failure.
   await eventually('it is delivered', () => receiver.received.some(({ path }) => path === '/own'), 40_000);
   expect((await subscription(holdfast, own)).consecutive_failures).toBe(0);
   await eventually(
@@ -140,7 +142,7 @@ test('a test of an endpoint is 429 while too many names of its tenant are looked
   expect(expectStatus(await holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`), 200).success).toBe(true);
 }, 60_000);
 
-test('a name is not asked for again while its answer is fresh', async () => {
+test('a name is not looked up again while its answer is fresh', async () => {
   const tenant = await tenantWithBudget(holdfast);
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const id = await subscribe(holdfast, tenant, `http://hooks.example:${receiver.port}/`);

@@ -26,7 +26,7 @@ beforeEach(() => {
   book = newBook();
 });
 
-/** Subscriptions of the operators' own see every tenant, so they must not outlive their test. */
+/** Operators' subscriptions see every tenant, so they must not outlive their test. */
 afterEach(async () => {
   const body = {
     filter: { tenant_id: '__system__' },
@@ -69,7 +69,7 @@ function event(tenantId: string, type: string, more: Partial<CyclesEvent> = {}):
   };
 }
 
-/** The subscriptions that are told of an event, by name. */
+/** The names of the subscriptions that get an event. */
 async function toldOf(told: CyclesEvent): Promise<string[]> {
   await book.refresh([told.tenant_id]);
   return book
@@ -225,7 +225,7 @@ describe('an event is for the subscriptions', () => {
     expect(await at(5, 60)).toEqual([]);
   });
 
-  test('that are active, and were made before it', async () => {
+  test('that are active, and were created before it', async () => {
     const tenant = await subscriber();
     const { subscription_id: id, created_at: madeAt } = await tenant.made();
     const earlier = new Date(Date.parse(madeAt as string) - 1).toISOString();
@@ -242,8 +242,8 @@ describe('an event is for the subscriptions', () => {
   });
 });
 
-describe('what is known of subscriptions', () => {
-  test('is read again only after a change of its own', async () => {
+describe('the cache of subscriptions', () => {
+  test("is read again for an owner only after a change of that owner's", async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     await book.refresh([tenant.id]);
@@ -264,7 +264,7 @@ describe('what is known of subscriptions', () => {
     );
   });
 
-  test("says whether anybody could want a tenant's events", async () => {
+  test("says whether any subscription could select a tenant's events", async () => {
     const [one, two] = [await subscriber(), await subscriber()];
     await one.made();
     await book.refresh([one.id, two.id]);
@@ -309,7 +309,7 @@ describe('what is known of subscriptions', () => {
 describe('one subscription', () => {
   const find = (id: string): Promise<DispatchTarget | undefined> => newBook().find(id);
 
-  test('is found in whatever status, with what a delivery needs, sealed', async () => {
+  test('returns a subscription in any status, with what a delivery needs, encrypted', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made({
       headers: { 'X-A': '1' },
@@ -345,7 +345,7 @@ describe('one subscription', () => {
     expect((await find(id))?.secrets).toEqual([during[0]]);
   });
 
-  test('stays the same object until it is changed, whatever deliveries write into its record', async () => {
+  test('keeps the same object until it is changed, whatever deliveries write into its record', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const first = await book.find(id);

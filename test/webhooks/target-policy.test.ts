@@ -28,7 +28,7 @@ let receiver: WebhookReceiver;
 let transport: WebhookTransport;
 let policy: TargetPolicy;
 let registry: MetricsRegistry;
-/** What the name resolves to, one answer for each question; the last one stays. */
+/** What the name resolves to: one answer per lookup; the last one is repeated. */
 let answers: string[][];
 let asked = 0;
 
@@ -64,7 +64,7 @@ afterEach(async () => {
   await receiver.stop();
 });
 
-/** How many refusals were counted, as `judged reason` each. */
+/** The number of refusals, keyed by `judged reason`. */
 async function refusals(): Promise<Record<string, number>> {
   const { values } = (await registry.registry
     .getSingleMetric('holdfast_webhook_targets_refused_total')
@@ -78,7 +78,7 @@ const post = (url = `http://${HOST}:${receiver.port}/`): Promise<AttemptOutcome>
   transport.post({ owner: 'acme', url, headers: {}, body: '{}', timeoutMs: 5000 });
 
 describe('a name that was public when it was registered', () => {
-  test('and resolves to this machine when it is dialled gets nothing', async () => {
+  test('and resolves to this machine when it is dialed gets nothing', async () => {
     answers = [[PUBLIC], ['127.0.0.1']];
     const url = `http://${HOST}:${receiver.port}/`;
     expect(await policy.check(url, 'acme')).toBe(url);
@@ -93,13 +93,13 @@ describe('a name that was public when it was registered', () => {
     [['::ffff:127.0.0.1']],
     [['64:ff9b::7f00:1']],
     [['2002:7f00:1::']],
-  ])('and resolves to %j gets nothing: one blocked address condemns them all', async (addresses) => {
+  ])('and resolves to %j gets nothing: one blocked address blocks them all', async (addresses) => {
     answers = [addresses];
     expect(await post()).toMatchObject({ ok: false, reason: 'target_blocked' });
     expect(receiver.connectionCount).toBe(0);
   });
 
-  test('is asked for once for each connection, and the address that was judged is the one that is dialled', async () => {
+  test('is looked up once per connection, and the address that was checked is the one that is dialed', async () => {
     await settings.replace({ allow_http: true, blocked_cidr_ranges: ['10.0.0.0/8'] }, ORIGIN);
     answers = [['127.0.0.1'], ['10.0.0.1']];
     expect(await post()).toMatchObject({ ok: true, status: 200 });
@@ -108,14 +108,14 @@ describe('a name that was public when it was registered', () => {
 });
 
 describe('the address of a URL', () => {
-  test('is judged when it is dialled although nothing has to be looked up', async () => {
+  test('is checked when it is dialed although nothing has to be looked up', async () => {
     expect(await post(receiver.url)).toMatchObject({ ok: false, reason: 'target_blocked' });
     expect(receiver.connectionCount).toBe(0);
     await settings.replace({ allow_http: true, blocked_cidr_ranges: [] }, ORIGIN);
     expect(await post(receiver.url)).toMatchObject({ ok: true });
   });
 
-  test('is judged by a configuration that another instance changed, within a second', async () => {
+  test('is checked against a configuration that another instance changed, within a second', async () => {
     shows('updateWebhookSecurityConfig');
     await settings.replace({ allow_http: true, blocked_cidr_ranges: [] }, ORIGIN);
     expect(await post(receiver.url)).toMatchObject({ ok: true });
@@ -151,7 +151,7 @@ describe('the lookup', () => {
   const look = (options: { all?: boolean; family?: number }, hostname = HOST): Promise<unknown[]> =>
     new Promise((done) => policy.lookup(hostname, options, (...results) => done(results)));
 
-  test('hands on all addresses, the first one, or those of one family, as it is asked', async () => {
+  test('returns all addresses, the first one, or those of one family, as requested', async () => {
     answers = [[PUBLIC, '2606:4700::1']];
     expect(await look({ all: true })).toEqual([
       null,
@@ -164,7 +164,7 @@ describe('the lookup', () => {
     expect(await look({ all: true, family: 6 })).toEqual([null, [{ address: '2606:4700::1', family: 6 }]]);
   });
 
-  test('refuses with its own code, also for an address of the family that was not asked for', async () => {
+  test('refuses with its own code, even for an address of the family that was not requested', async () => {
     answers = [[PUBLIC, '::1']];
     const [error] = await look({ family: 4 });
     expect(error).toMatchObject({ code: TARGET_BLOCKED });
@@ -174,7 +174,7 @@ describe('the lookup', () => {
 });
 
 describe('the check of a URL', () => {
-  test('stores an international name in ASCII, and anything else as it was given', async () => {
+  test('stores an international name in ASCII, and anything else as given', async () => {
     const sees: string[] = [];
     registry = new MetricsRegistry(loadConfig({}));
     const international = new TargetPolicy(

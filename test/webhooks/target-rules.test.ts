@@ -52,7 +52,7 @@ describe('the default ranges', () => {
     '64:ff9b:1::1',
     '2002:7f00:1::',
     '2002:a9fe:a9fe::1',
-    // IANA's special-purpose registries, each with its first and last address where it is not above.
+    // IANA's special-purpose registries: the first and last address of each range, unless listed above.
     '192.0.0.0',
     '192.0.0.255',
     '192.0.2.1',
@@ -146,7 +146,7 @@ describe('the default ranges', () => {
   });
 });
 
-test('no ranges block no address, and still whatever is none', () => {
+test('an empty list blocks no address, but everything that is not an address', () => {
   const none = new AddressRules([]);
   expect(
     ['127.0.0.1', '::1', '::ffff:10.0.0.1', '64:ff9b::7f00:1'].map((address) => none.blocks(address)),
@@ -154,12 +154,12 @@ test('no ranges block no address, and still whatever is none', () => {
   expect(none.blocks('localhost')).toBe(true);
 });
 
-test('a range of IPv6 says nothing of IPv4 addresses in its form', () => {
+test('an IPv6 range does not affect IPv4 addresses in IPv6 form', () => {
   const everything6 = new AddressRules(['::/0']);
   expect([everything6.blocks('2606:4700::1'), everything6.blocks('::ffff:1.1.1.1')]).toEqual([true, false]);
 });
 
-test('a range is an address and a length that fits', () => {
+test('a range is an address and a matching prefix length', () => {
   expect(['10.0.0.0/8', '0.0.0.0/0', '1.2.3.4/32', '::/0', '::1/128', 'FC00::/7'].map(isCidr)).toEqual(
     Array(6).fill(true),
   );
@@ -178,7 +178,7 @@ test('a range is an address and a length that fits', () => {
   ).toEqual(Array(9).fill(false));
 });
 
-test('an IPv4 address inside an IPv6 one is judged whatever ranges of IPv6 are configured', () => {
+test('an IPv4 address inside an IPv6 one is checked whatever IPv6 ranges are configured', () => {
   const private4 = new AddressRules(['10.0.0.0/8']);
   const ways = [
     '::ffff:10.0.0.1',
@@ -188,7 +188,7 @@ test('an IPv4 address inside an IPv6 one is judged whatever ranges of IPv6 are c
     '64:ff9b:1::10.0.0.1',
     '64:ff9b:1:a00:0:100::',
     '2002:a00:1::',
-    // Teredo: the server, and the client with its bits turned round.
+    // Teredo: the server, and the client with inverted bits.
     '2001:0:a00:1:0:0:fefe:fefe',
     '2001:0:101:101:0:0:f5ff:fffe',
     'fe80::5efe:10.0.0.1',
@@ -276,7 +276,7 @@ describe('a pattern', () => {
   });
 });
 
-test('a wildcard matches any characters, and many of them take no longer than their product', () => {
+test('a wildcard matches any characters, and many of them take no longer than the product of the lengths', () => {
   expect(['', 'a', 'ab', 'aab', 'b'].map((text) => matchesGlob(text, 'a*b'))).toEqual([
     false,
     false,

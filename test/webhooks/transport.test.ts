@@ -19,7 +19,7 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((one) => one.stop()));
 });
 
-/** A policy that tells what it was asked, and answers what a test says. */
+/** A policy that records the names it was asked about, and answers as a test says. */
 class TestPolicy implements DialPolicy {
   readonly looked: string[] = [];
   addresses: Record<string, LookupAddress[]> = {};
@@ -89,7 +89,7 @@ const post = (transport: WebhookTransport, url: string, timeoutMs = PATIENT_MS):
   });
 
 describe('a delivery', () => {
-  test('is one HTTP/1.1 POST of the exact bytes, over a connection that is kept', async () => {
+  test('is one HTTP/1.1 POST of the exact bytes, over a connection that is kept alive', async () => {
     const endpoint = await receiver();
     const transport = transportWith(new TestPolicy());
     for (const path of ['/hook?a=1&b=%20', '/other']) {
@@ -98,7 +98,7 @@ describe('a delivery', () => {
         status: 200,
         durationMs: expect.any(Number),
       });
-      // A connection is free again one turn of the event loop after its answer.
+      // A connection is free again one turn of the event loop after its response.
       await setImmediate();
     }
     expect(endpoint.received).toEqual(
@@ -228,13 +228,13 @@ describe('an endpoint that hangs', () => {
     });
     answerNow();
     await eventually(
-      'it was connected to, and left again',
+      'it was connected to, and disconnected again',
       async () => endpoint.connectionCount === 1 && (await endpoint.openConnections()) === 0,
     );
     expect(endpoint.received).toHaveLength(0);
   });
 
-  test('does not hold up a delivery to the same host', async () => {
+  test('does not delay a delivery to the same host', async () => {
     const endpoint = await receiver();
     endpoint.react = (response, { path }) => path === '/hangs' || response.writeHead(200).end();
     const transport = transportWith(new TestPolicy());
@@ -246,7 +246,7 @@ describe('an endpoint that hangs', () => {
   });
 });
 
-describe("an answer's body", () => {
+describe("a response's body", () => {
   test('without an end is cut off, and the status counts', async () => {
     const endpoint = await receiver();
     let sent = 0;
@@ -269,7 +269,7 @@ describe("an answer's body", () => {
     expect(sent).toBeLessThan(64 * 1024 * 1024);
   });
 
-  test('of a gigabyte is not waited for, and not kept', async () => {
+  test('of a gigabyte is neither awaited nor kept', async () => {
     const endpoint = await receiver();
     endpoint.react = (response) => {
       response.writeHead(500, { 'content-length': String(1024 ** 3) });
@@ -283,7 +283,7 @@ describe("an answer's body", () => {
     await eventually('the connection is closed', async () => (await endpoint.openConnections()) === 0);
   });
 
-  test('that trickles is not waited for once the status is known', async () => {
+  test('that trickles in is not awaited once the status is known', async () => {
     const endpoint = await receiver();
     endpoint.react = (response) => {
       response.writeHead(202);
@@ -296,7 +296,7 @@ describe("an answer's body", () => {
     await eventually('the connection is closed', async () => (await endpoint.openConnections()) === 0);
   });
 
-  test('that comes early does not end the next delivery', async () => {
+  test('that arrives early does not end the next delivery', async () => {
     const listener: Server = createServer((socket: Socket) => {
       socket.on('error', () => undefined);
       socket.on('data', () =>
@@ -339,7 +339,7 @@ describe('Retry-After', () => {
     expect(retryAfterMs).toBe(expected);
   });
 
-  test('in an answer of 200 asks for nothing', async () => {
+  test('in a 200 response has no effect', async () => {
     const endpoint = await receiver();
     endpoint.react = (response) => response.writeHead(200, { 'retry-after': '7' }).end();
     expect(await post(transportWith(new TestPolicy()), endpoint.url)).not.toHaveProperty('retryAfterMs');
@@ -361,7 +361,7 @@ describe('the policy', () => {
     expect(endpoint.connectionCount).toBe(0);
   });
 
-  test('that knows a name to fail ends the attempt at once, unless a connection is open', async () => {
+  test('that knows that a name fails ends the attempt immediately, unless a connection is open', async () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     const transport = transportWith(policy);
@@ -385,7 +385,7 @@ describe('the policy', () => {
     );
   });
 
-  test('that cannot be asked lets nothing be sent', async () => {
+  test('that is unavailable lets nothing be sent', async () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     policy.urlRefusal = () => Promise.reject(new Error('the store cannot be reached'));
@@ -397,7 +397,7 @@ describe('the policy', () => {
     expect(endpoint.connectionCount).toBe(0);
   });
 
-  test('is asked about the address that is dialled, also when the name resolved elsewhere before', async () => {
+  test('is asked about the address that is dialed, even if the name used to resolve elsewhere', async () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     policy.addresses['rebound.test'] = [{ address: '127.0.0.1', family: 4 }];
@@ -429,7 +429,7 @@ describe('the policy', () => {
     expect(endpoint.connectionCount).toBe(0);
   });
 
-  test('that changed makes no use of connections that it did not check', async () => {
+  test('that changed does not use connections that it did not check', async () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     const transport = transportWith(policy);
