@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { AuditQuota } from '../../src/audit/audit-log/audit-trail.js';
 
-test('a window lets a number of rows of each source through, and counts the others', () => {
+test('a window admits a limited number of rows per source, and counts the others', () => {
   const quota = new AuditQuota({ perSource: 2, overall: 5 });
   expect(['a', 'a', 'a', 'b', 'b', 'b', 'b', 'c', 'd', 'd'].map((source) => quota.admit(source))).toEqual([
     true,
@@ -24,7 +24,7 @@ test('a window lets a number of rows of each source through, and counts the othe
   expect(quota.admit('a')).toBe(true);
 });
 
-test('a flood from 100,000 sources costs no more memory than one from a thousand, and a few rows in all', () => {
+test('a flood from 100,000 sources takes no more memory than one from a thousand, and a few rows in total', () => {
   const quota = new AuditQuota({ perSource: 5, overall: 60 });
   let admitted = 0;
   for (let round = 0; round < 2; round += 1) {

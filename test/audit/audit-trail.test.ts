@@ -30,13 +30,13 @@ const LOGS = '/v1/admin/audit/logs';
 const writes = (holdfast: Holdfast, pathClass: string, outcome: string): Promise<number> =>
   holdfast.metric('cycles_admin_audit_writes_total', { path_class: pathClass, outcome });
 
-describe('rows of what failed', () => {
+describe('rows of failed requests', () => {
   const on = useGovernance(
     {},
     {
       TRUST_PROXY: '127.0.0.1',
       RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '12',
-      // A request that waits for its turn must not be refused before its client leaves.
+      // A waiting request must not be refused before its client disconnects.
       QUERY_QUEUE_MS: '30000',
     },
   );
@@ -45,7 +45,10 @@ describe('rows of what failed', () => {
   const from = (ip: string, headers: Record<string, string> = {}): Promise<Answer> =>
     on.holdfast.call('GET', '/v1/admin/tenants', { headers: { 'x-forwarded-for': ip, ...headers } });
 
-  /** Rows are written after their responses, to two logs. Those of one millisecond are in no order between the logs. */
+  /**
+   * Rows are written after their responses, to two logs. Rows of the same millisecond have no order across
+   * the logs.
+   */
   const nextMillisecondOfRows = async (): Promise<void> => {
     await on.holdfast.app.get(AuditTrail).settled();
     await nextMillisecond(on.stored.redis);
@@ -96,7 +99,7 @@ describe('rows of what failed', () => {
     for (let attempt = 0; attempt < 14; attempt += 1) {
       answers.push(await from('203.0.113.7', { 'user-agent': `scanner ${'x'.repeat(400)}` }));
     }
-    // The last two were throttled: no row, and not counted here.
+    // The last two were throttled, so they have no row and are not counted here.
     expect(answers.map(({ status }) => status)).toEqual([...new Array<number>(12).fill(401), 429, 429]);
     on.holdfast.app.get(AuditTrail).endWindow();
     const rows = (await logs('tenant_id=__unauth__&limit=100')).filter(
@@ -127,7 +130,7 @@ describe('rows of what failed', () => {
     }
     on.holdfast.app.get(AuditTrail).endWindow();
     await on.holdfast.app.get(AuditTrail).settled();
-    // Sixty rows, ten sources of their own, and all the others together.
+    // Sixty rows, ten sources with their own summary, and one summary for all the others.
     expect((await lengthOf()) - before).toBe(71);
     const [, summary] = await logs('tenant_id=__unauth__&search=summary&sort_dir=desc&limit=2');
     const all = (await logs('tenant_id=__unauth__&search=summary&limit=11')).reduce(
@@ -141,7 +144,7 @@ describe('rows of what failed', () => {
   test.each([
     ['GET', '/v1/%61dmin/audit/logs', 401, 'GET:/v1/admin/audit/logs'],
     ['GET', '/%6fps/verify', 401, 'GET:/ops/verify'],
-  ])('are there for %s %s, which leads to the same operation', async (method, path, status, operation) => {
+  ])('are written for %s %s, which addresses the same operation', async (method, path, status, operation) => {
     const answer = await fetch(on.holdfast.url + path, { method });
     expect(answer.status).toBe(status);
     expect(await logs(`request_id=${answer.headers.get('x-request-id')}`)).toMatchObject([
@@ -149,12 +152,12 @@ describe('rows of what failed', () => {
     ]);
   });
 
-  test('are there when the client hangs up before its answer', async () => {
+  test('are written if the client hangs up before its response', async () => {
     const { signal } = new AbortController();
     const { queries } = on.holdfast.app.get(RedisService);
     const held = await Promise.all(Array.from({ length: 4 }, () => queries.admit('', signal)));
     const headers = { 'x-admin-api-key': ADMIN_API_KEY, 'user-agent': 'impatient' };
-    // On a connection that nobody has asked for its address before.
+    // A new connection, whose address nobody has read before.
     const client = httpRequest(`${on.holdfast.url}/v1/admin/tenants`, { headers, agent: false });
     const left = once(client, 'error');
     client.end();
@@ -188,7 +191,7 @@ describe('rows of what failed', () => {
     ]);
   });
 
-  test('are none on the runtime plane, which pays nothing for them', async () => {
+  test('do not exist on the runtime plane, which pays nothing for them', async () => {
     const tenant = await on.holdfast.createTenant();
     const answers = [
       await on.holdfast.reserve(tenant, 1),
@@ -228,7 +231,7 @@ describe('rows of what failed', () => {
   });
 });
 
-test('a client that goes away while it sends nothing affects no other', async () => {
+test('a client that disconnects while it sends nothing affects no other', async () => {
   const server = await startStore();
   const holdfast = await Holdfast.start({ REDIS_URL: server.url });
   await new Promise<void>((done) => {

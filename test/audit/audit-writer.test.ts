@@ -5,7 +5,7 @@ import type { RedisService } from '../../src/redis/redis.service.js';
 import type { HealthContributors } from '../../src/telemetry/health.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 
-test('a row that comes just as the one before it was written is written at once, too', async () => {
+test('a row that arrives just as the previous one has been written is written immediately, too', async () => {
   for (let steps = 0; steps < 20; steps += 1) {
     let written = 0;
     const redis = { partitions: 64, scripts: { run: () => Promise.resolve(['APPENDED', '1', '0']) } };

@@ -16,13 +16,13 @@ const COUNT = 12;
 let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
-/** Three tenants in partitions of their own. */
+/** Three tenants, each in a different partition. */
 let tenants: TestTenant[];
-/** Every expiration, in the order of the answer. */
+/** Every expiration, in the order of the response. */
 let all: Json[];
 
 beforeAll(async () => {
-  // Entries of an instant to come would move the clock of logs that other tests share.
+  // A separate store: entries with future times would move the clock of logs that other tests share.
   redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
@@ -59,7 +59,7 @@ function ask(query: string): Promise<Json> {
   return holdfast.admin('GET', `/ops/expirations?${query}`).then((answer) => expectStatus(answer, 200));
 }
 
-/** All pages of a question, those of other tests left out. */
+/** All pages of a query, without the entries of other tests. */
 async function ours(query: string, limit = 1000): Promise<Json[]> {
   const rows: Json[] = [];
   let cursor = '';
@@ -110,7 +110,7 @@ async function raw(
 }
 
 describe('the expirations of a window', () => {
-  test('are listed in order, each as it was at that moment', () => {
+  test('are listed in order, each in its state at that moment', () => {
     expect(all).toHaveLength(COUNT);
     expect(all.map(({ at_ms }) => at_ms)).toEqual(
       all.map(({ at_ms }) => at_ms as number).sort((a, b) => a - b),
@@ -133,7 +133,7 @@ describe('the expirations of a window', () => {
     });
   });
 
-  test('are exactly those between the bounds, both of which belong to it, in either notation', async () => {
+  test('are exactly those between the bounds, including both, in either notation', async () => {
     const [from, to] = [all[3].at_ms, all[8].at_ms] as [number, number];
     const within = all.filter(({ at_ms }) => at_ms >= from && at_ms <= to);
     expect(await ours(`from=${from}&to=${to}`)).toEqual(within);
@@ -148,7 +148,7 @@ describe('the expirations of a window', () => {
     expect(await ours(`from=&to=%20`)).toEqual(all);
   });
 
-  test('come page by page, none twice and none missed, also when they share their instants', async () => {
+  test('are listed page by page, none twice and none missed, even if they share an instant', async () => {
     for (const limit of [1, 5]) {
       expect(await ours(`from=${all[0].at_ms}&to=${all.at(-1).at_ms}`, limit)).toEqual(all);
     }
@@ -161,7 +161,7 @@ describe('the expirations of a window', () => {
     expectRefusal(await holdfast.admin('GET', '/ops/expirations?cursor=none'), 400, 'INVALID_REQUEST');
   });
 
-  test('share an instant in the order of their partitions', async () => {
+  test('of one instant are in the order of their partitions', async () => {
     const [first, second] = tenants.map(({ id }) => stored.tagOfTenant(id)).sort() as [string, string];
     const at = all.at(-1).at_ms + 3_600_000;
     for (const [tag, name] of [
@@ -194,7 +194,7 @@ describe('the expirations of a window', () => {
     }
   });
 
-  test('of a tenant come from its own partition alone', async () => {
+  test('of a tenant come only from its own partition', async () => {
     const third = tenants[2] as TestTenant;
     const before = await commandCounts(stored.redis);
     const rows = await ours(`tenant=${third.id.toUpperCase()}`);
@@ -216,7 +216,7 @@ describe('the expirations of a window', () => {
     );
   });
 
-  test('are quarantined ones where those are asked for', async () => {
+  test('are quarantined ones on request', async () => {
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 100);
     const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
@@ -230,7 +230,7 @@ describe('the expirations of a window', () => {
     expect((await ask(`tenant=${tenant.id}`)).expirations).toEqual([]);
   });
 
-  test('are exported as NDJSON and CSV, by parameter or by what is accepted', async () => {
+  test('are exported as NDJSON and CSV, by parameter or by the Accept header', async () => {
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 1_000_000);
     for (let index = 0; index < 5; index += 1) {
@@ -303,7 +303,7 @@ describe('the expirations of a window', () => {
     ]);
   });
 
-  test('are counted in slots, exactly as the list has them', async () => {
+  test('are counted in slots, exactly as in the list', async () => {
     const [from, to] = [all[2].at_ms, all[9].at_ms] as [number, number];
     const window = `from=${from}&to=${to}`;
     for (const query of ['', `&tenant=${tenants[1]?.id}`, `&scope=tenant:${tenants[2]?.id}/workspace:prod`]) {
@@ -330,7 +330,7 @@ describe('the expirations of a window', () => {
     }
   });
 
-  test('are counted a bounded part at a time', async () => {
+  test('are counted in bounded parts', async () => {
     const tenant = tenants[0] as TestTenant;
     const at = all.at(-1).at_ms + 7_200_000;
     await stored.redis.eval(
@@ -358,7 +358,7 @@ describe('the expirations of a window', () => {
     );
   });
 
-  test('are for operators, and a question that makes no sense is refused', async () => {
+  test('are for operators, and an invalid query is refused', async () => {
     expectRefusal(
       await holdfast.call('GET', '/ops/expirations', { key: tenants[0]?.key }),
       401,

@@ -14,7 +14,7 @@ async function newKeyOf(tenantId: string): Promise<string> {
   ).key_id as string;
 }
 
-/** Moves a key's expiry into the past, in record and index. */
+/** Moves a key's expiry into the past, in the record and in the index. */
 async function end(keyId: string): Promise<void> {
   await on.stored.redis.hset(on.stored.apiKeyKey(keyId), 'expires_at', '1000');
   await on.stored.redis.zadd(apiKeyExpiryKey(tagOfKeyId(keyId, PARTITIONS) as string), 1000, keyId);

@@ -35,13 +35,13 @@ describe('a drift', () => {
     ).toBeUndefined();
   });
 
-  test('is not proven where a hold of the same millisecond may have been counted or not', () => {
+  test('is not proven if a hold of the same millisecond may or may not have been counted', () => {
     expect(driftOf([reading(10, 9n)], { steady: 7n, moving: [hold(10, 12, 2n)] })).toBeUndefined();
     expect(driftOf([reading(10, 7n)], { steady: 7n, moving: [hold(9, 10, 2n)] })).toBeUndefined();
     expect(driftOf([reading(10, 10n)], { steady: 7n, moving: [hold(10, 12, 2n)] })).toMatchObject({
       kind: 'RESERVED',
     });
-    // Another reading, in whose millisecond nothing happened, decides it.
+    // Another reading, in whose millisecond nothing happened, settles it.
     expect(
       driftOf([reading(10, 9n), reading(11, 10n)], { steady: 7n, moving: [hold(10, 12, 2n)] }),
     ).toMatchObject({ kind: 'RESERVED', expected: 9n });

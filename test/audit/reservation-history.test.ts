@@ -15,7 +15,7 @@ let stored: StoredHolds;
 let tenant: TestTenant;
 
 beforeAll(async () => {
-  // Of its own: a request of another file could expire the holds that are made overdue here.
+  // A store of its own: requests of another file could expire the holds that this file makes overdue.
   redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
@@ -102,7 +102,7 @@ describe('the history of a reservation', () => {
     expect(history).not.toHaveProperty('record_goes_at_ms');
   });
 
-  test('that was committed has the charge, what each scope got back, and the event if there was one', async () => {
+  test('that was committed has the charge, the amount returned to each scope, and the event if there was one', async () => {
     const within = await hold(100);
     expectStatus(await holdfast.commit(tenant, within, 70, { metadata: { tokens: 70 } }), 200);
     const history = await historyOf(within);
@@ -144,7 +144,7 @@ describe('the history of a reservation', () => {
     });
   });
 
-  test('that is overdue is expired by the read, once, and returned in full, though the protocol answers 410', async () => {
+  test('that is overdue is expired by the read, once, and returned in full, though the protocol returns 410', async () => {
     const id = await hold(50);
     await stored.expireIn(id, -60_000);
     const [before, counted] = [
@@ -173,7 +173,7 @@ describe('the history of a reservation', () => {
     );
   });
 
-  test('is the same when the record has been packed, and so are the answers of the protocol', async () => {
+  test('is the same when the record has been packed, and so are the responses of the protocol', async () => {
     const ids = await Promise.all([
       hold(60, { metadata: { a: 'ü' }, action: { kind: 'a', name: 'b', tags: ['x'] } }),
       hold(61, { idempotency_key: '7c9e6679-7425-40de-944b-e07fc1f90ae7' }),
@@ -211,7 +211,7 @@ describe('the history of a reservation', () => {
     expectStatus(await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: allowed }), 200);
   });
 
-  test('that is damaged shows the record as it is, and the quarantine once it is there', async () => {
+  test('that is damaged shows the record as it is, and the quarantine once there is one', async () => {
     const id = await hold(5);
     await stored.set(id, { am: 'much' });
     expect(await historyOf(id)).toMatchObject({
@@ -228,7 +228,7 @@ describe('the history of a reservation', () => {
     });
     expect(await stored.redis.hexists(quarantineKey(tagOf(id.slice(4, 6))), id)).toBe(1);
     await stored.set(id, { am: '5' });
-    // Mended, but still an operator's to decide on: the read leaves it alone.
+    // Repaired, but still an operator's decision: the read does not change it.
     expect(await historyOf(id)).toMatchObject({
       state: 'ACTIVE',
       quarantine: { waiting: true },
@@ -236,7 +236,7 @@ describe('the history of a reservation', () => {
     });
   });
 
-  test('is for operators, and there is none of what never was', async () => {
+  test('is for operators, and does not exist for an unknown reservation', async () => {
     const id = await hold(1);
     expectRefusal(
       await holdfast.call('GET', `/ops/reservations/${id}`, { key: tenant.key }),

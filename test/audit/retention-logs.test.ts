@@ -33,7 +33,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** The tag of a partition that no other test has touched. */
+/** The tag of a partition that no other test has used. */
 function freshTag(): string {
   partitions += 1;
   return tagOf(partitions.toString(16).padStart(2, '0'));
@@ -44,7 +44,7 @@ async function nowMs(): Promise<number> {
   return Number(seconds) * 1000;
 }
 
-/** Events of so many days ago, the oldest first, with their entries in the indexes. */
+/** Events of these ages in days, oldest first, with their entries in the indexes. */
 async function pastEvents(tag: string, ...ageDays: readonly number[]): Promise<string[]> {
   const now = await nowMs();
   const ids: string[] = [];
@@ -68,7 +68,7 @@ async function pastEvents(tag: string, ...ageDays: readonly number[]): Promise<s
   return ids;
 }
 
-/** The dispatcher reads the first events of the log, and acknowledges the first of these. */
+/** Reads the first events of the log as the dispatcher does, and acknowledges the first of these. */
 async function dispatched(tag: string, read: number, acknowledged: number): Promise<void> {
   const log = eventLogKey(tag);
   await redis.xgroup('CREATE', log, 'dispatcher', '0');
@@ -149,7 +149,7 @@ test('where no dispatcher ever was, events stay twice as long, and no longer', a
   await redis.del(eventLogKey(tag));
 });
 
-test('events of the end of reservations stay as long as these, regardless of their own retention', async () => {
+test('events about the end of reservations stay as long as the reservations, regardless of their own retention', async () => {
   const other = await startStore();
   const [own, tag] = [connectTo(other.url), tagOf('00')];
   const long = await Holdfast.start({
@@ -199,7 +199,7 @@ test('a pass that runs out of time is counted and continues where it stopped', a
   expect([await redis.xlen(eventLogKey(tag)), await redis.xlen(auditLogKey(tag))]).toEqual([0, 1]);
 });
 
-test('what is trimmed is not listed any more, and what is young is', async () => {
+test('trimmed entries are no longer listed, and recent ones are', async () => {
   const tenant = await holdfast.createTenant();
   await janitor.trimEvents(Infinity);
   const { events } = expectStatus(
@@ -209,7 +209,7 @@ test('what is trimmed is not listed any more, and what is young is', async () =>
   expect(events.map(({ event_type: type }: Json) => type)).toEqual(['api_key.created', 'tenant.created']);
 });
 
-test('only an instance with the role does it by itself', async () => {
+test('only an instance with the role trims by itself', async () => {
   const working = await Holdfast.start({ REDIS_URL: server.url, HOLDFAST_ROLES: 'janitor' });
   const jobs = ['event_retention', 'audit_log_retention', 'api_key_expiry'];
   expect(working.app.get(SchedulerRegistry).getTimeouts()).toEqual(expect.arrayContaining(jobs));

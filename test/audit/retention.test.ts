@@ -23,7 +23,7 @@ beforeAll(async () => {
   redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
-  // Some partitions come before its own.
+  // Some partitions precede the tenant's own.
   do {
     tenant = await holdfast.createTenant();
   } while (partitionOfTenant(tenant.id, 64) < 2);
@@ -42,7 +42,7 @@ async function released(): Promise<string> {
   return id;
 }
 
-test('index entries go after their records, bounded, counted, and from where the run before was cut', async () => {
+test('index entries are removed after their records, bounded, counted, and from where the previous run was cut', async () => {
   const ids = [await released(), await released(), await released()];
   const [tag, index] = [
     stored.tagOfTenant(tenant.id),
@@ -58,18 +58,18 @@ test('index entries go after their records, bounded, counted, and from where the
   expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(2);
 });
 
-test('a damaged index is left alone, all others are trimmed, and runs fail and name it until it is gone', async () => {
+test('a damaged index is not touched, all others are trimmed, and runs fail and name it until it is gone', async () => {
   const tag = stored.tagOfTenant(tenant.id);
   const index = reservationIndexKey(tag, tenant.id);
   await stored.redis.del(reservationKey(tag, await released()));
   const length = await stored.redis.zcard(index);
-  // They come before the tenant, in the order of the index of tenants.
+  // They precede the tenant in the index of tenants.
   await stored.redis.zadd(tenantIndexKey(tag), -2, 'first', -1, 'second');
   const damaged = [reservationIndexKey(tag, 'first'), runIndexKey(tag, 'second')];
   await Promise.all(damaged.map((key) => stored.redis.set(key, 'damaged')));
   const janitor = holdfast.app.get(RetentionJanitor);
   const message = 'not trimmed: tenant first, tenant second';
-  // A run that is cut behind them fails, too, and so does one that is cut before them in the next pass.
+  // A run that is cut after them fails, too, and so does one that is cut before them in the next pass.
   let runs = partitionOfTenant(tenant.id, 64);
   await expect(janitor.trim(Infinity, { goesOn: () => (runs -= 1) >= 0 })).rejects.toThrow(message);
   expect(runs).toBe(-1);
@@ -124,7 +124,7 @@ test('records are packed after their end, and a run without time leaves them for
   expect(await holdfast.metric('holdfast_records_packed_total')).toBeGreaterThanOrEqual(1);
 });
 
-test('an instance with the role does both by itself, and stops with it', async () => {
+test('an instance with the role does both by itself until it stops', async () => {
   const working = await Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'janitor' });
   try {
     const id = await released();

@@ -46,7 +46,7 @@ async function change(tenant: TestTenant, below: string, by: Record<string, numb
 const DAY = 'day,100,0,9999999999998,9999999999999';
 
 describe('verifying the ledger', () => {
-  test('finds a balanced one balanced, with holds in every state and overdue ones not swept yet', async () => {
+  test('finds a balanced ledger balanced, with holds in every state and overdue ones not swept yet', async () => {
     const tenant = await newTenant();
     await hold(tenant, 10);
     expectStatus(await holdfast.commit(tenant, await hold(tenant, 20), 15), 200);
@@ -121,7 +121,7 @@ describe('verifying the ledger', () => {
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
 
-  test('finds a budget that is damaged, and one that is gone though it is held', async () => {
+  test('finds a budget that is damaged, and a missing one that has holds', async () => {
     const tenant = await newTenant();
     const id = await hold(tenant, 9);
     const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}/workspace:w`);
@@ -168,7 +168,7 @@ describe('verifying the ledger', () => {
     });
   });
 
-  test('finds a period that reserves would not see', async () => {
+  test('finds a period that reserves would overlook', async () => {
     const tenant = await newTenant();
     const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
     const body = { period_end: new Date(Date.now() + 86_400_000).toISOString() };
@@ -182,7 +182,7 @@ describe('verifying the ledger', () => {
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
 
-  test('finds that reserves would not see that others wait', async () => {
+  test('finds waiting reserves that other reserves would overlook', async () => {
     const tenant = await newTenant();
     const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
     await stored.redis.hset(key, { waiting: '1' });
@@ -218,7 +218,7 @@ describe('verifying the ledger', () => {
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, drift: [] });
   });
 
-  test('raises no false alarm while traffic runs, and still finds a true drift', async () => {
+  test('raises no false alarm while traffic runs, and still finds real drift', async () => {
     const tenant = await newTenant();
     let running = true;
     let operations = 0;
@@ -256,11 +256,11 @@ describe('verifying the ledger', () => {
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
 
-  test('without a tenant goes through all of them, never scanning, and is for operators', async () => {
+  test('without a tenant covers all of them, never scanning, and is for operators', async () => {
     const before = await commandCounts(stored.redis);
     let report = await verify();
     let tenants = report.tenants as number;
-    // A page ends early when its time is over.
+    // A page ends early when its time is up.
     while (report.has_more === true) {
       report = await verify(`cursor=${report.next_cursor}`);
       tenants += report.tenants as number;

@@ -159,7 +159,7 @@ describe('a reservation under GRACE_ONLY', () => {
 });
 
 describe('the policy of a tenant', () => {
-  test('is answered, and a change of it counts for the reservations that follow', async () => {
+  test('is returned, and a change of it applies to later reservations', async () => {
     const change = (tenant: string, policy: unknown): Promise<Answer> =>
       holdfast.admin('PUT', `/ops/tenants/${tenant}/expiry-policy`, { reservation_expiry_policy: policy });
     const tenant = await newTenant('AUTO_RELEASE');
@@ -271,7 +271,7 @@ describe('POST /ops/reservations/cleanup', () => {
     });
   });
 
-  test('takes those of all tenants on request, previews what it would do, and waits as long as asked to', async () => {
+  test('takes those of all tenants on request, previews what it would do, and waits as long as requested', async () => {
     const tenants = [await newTenant(), await newTenant()] as const;
     const ids = [
       ...(await waiting(tenants[0], 2, 3_600_000)),
@@ -294,7 +294,7 @@ describe('POST /ops/reservations/cleanup', () => {
     expect(await stateOf(stored, ids[3] as string)).toBe('ACTIVE');
   });
 
-  test('quarantines what cannot be settled and continues with the others', async () => {
+  test('quarantines reservations that cannot be settled and continues with the others', async () => {
     const tenant = await newTenant();
     const [ill, well] = (await waiting(tenant, 2)) as [string, string];
     await stored.set(ill, { am: 'many' });
@@ -316,7 +316,7 @@ describe('POST /ops/reservations/cleanup', () => {
   test.each<[string, object, number, string]>([
     ['neither a tenant nor all', {}, 400, 'INVALID_REQUEST'],
     ['a tenant and all', { tenant_id: 'acme-1', all_tenants: true }, 400, 'INVALID_REQUEST'],
-    ['a tenant that is none', { tenant_id: 'no-such-tenant' }, 404, 'TENANT_NOT_FOUND'],
+    ['an invalid tenant', { tenant_id: 'no-such-tenant' }, 404, 'TENANT_NOT_FOUND'],
     ['a malformed tenant', { tenant_id: 'No' }, 400, 'INVALID_REQUEST'],
     ['an unknown field', { all_tenants: true, older: 1 }, 400, 'INVALID_REQUEST'],
     ['a limit of 0', { all_tenants: true, limit: 0 }, 400, 'INVALID_REQUEST'],
@@ -327,7 +327,7 @@ describe('POST /ops/reservations/cleanup', () => {
     expectRefusal(await cleanup(body), status, code);
   });
 
-  test('is for operators alone', async () => {
+  test('is for operators only', async () => {
     const tenant = await newTenant();
     expectRefusal(
       await holdfast.call('POST', '/ops/reservations/cleanup', {
@@ -340,7 +340,7 @@ describe('POST /ops/reservations/cleanup', () => {
   });
 });
 
-test('the sweeper continues beside what awaits cleanup: no backlog, no lateness, readiness green, and operators see how much waits and since when', async () => {
+test('reservations that await cleanup do not affect the sweeper: no backlog, no lateness, readiness green, and operators see how much waits and since when', async () => {
   const [manual, auto] = [await newTenant(), await newTenant('AUTO_RELEASE')];
   await waiting(manual, 3, 3_600_000);
   const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '2000' });
@@ -358,7 +358,7 @@ test('the sweeper continues beside what awaits cleanup: no backlog, no lateness,
     expect(await sweeper.metric('holdfast_sweep_backlog')).toBe(0);
     expect(await sweeper.metric('holdfast_sweep_oldest_due_seconds')).toBe(0);
     expect(expectStatus(await sweeper.call('GET', '/health/ready'), 200)).toBeDefined();
-    const state = await eventually('the state tells of it', async () => {
+    const state = await eventually('the state shows it', async () => {
       const body = expectStatus(await holdfast.admin('GET', '/ops/sweeper'), 200);
       return body.instances.length === 1 && body.instances[0].awaiting_cleanup >= 3 && body;
     });

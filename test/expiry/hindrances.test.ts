@@ -16,7 +16,7 @@ import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
 
-/** What stands in the way of one hold must not stand in the way of another. */
+/** An obstacle for one hold must not be one for another. */
 
 let redis: Store;
 let holdfast: Holdfast;
@@ -67,7 +67,7 @@ describe('1,500 holds in a long grace do not starve one that is due behind them'
     expect(await stateOf(stored, ids[0] as string)).toBe('ACTIVE');
   });
 
-  test('and where an index from elsewhere has them in the order of expiry, they are put in their places', async () => {
+  test('and if an index from elsewhere has them in the order of expiry, they are moved to their places', async () => {
     const { tag, ids, tenant } = await inGrace((expiresAt) => expiresAt);
     const [due] = await makeDue(holdfast, stored, tenant, 1, 1000);
     await eventually(
@@ -81,11 +81,11 @@ describe('1,500 holds in a long grace do not starve one that is due behind them'
 });
 
 describe('candidates that cannot be judged', () => {
-  test('more of them than a page holds, at its head, do not stop the ones behind, and are tried again', async () => {
+  test('more of them than a page holds, at its head, do not stop those behind them, and are tried again', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const tag = stored.tagOfTenant(tenant.id);
     const stuck = await makeDue(holdfast, stored, tenant, 25, 60_000);
-    // Neither can they be settled, nor put into quarantine.
+    // They can neither be settled nor put into quarantine.
     await Promise.all(stuck.map((id) => stored.set(id, { am: 'many' })));
     await stored.redis.set(quarantineKey(tag), 'damaged');
     const sound = await makeDue(holdfast, stored, tenant, 15, 1000);
@@ -102,7 +102,7 @@ describe('candidates that cannot be judged', () => {
 });
 
 describe('an instance with a partition that it cannot sweep', () => {
-  test('sweeps the others, turns readiness red by its lateness, and recovers when it is repaired', async () => {
+  test('sweeps the others, turns readiness red because of its lateness, and recovers when it is repaired', async () => {
     const [ill, well] = (await makeTenants(holdfast, 2)) as [TestTenant, TestTenant];
     const tag = stored.tagOfTenant(ill.id);
     const [stuck] = (await makeDue(holdfast, stored, ill, 1)) as [string];
@@ -117,7 +117,7 @@ describe('an instance with a partition that it cannot sweep', () => {
           async () => (await stateOf(stored, due)) === 'EXPIRED',
         );
       }
-      const state = await eventually('it alone is too late', async () => {
+      const state = await eventually('only that one is too late', async () => {
         const { status, body } = await sweeper.call('GET', '/health/ready');
         return status === 503 && body.details.sweeper.backlog === 1 && body.details.sweeper;
       });

@@ -12,7 +12,7 @@ import type { StoredHolds } from '../support/stored-holds.js';
 
 export const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
 
-/** An instance that sweeps by itself, often. */
+/** An instance that sweeps by itself, at short intervals. */
 export function startSweeper(env: Record<string, string>): Promise<Holdfast> {
   return Holdfast.start({ HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50', ...env });
 }
@@ -21,7 +21,7 @@ export function leasesOf(instance: Holdfast): SweepLeases {
   return instance.app.get(SweepLeases);
 }
 
-/** How many partitions each token holds, as Redis has it. */
+/** The number of partitions per lease token in Redis. */
 export async function leaseCounts(stored: StoredHolds): Promise<Map<string, number>> {
   const tokens = await Promise.all(TAGS.map((tag) => stored.redis.get(sweepLeaseKey(tag))));
   const counts = new Map<string, number>();
@@ -37,7 +37,7 @@ export function announced(stored: StoredHolds): Promise<string[]> {
   return stored.redis.zrangebyscore(sweepInstancesKey(), '-inf', '+inf');
 }
 
-/** Tenants in different partitions, as long as there are any, each with a budget. */
+/** Tenants in different partitions as far as possible, each with a budget. */
 export function makeTenants(maker: Holdfast, count: number): Promise<TestTenant[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
@@ -48,7 +48,7 @@ export function makeTenants(maker: Holdfast, count: number): Promise<TestTenant[
   );
 }
 
-/** Holds of 10 that ended before. */
+/** Holds of 10 that have already ended. */
 export async function makeDue(
   maker: Holdfast,
   stored: StoredHolds,
@@ -65,7 +65,7 @@ export async function makeDue(
   return ids;
 }
 
-/** How many events tell that this hold expired. */
+/** The number of events that report the expiry of this hold. */
 export async function expiredEvents(stored: StoredHolds, reservationId: string): Promise<number> {
   const entries = await stored.redis.xrange(
     eventLogKey(tagOfReservationId(reservationId, 64) as string),

@@ -40,7 +40,7 @@ afterEach(async () => {
   }
   instances = [];
   processes = [];
-  // What a killed one left would be in the next test's way until it lapses.
+  // Leases of a killed instance would affect the next test until they lapse.
   await Promise.all(TAGS.map((tag) => stored.redis.del(sweepLeaseKey(tag))));
   await Promise.all(
     (await announced(stored)).map((instance) => stored.redis.zrem(sweepInstancesKey(), instance)),
@@ -59,7 +59,7 @@ async function start(env: Record<string, string> = {}): Promise<Holdfast> {
   return instance;
 }
 
-/** A process of its own, which can be killed and frozen. */
+/** A separate process, which can be killed and frozen. */
 function spawnSweeper(leaseMs: number): ServiceProcess {
   const service = spawnService({
     REDIS_URL: redis.url,
@@ -91,7 +91,7 @@ async function expectAllExpiredOnce(ids: readonly string[]): Promise<void> {
 }
 
 describe('instances share the partitions', () => {
-  test('alone, by two and by three, each hold is expired once by one of them, and who leaves gives up at once', async () => {
+  test('alone, by two and by three, each hold is expired once by one of them, and an instance that leaves gives up its leases immediately', async () => {
     const first = await start({ SWEEP_LEASE_MS: '300000' });
     await sharesBecome(64);
     const second = await start({ SWEEP_LEASE_MS: '300000' });
@@ -99,7 +99,7 @@ describe('instances share the partitions', () => {
     const third = await start({ SWEEP_LEASE_MS: '300000' });
     await sharesBecome(22, 21, 21);
     const all = [first, second, third];
-    // What each thinks it holds is what Redis says, after the beat that follows.
+    // After the next beat, each instance's view of its leases is that of Redis.
     await eventually(
       'the views agree',
       () =>
@@ -117,7 +117,7 @@ describe('instances share the partitions', () => {
     for (const tenant of tenants) {
       expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
     }
-    // With leases of five minutes, only giving them up can hand them over.
+    // With leases of five minutes, only a release can hand them over.
     await third.stop();
     instances.splice(instances.indexOf(third), 1);
     await sharesBecome(32, 32);
@@ -146,7 +146,7 @@ describe('instances share the partitions', () => {
     );
   });
 
-  test('a frozen one is taken over; when it wakes up it acts under no lease that is not its own, and gets a share again', async () => {
+  test('a frozen one is taken over; when it wakes up it acts only under its own leases, and gets a share again', async () => {
     const frozen = spawnSweeper(1000);
     await sharesBecome(64);
     const other = await start({ SWEEP_LEASE_MS: '1000' });
@@ -165,7 +165,7 @@ describe('instances share the partitions', () => {
     expect(leasesOf(other).held.size).toBe(32);
   });
 
-  test('an instance that lost its lease stops before the next page and leaves the lease as it is', async () => {
+  test('an instance that lost its lease stops before the next page and does not change the lease', async () => {
     const [tenant] = await makeTenants(maker, 1);
     const ids = await makeDue(maker, stored, tenant as never, 3);
     const tag = stored.tagOfTenant((tenant as { id: string }).id);
@@ -178,7 +178,7 @@ describe('instances share the partitions', () => {
     expect(report).toEqual({ judged: 0, expired: 0, failed: 0, cut: false });
     expect(lost).toEqual([partition]);
     expect(await stored.redis.get(sweepLeaseKey(tag))).toBe('another');
-    // Nor does it take one that lapsed: that is for the beat, which knows the shares.
+    // Nor does it take a lease that has lapsed: that is left to the beat, which knows the shares.
     await stored.redis.del(sweepLeaseKey(tag));
     await maker.app
       .get(PartitionDrain)

@@ -21,7 +21,7 @@ afterAll(async () => {
   await redis.stop();
 });
 
-test('a real sweep moves every counter of the sweeper by what it did', async () => {
+test('a real sweep changes every counter of the sweeper by what it did', async () => {
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
   const tag = stored.tagOfTenant(tenant.id);
   await makeDue(maker, stored, tenant, 4);
@@ -119,13 +119,14 @@ test('a lease that another took is counted as lost', async () => {
 /** Far more than any machine expires in one tick. */
 const MOST_DUE = 1280;
 
-test('a sweep that its time ends is counted as cut, and the next one continues at once', async () => {
+test('a sweep that runs out of time is counted as cut, and the next one continues immediately', async () => {
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
   let cuts = 0;
-  // The pause after a batch is a hundred times as long as the batch, so the faster the machine, the more holds use up a tick.
+  // The pause after a batch is a hundred times as long as the batch. So the faster the machine, the more
+  // holds are needed to use up a tick.
   for (let holds = 80; cuts === 0 && holds <= MOST_DUE; holds *= 2) {
     const ids = await makeDue(maker, stored, tenant, holds);
-    // One percent of the time is left to the sweeper, so that a few batches use up a tick.
+    // The sweeper gets one percent of the time, so that a few batches use up a tick.
     const sweeper = await startSweeper({
       REDIS_URL: redis.url,
       SWEEP_TIME_SHARE: '1',

@@ -59,7 +59,7 @@ async function goAway(how: 'killed' | 'silent' | 'restarted'): Promise<void> {
   }
 }
 
-describe('the sweep continues after Redis was away', () => {
+describe('the sweep continues after Redis was unavailable', () => {
   test.each(['killed', 'silent', 'killed', 'silent'] as const)('%s, as often as it happens', async (how) => {
     await sweeps();
     await goAway(how);
@@ -109,9 +109,9 @@ describe('the sweep continues after Redis was away', () => {
 });
 
 describe('readiness', () => {
-  test('is red by the age of the last sweep while Redis is away, and green again by itself', async () => {
+  test('is red because of the age of the last sweep while Redis is unavailable, and green again by itself', async () => {
     const isReady = async (): Promise<boolean> => (await sweeper.call('GET', '/health/ready')).status === 200;
-    // What the test before it left behind may still be late.
+    // Holds of the test before may still be late.
     await eventually('all is well before', isReady);
     await redis.kill();
     await eventually('the sweep is too old', async () => {
@@ -126,7 +126,7 @@ describe('readiness', () => {
 });
 
 describe('the watchdog', () => {
-  test('restarts the sweep when a call never ends, and the old one does nothing any more', async () => {
+  test('restarts the sweep when a call never ends, and the old one does nothing more', async () => {
     const { scripts } = sweeper.app.get(RedisService);
     const call = scripts.call.bind(scripts);
     let wake: (() => void) | undefined;

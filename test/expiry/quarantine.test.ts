@@ -111,7 +111,7 @@ describe('one reservation', () => {
     expectStatus(await decide(id, 'retry'), 200);
   });
 
-  test('that is not in quarantine, or is none of ours, is not found', async () => {
+  test('that is not in quarantine, or has a foreign id, is not found', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1), 200);
     for (const one of [id as string, 'rsv_nothing']) {
@@ -166,7 +166,7 @@ describe('a retry', () => {
     expectRefusal(await decide(id, 'retry'), 404, 'NOT_FOUND');
   });
 
-  test('of one that is alive after all puts it back before the sweeper', async () => {
+  test('of one that is live after all hands it back to the sweeper', async () => {
     const { tenant, id } = await quarantined({ am: 'many' });
     await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
     expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
@@ -179,7 +179,7 @@ describe('a retry', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
   });
 
-  test('of one that is still damaged leaves it where it is', async () => {
+  test('of one that is still damaged leaves it in quarantine', async () => {
     const { id } = await quarantined({ am: 'many' });
     expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
       outcome: 'QUARANTINED',
@@ -191,7 +191,7 @@ describe('a retry', () => {
 });
 
 describe('a release', () => {
-  test('returns what can be returned, at each budget by itself, and ends the reservation', async () => {
+  test('returns what can be returned, for each budget separately, and ends the reservation', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
@@ -232,7 +232,7 @@ describe('a release', () => {
     expectRefusal(await decide(id, 'release'), 404, 'NOT_FOUND');
   });
 
-  test('of one whose key is no record takes the entry away and leaves the key', async () => {
+  test('of one whose key is not a record removes the entry and keeps the key', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
     const key = reservationKey(tagOf(id), id);
@@ -258,7 +258,7 @@ test('a reservation that was repaired and settled by its client leaves the quara
   expect(await isQuarantined(id)).toBe(false);
 });
 
-describe('what is in quarantine can still be read, listed and released', () => {
+describe('reservations in quarantine can still be read, listed and released', () => {
   const read = (tenant: TestTenant, id: string): Promise<Answer> =>
     holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
   const rowOf = async (tenant: TestTenant, id: string): Promise<Json> =>
@@ -266,7 +266,7 @@ describe('what is in quarantine can still be read, listed and released', () => {
       (row: Json) => row.reservation_id === id,
     );
 
-  test('and is afterwards as if it had never been damaged: by a decision of an operator', async () => {
+  test('and are afterwards as if they had never been damaged: by a decision of an operator', async () => {
     const { tenant, id } = await quarantined({ gr: 'long' });
     for (const shown of [expectStatus(await read(tenant, id), 200), await rowOf(tenant, id)]) {
       expect(shown).toMatchObject({
@@ -339,7 +339,7 @@ describe('what is in quarantine can still be read, listed and released', () => {
     },
   );
 
-  test('a commit waits for the operator: 503 with Retry-After, and what it charges comes after the repair', async () => {
+  test('a commit waits for the operator: 503 with Retry-After, and its charge follows after the repair', async () => {
     const { tenant, id } = await quarantined({ gr: 'long' });
     const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 4 } };
     const refused = await holdfast.settle(tenant, 'commit', id, commit);
@@ -361,7 +361,7 @@ describe('what is in quarantine can still be read, listed and released', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
   });
 
-  test('damage that a read meets before the sweeper is counted, and put before an operator, once', async () => {
+  test('damage that a read finds before the sweeper is counted and presented to an operator, once', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
     await stored.set(id as string, { am: 'many', dm: '{"a"', at: '7' });

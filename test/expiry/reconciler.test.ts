@@ -63,7 +63,7 @@ test('live reservations that are missing from the index, or misplaced in it, are
   expect(await reconcile()).toMatchObject({ missing: 0, misplaced: 0 });
 });
 
-test('what is in quarantine stays there, and a record without a sound deadline is brought there', async () => {
+test('quarantined reservations stay there, and a record without a sound deadline is put there', async () => {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
   const [ill, lost] = (await makeDue(holdfast, stored, tenant, 2)) as [string, string];
   await stored.set(ill, { am: 'many' });
@@ -78,7 +78,7 @@ test('what is in quarantine stays there, and a record without a sound deadline i
   expect(await stateOf(stored, lost)).toBe('EXPIRED');
 });
 
-test('thousands of reservations are walked in bounded runs, also past records that are gone or none', async () => {
+test('thousands of reservations are examined in bounded runs, past missing and invalid records', async () => {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
   const tag = stored.tagOfTenant(tenant.id);
   const ids = await makeHolds(
@@ -120,7 +120,7 @@ test('wrong counts of live reservations are corrected and counted, and tenants n
   expect(await holdfast.metric('holdfast_tenants_near_limit', { limit: 'live_reservations' })).toBe(0);
 });
 
-test('a partition that cannot be walked is counted, and the others are walked', async () => {
+test('a partition that cannot be examined is counted, and the others are examined', async () => {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
   const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
   const tag = stored.tagOfTenant(tenant.id);

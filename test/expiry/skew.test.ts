@@ -28,7 +28,7 @@ test.each([
   ['an hour fast', HOUR_MS],
   ['an hour slow', -HOUR_MS],
 ])(
-  'a clock of the process that is %s changes nothing: what is due expires, and nothing else',
+  'a clock of the process that is %s changes nothing: due holds expire, and no others',
   async (_, skewMs) => {
     const real = Date.now.bind(Date);
     jest.spyOn(Date, 'now').mockImplementation(() => real() + skewMs);

@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const state = async (): Promise<Json> => expectStatus(await maker.admin('GET', '/ops/sweeper'), 200);
 
-test('without a sweeper, GET /ops/sweeper shows what is due and that no instance sweeps it', async () => {
+test('without a sweeper, GET /ops/sweeper shows what is due, and that no instance sweeps', async () => {
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
   const tag = stored.tagOfTenant(tenant.id);
   await makeDue(maker, stored, tenant, 2, 5000);

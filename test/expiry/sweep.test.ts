@@ -13,7 +13,7 @@ import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
-/** A server of its own: a sweep works on every partition, and the other files' holds are theirs. */
+/** A separate server: a sweep covers every partition, and must not process the holds of other files. */
 let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
@@ -103,7 +103,7 @@ describe('a sweep', () => {
     expect(await holdfast.metric('holdfast_expiry_lateness_seconds_count')).toBeGreaterThanOrEqual(1);
   });
 
-  test('leaves a hold in its grace window alone, without an event', async () => {
+  test('does not touch a hold in its grace window, and emits no event', async () => {
     const tenant = await tenantWithBudgets();
     const { reservation_id: id } = expectStatus(
       await holdfast.reserve(tenant, 60, { grace_period_ms: 60_000 }),
@@ -162,7 +162,7 @@ describe('a sweep', () => {
     ).toBe(1);
   });
 
-  test('takes a damaged record out of the way, reports it, and continues with the others', async () => {
+  test('puts a damaged record into quarantine, reports it, and continues with the others', async () => {
     const tenant = await tenantWithBudgets();
     const damaged = await overdue(tenant, 10, 60_000);
     await stored.set(damaged, { am: 'many' });

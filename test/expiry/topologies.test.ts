@@ -23,7 +23,7 @@ async function start(env: Record<string, string>): Promise<Holdfast> {
   return instance;
 }
 
-/** Moves holds into the past through the instance's own connection, whatever it is. */
+/** Moves holds into the past through the instance's own connection, on any topology. */
 async function end(instance: Holdfast, ids: readonly string[]): Promise<void> {
   const { client } = instance.app.get(RedisService);
   for (const id of ids) {
@@ -59,7 +59,7 @@ test('a cluster is swept on all its masters, and on the replica that takes over 
   await end(sweeper, ids);
   await expectExpired(sweeper, ids);
   await eventually(
-    'all partitions are held',
+    'all partitions are leased',
     async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
   );
   const later = await makeHolds(sweeper, 12);
@@ -85,7 +85,7 @@ test('a master behind Sentinels is swept, and so is its successor', async () => 
 test('the embedded Redis is swept', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'holdfast-test-sweep-'));
   try {
-    // Naming any variable of Redis keeps the test server out.
+    // Setting any Redis variable keeps the test server out.
     const sweeper = await start({ DATA_DIR: dataDir, REDIS_APPENDFSYNC: 'everysec' });
     const ids = await makeHolds(sweeper, 3);
     await end(sweeper, ids);
