@@ -76,7 +76,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     ...rest: Parameters<ConsoleBrowser['visit']> extends [string, string, ...infer Rest] ? Rest : never
   ) => browser.visit(holdfast.url, path, ...rest);
 
-  test('show what a client stored as text, accessibly, in light and dark colours', async () => {
+  test('show as text what a client stored, accessibly, in light and dark colours', async () => {
     const looks = LIGHT_AND_DARK;
     await visit('/tenants', ATTACK, undefined, { looks });
     await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { looks });
@@ -143,7 +143,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     );
   });
 
-  /** The budgets of ten thousand agents below that of the tenant, stored as copies of it. */
+  /** Creates budgets for ten thousand agents below the tenant's, as copies of it. */
   async function storeAgents(of: TestTenant): Promise<void> {
     const stored = new StoredHolds(redis.url);
     const tag = stored.tagOfTenant(of.id);
@@ -161,7 +161,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     stored.close();
   }
 
-  test('ten thousand budgets are scrolled through with few rows in the document, ordered and searched', async () => {
+  test('ten thousand budgets can be scrolled, sorted and searched with few rows in the document', async () => {
     const many = await holdfast.createTenant();
     await holdfast.createBudget(many, '', 100);
     await storeAgents(many);
@@ -183,14 +183,14 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('of many holds those with the first deadlines are shown, and a long search waits for the reader', async () => {
+  test('of many holds those with the first deadlines are shown, and a long search waits for the user', async () => {
     const many = await holdfast.createTenant();
     await holdfast.createBudget(many, '', 1000);
     const stored = new StoredHolds(redis.url);
     const holds = Array.from({ length: 101 }, () => ({}));
     await makeHolds(stored.redis, stored.tagOfTenant(many.id), many.id, holds);
     stored.close();
-    /** The first pages are as if many reservations were in the way. */
+    /** Makes the first pages look as if many other reservations had to be read. */
     const obstruct = (page: Page, path: RegExp, first: Json, examined: readonly number[]): Promise<unknown> =>
       page.route(path, (route) => {
         const url = new URL(route.request().url());
@@ -218,7 +218,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('an operator gives a budget a calendar, changes it and ends it, seeing before what it will do', async () => {
+  test('an operator gives a budget a calendar, changes it and ends it, with a preview', async () => {
     const other = await holdfast.createTenant();
     await holdfast.createBudget(other, '', 100);
     const root = `tenant:${other.id}`;
@@ -277,7 +277,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('an operator limits a budget by windows, changes one and ends them, seeing before what it will do', async () => {
+  test('an operator limits a budget by windows, changes one and ends them, with a preview', async () => {
     const other = await holdfast.createTenant();
     await holdfast.createBudget(other, '', 100);
     const root = `tenant:${other.id}`;
@@ -334,7 +334,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('a window whose time zone is not known any more gets another calendar only where the operator sees it', async () => {
+  test('a window whose time zone is no longer known gets another calendar only if the operator sees that', async () => {
     const other = await holdfast.createTenant();
     await holdfast.createBudget(other, '', 100);
     const root = `tenant:${other.id}`;
@@ -357,7 +357,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('an operator funds, freezes and unfreezes a budget, seeing before what it will do', async () => {
+  test('an operator funds, freezes and unfreezes a budget, with a preview', async () => {
     await visit(`/budgets/TOKENS?scope=${scope()}`, held.reservation_id as string, async (page) => {
       await page.getByRole('button', { name: 'Fund or reset' }).click();
       await page.getByLabel('Amount').fill('50');
@@ -438,7 +438,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('a viewer sees the pages without what changes them', async () => {
+  test('a viewer sees the pages without controls that change anything', async () => {
     await visit(
       `/budgets/TOKENS?scope=${scope()}`,
       'Figures',

@@ -21,7 +21,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
   let holdfast: Holdfast;
 
   beforeAll(async () => {
-    // Killed and started again, it still has what it had.
+    // Keeps its data when it is killed and started again.
     redis = await startRedis({ appendonly: true });
     holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY, RECORD_ACTIVITY: 'true' });
     const tenant = { id: newTenantId(), key: '' };
@@ -43,7 +43,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     await redis?.stop();
   });
 
-  test('a key opens the page that was asked for, a wrong one does not, and log-out closes it', async () => {
+  test('a key opens the requested page, a wrong one does not, and log-out closes it', async () => {
     const { page, complaints, context } = await browser.open(holdfast.url, '/');
     await expectAccessible(page);
     await logIn(page, 'a-wrong-key-0123456789');
@@ -65,7 +65,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
       async (page) => {
         await page.getByText('Live', { exact: true }).waitFor();
         await page.getByText('Ready for traffic', { exact: true }).waitFor();
-        // 2^53 + 1 microcents, which a float would round.
+        // 2^53 + 1 microcents, which a double would round.
         await page.getByText('$90,071,992.54740993').first().waitFor();
         await page.getByText('60 tokens').waitFor();
         await page.getByRole('list', { name: 'Amounts held' }).getByText('40 tokens').waitFor();
@@ -74,7 +74,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     );
   });
 
-  test('a viewer is told that the page is read only', async () => {
+  test('a viewer sees that the page is read-only', async () => {
     const { page, context } = await browser.enter(holdfast.url, '/', { key: VIEWER_API_KEY });
     await page.getByText('Read only').waitFor();
     await context.close();
@@ -102,7 +102,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     await context.close();
   });
 
-  test('while Redis hangs or is dead, the page says so, and continues when it is back', async () => {
+  test('while Redis hangs or is down, the page says so, and continues when it is back', async () => {
     const { page, complaints, context } = await browser.enter(holdfast.url, '/');
     const isReady = page.getByText('Ready for traffic', { exact: true });
     await isReady.waitFor();

@@ -19,9 +19,12 @@ import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 const MINUTE_MS = 60_000;
-/** 2^53 + 1, which a float would round. */
+/** 2^53 + 1, which a double would round. */
 const LARGE = '9007199254740993';
-/** What a spreadsheet would run. No current version stores such a reason; the export must not rely on that. */
+/**
+ * A formula that a spreadsheet would run. No current version stores such a reason, but the export must not
+ * rely on that.
+ */
 const FORMULA = '=HYPERLINK("http://x")';
 
 describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
@@ -31,7 +34,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
   let holdfast: Holdfast;
   let tenant: TestTenant;
   let expired: string;
-  /** The request that funded the budget, its event and its row of the audit log. */
+  /** The id of the request that funded the budget, and with it of its event and its audit row. */
   let request: string;
   let funded: string;
   let row: string;
@@ -55,7 +58,10 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     await redis?.stop();
   });
 
-  /** 150 expirations, a minute apart and up to two hours old, and one of a large amount. Nothing else is older. */
+  /**
+   * Stores 150 expirations at intervals of a minute, up to two hours old, and one of a large amount. Nothing
+   * else is older.
+   */
   async function storeExpirations(): Promise<void> {
     const { pipeline, tag } = { pipeline: stored.redis.pipeline(), tag: stored.tagOfTenant(tenant.id) };
     const log = eventLogKey(tag);
@@ -80,7 +86,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     await pipeline.exec();
   }
 
-  /** Everything that a client can say about a change is an attack. */
+  /** Funds the budget. Every text that a client can give to a change is an attack. */
   async function fund(): Promise<void> {
     const answer = await holdfast.call(
       'POST',
@@ -157,7 +163,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('expirations are exported page by page, for viewers, too, and an export can be cancelled', async () => {
+  test('expirations are exported page by page, for viewers, too, and an export can be canceled', async () => {
     await visit(
       `/expirations?last=24h&tenant=${tenant.id}`,
       '151 expired',

@@ -20,7 +20,7 @@ const on = useGovernance({ logger }, { RECORD_ACTIVITY: 'true' });
 const computed = (): Promise<number> => on.holdfast.metric('holdfast_console_snapshots_total');
 const viewers = (): Promise<number> => on.holdfast.metric('holdfast_console_viewers');
 
-test('twenty viewers cost one computation, and no viewer costs none', async () => {
+test('twenty viewers need one computation, and without viewers there is none', async () => {
   const page = new ConsoleClient(on.holdfast.url);
   await page.logIn();
   expect([await computed(), await viewers()]).toEqual([0, 0]);
@@ -30,7 +30,8 @@ test('twenty viewers cost one computation, and no viewer costs none', async () =
   const most = Math.max(...readers.map(({ events }) => events.length));
   const count = await computed();
   expect(count).toBeGreaterThanOrEqual(2);
-  // Each reader gets every snapshot that was computed since it came, and none is computed for one reader.
+  // Each reader gets every snapshot that was computed since it connected, and none is computed for a single
+  // reader.
   expect(count).toBeLessThanOrEqual(most + 2);
   await Promise.all(readers.map((reader) => reader.close()));
   await eventually('nobody looks', async () => (await viewers()) === 0);
@@ -41,14 +42,14 @@ test('twenty viewers cost one computation, and no viewer costs none', async () =
   await late.close();
 });
 
-test('a snapshot has what the ledger did, whether it is ready, and what the sweeper holds', async () => {
+test("a snapshot has the ledger's activity, the readiness, and the sweeper's leases", async () => {
   const tenant = await on.holdfast.createTenant();
   await on.holdfast.createBudget(tenant, '', 100);
   const held = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
   expectStatus(await on.holdfast.reserve(tenant, 20), 200);
   expectStatus(await on.holdfast.commit(tenant, held.reservation_id as string, 5), 200);
   expectStatus(await on.holdfast.reserve(tenant, 1000), 409);
-  // Dry runs hold and deny nothing.
+  // Dry runs neither hold nor deny anything.
   expectStatus(await on.holdfast.reserve(tenant, 10, { dry_run: true }), 200);
   expectStatus(await on.holdfast.reserve(tenant, 1000, { dry_run: true }), 200);
   const page = new ConsoleClient(on.holdfast.url);
@@ -56,7 +57,7 @@ test('a snapshot has what the ledger did, whether it is ready, and what the swee
   const live = new LiveReader(page.url, page.cookie);
   const snapshot = await eventually('the figures have arrived', () => {
     const latest = JSON.parse(live.events.at(-1)?.data ?? '{}');
-    // At once, not when the ten seconds of their slot are over.
+    // Immediately, not at the end of their slot of ten seconds.
     return latest.sweeper?.holds === 1 && latest.activity?.last_hour.denials === 1 && latest;
   });
   expect(snapshot.readiness.details.redis.status).toBe('up');
@@ -64,7 +65,7 @@ test('a snapshot has what the ledger did, whether it is ready, and what the swee
   expect(snapshot.activity.slots.reserves).toHaveLength(360);
   const redis = new Redis(on.redis.url);
   const fields = await eventually('the second was stored', async () => {
-    // There is a hash for each hour.
+    // There is one hash per hour.
     const hours = await Promise.all((await redis.keys('{p*}activity:*')).map((key) => redis.hgetall(key)));
     const stored = hours.flatMap((hour) => Object.entries(hour));
     const sum = (name: string): number =>
@@ -132,7 +133,7 @@ test('an instance that records nothing says so, and shows no zeros', async () =>
   await other.stop();
 });
 
-test('a shutdown ends the stream and says so, and the stream needs a session or the admin key', async () => {
+test('a shutdown ends the stream with a message, and the stream needs a session or the admin key', async () => {
   expect((await fetch(`${on.holdfast.url}/console/api/stream`)).status).toBe(401);
   const other = await Holdfast.start({ REDIS_URL: on.redis.url });
   const page = new ConsoleClient(other.url);

@@ -54,7 +54,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     const budgets = { event_types: ['budget.created'] };
     const texts = { name: ATTACK, description: `About ${ATTACK}` };
     works = await subscribe(holdfast, tenant, `${receiver.url}/works`, { ...budgets, ...texts });
-    // Without the check against the protocol's documents, whose URLs have fewer characters.
+    // Sent without the check against the protocol's documents, which allow fewer characters in URLs.
     await fetch(`${holdfast.url}/v1/admin/webhooks?tenant_id=${tenant.id}`, {
       method: 'POST',
       headers: { 'x-admin-api-key': ADMIN_API_KEY, 'content-type': 'application/json' },
@@ -108,7 +108,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     );
   });
 
-  test('a viewer sees a subscription without what changes it', async () => {
+  test('a viewer sees a subscription without controls that change it', async () => {
     await visit(
       `/webhooks/${works}`,
       'Deliveries',
@@ -186,7 +186,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     ).toMatchObject([{ scope, kind: 'RESERVED', difference: 7 }]);
   });
 
-  test('an operator creates a policy, and closes a tenant, seeing before what ends with it', async () => {
+  test('an operator creates a policy, and closes a tenant, with a preview of what ends with it', async () => {
     const closing = await holdfast.createTenant({ name: ATTACK });
     await holdfast.createBudget(closing, '', 100);
     await subscribe(holdfast, closing, `${receiver.url}/works`);
@@ -253,7 +253,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     );
   });
 
-  /** What README's picture shows: the same each time. */
+  /** The content of the README's picture, which must always be the same. */
   async function fillAcme(): Promise<void> {
     const acme = { id: 'acme', key: '' };
     expectStatus(await holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: 'acme', name: 'Acme' }), 201);

@@ -28,7 +28,7 @@ test('every path of the page has the same document, with its own policy and nonc
   expect(nonces.size).toBe(4);
 });
 
-test('files have hashes in their names, are kept for good, and come compressed', async () => {
+test('files have hashes in their names, are cached permanently, and are sent compressed', async () => {
   const names = readdirSync(new URL('assets', BUILT)).filter((name) => !name.endsWith('.br'));
   expect(names.filter((name) => !/-[\w-]{8}\.\w+$/.test(name))).toEqual([]);
   const script = names.find((name) => /^index.*\.js$/.test(name)) as string;
@@ -44,7 +44,7 @@ test('files have hashes in their names, are kept for good, and come compressed',
   expect(await plain.text()).toBe(await answer.text());
 });
 
-test('what is no file and no path of the page is not found', async () => {
+test('a path that belongs to neither a file nor a page is not found', async () => {
   for (const path of [
     '/console/assets/none.js',
     '/console/favicon.ico',
@@ -55,7 +55,10 @@ test('what is no file and no path of the page is not found', async () => {
   }
 });
 
-/** The interfaces of the console that mirror a schema of the API, and whether their own members are optional. */
+/**
+ * The interfaces of the console that mirror an API schema, with their own members and whether these are
+ * optional.
+ */
 function mirroredTypes(): { schema: string; members: [name: string, isOptional: boolean][] }[] {
   const folder = new URL('../../console/src/', import.meta.url);
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
@@ -74,7 +77,7 @@ function mirroredTypes(): { schema: string; members: [name: string, isOptional: 
 const MIRRORED =
   /\/\*\* (\w+) of the API\b[^/]*\*\/\n(?:export )?interface \w+(?: extends \w+)? \{\n([^]*?)\n\}/g;
 
-test('the types of answers in the console have members of the schemas of the API', async () => {
+test("the console's types of responses only have members of the API's schemas", async () => {
   const { components } = (await (await get('/openapi.json')).json()) as Json;
   const types = mirroredTypes();
   const problems = types.flatMap(({ schema, members }) => {

@@ -25,7 +25,7 @@ async function rowsOf(requestId: string | null): Promise<Json[]> {
 }
 
 describe('a session', () => {
-  test('takes the place of the admin key, and its changes are audited under its name', async () => {
+  test('replaces the admin key, and its changes are audited under its name', async () => {
     const { body } = await page.logIn();
     expect(body).toEqual({
       session: { id: expect.stringMatching(/^ses_/), role: 'operator', expires_in_ms: 8 * 3_600_000 },
@@ -60,7 +60,7 @@ describe('a session', () => {
     expect((await page.send('GET', '/console/api/session')).body).toEqual({ session: null });
   });
 
-  test('ends when its time is over, and with the keys that it was opened with', async () => {
+  test('ends when its time is up, and with the keys that it was opened with', async () => {
     await page.logIn();
     const other = await Holdfast.start({
       REDIS_URL: on.redis.url,
@@ -79,7 +79,7 @@ describe('a session', () => {
     await eventually('the session is gone', async () => (await page.send('GET', TENANTS)).status === 401);
   });
 
-  test('is refused to those who do not know a key, with a limit, a row and a count', async () => {
+  test('is refused without a valid key, with a limit, a row and a count', async () => {
     const before = await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'wrong_admin_key' });
     const answers = [];
     for (let attempt = 0; attempt < 4; attempt += 1) {
@@ -98,7 +98,7 @@ describe('a session', () => {
     expect(await rowsOf(answers[0]?.headers.get('x-request-id') ?? null)).toMatchObject([
       { operation: 'POST:/console/api/login', status: 401, error_code: 'UNAUTHORIZED' },
     ]);
-    // A right key is never refused.
+    // A valid key is never refused.
     const right = await page.logIn();
     expect(await rowsOf(right.headers.get('x-request-id'))).toMatchObject([
       { operation: 'logInToConsole', status: 200, key_id: right.body.session.id },

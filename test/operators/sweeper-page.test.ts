@@ -69,7 +69,7 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
     );
   });
 
-  test('a viewer sees what is in quarantine, by its address, and decides nothing', async () => {
+  test('a viewer sees the quarantine, also by URL, and decides nothing', async () => {
     await browser.visit(holdfast.url, `/reservations/${damaged}`, 'The record is damaged', async (page) => {
       await page.getByRole('link', { name: 'Waits for a decision' }).waitFor();
       await page.getByText(ATTACK, { exact: true }).waitFor();
