@@ -2,7 +2,10 @@ import { executionAsyncResource } from 'node:async_hooks';
 import { expect, test } from '@jest/globals';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 
-/** Node.js 20 stores a value of each storage that was ever used in every promise. Newer versions do not. */
+/**
+ * How many async storages have been used. Node.js 20 stores a value of each of them in every promise; newer
+ * versions do not.
+ */
 async function storages(): Promise<number> {
   await Promise.resolve();
   return Object.getOwnPropertySymbols(executionAsyncResource()).length;
@@ -22,7 +25,7 @@ async function play(): Promise<void> {
   }
 }
 
-test('an instance that has stopped leaves nothing in the promises of its process', async () => {
+test('a stopped instance leaves nothing in the promises of its process', async () => {
   await play();
   const before = await storages();
   await play();

@@ -31,7 +31,7 @@ afterEach(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-/** Two workers over the embedded Redis of their parent. */
+/** Two workers that use the embedded Redis of their parent. */
 function settings(env: Record<string, string>): Record<string, string> {
   return {
     HOST: '127.0.0.1',
@@ -55,7 +55,7 @@ async function endOf(env: Record<string, string>): Promise<{ code: number | stri
   return { code: await service.ended, stderr: service.output.stderr };
 }
 
-/** Over a connection of its own: the parent hands these out in turn. */
+/** Uses a new connection each time, because the parent distributes connections in turn. */
 async function get(url: string): Promise<{ status: number; text: string }> {
   const response = await request(url, { reset: true, headers: { 'x-admin-api-key': ADMIN_API_KEY } });
   return { status: response.statusCode, text: await response.body.text() };
@@ -79,7 +79,10 @@ function childrenOf({ child }: ServiceProcess, command: RegExp): number[] {
 
 const workersOf = (service: ServiceProcess): number[] => childrenOf(service, /main\.js/);
 
-/** Sends nothing: a connection that the parent has accepted while its last worker closes waits until the parent exits. */
+/**
+ * Sends nothing: a connection that the parent accepts while its last worker closes waits until the parent
+ * exits.
+ */
 async function isRefused(url: string): Promise<boolean> {
   const probe = connect(Number(new URL(url).port), '127.0.0.1');
   try {
@@ -104,13 +107,13 @@ function countOf(text: string, part: string): number {
   return text.split(part).length - 1;
 }
 
-test('two workers share both ports, the sweep and one embedded Redis, and one answers for the metrics of both', async () => {
+test('two workers share both ports, the sweep and one embedded Redis, and one serves the metrics of both', async () => {
   const service = await start({ ADMIN_PORT: '0', RATE_LIMIT_PUBLIC_PER_MINUTE: '2' });
   const statuses: number[] = [];
   for (let count = 0; count < 6; count += 1) {
     statuses.push((await get(`${service.url}/openapi.json`)).status);
   }
-  // Each worker limits what it serves itself.
+  // Each worker limits only the requests that it serves itself.
   expect(statuses).toEqual([200, 200, 200, 200, 429, 429]);
 
   const adminPort = /"admin_port":(\d+)/.exec(service.output.stdout)?.[1];
@@ -137,7 +140,7 @@ test('two workers share both ports, the sweep and one embedded Redis, and one an
   expect(countOf(service.output.stdout, 'started the embedded Redis')).toBe(1);
 });
 
-describe('a service that goes on', () => {
+describe('a service that continues', () => {
   let service: Service;
   let ownDir = '';
 
@@ -183,7 +186,7 @@ describe('a service that goes on', () => {
     },
   );
 
-  test('restarts an embedded Redis that dies once, by the parent', async () => {
+  test('restarts an embedded Redis that dies, once, by the parent', async () => {
     const redis = childrenOf(service, REDIS);
     process.kill(redis[0] as number, 'SIGKILL');
     await eventually(
@@ -220,7 +223,7 @@ describe('a service that goes on', () => {
 });
 
 test.each(['to the parent', 'to every process, as from a terminal'])(
-  'SIGTERM %s answers what is in flight and leaves no process behind',
+  'SIGTERM %s completes requests in flight and leaves no process behind',
   async (receiver) => {
     const service = await start();
     const workers = workersOf(service);
@@ -271,7 +274,7 @@ test('a worker that cannot start ends the parent, which says why once and stops 
   expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
 });
 
-test('an embedded Redis that does not run ends the start at once with its last words', async () => {
+test('an embedded Redis that does not run ends the start immediately with its last output', async () => {
   const binary = join(dataDir, 'redis-server');
   writeFileSync(binary, '#!/bin/sh\necho "it is broken"\nexit 1\n');
   chmodSync(binary, 0o755);

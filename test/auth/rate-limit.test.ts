@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { FastifyReply } from 'fastify';
 import { MAX_SOURCES, RateLimit, sourceOf } from '../../src/auth/rate-limits.js';
 
-/** The headers of one answer; a limit uses nothing else of it. */
+/** Records the headers of a response; a limit uses nothing else. */
 class Headers {
   readonly values: Record<string, string> = {};
 
@@ -45,7 +45,7 @@ describe('one limit', () => {
     expect(ask('b')['Retry-After']).toBe('30');
   });
 
-  test('a refused request does not lengthen the window, and the wait is never less than a second', () => {
+  test('a refused request does not extend the window, and the wait is never less than a second', () => {
     const { clock, ask } = limitOf(1);
     ask('a');
     for (let second = 0; second < 59; second += 1) {
@@ -58,7 +58,7 @@ describe('one limit', () => {
     expect(ask('a')['Retry-After']).toBeUndefined();
   });
 
-  test('the reset is the same Unix second through the whole window', () => {
+  test('the reset is the same Unix second during the whole window', () => {
     const { clock, ask } = limitOf(2);
     const resets = [0, 1, 2].map(() => {
       clock.ms += 10_000;
@@ -68,7 +68,7 @@ describe('one limit', () => {
     expect(Math.abs(Number(resets[0]) - Date.now() / 1000 - 60)).toBeLessThan(5);
   });
 
-  test('100,000 sources cost bounded memory, and the one that keeps asking stays limited among them', () => {
+  test('100,000 sources take bounded memory, and one that keeps sending stays limited among them', () => {
     const { limit, ask } = limitOf(1);
     ask('noisy');
     for (let index = 0; index < 100_000; index += 1) {

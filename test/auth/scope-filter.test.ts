@@ -7,19 +7,19 @@ describe('a scope filter', () => {
   test.each<[string, string[], string, boolean]>([
     ['without entries admits everything', [], 'tenant:acme', true],
     [
-      "limits to its workspace, and an agent of any name says nothing: the document's own example",
+      "limits to its workspace, and a wildcard agent adds nothing: the document's own example",
       ['workspace:eng', 'agent:*'],
       ENG,
       true,
     ],
-    ['admits what lies below its workspace', ['workspace:eng', 'agent:*'], `${ENG}/agent:x`, true],
+    ['admits scopes below its workspace', ['workspace:eng', 'agent:*'], `${ENG}/agent:x`, true],
     [
-      'does not admit another workspace for the sake of its agent',
+      'does not admit another workspace because of its agent',
       ['workspace:eng', 'agent:*'],
       'tenant:acme/workspace:ops/agent:x',
       false,
     ],
-    ['does not admit what lies above its workspace', ['workspace:eng', 'agent:*'], 'tenant:acme', false],
+    ['does not admit scopes above its workspace', ['workspace:eng', 'agent:*'], 'tenant:acme', false],
     ['admits each of several agents', ['agent:a', 'agent:b'], `${ENG}/agent:b`, true],
     ['admits no third agent', ['agent:a', 'agent:b'], `${ENG}/agent:c`, false],
     [
@@ -35,7 +35,7 @@ describe('a scope filter', () => {
       false,
     ],
     [
-      'takes an entry of several segments by its deepest one',
+      'treats an entry of several segments as its deepest one',
       ['workspace:eng/agent:a', 'workspace:ops/agent:b'],
       'tenant:acme/workspace:ops/agent:b',
       true,
@@ -46,9 +46,14 @@ describe('a scope filter', () => {
       'tenant:acme/workspace:ops/agent:a',
       false,
     ],
-    ['keeps the other segments of an entry with a star', ['tenant:other/agent:*'], `${ENG}/agent:a`, false],
-    ['that is nothing but stars admits everything', ['agent:*', 'workspace:*'], 'tenant:acme', true],
-    ['matches segments whole', ['agent:a'], 'tenant:acme/agent:a2', false],
+    [
+      'keeps the other segments of an entry with a wildcard',
+      ['tenant:other/agent:*'],
+      `${ENG}/agent:a`,
+      false,
+    ],
+    ['that consists of wildcards admits everything', ['agent:*', 'workspace:*'], 'tenant:acme', true],
+    ['matches whole segments', ['agent:a'], 'tenant:acme/agent:a2', false],
   ])('%s', (_what, filter, scope, allowed) => {
     expect(scopeAllowed(filter, scope)).toBe(allowed);
   });

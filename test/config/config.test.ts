@@ -12,7 +12,7 @@ import { createLogger } from '../../src/telemetry/logger.js';
 import { KEY_HEX, SIMPLE } from './simple-variables.js';
 
 const WEBHOOK_KEY = { WEBHOOK_SECRET_ENCRYPTION_KEY: KEY_HEX };
-/** What an external Redis asks for beside its address. */
+/** What an external Redis requires besides its address. */
 const ADMIN = { ADMIN_API_KEY: 'sixteen-or-more-characters', ...WEBHOOK_KEY };
 
 let dir = '';
@@ -39,10 +39,10 @@ const REDIS_VARIABLES =
   'URL SENTINELS MASTER_NAME CLUSTER_NODES USERNAME PASSWORD SENTINEL_PASSWORD TLS TLS_CA_FILE TLS_REJECT_UNAUTHORIZED'
     .split(' ')
     .map((name) => `REDIS_${name}`);
-/** Tried in evidence-keys.test.ts. */
+/** Tested in evidence-keys.test.ts. */
 const EVIDENCE_VARIABLES = ['EVIDENCE_KEYS', 'EVIDENCE_SERVER_ID'];
 
-test('every variable is tried here, and each says what it is for', () => {
+test('every variable is tested here, and has a description', () => {
   const tried = [...SIMPLE.map(({ name }) => name), ...REDIS_VARIABLES, ...EVIDENCE_VARIABLES].sort();
   expect(CONFIG_VARIABLES.map(({ name }) => name).sort()).toEqual(tried);
   expect(CONFIG_VARIABLES.every(({ doc, fallback }) => doc.endsWith('.') && fallback !== '')).toBe(true);
@@ -55,7 +55,7 @@ describe.each(SIMPLE)('$name', ({ name, field, fallback, good, bad }) => {
     expect(loadConfig({ [name]: ' \t ' })[field]).toEqual(fallback);
   });
 
-  test('takes what is allowed', () => {
+  test('accepts allowed values', () => {
     for (const [text, value] of good) {
       expect(loadConfig({ [name]: text })[field]).toEqual(value);
     }
@@ -199,7 +199,7 @@ describe('the Redis addressing', () => {
       'REDIS_TLS_CA_FILE is set, but TLS is off; set REDIS_TLS=true or use rediss://',
     ],
     [
-      'a CA that is not there',
+      'a CA file that does not exist',
       { REDIS_URL: 'rediss://h', REDIS_TLS_CA_FILE: '/no/ca' },
       'REDIS_TLS_CA_FILE: "/no/ca" cannot be read (ENOENT); give a readable PEM file',
     ],
@@ -212,7 +212,7 @@ describe('the Redis addressing', () => {
     expect(problemsOf({ ...ADMIN, ...env })).toEqual([line]);
   });
 
-  test('an external Redis needs an admin key, since a generated one would differ on every instance', () => {
+  test('an external Redis needs an admin key, because a generated one would differ on every instance', () => {
     expect(problemsOf({ ...WEBHOOK_KEY, REDIS_URL: 'redis://h' })).toEqual([
       'ADMIN_API_KEY is required with an external Redis: set at least 16 characters',
     ]);
@@ -255,7 +255,7 @@ describe('the Redis addressing', () => {
   });
 });
 
-test('every bad value has its own line, and none contains a secret', () => {
+test('every invalid value has its own line, and none contains a secret', () => {
   const secret = 'tell-nobody';
   const problems = problemsOf({
     PORT: 'x',
@@ -287,7 +287,7 @@ function capture(): { lines: string[]; logger: ReturnType<typeof createLogger> }
 }
 
 describe('the admin key with the embedded Redis', () => {
-  test('is made at the first start, shown once, and kept where only its owner reads it', () => {
+  test('is generated at the first start, shown once, and stored so that only its owner can read it', () => {
     const config = loadConfig({ DATA_DIR: join(dir, 'data') });
     const { lines, logger } = capture();
     const key = resolveAdminApiKey(config, logger);
@@ -300,7 +300,7 @@ describe('the admin key with the embedded Redis', () => {
     expect(lines).toHaveLength(1);
   });
 
-  test('is the given one when there is one, and then nothing is written', () => {
+  test('is the configured one if there is one, and then nothing is written', () => {
     const config = loadConfig({ ...ADMIN, DATA_DIR: join(dir, 'data') });
     expect(resolveAdminApiKey(config, capture().logger)).toBe(ADMIN.ADMIN_API_KEY);
     expect(() => statSync(join(dir, 'data'))).toThrow('ENOENT');
@@ -313,7 +313,7 @@ describe('the admin key with the embedded Redis', () => {
     );
   });
 
-  test('fails with one line when its directory cannot be written, or what is kept is no key', () => {
+  test('fails with one line when its directory cannot be written, or the stored text is not a key', () => {
     const file = join(dir, 'file');
     writeFileSync(file, '');
     const below = loadConfig({ DATA_DIR: join(file, 'below') });
@@ -328,7 +328,7 @@ describe('the admin key with the embedded Redis', () => {
 });
 
 describe('the key for webhook secrets with the embedded Redis', () => {
-  test('is made at the first start, never shown, and kept where only its owner reads it', () => {
+  test('is generated at the first start, never shown, and stored so that only its owner can read it', () => {
     const config = loadConfig({ DATA_DIR: join(dir, 'data') });
     const { lines, logger } = capture();
     const key = resolveWebhookSecretKey(config, logger);
@@ -341,13 +341,13 @@ describe('the key for webhook secrets with the embedded Redis', () => {
     expect(lines[0]).not.toContain(key.toString('hex'));
   });
 
-  test('is the given one when there is one, and then nothing is written', () => {
+  test('is the configured one if there is one, and then nothing is written', () => {
     const config = loadConfig({ ...WEBHOOK_KEY, DATA_DIR: join(dir, 'data') });
     expect(resolveWebhookSecretKey(config, capture().logger).toString('hex')).toBe(KEY_HEX);
     expect(() => statSync(join(dir, 'data'))).toThrow('ENOENT');
   });
 
-  test('stops the start with one line when what is kept is no key: a new one could read none of the stored secrets', () => {
+  test('stops the start with one line when the stored text is not a key: a new one could decrypt none of the stored secrets', () => {
     writeFileSync(join(dir, 'webhook-secret-key'), 'short\n');
     expect(() => resolveWebhookSecretKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(
       /webhook-secret-key holds no key of 32 bytes in hex; restore it/,

@@ -32,7 +32,7 @@ function problemsOf(env: Record<string, string>): readonly string[] {
   }
 }
 
-/** The set with its first key changed. */
+/** The set with a change to its first key. */
 function changed(change: object): string {
   const { keys } = JSON.parse(KEYS) as { keys: Json[] };
   return JSON.stringify({ keys: [{ ...keys[0], ...change }] });
@@ -69,7 +69,7 @@ describe('a key set', () => {
     ['another type of key', changed({ kty: 'EC' }), 'key 1 is not an Ed25519 key (kty OKP, crv Ed25519)'],
     ['another algorithm', changed({ alg: 'ES256' }), 'key 1 is not an Ed25519 key (kty OKP, crv Ed25519)'],
     [
-      'a kid that no DID can have',
+      'a kid that is invalid in a DID',
       changed({ kid: 'a b' }),
       "key 1 needs a kid of 1 to 64 letters, digits, '.', '_' and '-'",
     ],
@@ -79,7 +79,7 @@ describe('a key set', () => {
       'x of k is not a public key of 32 bytes in base64url',
     ],
     [
-      'a private key of another public one',
+      'a private key of a different public key',
       changed({ kid: 'k', d: second.d }),
       'x and d of k do not belong together',
     ],
@@ -148,7 +148,7 @@ describe('the configuration of evidence', () => {
     'https://h:443/v1',
     'ftp://h/v1',
     'h/v1',
-  ])('refuses %s as an identity, which must be written in one way only', (serverId) => {
+  ])('refuses %s as an identity, which has only one valid notation', (serverId) => {
     expect(problemsOf({ EVIDENCE_SERVER_ID: serverId })[0]).toContain('EVIDENCE_SERVER_ID');
   });
 
@@ -171,7 +171,7 @@ describe('the configuration of evidence', () => {
   });
 });
 
-test('the command makes a set and rotates it in place, and never overwrites one', () => {
+test('the command creates a set and rotates it in place, and never overwrites one', () => {
   const file = join(dir, 'keys.json');
   expect(evidenceKeys({ file, rotate: false })).toBe(`${file} has a first key`);
   expect(statSync(file).mode & 0o777).toBe(0o600);

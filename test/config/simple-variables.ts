@@ -3,7 +3,7 @@ import type { HoldfastConfig } from '../../src/config/config.js';
 
 export const KEY_HEX = 'ab'.repeat(32);
 
-/** A variable whose value is one field of the configuration. */
+/** A variable whose value is a single field of the configuration. */
 export interface Simple {
   readonly name: string;
   readonly field: keyof HoldfastConfig;

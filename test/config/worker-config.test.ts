@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { configOfWorker, loadConfig } from '../../src/config/config.js';
 
-test('the shares of Redis time of all workers make up that of one process, and the parent has the embedded Redis', () => {
+test("the workers' shares of Redis time add up to that of one process, and the parent has the embedded Redis", () => {
   const config = loadConfig({ HOLDFAST_WORKERS: '4', QUERY_TIME_SHARE: '40' });
   expect(configOfWorker(config, () => '/data/redis.sock')).toEqual({
     ...config,

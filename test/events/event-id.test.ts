@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { eventIdOf, eventPlaceOf } from '../../src/events/event.js';
 
-test('an event id is made of time, partition and sequence, and leads back to them', () => {
+test('an event id consists of time, partition and sequence, which can be read back', () => {
   expect(eventIdOf({ partition: '1f', entryId: '1763722222222-0' })).toBe(
     'evt_19aa6094ede1f000'.replace('19aa6094ede', (1763722222222).toString(16)),
   );
@@ -21,7 +21,7 @@ test('an event id is made of time, partition and sequence, and leads back to the
   );
 });
 
-test('what was never issued leads nowhere, and one event has one id', () => {
+test('an id that was never issued has no place, and an event has only one id', () => {
   for (const id of [
     '',
     'evt_',

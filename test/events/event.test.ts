@@ -6,7 +6,7 @@ const of = (fields: Record<string, string>) =>
 const TRACE = 'a'.repeat(32);
 
 describe('an event read from its entry', () => {
-  test('names its place, its time and the known actors only', () => {
+  test('names its place, its time and only known actors', () => {
     expect(of({ ty: 'tenant.created', tn: 'acme', ac: 'admin', tenant_id: 'acme' })).toEqual({
       event_id: 'evt_18bcfe568001f000',
       event_type: 'tenant.created',
@@ -75,18 +75,15 @@ describe('an event read from its entry', () => {
   test.each<[string, Record<string, string>]>([
     ['no fields', {}],
     [
-      'figures that are none',
+      'invalid figures',
       { ty: 'budget.funded', new_remaining: 'odd', previous_debt: '1e5', metadata: '{', changed_fields: '[' },
     ],
     [
-      'a request that is no JSON',
+      'a request that is not JSON',
       { ty: 'reservation.denied', tn: 'acme', ak: 'k', an: 'n', at: '[', dm: '{' },
     ],
-    [
-      'times that are none',
-      { ty: 'reservation.expired', expired_at: 'soon', created_at: '99999999999999999' },
-    ],
-    ['a trace that is none', { ty: 'reservation.expired', tr: 'odd' }],
+    ['invalid times', { ty: 'reservation.expired', expired_at: 'soon', created_at: '99999999999999999' }],
+    ['an invalid trace', { ty: 'reservation.expired', tr: 'odd' }],
   ])('is readable with %s', (_what, fields) => {
     const event = of(fields);
     expect(eventJson(event)).toContain('"event_id":"evt_18bcfe568001f000"');
@@ -95,13 +92,13 @@ describe('an event read from its entry', () => {
   });
 });
 
-test('a trace has the flags of the request that began it, and 01 where none are stored', () => {
+test('a trace has the flags of the request that started it, and 01 if none are stored', () => {
   expect(traceOf(new Map([['tr', `${TRACE}-00`]]))).toEqual({ traceId: TRACE, flags: '00' });
   expect(traceOf(new Map([['tr', TRACE]]))).toEqual({ traceId: TRACE, flags: '01' });
   expect(traceOf(new Map())).toBeUndefined();
 });
 
-test('every type has the category that its name begins with, quotas that of policies, and custom ones that which they name', () => {
+test('every type has the category that its name begins with, quotas that of policies, and custom types the one in their name', () => {
   const expected = (type: string): string => (type.split('.')[0] as string).replace('quota', 'policy');
   expect(EVENT_TYPES.filter((type) => categoryOf(type) !== expected(type))).toEqual([]);
   expect(

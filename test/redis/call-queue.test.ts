@@ -6,7 +6,10 @@ import type { Script } from '../../src/redis/script-source.js';
 
 const SCRIPT = { functionName: 'probe', header: { group: 2 } } as unknown as Script;
 
-/** Runs that take as long as the test wants, and answer each call with its first argument, or only so many of the calls. */
+/**
+ * Runs that take as long as the test wants. They reply to each call with its first argument, optionally only
+ * to the first few calls.
+ */
 function slowRuns(waitMs?: number) {
   const ended: ((error?: Error, calls?: number) => void)[] = [];
   const sent: string[][] = [];
@@ -26,7 +29,7 @@ function slowRuns(waitMs?: number) {
   return { ended, sent, call, callAll: (...texts: string[]) => texts.map(call) };
 }
 
-test('calls of one turn go together, in the order of their arrival, and each gets its own answer', async () => {
+test('calls of one turn are sent together, in order of arrival, and each gets its own reply', async () => {
   const { callAll, ended, sent } = slowRuns();
   const answers = callAll('a', 'b', 'c');
   await turn();
@@ -35,7 +38,7 @@ test('calls of one turn go together, in the order of their arrival, and each get
   expect(await Promise.all(answers)).toEqual([['a'], ['b'], ['c']]);
 });
 
-test('a call does not wait for runs that are in flight, but for one of four', async () => {
+test('a call does not wait for runs in flight unless there are four', async () => {
   const { call, callAll, ended, sent } = slowRuns();
   const inFlight: Promise<unknown>[] = [];
   for (const text of ['a', 'b', 'c', 'd']) {
@@ -61,7 +64,7 @@ test('a call does not wait for runs that are in flight, but for one of four', as
 /** As many as four runs take. */
 const FILLING = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 
-test('calls before which their runs ended go next, in the order of their arrival', async () => {
+test('calls that were cut off from their run are sent next, in order of arrival', async () => {
   const { callAll, ended, sent } = slowRuns();
   const answers = callAll(...FILLING, 'i');
   await turn();
@@ -90,7 +93,7 @@ test('a call that has waited too long is refused and not sent', async () => {
   expect(sent.slice(4)).toEqual([['last']]);
 });
 
-test('those that wait fail with a run that did not reach Redis, but not with a run that broke', async () => {
+test('waiting calls fail with a run that did not reach Redis, but not with a run that failed in Redis', async () => {
   const { callAll, ended, sent } = slowRuns();
   const failing = callAll(...FILLING, 'i').map((reply) => expect(reply).rejects.toThrow('cannot be reached'));
   await turn();

@@ -5,7 +5,7 @@ import { type Claim, ConcurrencyLimiter } from '../../src/redis/concurrency-limi
 
 const claim = (owner: string, slow = false): Claim => ({ owner, slow });
 
-/** Which of the waiting claims were admitted so far, in order. */
+/** The owners of the claims that have been admitted so far, in order. */
 function admissions(limiter: ConcurrencyLimiter, owners: readonly string[]): string[] {
   const admitted: string[] = [];
   for (const owner of owners) {
@@ -34,14 +34,14 @@ test('slow claims leave half of all places to the others', async () => {
   const waiting = limiter.acquire(claim('c', true));
   expect(['d', 'e', 'f'].map((owner) => limiter.tryAcquire(claim(owner)))).toEqual([true, true, false]);
   limiter.release(claim('d'));
-  // A place is free, but not for a slow claim.
+  // There is a free place, but not for a slow claim.
   expect(limiter.inUse).toBe(3);
   limiter.release(claim('a', true));
   expect(await waiting).toBe('acquired');
   expect(limiter.inUse).toBe(3);
 });
 
-test('owners that wait get their turns one after the other, however long the queue of one of them is', async () => {
+test('waiting owners take turns, however long the queue of one of them is', async () => {
   const limiter = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   expect(limiter.tryAcquire(claim('first'))).toBe(true);
   const admitted = admissions(limiter, ['a', 'a', 'a', 'b', 'c']);
@@ -54,7 +54,7 @@ test('owners that wait get their turns one after the other, however long the que
   expect(limiter.waiting).toBe(0);
 });
 
-test('an owner whose queue is full is refused at once, and another one may still wait', async () => {
+test('an owner whose queue is full is refused immediately, and another one may still wait', async () => {
   const limiter = new ConcurrencyLimiter({ total: 1, perOwner: 1, waitingPerOwner: 2 });
   expect(limiter.tryAcquire(claim('a'))).toBe(true);
   const admitted = admissions(limiter, ['a', 'a', 'b']);
@@ -65,7 +65,7 @@ test('an owner whose queue is full is refused at once, and another one may still
   expect(admitted).toEqual(['a']);
 });
 
-test('a wait that takes too long ends, and takes no place later', async () => {
+test('a wait that takes too long ends, and occupies no place later', async () => {
   const limiter = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   expect(limiter.tryAcquire(claim('a'))).toBe(true);
   expect(await limiter.acquire(claim('b'), { waitMs: 0 })).toBe('full');

@@ -28,7 +28,7 @@ afterAll(async () => {
 const sizes = (figure: 'sum' | 'count', script: string): Promise<number> =>
   holdfast.metric(`holdfast_script_group_size_${figure}`, { script });
 
-test('requests that come at once share runs of the script, and each gets its own answer', async () => {
+test('concurrent requests share runs of the script, and each gets its own response', async () => {
   const reserves = await Promise.all(
     Array.from({ length: AT_ONCE }, (_, index) => holdfast.reserve(tenant, index + 1)),
   );
@@ -48,18 +48,15 @@ test('requests that come at once share runs of the script, and each gets its own
   expect(await sizes('count', 'commit')).toBeLessThan(AT_ONCE);
 });
 
-test('requests that wait for a run that Redis does not answer are refused with it, and are never sent', async () => {
+test('requests that wait for a run without a reply from Redis are refused with it, and are never sent', async () => {
   const before = await sizes('sum', 'reserve');
   proxy.cut('both');
   const reserves = await Promise.all(Array.from({ length: AT_ONCE }, () => holdfast.reserve(tenant, 1)));
   expect(new Set(reserves.map(({ status }) => status))).toEqual(new Set([503]));
   proxy.heal();
-  await eventually(
-    'reserves are answered again',
-    async () => (await holdfast.reserve(tenant, 1)).status === 200,
-  );
+  await eventually('reserves succeed again', async () => (await holdfast.reserve(tenant, 1)).status === 200);
   expect(await sizes('sum', 'reserve')).toBe(before + 1);
-  // Besides the last one, only those of the four runs that were in flight may have arrived late.
+  // Besides the last one, only those of the four runs in flight may have arrived late.
   const { balances } = expectStatus(
     await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }),
     200,

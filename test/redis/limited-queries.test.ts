@@ -20,10 +20,10 @@ import { useGovernance } from '../support/use-governance.js';
 import { makeDue } from '../expiry/instances.js';
 
 const PER_TENANT = 2;
-/** More than an export hands to the socket at once. */
+/** More than an export writes to the socket at once. */
 const EXPIRED = 120;
 const WAITING = PER_TENANT * 16;
-/** Long enough that a slow machine sends all requests of a test while the first of them still waits. */
+/** Long enough for a slow machine to send all requests of a test while the first of them still waits. */
 const QUEUE_MS = 3000;
 
 const on = useGovernance(
@@ -41,7 +41,7 @@ afterEach(() => {
   held.splice(0).forEach((query) => query.end());
 });
 
-/** Takes places as queries under way would; the empty text is the operators. */
+/** Takes places as running queries would. The empty owner means operators. */
 async function occupy(owner: string, count = PER_TENANT): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     held.push(await on.holdfast.app.get(RedisService).queries.admit(owner, new AbortController().signal));
@@ -61,7 +61,7 @@ const running = (): Promise<number> => on.holdfast.metric('holdfast_queries_runn
 const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_waiting');
 const pauses = (): Promise<number> => on.holdfast.metric('holdfast_query_pauses_total');
 
-describe('a tenant that has all its places', () => {
+describe('a tenant that occupies all its places', () => {
   test('waits for one, and gets 429 with Retry-After when none comes free in time; others and the ledger continue', async () => {
     shows('throttling');
     const [tenant, other] = [await newTenant(), await newTenant()];
@@ -84,7 +84,7 @@ describe('a tenant that has all its places', () => {
     expect(await waiting()).toBe(0);
   });
 
-  test('is answered when a place comes free while it waits', async () => {
+  test('proceeds when a place becomes free while it waits', async () => {
     const tenant = await newTenant();
     await occupy(tenant.id);
     const started = await on.holdfast.metric('holdfast_queries_started_total');
@@ -127,7 +127,7 @@ test('no tenant waits behind the queue of another one', async () => {
   await Promise.all(many);
 });
 
-test('a client that goes away while it waits leaves the queue', async () => {
+test('a client that disconnects while it waits leaves the queue', async () => {
   const tenant = await newTenant();
   await occupy(tenant.id);
   const before = await on.holdfast.metric('holdfast_queries_abandoned_total');
@@ -146,7 +146,7 @@ test('a client that goes away while it waits leaves the queue', async () => {
 describe('a query of many runs', () => {
   let tenant: TestTenant;
 
-  /** Long enough to be watched at a twentieth of the time. */
+  /** Many enough that a twentieth of the time suffices for the test to watch. */
   async function manyHolds(): Promise<void> {
     tenant = await newTenant();
     const client = connectTo(on.redis.url);
@@ -159,7 +159,7 @@ describe('a query of many runs', () => {
     client.disconnect();
   }
 
-  test('pauses between its runs when it used its share of the time, and ends with its client', async () => {
+  test('pauses between its runs when it has used its share of the time, and ends with its client', async () => {
     await manyHolds();
     const abandoned = await on.holdfast.metric('holdfast_queries_abandoned_total');
     const errors = await on.holdfast.metric('holdfast_unexpected_errors_total');
@@ -178,7 +178,7 @@ describe('a query of many runs', () => {
   }, 120_000);
 });
 
-/** Operators' questions and what tenants may ask. */
+/** The queries of operators, and those that tenants may send. */
 const QUERIES: readonly string[] = [
   '/v1/admin/tenants',
   '/v1/admin/api-keys',
@@ -230,7 +230,7 @@ test('operators count as one tenant, and each operation that reads many records 
   (await Promise.all(own)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
 });
 
-test('an export keeps its place until it ends, and gives it back when its reader goes away', async () => {
+test('an export keeps its place until it ends, and returns it when its reader disconnects', async () => {
   const tenant = await newTenant();
   const stored = new StoredHolds(on.redis.url);
   const due = await makeDue(on.holdfast, stored, tenant, EXPIRED);
@@ -252,15 +252,15 @@ test('an export keeps its place until it ends, and gives it back when its reader
       ...(signal === undefined ? {} : { signal }),
     });
   const abandoned = await on.holdfast.metric('holdfast_queries_abandoned_total');
-  // With this, what is free of pauses is used.
+  // This uses up the time that is free of pauses.
   expectStatus(await on.holdfast.call('GET', '/v1/reservations?sort_by=status', { key: tenant.key }), 200);
-  // Its first portion is sent, and the rest of the log is being looked at.
+  // The export has sent its first portion and is reading the rest of the log.
   expect((await asked(leaving.signal)).status).toBe(200);
   expect(await running()).toBe(1);
   leaving.abort();
   await eventually('its place is free', async () => (await running()) === 0);
   await eventually(
-    'the run that waited was given up',
+    'the waiting run was given up',
     async () => (await on.holdfast.metric('holdfast_queries_abandoned_total')) === abandoned + 1,
   );
   const whole = await asked();
@@ -269,7 +269,7 @@ test('an export keeps its place until it ends, and gives it back when its reader
   await eventually('its place is free', async () => (await running()) === 0);
 }, 120_000);
 
-test('an export that is pipelined behind another answer returns its place when the connection ends', async () => {
+test('an export that is pipelined behind another response returns its place when the connection ends', async () => {
   const tenant = await newTenant();
   await occupy(tenant.id);
   const socket = connect(Number(new URL(on.holdfast.url).port), '127.0.0.1');

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals';
 import { RestingStorage } from '../../src/redis/resting-storage.js';
 import { eventually } from '../support/eventually.js';
 
-test('a storage keeps its values as long as it is used, is off some time later, and on again for the next use', async () => {
+test('a storage keeps its values while it is used, is switched off some time later, and on again for the next use', async () => {
   const storage = new RestingStorage<string>(20);
   storage.begin();
   storage.begin();
@@ -35,7 +35,9 @@ test('a use that follows soon keeps the storage on', async () => {
   storage.end();
 });
 
-/** From Node.js 24 on, a storage costs nothing between its uses, and what a run started keeps its value. */
+/**
+ * From Node.js 24 on, a storage costs nothing between its uses, and whatever a run started keeps its value.
+ */
 const restIsNeeded = Number.parseInt(process.versions.node, 10) < 24;
 const testOfRest = restIsNeeded ? test : test.skip;
 
@@ -48,7 +50,7 @@ test('what a run starts keeps its value', async () => {
 });
 
 testOfRest(
-  `what a run left behind has no value once the storage is off${restIsNeeded ? '' : ' (skipped: not needed from Node.js 24 on)'}`,
+  `whatever a run left behind has no value once the storage is off${restIsNeeded ? '' : ' (skipped: not needed from Node.js 24 on)'}`,
   async () => {
     const storage = new RestingStorage<string>(20);
     await storage.run('started', () =>

@@ -7,7 +7,7 @@ import { useGovernance } from '../support/use-governance.js';
 const HOUR_MS = 3_600_000;
 const on = useGovernance();
 
-test('a tenant without a test clock costs no command: each reserve, commit and release reads its record once', async () => {
+test('a tenant without a test clock needs no further command: each reserve, commit and release reads its record once', async () => {
   const tenant = await on.holdfast.createTenant();
   await on.holdfast.createBudget(tenant, '', 1000);
   const at = `?scope=tenant:${tenant.id}&unit=TOKENS`;

@@ -9,7 +9,10 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** Runs work of a millisecond as soon as it may, for so long. Returns the share of the time that it took. */
+/**
+ * Runs work of one millisecond whenever allowed, for the given time. Returns the share of the time that it
+ * took.
+ */
 function workedFor(share: TimeShare, ms: number): number {
   const until = performance.now() + ms;
   let worked = 0;
@@ -33,12 +36,12 @@ test.each([10, 50, 90])('work that never pauses takes %d %% of the time', (perce
   expect(workedFor(share, 10_000) * 100).toBeCloseTo(percent, 0);
 });
 
-test('short work never pauses, and a share of all of the time never does', () => {
+test('short work never pauses, and neither does work with the full share', () => {
   const [half, all] = [new TimeShare(0.5), new TimeShare(1)];
   expect([workedFor(half, 90), workedFor(all, 5000)]).toEqual([1, 1]);
 });
 
-test('runs side by side count once, and what was not used is not saved up', () => {
+test('parallel runs count once, and unused time is not saved up', () => {
   const share = new TimeShare(0.5);
   share.begin();
   share.begin();
@@ -50,6 +53,6 @@ test('runs side by side count once, and what was not used is not saved up', () =
   share.begin();
   jest.advanceTimersByTime(200);
   share.end();
-  // 100 ms too many, of which 50 are free; at half of the time, that is as long again.
+  // 100 ms over the share, of which 50 are free; at a share of one half, the pause doubles the other 50.
   expect(share.pauseMs()).toBe(100);
 });

@@ -185,7 +185,7 @@ describe('two instances', () => {
       }
     }
     took(on.holdfast, 2000, decide);
-    // Too few to be judged.
+    // Too few to be evaluated.
     took(on.holdfast, 2000, debit);
     await countService();
     expect(await eventsOf('__system__', 'system.high_latency')).toEqual([]);
@@ -226,7 +226,7 @@ describe('two instances', () => {
     await subscribe(tenant.id, type, { burn_rate_multiplier: 5, burn_rate_window_seconds: 60 });
     const tag = on.stored.tagOf(tenant.id);
     const rates = (id: string): string => burnRateKey(tag, 60, 'TOKENS', `tenant:${id}`);
-    /** A window passes. */
+    /** Lets a window pass. */
     const pass = async (): Promise<void> => {
       const [at, ...rest] = ((await on.stored.redis.get(rates(tenant.id))) ?? '').split(' ');
       await on.stored.redis.set(rates(tenant.id), [Number(at) - 60_000, ...rest].join(' '));
@@ -257,7 +257,7 @@ describe('two instances', () => {
       },
     ]);
     expect(await emitted(type)).toBe(1);
-    // A reset begins anew, and nothing is kept for a tenant that nobody watches.
+    // A reset starts anew, and nothing is kept for a tenant that nobody watches.
     const fund = {
       operation: 'RESET_SPENT',
       amount: { unit: 'TOKENS', amount: 1000 },
@@ -275,7 +275,7 @@ describe('two instances', () => {
     ).toBe(0);
   });
 
-  test('count what they count, and the runs that end for time', async () => {
+  test('count the entries they read, and the runs that end because of the time limit', async () => {
     const sum = async (name: string): Promise<number> => {
       const counts = await Promise.all(instances().map((instance) => instance.metric(name)));
       return counts.reduce((total, count) => total + count, 0);
@@ -289,7 +289,7 @@ describe('two instances', () => {
     expect((await sum(events)) - before[0]).toBe(2);
   });
 
-  test('watch routes that exist', async () => {
+  test('watch existing routes', async () => {
     const tenant = await tenantWithBudget();
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     const commit = { actual: { unit: 'TOKENS', amount: 1 }, idempotency_key: 'k' };

@@ -36,7 +36,7 @@ test('a worker whose own metrics cannot be read logs the cause', async () => {
   ]);
 });
 
-test('a parent that cannot add the metrics of its workers up logs the cause', async () => {
+test('a parent that cannot add up the metrics of its workers logs the cause', async () => {
   const worker = Object.assign(new EventEmitter(), {
     isDead: () => false,
     send: ({ kind, id }: Message) => {

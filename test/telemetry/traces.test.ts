@@ -99,7 +99,7 @@ test('a reserve is a span in the trace of its client, and its script is a child'
   ]);
 });
 
-test('the trace id of the protocol is that of the span, and a client that records nothing is followed', async () => {
+test('the trace id of the protocol is that of the span, and an unsampled trace of a client stays unsampled', async () => {
   const traceId = digits(32);
   const path = `/v1/balances?tenant=${tenant.id}`;
   const unrecorded = await holdfast.call('GET', path, {
@@ -112,7 +112,7 @@ test('the trace id of the protocol is that of the span, and a client that record
   });
   const span = await requestSpan(own.headers.get('x-request-id'));
   expect(span).toMatchObject({ traceId, parentSpanId: undefined, name: 'GET /v1/balances' });
-  // Spans are sent in the order in which they end.
+  // Spans are sent in the order of their ends.
   const requestIds = collector.spans.map(({ attributes }) => attributes['holdfast.request_id']);
   expect(requestIds).not.toContain(unrecorded.headers.get('x-request-id'));
 });
@@ -170,7 +170,7 @@ test('a sweep is a trace with its scripts and the deliveries of what expired', a
   expect(scripts).toEqual(expect.arrayContaining(['sweep_page', 'expire_page', 'webhook delivery']));
 });
 
-test('spans hold no keys, no bodies and no URLs, and idle work makes none', () => {
+test('spans hold no keys, no bodies and no URLs, and idle work creates none', () => {
   const sent = collector.http.received.map(({ body }) => body).join('\n');
   const secrets = [
     tenant.key,
@@ -181,7 +181,7 @@ test('spans hold no keys, no bodies and no URLs, and idle work makes none', () =
     COLLECTOR_KEY,
   ];
   expect(secrets.filter((secret) => sent.includes(secret))).toEqual([]);
-  // A sweeper renews its leases and a dispatcher looks for events many times a second.
+  // A sweeper renews its leases and a dispatcher polls for events many times a second.
   expect(
     collector.spans.filter(
       ({ name, parentSpanId }) => parentSpanId === undefined && !/^(GET|POST|PUT|sweep)/.test(name),
@@ -199,7 +199,7 @@ test('exported spans are counted', async () => {
   );
 });
 
-test('a collector that refuses spans changes no answer; they are counted, and each change is logged once', async () => {
+test('a collector that refuses spans affects no response; they are counted, and each change is logged once', async () => {
   const lines: string[] = [];
   const logger = createLogger('info', { write: (line) => void lines.push(line) });
   const refusing = await WebhookReceiver.start();
@@ -224,7 +224,7 @@ test('a collector that refuses spans changes no answer; they are counted, and ea
   }
 });
 
-test('a collector that never answers costs neither memory without end nor the shutdown', async () => {
+test('a collector that never responds neither takes unbounded memory nor delays the shutdown', async () => {
   const silent: Server = createServer(() => undefined);
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
   const counts = { exported: 0, failed: 0, dropped: 0 };
@@ -254,7 +254,9 @@ test('a collector that never answers costs neither memory without end nor the sh
 describe('the built service', () => {
   beforeAll(buildService, 120_000);
 
-  /** Whether it has loaded the module that imports OpenTelemetry. The build puts it into a file of its own. */
+  /**
+   * Whether a start loads the module that imports OpenTelemetry, which the build puts into a separate file.
+   */
   async function loadsTelemetry(env: Record<string, string>): Promise<boolean> {
     const moduleOf = (text: string): string => `data:text/javascript;base64,${btoa(text)}`;
     const hooks = moduleOf(
@@ -281,7 +283,7 @@ describe('the built service', () => {
     return loaded.some((url) => /\/opentelemetry[^/]*\.js$/.test(url));
   }
 
-  test('loads nothing of OpenTelemetry without an endpoint', async () => {
+  test('loads no part of OpenTelemetry without an endpoint', async () => {
     expect(await loadsTelemetry({})).toBe(false);
   });
 

@@ -25,9 +25,9 @@ test('runs that never pause keep Redis busy for their share of the time, and the
       busyMs += performance.now() - startedAt;
     });
   }
-  // The pause after the last of them belongs to it, too.
+  // This includes the pause after the last of them.
   await time.run('one', () => Promise.resolve());
-  // What is free at first comes on top.
+  // The time that is free at first is added.
   expect(busyMs).toBeLessThan(0.25 * (performance.now() - began) + 100);
   expect(busyMs).toBeGreaterThan(0.1 * (performance.now() - began));
   expect(pauses).toBeGreaterThan(10);
@@ -65,7 +65,7 @@ test('a pause of several owners is counted once', async () => {
   await Promise.all(late);
 });
 
-test('the wait for a Redis that is away is not paid back', async () => {
+test('the wait for an unavailable Redis needs no pause', async () => {
   const time = shared(0.01);
   const failing = time.run('one', async () => {
     await delay(200);
@@ -76,12 +76,12 @@ test('the wait for a Redis that is away is not paid back', async () => {
   expect(pauses).toBe(0);
 });
 
-test('a pause ends when Redis turns out to be away, because nothing is owed then', async () => {
+test('a pause ends when Redis turns out to be unavailable, because it is not needed then', async () => {
   const time = shared(0.01);
   let fail: (error: Error) => void = () => undefined;
   const failing = time.run('one', () => new Promise<void>((_, reject) => (fail = reject)));
   await time.run('two', () => delay(300));
-  // It would last for more than 20 seconds.
+  // This pause would last more than 20 seconds.
   const waiting = time.run('three', () => Promise.resolve());
   await eventually('it pauses', () => Promise.resolve(pauses === 1));
   fail(new StoreUnavailable('timeout'));

@@ -54,7 +54,7 @@ describe('a job', () => {
     await worker.beforeApplicationShutdown();
   });
 
-  test('counts the turns that are runs, and is tried again after a turn that failed', async () => {
+  test('counts the turns that are runs, and tries again after a failed turn', async () => {
     let turns = 0;
     start({
       runTurn: () => {
@@ -98,7 +98,7 @@ describe('the watchdog', () => {
     expect([turns.length, restarts, turns[0]?.goesOn(), turns[1]?.goesOn()]).toEqual([2, 1, false, true]);
   });
 
-  test('leaves alone a long turn that moves, and a long sleep', async () => {
+  test('does not abandon a long turn that makes progress, or a long sleep', async () => {
     let restarts = 0;
     let turns = 0;
     start({
@@ -118,7 +118,7 @@ describe('the watchdog', () => {
   });
 });
 
-test('a shutdown ends the turn under way, waits for it and for what the job drains, and starts no other', async () => {
+test('a shutdown ends the current turn, waits for it and for what the job drains, and starts no other', async () => {
   const seen: string[] = [];
   start({
     runTurn: async (turn) => {
