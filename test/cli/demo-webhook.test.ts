@@ -37,7 +37,7 @@ describe("the demonstration's webhook", () => {
     expectStatus(await on.holdfast.admin('PUT', SECURITY, strict), 200);
   });
 
-  test('opens the configuration for its own URL only, and puts it back as it was', async () => {
+  test('allows only its own URL in the configuration, and restores it afterwards', async () => {
     const webhook = await open();
     expect(await security()).toEqual({
       blocked_cidr_ranges: ['10.0.0.0/8', '::1/128'],
@@ -53,7 +53,7 @@ describe("the demonstration's webhook", () => {
     expect(existsSync(keptFile)).toBe(false);
   });
 
-  test('that was interrupted is tidied up by the next start', async () => {
+  test('that was interrupted is cleaned up by the next start', async () => {
     writeFileSync(keptFile, JSON.stringify(strict));
     expectStatus(
       await on.holdfast.admin('PUT', SECURITY, { blocked_cidr_ranges: [], allow_http: true }),
@@ -73,7 +73,7 @@ describe("the demonstration's webhook", () => {
     expect(await subscriptions()).toEqual([]);
   });
 
-  test('leaves the subscriptions of others alone', async () => {
+  test('does not touch other subscriptions', async () => {
     expectStatus(await on.holdfast.admin('PUT', SECURITY, { blocked_cidr_ranges: [] }), 200);
     const body = {
       url: 'https://127.0.0.1:9/',
@@ -92,7 +92,7 @@ describe("the demonstration's webhook", () => {
 });
 
 describe("the demonstration's endpoint", () => {
-  test('counts as verified only what both signatures fit', async () => {
+  test('counts a delivery as verified only if both signatures match', async () => {
     const receiver = await DemoReceiver.start();
     receiver.secret = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
     const body = JSON.stringify({

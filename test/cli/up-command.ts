@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { patience } from '../support/time-limits.js';
 
 const UP = fileURLToPath(new URL('../../scripts/up.mjs', import.meta.url));
-/** What a developer may have set for an own Holdfast must not reach those of the tests. */
+/** A developer's settings for their own Holdfast must not reach those of the tests. */
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR'];
 
 export interface UpResult {
@@ -16,7 +16,7 @@ export interface UpResult {
   readonly stderr: string;
 }
 
-/** `npm run up` without npm, on a data directory of its own and a free port. */
+/** `npm run up` without npm, with a separate data directory and a free port. */
 export class UpCommand {
   readonly dataDir = mkdtempSync(join(tmpdir(), 'holdfast-up-'));
   private readonly children = new Set<ChildProcess>();
@@ -38,7 +38,7 @@ export class UpCommand {
     return this.start(args, env).ended;
   }
 
-  /** Whether a Holdfast or its Redis still uses the data directory. */
+  /** Whether a Holdfast or its Redis is still using the data directory. */
   async isInUse(): Promise<boolean> {
     const socket = connect(join(this.dataDir, 'redis', 'redis.sock'));
     const answers = await new Promise<boolean>((done) => {
@@ -74,7 +74,7 @@ export class RunningUp {
     this.child.kill(signal);
   }
 
-  /** The lines that it offers for pasting. */
+  /** The lines that its output offers for pasting. */
   get pasteLines(): string {
     return this.stdout
       .split('\n')
@@ -83,7 +83,7 @@ export class RunningUp {
   }
 }
 
-/** What a shell prints for these lines, pasted in one go. */
+/** Runs these lines in a shell, as if pasted at once. */
 export function paste(lines: string): UpResult {
   const { status, stdout, stderr } = spawnSync('sh', ['-c', lines], {
     encoding: 'utf8',

@@ -7,7 +7,7 @@ import { ConsoleClient } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { paste, UpCommand, type RunningUp, type UpResult } from './up-command.js';
 
-// The first start may build the service.
+// The first start may have to build the service.
 jest.setTimeout(180_000);
 
 const SCOPES = [
@@ -48,7 +48,7 @@ describe('npm run up -- --once', () => {
     ]);
   });
 
-  test('keeps the API key for the owner alone, and leaves no process behind', async () => {
+  test('stores the API key so that only its owner can read it, and leaves no process behind', async () => {
     expect(statSync(keyFile).mode & 0o777).toBe(0o600);
     expect(await up.isInUse()).toBe(false);
   });
@@ -63,7 +63,7 @@ describe('npm run up -- --once', () => {
     expect(readFileSync(keyFile, 'utf8')).toBe(key);
   });
 
-  test('a kept key that is not valid any more is replaced', async () => {
+  test('a stored key that is no longer valid is replaced', async () => {
     writeFileSync(keyFile, 'cyc_live_nonsense\n');
     const again = await up.run(['--once']);
     expect(again).toMatchObject({ code: 0, stderr: '' });
@@ -85,7 +85,7 @@ describe('npm run up -- --once', () => {
   });
 });
 
-describe('npm run up that cannot start says why in one line', () => {
+describe('if npm run up cannot start, it says why in one line', () => {
   const up = new UpCommand();
   afterAll(() => up.cleanUp());
 
@@ -108,7 +108,7 @@ describe('npm run up that cannot start says why in one line', () => {
     expect(code).toBe(1);
   });
 
-  test('a Redis that dies at once', async () => {
+  test('a Redis that exits immediately', async () => {
     writeFileSync(join(up.dataDir, 'redis-server'), '#!/bin/sh\necho "no room for me"\nexit 3\n', {
       mode: 0o755,
     });
@@ -145,7 +145,7 @@ describe('npm run up', () => {
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
   });
 
-  test('the address of the console and the key that it names open the console', async () => {
+  test('the printed address and key open the console', async () => {
     const [, url = '', keyFile = ''] =
       /open (http:\S+)\/console and log in with the admin key, which is in (\S+)\.\n/.exec(running.stdout) ??
       [];
@@ -182,7 +182,8 @@ describe('npm run up', () => {
         ),
     );
     const output = join(up.dataDir, 'received');
-    // The port is known only when the endpoint runs, and its secret only when it is subscribed: it waits for a file with it.
+    // The port is known only once the endpoint is running, and its secret only once it is subscribed. So the
+    // endpoint waits for a file with the secret.
     const [allow = '', rest = ''] = first.split(/(?<=\n)(?=SUB=)/);
     expect(rest).toContain('node receive.mjs "$SECRET" & sleep 1');
     const session = `
@@ -211,7 +212,7 @@ kill $ENDPOINT`;
     expect(readFileSync(output, 'utf8')).toContain('system.webhook_test');
   });
 
-  test('stops at ^C with exit code 0, tops up what was used up at the next start, and ends when its wrapper is killed', async () => {
+  test('stops at ^C with exit code 0, tops up used budgets at the next start, and ends when its wrapper is killed', async () => {
     const drained = running.pasteLines
       .replace('"amount":1500', '"amount":90000')
       .replace('"amount":900}', '"amount":90000}');

@@ -97,7 +97,7 @@ test('an envelope that cannot be read is not verified, and one line says why', a
   ]);
 });
 
-test('a changed envelope, a signer that is not expected and keys that cannot be read have exit codes of their own', async () => {
+test('a changed envelope, an unexpected signer and unreadable keys have their own exit codes', async () => {
   const changed = join(dir, 'changed.json');
   writeFileSync(changed, envelope.text.replace('1800000000000', '1800000000001'));
   expect(await verify(changed)).toEqual([

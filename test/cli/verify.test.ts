@@ -39,7 +39,7 @@ async function verify(
   return [code, lines.join('\n')];
 }
 
-test('a sound ledger is 0, drift is 1 with its scope and reservations, and a service that does not answer is 2', async () => {
+test('a sound ledger is 0, drift is 1 with its scope and reservations, and a service that does not respond is 2', async () => {
   const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
   expect(await verify()).toEqual([VERIFIED.sound, '1 budgets of 1 tenants verified: no drift']);
   const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
@@ -59,7 +59,7 @@ test('a sound ledger is 0, drift is 1 with its scope and reservations, and a ser
   expect((await verify({ baseUrl: 'http://127.0.0.1:1' }))[0]).toBe(VERIFIED.unknown);
 });
 
-test('the command says what is wrong with its options, and that is no drift', () => {
+test('the command reports invalid options, which is not drift', () => {
   const command = fileURLToPath(new URL('../../scripts/verify.mjs', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [command, '--all'], { encoding: 'utf8' });
   expect(status).toBe(2);

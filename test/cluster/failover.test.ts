@@ -26,7 +26,7 @@ afterEach(async () => {
 
 interface Site {
   readonly url: string;
-  /** The master that a key is on, and its replica. */
+  /** The master that owns a key, and its replica. */
   placeOf(key: string): Promise<{ master: RedisServer; replica: RedisServer }>;
 }
 
@@ -44,7 +44,7 @@ const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
   },
 };
 
-/** Whether the replica has everything that its master was told so far. */
+/** Whether the replica has received everything that its master has. */
 function isInStep(master: RedisServer, tag: string): Promise<boolean> {
   return withServer(master, async (client) => {
     await client.set(`${tag}in-step`, '1');
@@ -52,7 +52,7 @@ function isInStep(master: RedisServer, tag: string): Promise<boolean> {
   });
 }
 
-/** Entries whose outcome a failover may not touch, with that outcome. */
+/** Entries whose outcome a failover must not affect, with that outcome. */
 function outcomesOf(entries: readonly Entry[]): Map<Entry, string> {
   return new Map(
     entries.filter(({ answer }) => answer !== undefined).map((entry) => [entry, outcomeOf(entry.answer)]),
@@ -77,7 +77,7 @@ async function startAll(
   return { holdfast, receiver, stored };
 }
 
-/** The ids of the events that an endpoint was told of. */
+/** The ids of the events that an endpoint received. */
 function toldTo(receiver: WebhookReceiver): Set<string> {
   return new Set(
     receiver.received.map(
@@ -87,7 +87,7 @@ function toldTo(receiver: WebhookReceiver): Set<string> {
 }
 
 test.each(Object.keys(TOPOLOGIES))(
-  'with %s, a master that is killed under load takes at most what it had not replicated, and all goes on with the replica: requests, sweep, events, webhooks',
+  'with %s, a master that is killed under load loses at most what it had not replicated, and everything continues with the replica: requests, sweep, events, webhooks',
   async (name) => {
     process.stdout.write(`  ${name}\n`);
     const site = await (TOPOLOGIES[name] as () => Promise<Site>)();
@@ -98,7 +98,7 @@ test.each(Object.keys(TOPOLOGIES))(
     const tag = stored.tagOfTenant(load.tenant.id);
     const { master, replica } = await site.placeOf(tag);
     const clients = load.run(CLIENTS);
-    await eventually('the load is under way', () => load.acknowledged.length > 150);
+    await eventually('the load is running', () => load.acknowledged.length > 150);
     const replicated = outcomesOf(load.acknowledged);
     await eventually('the replica has it', () => isInStep(master, tag));
     await master.kill();
@@ -109,7 +109,7 @@ test.each(Object.keys(TOPOLOGIES))(
     );
     const sentBefore = load.entries.length;
     const answeredSince = () => load.entries.slice(sentBefore).filter(({ answer }) => answer !== undefined);
-    await eventually('requests are answered again', () => answeredSince().length > 100, 30_000);
+    await eventually('requests succeed again', () => answeredSince().length > 100, 30_000);
     load.stop();
     await clients;
     const kept = new Map([...replicated, ...outcomesOf(answeredSince())]);
@@ -126,7 +126,7 @@ test.each(Object.keys(TOPOLOGIES))(
       ({ fields }) => fields['ty'] === 'reservation.expired',
     );
     await eventually(
-      'the endpoint is told of each expiry',
+      'the endpoint has received each expiry',
       () => {
         const told = toldTo(receiver);
         return expired.every(({ fields }) => told.has(fields['reservation_id'] as string));
@@ -134,7 +134,7 @@ test.each(Object.keys(TOPOLOGIES))(
       30_000,
     );
     const lost = [...answered].filter(([{ answer }, first]) => outcomeOf(answer) !== first);
-    process.stdout.write(`  ${answered.size} answers, ${lost.length} of them lost with the master\n`);
+    process.stdout.write(`  ${answered.size} responses, ${lost.length} of them lost with the master\n`);
   },
   120_000,
 );

@@ -43,7 +43,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-/** The names of the libraries of a server. They tell versions apart. */
+/** The names of the libraries on a server, which differ between versions. */
 function librariesOf(server: RedisServer): Promise<string[]> {
   return withServer(server, async (client) =>
     ((await client.function('LIST')) as string[][]).map(
@@ -57,10 +57,10 @@ async function startSweeping(): Promise<Holdfast> {
   return sweeper;
 }
 
-/** Plays the load while something happens. Returns how many requests were told to come again. */
+/** Runs the load while something happens. Returns how many requests were not acknowledged. */
 async function unansweredDuring(happening: () => Promise<void>): Promise<number> {
   const more = (from: number): Promise<unknown> =>
-    eventually('requests are answered', () => load.acknowledged.length > from + 50, 30_000);
+    eventually('requests succeed', () => load.acknowledged.length > from + 50, 30_000);
   const clients = load.run(CLIENTS);
   await more(0);
   await happening();
@@ -80,7 +80,7 @@ test('replicas have the functions of their master', async () => {
   });
 });
 
-test('functions that are flushed are given back without a failed request or sweep', async () => {
+test('functions that are flushed are loaded again without a failed request or sweep', async () => {
   const sweeping = await startSweeping();
   const unanswered = await unansweredDuring(async () => {
     for (let flush = 0; flush < FLUSHES; flush += 1) {
@@ -101,11 +101,11 @@ test('functions that are flushed are given back without a failed request or swee
   );
 }, 90_000);
 
-test('a new master that is given a partition gets the functions, and nothing is lost or done twice', async () => {
+test('a new master that receives a partition gets the functions, and nothing is lost or done twice', async () => {
   const added = await addMaster(setup);
   expect(await librariesOf(added)).toEqual([]);
-  // The first command to a node opens its connection, and what meets it while it opens is told to come again. Nobody sweeps
-  // meanwhile: on both sides of a move, scripts with one key would write to what the other side has.
+  // The first command to a node opens its connection, and commands that arrive meanwhile are told to retry.
+  // Nobody sweeps during the move: scripts with a single key would write on both of its sides.
   await unansweredDuring(async () => {
     const slot = await slotOf(added, stored.tagOfTenant(load.tenant.id));
     await moveSlot(placeOf(setup, slot).master, added, slot);

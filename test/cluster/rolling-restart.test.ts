@@ -33,7 +33,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-/** Goes to the other instance when one accepts no connection, and takes every answer for final. */
+/** Switches to the other instance if one accepts no connection, and treats every response as final. */
 class PatientClient extends HoldfastClient {
   private turn = 0;
   refusals = 0;
@@ -59,7 +59,7 @@ class PatientClient extends HoldfastClient {
   }
 }
 
-/** Holds and commits until it is stopped. Returns how many of each were answered, every one of them as it should be. */
+/** Reserves and commits until it is stopped. Returns the number of successes; every response must be one. */
 async function work(client: PatientClient, tenant: TestTenant): Promise<number> {
   let commits = 0;
   while (!stopped) {

@@ -1,21 +1,26 @@
 import ts from 'typescript';
 
-/** That a test shows a rule, or an operation. */
+/** A test's declaration that it shows a rule or an operation. */
 export interface Declaration {
   readonly shown: string;
-  /** Below test/, without `.test.ts`. */
+  /** Path below test/, without `.test.ts`. */
   readonly file: string;
-  /** As it is written there: the test of a table has placeholders, and stands behind the title of its group. */
+  /**
+   * As written in the file. The title of a table's test has placeholders and follows the title of its group.
+   */
   readonly title: string;
 }
 
-/** Functions that define a test or a group of tests. `withSpec` is one of both that says why it is skipped without the documents. */
+/**
+ * Functions that define a test or a group of tests. `withSpec` is either of them; it skips with a reason if
+ * there are no documents.
+ */
 const TESTS = ['test', 'withSpec'];
 const GROUPS = ['describe', 'withSpec'];
 
 /**
- * The calls of `shows` in a test file, in their order.
- * @throws when one does not stand first in the function of a test that runs
+ * The calls of `shows` in a test file, in order.
+ * @throws if one is not the first statement in the function of a test that runs
  */
 export function declarationsIn(file: string, text: string): Declaration[] {
   const source = ts.createSourceFile(`${file}.test.ts`, text, ts.ScriptTarget.Latest, true);
@@ -66,7 +71,7 @@ function callThatTakes(node: ts.Node): ts.CallExpression | undefined {
   return isFunction && ts.isCallExpression(node.parent) ? node.parent : undefined;
 }
 
-/** `test(...)` or `test.each(...)(...)`; `test.skip` and the like are none. */
+/** `test(...)` or `test.each(...)(...)`, but not `test.skip` and the like. */
 function isCallOf(names: readonly string[], { expression }: ts.CallExpression): boolean {
   if (ts.isCallExpression(expression)) {
     const { expression: each } = expression;
@@ -81,7 +86,7 @@ function isOneOf(names: readonly string[], node: ts.Node): boolean {
   return ts.isIdentifier(node) && names.includes(node.text);
 }
 
-/** A text as it is written; of a template only what stands before its first expression. */
+/** A string as written; of a template, only the part before its first expression. */
 function literal(node: ts.Node | undefined): string {
   if (node !== undefined && ts.isStringLiteralLike(node)) {
     return node.text;

@@ -1,6 +1,8 @@
 import type { Rules } from './rule.js';
 
-/** The rules for servers in the three documents of v0.1.26, in our words, and where they stand there. */
+/**
+ * The rules for servers in the three documents of v0.1.26, in our words, with their places in the documents.
+ */
 export const EXTENSION_RULES = {
   'action kind registry': {
     rule: 'The registry has exactly the kinds of the document in its order, `unknown.call` last, and none of operators; a kind is found by its exact name',

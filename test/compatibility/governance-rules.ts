@@ -1,6 +1,9 @@
 import type { Rules } from './rule.js';
 
-/** The rules of `cycles-governance-admin-v0.1.25` for the operations that Holdfast serves, in our words, and where they stand there. */
+/**
+ * The rules of `cycles-governance-admin-v0.1.25` for the operations that Holdfast serves, in our words, with
+ * their places.
+ */
 export const GOVERNANCE_RULES = {
   'close cascade': {
     rule: 'Closing a tenant closes everything it owns: budgets CLOSED with reserved amounts drained, keys REVOKED, reservations RELEASED without debt',

@@ -1,4 +1,7 @@
-/** The operations of the protocol's documents, in the order of the page. One that is not served says why. */
+/**
+ * The operations of the protocol's documents, in the order of the page. Operations that are not served have
+ * the reason.
+ */
 export const OPERATIONS = {
   decide: { method: 'POST', path: '/v1/decide' },
   createReservation: { method: 'POST', path: '/v1/reservations' },

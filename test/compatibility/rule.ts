@@ -1,10 +1,10 @@
 /** A rule of the protocol for servers. */
 export interface Rule {
   readonly rule: string;
-  /** Where it stands in the protocol's documents: sections, operations, schemas. */
+  /** Its place in the protocol's documents: sections, operations, schemas. */
   readonly place: string;
   readonly note?: string;
-  /** The rule is not met yet, and this is what happens instead. */
+  /** If the rule is not met yet: what happens instead. */
   readonly open?: string;
 }
 

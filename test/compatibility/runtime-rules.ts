@@ -1,6 +1,6 @@
 import type { Rules } from './rule.js';
 
-/** Every MUST and MUST NOT for servers in `cycles-protocol-v0`, in our words, and where it stands there. */
+/** Every MUST and MUST NOT for servers in `cycles-protocol-v0`, in our words, with its place. */
 export const RUNTIME_RULES = {
   'no proof of payment': {
     rule: 'A ledger entry is never presented as proof of payment',

@@ -13,8 +13,9 @@ export type Shown =
   keyof typeof RUNTIME_RULES | keyof typeof EXTENSION_RULES | keyof typeof GOVERNANCE_RULES | ServedOperation;
 
 /**
- * Declares the rules and operations of the protocol that the running test shows. It is the first line of the test, so that a test that
- * runs has declared them. docs/compatibility.md is written from these calls: see declarations.ts.
+ * Declares which rules and operations of the protocol the running test shows. It is the first statement of
+ * the test, so that every test that runs has declared them. docs/compatibility.md is written from these
+ * calls; see declarations.ts.
  */
 export function shows(...what: readonly Shown[]): void {
   if (expect.getState().currentTestName === undefined) {

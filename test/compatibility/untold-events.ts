@@ -1,4 +1,4 @@
-/** Event types of the protocol that Holdfast does not emit, and why. */
+/** Event types of the protocol that Holdfast does not emit, with the reason. */
 export const UNTOLD_EVENTS: Readonly<Record<string, string>> = {
   'budget.closed':
     'No operation closes a single budget; closing its tenant emits `budget.closed_via_tenant_cascade`.',

@@ -20,12 +20,12 @@ export interface Compose {
   readonly volumes: Readonly<Record<string, unknown>>;
 }
 
-/** The file as `docker compose` reads it with this environment. */
+/** The file as `docker compose` interprets it with this environment. */
 export function readCompose(file: URL, env: Readonly<Record<string, string>>): Compose {
   return interpolated(parse(readFileSync(file, 'utf8'), { merge: true }), env) as Compose;
 }
 
-/** Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?message}`, as the Compose specification has them. */
+/** Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?message}` as the Compose specification says. */
 function interpolated(value: unknown, env: Readonly<Record<string, string>>): unknown {
   if (typeof value === 'string') {
     return value.replace(
@@ -50,7 +50,7 @@ function interpolated(value: unknown, env: Readonly<Record<string, string>>): un
 export function seconds(duration: string): number {
   const [, count] = /^(\d+)s$/.exec(duration) ?? [];
   if (count === undefined) {
-    throw new Error(`no test knows how long ${duration} is`);
+    throw new Error(`tests do not support the duration ${duration}`);
   }
   return Number(count);
 }

@@ -19,16 +19,19 @@ import { patience } from '../support/time-limits.js';
 import { readCompose, seconds, type Compose } from './compose.js';
 import { DockerfileBuild, packagesAbove, type Image } from './dockerfile.js';
 
-/* No container engine runs where these tests do. So they do what one would do with the Dockerfile and docker-compose.yml. */
+/*
+ * There is no container engine where these tests run, so they interpret the Dockerfile and docker-compose.yml
+ * themselves.
+ */
 
 jest.setTimeout(120_000);
 
 const ROOT = new URL('../../', import.meta.url);
 const COMPOSE = new URL('docker-compose.yml', ROOT);
 const KEYS = { ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY };
-/** Of `node` in the image. Only root can become somebody else. */
+/** The user `node` of the image. Only root can switch to another user. */
 const IDENTITY = process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : {};
-/** As `read_only` does: every write to the file system fails. */
+/** The effect of `read_only`: every write to the file system fails. */
 const READ_ONLY = [
   process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission',
   '--allow-fs-read=*',
@@ -53,7 +56,8 @@ const containers: Container[] = [];
 
 beforeAll(async () => {
   target = mkdtempSync(join(tmpdir(), 'image-'));
-  // The folder for temporary files is the run's own. Another user has to find the way to the image in it, and no more.
+  // The folder for temporary files belongs to the run. Another user needs the path to the image in it, and
+  // nothing else.
   [tmpdir(), target].forEach((folder) => chmodSync(folder, 0o711));
   expectWayFor(IDENTITY, target);
   image = new DockerfileBuild(fileURLToPath(ROOT), target).build();
@@ -75,13 +79,19 @@ afterAll(async () => {
   rmSync(target, { recursive: true, force: true });
 });
 
-/** Says so where a folder above is closed to the image's user, instead of a service that cannot find its own files. */
+/**
+ * Fails with a clear message if a parent folder is closed to the image's user. Otherwise the service would
+ * not find its own files.
+ */
 function expectWayFor(identity: typeof IDENTITY, folder: string): void {
   const way = spawnSync('test', ['-x', folder], { cwd: '/', encoding: 'utf8', ...identity });
   expect({ folder, openToTheImagesUser: way.status === 0 }).toEqual({ folder, openToTheImagesUser: true });
 }
 
-/** The compose file's environment and nothing else, but for the addresses that are fixed inside a container and not here. */
+/**
+ * The environment of the compose file and nothing else, except for addresses that are fixed inside a
+ * container but not here.
+ */
 function environment(port: string): Record<string, string> {
   const { REDIS_URL = '', ...others } = compose.services.holdfast.environment ?? {};
   expect(REDIS_URL).toBe('redis://redis:6379');
@@ -95,7 +105,7 @@ function environment(port: string): Record<string, string> {
   };
 }
 
-/** The words of CMD and HEALTHCHECK name a program on PATH; `node` is the one that runs the tests. */
+/** The first word of CMD and HEALTHCHECK is a program on PATH; `node` is the one that runs the tests. */
 const program = (words: readonly string[]): [string, string[]] => {
   expect(words[0]).toBe('node');
   return [process.execPath, words.slice(1)];
@@ -130,7 +140,7 @@ function isHealthy({ port }: Container): boolean {
 async function startHealthy(): Promise<Container> {
   const container = await start();
   const isOver = (): boolean => container.child.exitCode !== null;
-  // Each check of the image's own is a process, so it begins only when there is something to find.
+  // Each health check of the image starts a process, so wait until there is something to find.
   await eventually(
     'the container is ready',
     async () => isOver() || (await fetch(`${container.client.url}/health/ready`)).ok,
@@ -144,8 +154,8 @@ async function startHealthy(): Promise<Container> {
   return container;
 }
 
-describe('what the Dockerfile copies, and nothing beside it', () => {
-  test('starts, and makes, commits and expires reservations, without writing to its file system', async () => {
+describe('the files that the Dockerfile copies, and no others', () => {
+  test('start, and create, commit and expire reservations, without writing to the file system', async () => {
     expect(packagesAbove(join(image.root, image.workdir))).toEqual([]);
     const { client, output } = await startHealthy();
     const tenant = await client.createTenant();
@@ -157,7 +167,7 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
       200,
     );
     expect(await client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '350 400 250 0' });
-    // Nobody asks for it: the sweeper of the same process gives it back.
+    // Nobody requests this: the sweeper of the same process returns it.
     await eventually(
       'the sweeper expires it',
       async () =>
@@ -172,20 +182,20 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
     expect(output.text).not.toMatch(/"level":"(warn|error|fatal)"|ERR_ACCESS_DENIED/);
   });
 
-  test('is started by the command of `npm start`', () => {
+  test('are started by the command of `npm start`', () => {
     const { scripts } = JSON.parse(readFileSync(join(image.root, image.workdir, 'package.json'), 'utf8')) as {
       scripts: { start: string };
     };
     expect(image.command.join(' ')).toBe(scripts.start);
   });
 
-  test('serves the API documentation, whose files come with a package', async () => {
+  test('serve the API documentation, whose files come with a package', async () => {
     const { client } = await startHealthy();
     expect((await fetch(`${client.url}/docs/swagger-ui-bundle.js`)).status).toBe(200);
     expect((await fetch(`${client.url}/openapi.json`)).status).toBe(200);
   });
 
-  test('loads a bundle and not thousands of files', () => {
+  test('load a bundle and not thousands of files', () => {
     const main = readFileSync(join(image.root, image.workdir, 'dist/main.js'), 'utf8');
     const loaded = [...main.matchAll(/import\(["']([^"']+)["']\)/g)].map(([, path]) => path);
     expect(loaded).toEqual([
@@ -194,7 +204,7 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
     ]);
   });
 
-  test('has the commands of operators', async () => {
+  test('include the commands of operators', async () => {
     const { client, port } = await startHealthy();
     await client.createTenant();
     const run = (script: string, ...args: string[]): string => {
@@ -239,7 +249,7 @@ describe('docker compose', () => {
     const tenant = await first.client.createTenant();
     await first.client.createBudget(tenant, '', 1000);
     const { reservation_id: id } = expectStatus(await first.client.reserve(tenant, 300), 200);
-    // `everysec` may lose the last second of a machine that goes; a process that goes loses nothing.
+    // `everysec` may lose the last second if the machine dies, but nothing if only the process does.
     await redis.kill();
     first.child.kill('SIGKILL');
     await first.ended;

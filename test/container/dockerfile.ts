@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 
-/** What an engine makes of the last stage of a Dockerfile. */
+/** What an engine produces from the last stage of a Dockerfile. */
 export interface Image {
-  /** Where the root of the image's file system stands. */
+  /** The root of the image's file system. */
   readonly root: string;
   readonly workdir: string;
   readonly user: string;
@@ -23,14 +23,15 @@ interface Instruction {
 }
 
 /**
- * Does what an engine would do with a Dockerfile, without one: COPY copies, RUN runs, each stage in a folder of its own. An instruction
- * that is not known here is an error, so that the file cannot say more than the tests see. The base images are what this machine has.
+ * Does what an engine would do with a Dockerfile: COPY copies, RUN runs, each stage in a separate folder. An
+ * unsupported instruction is an error, so that the file cannot contain anything that the tests ignore. The
+ * base images are what this machine has.
  */
 export class DockerfileBuild {
   private readonly stages = new Map<string, Mutable<Image>>();
   private readonly ignored: readonly string[];
 
-  /** `context` is the folder that is built from, `target` an empty one outside of it. */
+  /** `context` is the folder to build from, `target` an empty folder outside it. */
   constructor(
     private readonly context: string,
     private readonly target: string,
@@ -40,7 +41,7 @@ export class DockerfileBuild {
       : [];
     const unknown = patterns.find((pattern) => /[*?!]/.test(pattern));
     if (unknown !== undefined) {
-      throw new Error(`.dockerignore: no test knows what ${unknown} leaves out`);
+      throw new Error(`.dockerignore: tests do not support ${unknown}`);
     }
     this.ignored = patterns.map((pattern) => pattern.replace(/\/$/, ''));
   }
@@ -108,11 +109,11 @@ export class DockerfileBuild {
         stage.healthcheck = JSON.parse(rest.slice(rest.indexOf('CMD ') + 'CMD '.length)) as string[];
         return;
       case 'CMD':
-        // The shell form would not parse, and would give SIGTERM to a shell.
+        // The shell form would fail to parse here, and would send SIGTERM to a shell.
         stage.command = JSON.parse(rest) as string[];
         return;
       default:
-        throw new Error(`Dockerfile: no test knows what ${name} does`);
+        throw new Error(`Dockerfile: tests do not support ${name}`);
     }
   }
 
@@ -131,7 +132,8 @@ export class DockerfileBuild {
       const file = /\.[a-z]+$|^\.\w+$/.test(source) && words.at(-1)?.endsWith('/') === true;
       const target = file ? join(into, source.split('/').at(-1) as string) : into;
       if (other !== undefined && !existsSync(target)) {
-        // No stage is read after the one behind it, and a copy of all packages takes its time.
+        // Nothing reads an earlier stage after the next one has copied from it, and copying all packages
+        // takes time. So move them.
         renameSync(join(from, source), target);
       } else {
         cpSync(join(from, source), target, { recursive: true });
@@ -140,8 +142,8 @@ export class DockerfileBuild {
   }
 
   /**
-   * As it is written, in the stage's folder and without a network: `npm ci` checks the lock file against the manifest, and then gets
-   * the packages that are installed here, which are those of the lock file.
+   * Runs the command as written, in the stage's folder and without a network. `npm ci` compares the lock file
+   * with the manifest, and then takes the packages that are installed here, which are those of the lock file.
    */
   private run(stage: Image, command: string): void {
     const bin = join(this.target, 'bin');
@@ -159,7 +161,10 @@ export class DockerfileBuild {
   }
 }
 
-/** Links files where it can, because to copy 40,000 takes longer than the rest of the build. What npm writes to itself is a copy. */
+/**
+ * An npm that links files where possible, because copying 40,000 takes longer than the rest of the build.
+ * Files that npm itself writes to are copied.
+ */
 function npmWithoutNetwork(installed: string): string {
   const real = spawnSync('sh', ['-c', 'command -v npm'], { encoding: 'utf8' }).stdout.trim();
   return `#!/bin/sh
@@ -189,7 +194,7 @@ function instructionsOf(text: string): Instruction[] {
   }));
 }
 
-/** Folders above this one in which Node would look for packages that the image does not have. */
+/** Parent folders in which Node.js would find packages that the image does not have. */
 export function packagesAbove(folder: string): string[] {
   const parent = dirname(folder);
   const here = join(parent, 'node_modules');

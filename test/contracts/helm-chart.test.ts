@@ -30,7 +30,10 @@ const containerOf = (manifests: Record<string, Manifest>): Manifest =>
 const envOf = (manifests: Record<string, Manifest>): Record<string, Manifest> =>
   Object.fromEntries(containerOf(manifests).env.map(({ name, ...rest }: Manifest) => [name, rest]));
 
-/* Helm is no Debian package, so most machines check the chart with a small renderer; those that have Helm compare the two. */
+/*
+ * Debian has no package of Helm, so most machines check the chart with a small renderer. Where there is Helm,
+ * the two are compared.
+ */
 describe('the Helm chart', () => {
   test('is of the version of the service', () => {
     expect(parse(read('Chart.yaml'))).toMatchObject({

@@ -65,7 +65,7 @@ withSpec(`all 13 fixtures of the protocol are reproduced byte for byte, and veri
 });
 
 describe('an envelope', () => {
-  test('is what two full canonicalizations give, whatever the payload holds, and its text is canonical', () => {
+  test('equals the result of two full canonicalizations, whatever the payload holds, and its text is canonical', () => {
     const names = fc.constantFrom('evidence_id', 'signature', 'signer_did', '"signature":""', 'a');
     const values = fc.oneof(
       fc.constant(''),
@@ -86,7 +86,7 @@ describe('an envelope', () => {
     );
   });
 
-  test('keeps an int64 exactly, and the digits count', () => {
+  test('keeps an int64 exactly, with every digit', () => {
     const of = (amount: bigint) => seal(statement({ request: { estimate: { amount } } }), privateKey);
     const { text } = of(9_223_372_036_854_775_807n);
     expect(text).toContain('"amount":9223372036854775807}');
@@ -103,7 +103,7 @@ describe('an envelope', () => {
     expect(seal(statement({ b: [2], a: 1 }), privateKey)).toEqual(one);
   });
 
-  test('whose content, id or signature was touched is not the one of its id', () => {
+  test('whose content, id or signature was changed does not match its id', () => {
     const { evidenceId, text } = seal(statement({ a: 1 }), privateKey);
     expect(isEnvelopeOf(evidenceId, text.replace('"a":1', '"a":2'))).toBe(false);
     expect(isEnvelopeOf(sha256Hex('another'), text)).toBe(false);
@@ -145,12 +145,17 @@ describe('a verifier', () => {
       'authentic',
     ],
     [
-      'a window that ends at the very time',
+      'a window that ends at that very time',
       text,
       found(jwk({ cycles_exp_ms: ISSUED_AT_MS })),
       'signer_authority_failed',
     ],
-    ['a window that begins at the very time', text, found(jwk({ cycles_nbf_ms: ISSUED_AT_MS })), 'authentic'],
+    [
+      'a window that begins at that very time',
+      text,
+      found(jwk({ cycles_nbf_ms: ISSUED_AT_MS })),
+      'authentic',
+    ],
     [
       'a window that begins later',
       text,
@@ -170,7 +175,7 @@ describe('a verifier', () => {
     ['another alg', text, found(jwk({ alg: 'ES256' })), 'signer_authority_failed'],
     ['no alg', text, found(jwk({ alg: undefined })), 'authentic'],
     [
-      'a set without a beginning of the window',
+      'a set without a start of the window',
       text,
       found(jwk({ cycles_nbf_ms: undefined })),
       'signer_authority_failed',
@@ -186,7 +191,7 @@ describe('a verifier', () => {
       'signer_authority_failed',
     ],
     ['a DID with an unknown kid', asDid(undefined, 'k9'), found(jwk()), 'signer_authority_failed'],
-    ['a DID whose kid is of another key', asDid(), found(jwk({ x: another })), 'signature_invalid'],
+    ['a DID with the kid of another key', asDid(), found(jwk({ x: another })), 'signature_invalid'],
     [
       'a signature of something else',
       text.replace(/"signature":"../, '"signature":"00'),
@@ -208,7 +213,7 @@ describe('a verifier', () => {
     ['a payload 100,000 levels deep', nested(100_000), NO_KEYS, 'malformed'],
     ['a payload 250 levels deep', nested(250), NO_KEYS, 'signature_invalid'],
     ['a denial', denied('BUDGET_EXCEEDED'), NO_KEYS, 'binding_only'],
-    ['a code that is not of the document', denied('ACTION_QUOTA_EXCEEDED'), NO_KEYS, 'malformed'],
+    ['a code that is not in the document', denied('ACTION_QUOTA_EXCEEDED'), NO_KEYS, 'malformed'],
     ['a denial without a code', denied(undefined), NO_KEYS, 'malformed'],
     [
       'a code that is a number beyond 2^53',
@@ -216,13 +221,18 @@ describe('a verifier', () => {
       NO_KEYS,
       'malformed',
     ],
-    ['a number beyond a double', text.replace('"request":{}', '"request":{"a":1e999}'), NO_KEYS, 'malformed'],
+    [
+      'a number beyond the range of doubles',
+      text.replace('"request":{}', '"request":{"a":1e999}'),
+      NO_KEYS,
+      'malformed',
+    ],
     ['a lone surrogate', text.replace('"request":{}', '"request":{"a":"\\ud800"}'), NO_KEYS, 'malformed'],
   ])('finds %s', (_, envelope, keySet, disposition) => {
     expect(verifyEnvelope(envelope, keySet).disposition).toBe(disposition);
   });
 
-  withSpec(`refuses the error codes that the document does not have, and no other${skipped}`, () => {
+  withSpec(`refuses the error codes that the document does not have, and no others${skipped}`, () => {
     for (const code of [...RUNTIME_ERROR_CODES, ...GOVERNANCE_ERROR_CODES]) {
       const isOfDocument = envelopeProblems(denied(code)).length === 0;
       const { disposition } = verifyEnvelope(denied(code), NO_KEYS);

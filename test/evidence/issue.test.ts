@@ -47,7 +47,9 @@ const store = (): RedisService => holdfast.app.get(RedisService);
 const keyOf = (id: string): string => evidenceKey(tagOfEvidenceId(id, store().partitions), id);
 const get = (path: string): Promise<Answer> => holdfast.call('GET', path);
 
-/** The envelope that an answer refers to, verified against the server's own keys and the protocol's schema. */
+/**
+ * The envelope that a response refers to, verified against the server's own keys and the protocol's schema.
+ */
 async function evidenceOf({ body }: Answer): Promise<Json> {
   const { evidence_id: id, cycles_evidence_url: url } = body.cycles_evidence;
   expect(url).toBe(`${SERVER_ID}/evidence/${id}`);
@@ -62,7 +64,7 @@ async function evidenceOf({ body }: Answer): Promise<Json> {
   return answer.body;
 }
 
-/** What an envelope attests of an answer: the answer without what describes only its transport. */
+/** The part of a response that an envelope attests: everything except what only describes the transport. */
 function attested({ body }: Answer): Json {
   const { cycles_evidence: _, remaining_ttl_ms: __, ...response } = body;
   return response;
@@ -105,7 +107,7 @@ describe('a reserve', () => {
     );
   });
 
-  test('whose envelope was lost between the script and the store gets the same one by its repetition', async () => {
+  test('whose envelope was lost between the script and the store gets the same one when it is repeated', async () => {
     const body = reserveBody(tenant, 9);
     const first = await call('/v1/reservations', body);
     const id = first.body.cycles_evidence.evidence_id as string;
@@ -132,7 +134,7 @@ describe('a reserve', () => {
     }
   });
 
-  test('in observe mode has evidence if the request is a dry run, and else none, which has no form for it', async () => {
+  test('in observe mode has evidence if the request is a dry run, and otherwise none, because there is no form for it', async () => {
     for (const [mode, dryRun, isAttested] of [
       ['OBSERVE', true, true],
       ['OBSERVE', false, false],
@@ -226,7 +228,7 @@ describe('a settlement', () => {
     expect((await evidenceOf(answer)).payload.release.reservation_id).toBe(id);
   });
 
-  test('is named with the reserve where the reservation is shown, after its record was packed, too', async () => {
+  test('is named with the reserve wherever the reservation is shown, after its record was packed, too', async () => {
     const reserved = await call('/v1/reservations', reserveBody(tenant, 9));
     const id = reserved.body.reservation_id as string;
     const shown = async (): Promise<Json> =>
@@ -371,7 +373,7 @@ describe('a denial', () => {
     }
   });
 
-  test('before anything was decided has no evidence, and neither have extensions and direct debits', async () => {
+  test('before any decision has no evidence, and neither have extensions and direct debits', async () => {
     const { reservation_id: id, cycles_evidence: _ } = (
       await call('/v1/reservations', reserveBody(tenant, 1))
     ).body;
@@ -401,7 +403,7 @@ describe('an envelope', () => {
   const issued = async (): Promise<string> =>
     (await call('/v1/decide', reserveBody(tenant, 1))).body.cycles_evidence.evidence_id as string;
 
-  test('may be cached for ever, stays as long as the audit trail, and needs no key', async () => {
+  test('may be cached forever, stays as long as the audit trail, and needs no key', async () => {
     const id = await issued();
     const answer = await get(`/v1/evidence/${id}`);
     expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
@@ -410,7 +412,7 @@ describe('an envelope', () => {
     expect(ttlMs).toBeLessThanOrEqual(30 * 86_400_000);
   });
 
-  test('that is not there is 404, and a malformed one is 400', async () => {
+  test('that does not exist is 404, and a malformed one is 400', async () => {
     const missing = await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'missing' });
     expectRefusal(await get(`/v1/evidence/${'0'.repeat(64)}`), 404, 'NOT_FOUND');
     expect(await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'missing' })).toBe(missing + 1);

@@ -68,7 +68,7 @@ describe('without an identity', () => {
     expect((await off.call('GET', `/v1/evidence/${id}`)).status).toBe(200);
   });
 
-  test('Redis gets the same calls as ever, and no attested function is run', async () => {
+  test('Redis gets the usual calls, and no attested function runs', async () => {
     const functions: string[] = [];
     const { client } = off.app.get(RedisService);
     const sendCommand = client.sendCommand.bind(client) as (...args: unknown[]) => unknown;
@@ -103,7 +103,7 @@ describe('without an identity', () => {
       expect(withoutVolatile(again)).toEqual(withoutVolatile(reserved));
       const committedAgain = await post(second, path, commit);
       expect(withoutVolatile(committedAgain)).toEqual(withoutVolatile(committed));
-      // Nothing says when the outcome of an instance without evidence was decided.
+      // The time at which an instance without evidence decided is not stored.
       expect(
         [again, committedAgain].filter(({ body: { cycles_evidence: found } }) => found !== undefined),
       ).toEqual([]);
@@ -124,7 +124,7 @@ test('many identical requests at once have one outcome and one envelope', async 
   expect(await issued()).toBe(before + 1);
 });
 
-test('many requests at once that wait for one run of the script have an envelope each, of the same instant', async () => {
+test('many requests at once that wait for one run of the script have an envelope each, with the same instant', async () => {
   const answers = await Promise.all(Array.from({ length: 40 }, () => reserve(on, reserveBody(tenant, 1))));
   expect(new Set(answers.map(idOf)).size).toBe(40);
   for (const answer of answers.slice(0, 5)) {
@@ -161,7 +161,7 @@ test('from the time of a rotation on the new key signs; what the old one signed 
   }
 });
 
-test('without the private part of the key of the time, a repetition refers to what is stored, and only to that', async () => {
+test('without the private part of the key at that time, a repetition refers only to stored evidence', async () => {
   const body = reserveBody(tenant, 1);
   const first = await reserve(on, body);
   const { keys } = JSON.parse(rotateEvidenceKeys(KEYS, new Date().getTime() + 1)) as { keys: Json[] };
@@ -177,7 +177,7 @@ test('without the private part of the key of the time, a repetition refers to wh
   expect(await failed()).toBe(before + 1);
 });
 
-test('when no key can sign, outcomes are answered without evidence, counted, and readiness is red', async () => {
+test('when no key can sign, responses have no evidence, are counted, and readiness is red', async () => {
   const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(new Date().getTime() + 3_600_000) });
   const failed = (): Promise<number> =>
     early.metric('cycles_evidence_emit_failed_total', { reason: 'signing' });
@@ -192,7 +192,7 @@ test('when no key can sign, outcomes are answered without evidence, counted, and
   expect((await on.call('GET', '/health/ready')).body.details.evidence).toMatchObject({ status: 'up' });
 });
 
-test('readiness follows the clock of Redis from the first outcome on, whatever the clock of the instance says', async () => {
+test("readiness follows the clock of Redis from the first outcome on, whatever the instance's own clock says", async () => {
   const notBeforeMs = new Date().getTime() + 3_600_000;
   const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(notBeforeMs) });
   const evidence = async (): Promise<Json> => {
@@ -203,7 +203,7 @@ test('readiness follows the clock of Redis from the first outcome on, whatever t
   };
   expect(await evidence()).toMatchObject({ status: 'up' });
   expect((await reserve(early, reserveBody(tenant, 1))).body).not.toHaveProperty('cycles_evidence');
-  // An answer of readiness is reused for a moment.
+  // A readiness response is reused for a moment.
   await eventually('readiness is red', async () => (await evidence()).status === 'down', 5000);
   expect(await evidence()).toMatchObject({ problem: 'no key covers the time of issue' });
 });
@@ -225,7 +225,7 @@ test('a tenant at its limit on stored bytes gets decisions and denials without e
   const limits = (): Promise<Answer> => on.admin('GET', `/ops/tenants/${full.id}/limits`);
   const used = (await limits()).body.limits.stored_bytes.used as number;
   const envelope = await on.call('GET', `/v1/evidence/${idOf(held)}`);
-  // A reservation, an event or none, and the bytes of the envelope.
+  // A reservation, possibly an event, and the bytes of the envelope.
   expect(used).toBeGreaterThan(600 + envelope.text.length);
   expectStatus(await on.admin('PUT', `/ops/tenants/${full.id}/limits`, { stored_bytes: used + 10 }), 200);
   const failed = (artifact: string): Promise<number> =>
@@ -246,7 +246,7 @@ test('a tenant at its limit on stored bytes gets decisions and denials without e
   );
 });
 
-test('a repetition counts an envelope that is missing, and no other', async () => {
+test('a repetition counts a missing envelope, and no other', async () => {
   const owner = await on.createTenant();
   await on.createBudget(owner, '', 1000);
   const used = async (): Promise<number> =>

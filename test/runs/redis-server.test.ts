@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { isPortTaken, startRedis } from '../support/redis-server.js';
 
-test('what a failed start prints is read to its end, so that a port that is taken is recognized', async () => {
+test('the output of a failed start is read to its end, so that a port that is taken is recognized', async () => {
   const endsBeforeItPrints = ['sh', '-c', '(sleep 0.2; echo bind: Address already in use) & exit 1', 'sh'];
   const error = await startRedis({ port: 1, launcher: endsBeforeItPrints }).catch(
     (reason: unknown) => reason,

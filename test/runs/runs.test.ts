@@ -9,7 +9,7 @@ import { buildService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { patience, setTimeFactor, slowness } from '../support/time-limits.js';
 
-/* Runs of jest inside this one, on files that `npm test` leaves out, to see how they end. */
+/* Runs of jest inside this one, on files that `npm test` does not run, to see how they end. */
 
 jest.setTimeout(180_000);
 
@@ -45,7 +45,7 @@ afterEach(() => {
   folders.splice(0).forEach((folder) => rmSync(folder, { recursive: true, force: true }));
 });
 
-/** Not below the outer run's folder: the path of a Redis socket has at most 107 characters. */
+/** Outside the outer run's folder, because the path of a Redis socket has at most 107 characters. */
 function newFolder(name: string): string {
   const folder = mkdtempSync(`/tmp/${name}-`);
   folders.push(folder);
@@ -86,7 +86,7 @@ function startedBy({ log }: FixtureRun): Started[] {
     : [];
 }
 
-/** Also a zombie counts as gone: nothing but its number is left. */
+/** A zombie does not count as alive: only its process id is left. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -96,7 +96,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Everything that the fixture started, and its whole folder for temporary files, is gone. */
+/** Expects that everything the fixture started is gone, and its whole folder for temporary files, too. */
 async function expectNothingLeft(fixture: FixtureRun): Promise<void> {
   const started = startedBy(fixture);
   const kinds = started.flatMap(({ kind }) => kind ?? []);
@@ -163,7 +163,7 @@ test('a jest that is killed under `npm test` leaves no process and no file behin
   expect(fixture.output.text).toMatch(/\n0 passed, 1 failed\n/);
 });
 
-test('what a run inside a guarded folder has elsewhere goes with it, also when the guard of that folder comes first', async () => {
+test('what a run inside a guarded folder has elsewhere is removed with it, even if the guard of that folder acts first', async () => {
   const [folder, elsewhere] = [newFolder('runs'), newFolder('runs-elsewhere')] as const;
   const guard = spawn(process.execPath, [join(ROOT, 'scripts/run-guard.mjs'), folder], {
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -196,14 +196,14 @@ test('what a run inside a guarded folder has elsewhere goes with it, also when t
 test.each([
   ['1', /Tests: +4 failed/],
   ['5', /Tests: +4 passed/],
-])('every limit is %s times as long where the machine is so much slower', async (factor, outcome) => {
+])('every limit is %s times as long if the machine is that much slower', async (factor, outcome) => {
   const fixture = run('jest', 'limits', { TEST_TIME_FACTOR: factor });
   await fixture.ended;
   expect(fixture.output.text).toMatch(outcome);
 });
 
 test('busy processors make the measured limits longer', async () => {
-  // Other tests run beside this one, so a single measurement before or after could be far off.
+  // Other tests run at the same time, so a single measurement before or after could be far off.
   const before = Math.min(await slowness(), await slowness(), await slowness());
   const loops = Array.from({ length: 4 * availableParallelism() }, () =>
     spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore' }),
