@@ -28,7 +28,7 @@ export const BENCHMARKS = {
 
 /** @param {{ most?: number }} options */
 export async function recordAll(options) {
-  // A short run is no record.
+  // A short run is not recorded.
   const directory = SHORT ? mkdtempSync(join(tmpdir(), 'hf-bench-')) : RESULTS;
   mkdirSync(directory, { recursive: true });
   const file = join(directory, `${today()}.md`);
@@ -36,7 +36,7 @@ export async function recordAll(options) {
   for (const [name, measure] of Object.entries(BENCHMARKS)) {
     process.stderr.write(`bench: ${name}\n`);
     results.push(await measure(options));
-    // An interrupted run keeps what it has measured.
+    // An interrupted run keeps its measurements so far.
     writeFileSync(file, reportText(results));
   }
   process.stdout.write(`The figures are in ${file}.\n`);
@@ -61,7 +61,7 @@ function reportText(results) {
 }
 
 /**
- * What has a target, and the headlines; the sections have the rest as well.
+ * The figures with a target, and the headlines. The sections have all figures.
  * @param {Result[]} results
  */
 function summaryTable(results) {

@@ -1,5 +1,6 @@
-// What one reservation with three budgeted scopes takes in Redis: while it lives, when it has ended, and when its idempotency
-// records have lapsed as well. The service's own janitor packs the ended records. Real requests, with the ids that clients send.
+// The memory in Redis of a reservation with three budgeted scopes: while it is live, after it has ended, and
+// after its idempotency records have lapsed as well. The service's own janitor packs the ended records. The
+// requests are real, with ids as clients send them.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -181,7 +182,7 @@ class AuditBytes {
   }
 
   /**
-   * As their time to live would do it, a day later.
+   * Removes what would expire a day later.
    * @param {Hold[]} holds
    */
   async lapse(holds) {

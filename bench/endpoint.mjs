@@ -37,7 +37,7 @@ export class Endpoint {
   }
 
   /**
-   * What came at the paths that are answered at once, and all delays in order.
+   * What the paths that respond immediately received, and all delays in order.
    * @param {{ forget: boolean }} how whether the endpoint begins anew afterwards
    */
   async received(how) {

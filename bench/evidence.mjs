@@ -1,8 +1,9 @@
-// What evidence costs a reserve and its commit: two services of this checkout, one with evidence, have the load in turn.
+// What evidence costs a reserve and its commit: two services of this checkout, one with evidence, are under
+// load in turn.
 import { HttpDriver } from './http-driver.mjs';
 import { comparisonOf, measurePairs } from './reserve-pairs.mjs';
 
-/** Nobody calls it: the load does not read envelopes. */
+/** Nobody calls it, because the load does not read envelopes. */
 const SERVER_ID = 'http://127.0.0.1/v1';
 
 /** @returns {Promise<import('./types.ts').Result>} */

@@ -13,7 +13,7 @@ import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
  * @typedef {{ size: number, reserve: number, commit: number, denied: number }} Cost  µs
  */
 
-/** An odd number of rounds, for their median. */
+/** An odd number of rounds, so that there is a median. */
 const PLAN = unlessShort({ rounds: 5, calls: 2000 }, { rounds: 1, calls: 100 });
 const QUERIES = unlessShort(50, 5);
 const LIVE = unlessShort([1000, 10_000, 100_000, 1_000_000, 5_000_000], [1000, 2000]);
@@ -21,7 +21,7 @@ const TENANTS = unlessShort([1, 10, 100, 1000, 10_000, 100_000], [1, 100]);
 const BUDGETS = unlessShort([1, 10, 100, 1000, 10_000, 100_000], [1, 100]);
 const SUBSCRIPTIONS = unlessShort([0, 1, 10, 100, 1000], [0, 10]);
 const SCOPES = [1, 2, 3, 4, 5, 6];
-/** So many reservations are live in a ledger beside those whose number is measured. */
+/** The number of live reservations in a ledger where their number is not what is measured. */
 const FEW = 1000;
 const MICROSECONDS = 'µs of Redis for each call';
 
@@ -54,8 +54,8 @@ const costOf = (size, rounds) => ({
 });
 
 /**
- * A ledger that grows, each size in turn with a ledger that stays small. The machine's speed drifts while the one grows, so the figure of
- * a size is its ratio to the small ledger in the same rounds, times what the small one costs in all rounds.
+ * A growing ledger, measured at each size in turn with a ledger that stays small. The machine's speed drifts meanwhile, so the figure of
+ * a size is its ratio to the small ledger in the same rounds, times the small ledger's cost over all rounds.
  */
 class Growing {
   /** @type {{ size: number, ratios: Record<'reserve' | 'commit', number>[], small: Record<Kind, number>[] }[]} */
@@ -133,7 +133,7 @@ export function byLiveReservations(most) {
         const former = population.live.length;
         await ledger.fill(population, size);
         bytes.push(((await usedMemory(ledger.redis)) - before) / (size - former));
-        // Before the calls, whose ended reservations are records as well.
+        // Counted before the calls, because the reservations that they end leave records as well.
         queries.push(await queryCosts(population, apiKey, QUERIES));
         await growing.measure(size, population);
       }

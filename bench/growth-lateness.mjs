@@ -1,4 +1,4 @@
-// How late reservations are given back when many become due each second, by the event log.
+// How late holds are returned when many become due each second, according to the event log.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { unlessShort } from './duration.mjs';

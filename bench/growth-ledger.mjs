@@ -1,5 +1,5 @@
-// A ledger that grows, and what one call of a script costs its Redis: the processor time of the main thread, which on a shared machine
-// says more than the time that passed.
+// A growing ledger, and the cost of a script call in Redis: the CPU time of the main thread, which on a
+// shared machine is more reliable than elapsed time.
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { randomFrom, seedFrom } from '../scripts/seed.mjs';
@@ -34,7 +34,7 @@ const {
  */
 
 const PARTITIONS = 64;
-/** As many calls are under way at once. Each has a registry of its own, so that none shares a run of the script with another. */
+/** The number of concurrent calls. Each has its own registry, so that no two share a run of the script. */
 const LANES = 50;
 const BATCH = 500;
 const HOUR_MS = 3_600_000;
@@ -42,7 +42,7 @@ const IDEMPOTENCY_TTL_MS = 24 * HOUR_MS;
 const RETENTION_MS = 30 * 24 * HOUR_MS;
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 const ALLOCATED = 1e15;
-/** In the order in which a subject's scopes nest. */
+/** In the nesting order of a subject's scopes. */
 const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'];
 
 export class GrowthLedger {
@@ -59,7 +59,7 @@ export class GrowthLedger {
     this.lanes = Array.from({ length: LANES }, () => new ScriptRegistry(redis));
   }
 
-  /** Without workers, so that nothing but the calls uses Redis. */
+  /** Without workers, so that only the calls use Redis. */
   static async start() {
     const service = await startService({
       HOLDFAST_ROLES: 'api',
@@ -180,7 +180,7 @@ export class GrowthLedger {
   }
 
   /**
-   * Processor time of Redis' main thread for each of `count` calls, in µs. Reserves add live reservations, commits end random ones.
+   * CPU time of Redis' main thread for each of `count` calls, in µs. Reserves add live reservations, commits end random ones.
    * @param {Population} population
    * @param {Kind} kind
    * @param {number} count
@@ -250,7 +250,8 @@ export class GrowthLedger {
         subject: subjectOf(tenant, scopes),
         amount,
         overagePolicy: '',
-        // Deadlines differ, so an entry goes anywhere into the index of deadlines and not only to its end.
+        // The deadlines differ, so an entry may go anywhere in the index of deadlines and not only to its
+        // end.
         ttlMs: Math.round(HOUR_MS * (2 + 20 * random())),
         graceMs: 5000,
         dryRun: 0,

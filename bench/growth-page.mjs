@@ -24,7 +24,7 @@ const MARKED = /(<!-- growth -->\n)([^]*?)(\n<!-- \/growth -->)/;
 const figureText = (value) => (value < 10 ? hundredths(value) : value < 100 ? tenths(value) : whole(value));
 
 /**
- * The curve as a table, one row a size.
+ * The curve as a table, one row per size.
  * @param {Curve} curve
  * @returns {import('./types.ts').Table}
  */
@@ -37,7 +37,7 @@ export function tableOf({ xLabel, yLabel, xs, lines }) {
 }
 
 /**
- * What the last size costs beside the first one.
+ * The cost at the last size compared with the first.
  * @param {Curve} curve
  */
 export function ratiosOf({ lines }) {
@@ -93,7 +93,7 @@ function publish(record, folder) {
 }
 
 /**
- * Keeps a run and shows it in the documentation. A short run is no record; it goes to a folder of its own.
+ * Keeps a run and shows it in the documentation. A short run is not recorded; it goes to a separate folder.
  * @param {GrowthRecord} record
  * @returns the folder with the page
  */
@@ -123,7 +123,7 @@ export function outdatedFiles() {
   ];
 }
 
-// Run as a program, it changes nothing and says which files are outdated.
+// Run as a program, it changes nothing and prints which files are outdated.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const file of outdatedFiles()) {
     process.stderr.write(`${file} does not show the last run; \`npm run bench -- summary\` updates it\n`);

@@ -1,4 +1,5 @@
-// What queries cost a Redis with many reservations of one tenant: Redis' processor time of requests over HTTP.
+// What queries cost a Redis with many reservations of one tenant: the CPU time of Redis for requests over
+// HTTP.
 import { randomFrom, seedFrom } from '../scripts/seed.mjs';
 import { parseJson } from '../scripts/install.mjs';
 import { keyspace } from './built.mjs';
@@ -41,7 +42,7 @@ async function costOf(ledger, count, request) {
 }
 
 /**
- * µs of each request; of `verify` and of a sorted list, which read all records, µs for each record. A sorted list of too many is NaN.
+ * µs of each request; for `verify` and a sorted list, which read all records, µs per record. NaN for a sorted list of too many records.
  * @param {import('./growth-ledger.mjs').Population} population of one tenant
  * @param {string} apiKey
  * @param {number} count of requests of each kind

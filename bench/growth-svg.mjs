@@ -34,7 +34,7 @@ const place = (value) => String(Math.round(value * 10) / 10);
 const tickText = (value) => value.toLocaleString('en-US', { maximumFractionDigits: 1 });
 
 /**
- * The least step of 1, 2 or 5 times a power of ten with which `TICKS` steps reach a value.
+ * The smallest step of 1, 2 or 5 times a power of ten with which `TICKS` steps reach a value.
  * @param {number} highest
  */
 export function tickStep(highest) {
@@ -43,7 +43,7 @@ export function tickStep(highest) {
 }
 
 /**
- * Where a size stands on the horizontal axis, from 0 to 1. A logarithmic axis has no place for 0, so it stands a decade below the rest.
+ * The position of a size on the horizontal axis, from 0 to 1. A logarithmic axis has no 0, so that is placed a decade below the rest.
  * @param {Curve} curve
  */
 export function horizontal({ xs, isLinear }) {
@@ -54,7 +54,7 @@ export function horizontal({ xs, isLinear }) {
 }
 
 /**
- * The heights of the lines' names: at the ends of their lines, but no two on each other.
+ * The heights of the lines' names: at the ends of their lines, but without overlaps.
  * @param {readonly number[]} ends
  */
 export function labelHeights(ends) {

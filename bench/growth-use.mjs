@@ -1,12 +1,12 @@
-// The processor time of the run, to tell it from what other processes of the machine use meanwhile.
+// The CPU time of the run, to distinguish it from that of other processes on the machine.
 import { cpuSecondsOf, machineCpuSeconds, redisCpuSeconds } from './cpu.mjs';
 
 class OwnUse {
   began = present();
-  /** Of services that have ended, and of their Redis. */
+  /** CPU time of services that have ended, and of their Redis. */
   seconds = 0;
 
-  /** A run begins. Others may have come before in this process. */
+  /** Starts counting for a run. There may have been others in this process. */
   begin() {
     this.began = present();
     this.seconds = 0;

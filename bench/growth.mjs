@@ -1,11 +1,12 @@
-// npm run bench -- growth: what operations cost against the size of the ledger, one curve for each kind of size.
+// npm run bench -- growth: the cost of operations against the size of the ledger, one curve for each kind of
+// size.
 import { byBudgets, byLiveReservations, byScopes, bySubscriptions, byTenants } from './growth-curves.mjs';
 import { byRateOfDue } from './growth-lateness.mjs';
 import { keep, ratiosOf, tableOf } from './growth-page.mjs';
 import { OWN_USE } from './growth-use.mjs';
 import { circumstances, doubts, figure, say, today } from './report.mjs';
 
-/** A gigabyte of memory. `--most=5000000` asks for more. */
+/** Takes a gigabyte of memory. `--most=5000000` measures more. */
 const MOST_LIVE = 1_000_000;
 
 /**
@@ -42,7 +43,7 @@ export async function measure({ most = MOST_LIVE }) {
 }
 
 /**
- * More digits than four say nothing.
+ * More than four digits are not significant.
  * @param {import('./types.ts').Curve} curve
  */
 const rounded = (curve) => ({

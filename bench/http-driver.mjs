@@ -7,7 +7,7 @@ import { say } from './report.mjs';
 import { provision, startService } from './service.mjs';
 
 export class HttpDriver {
-  /** Every operation of a run has a number of its own, and so its own idempotency keys. */
+  /** Every operation of a run has its own number, and so its own idempotency keys. */
   next = 0;
 
   /**
@@ -32,8 +32,8 @@ export class HttpDriver {
     const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
     redis.on('error', () => undefined);
     try {
-      // Redis rewrites its log when it has doubled, which at this pace is every few seconds, and takes most of a processor for
-      // it. Whether that falls into a phase would be chance, so it is held off.
+      // Redis rewrites its log whenever it has doubled, which at this pace is every few seconds and takes
+      // most of a processor. Whether that falls into a phase would be chance, so rewrites are held off.
       await redis.config('SET', 'auto-aof-rewrite-percentage', 0);
       const tenant = await provision(service.port);
       return new HttpDriver(service, redis, { ...tenant, run: randomBytes(4).toString('hex') });

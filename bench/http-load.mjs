@@ -35,7 +35,7 @@ class Latencies {
   }
 }
 
-/** A keep-alive connection with at most one request under way. */
+/** A keep-alive connection with at most one request in flight. */
 class Connection {
   rest = '';
   /** @type {Succeed | undefined} */
@@ -52,7 +52,7 @@ class Connection {
   }
 
   /**
-   * `succeed(body)` runs when the answer is complete; `fail(error)` on any status but 200.
+   * `succeed(body)` runs when the response is complete; `fail(error)` on any status but 200.
    * @param {string} text
    * @param {Succeed} succeed
    * @param {Fail} fail
@@ -97,7 +97,7 @@ async function open(port, connections) {
 }
 
 /**
- * One operation: reserve, then commit what was held.
+ * One operation: a reserve, then its commit.
  * @param {Connection} connection
  * @param {Requests} requests
  * @param {number} number
@@ -241,7 +241,7 @@ function throwIf(failure) {
 
 /**
  * Reserves alone, started at fixed instants as in `pace`. A request that fails is counted by its status and does not end the run,
- * and one whose answer does not come within the drain time counts as `no answer`.
+ * and one without a response within the drain time counts as `no answer`.
  * @param {WatchPlan} plan
  */
 async function watch({ port, rate, seconds, target, first }) {

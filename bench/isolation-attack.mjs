@@ -1,10 +1,11 @@
-// One tenant at full tilt: a process of its own with so many connections, each of which sends its next request as soon as the last one is
-// answered, whatever the answer, and ignores Retry-After.
+// A tenant at full load: a separate process with a fixed number of connections. Each sends its next request
+// as soon as it has a response, whatever that is, and ignores Retry-After.
 import { Agent, request as send } from 'node:http';
 import { setPriority } from 'node:os';
 import { answerPlans } from './load.mjs';
 
-// Elsewhere it would be another machine. Here the service must not wait for a processor because the attack uses it.
+// In reality this would be another machine. Here the service must not wait for a processor because the attack
+// uses it.
 const LOW_PRIORITY = 10;
 setPriority(LOW_PRIORITY);
 

@@ -1,4 +1,4 @@
-// The attacks: what each one prepares, and the load that it then makes.
+// The attacks: what each one prepares, and the load that it then creates.
 import { setTimeout as delay } from 'node:timers/promises';
 import { unlessShort } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
@@ -29,9 +29,9 @@ import { adminHeaders, allowLocalWebhooks, askAsAdmin } from './service.mjs';
 const HOLDS = unlessShort(100_000, 2000);
 const RESERVATIONS = unlessShort(40_000, 1000);
 const BUDGETS = unlessShort(100_000, 1000);
-/** What 0.5.0 took; a server that refuses it gets what it says that it takes. */
+/** The size that 0.5.0 accepted. A server that refuses it gets the size that it says it accepts. */
 const METADATA_BYTES = [1_000_000, 16_000];
-/** BODY_LIMIT_BYTES, unless set. */
+/** The default of BODY_LIMIT_BYTES. */
 const LARGEST_BODY_BYTES = 262_144;
 const SUBSCRIPTIONS = 130;
 const UNRESOLVED_SUBSCRIPTIONS = 40;
@@ -67,7 +67,7 @@ const tooMuch = (/** @type {Tenant} */ attacker) =>
   });
 
 /**
- * Sends what `requestsWith(bytes)` makes with the largest metadata that is taken; says how many were made, and with how much.
+ * Sends the requests of `requestsWith(bytes)` with the largest metadata that the server accepts. Reports their number and the size.
  * @param {IsolationBenchmark} bench
  * @param {(bytes: number) => AttackRequest[]} requestsWith
  */

@@ -1,4 +1,5 @@
-// What one tenant can do to another: the one attacks at full tilt, the other reserves at a fixed rate, alone and then beside the attack.
+// The effect of one tenant on another: one attacks at full load, while the other reserves at a fixed rate,
+// first alone and then during the attack.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -20,7 +21,7 @@ import { Holds } from './sweep-holds.mjs';
 const RATE = unlessShort(200, 100);
 const SECONDS = unlessShort(10, 2);
 const WARM_UP_SECONDS = unlessShort(3, 1);
-/** The attack starts this long before the victim, so that the figures show it under way. */
+/** The attack starts this long before the victim, so that the figures show it at full load. */
 const HEAD_START_MS = 500;
 const PREPARATION_TIMEOUT_MS = 600_000;
 const PREPARING_CONNECTIONS = 32;
@@ -42,7 +43,7 @@ export async function measure({ only = '' }) {
 }
 
 /**
- * Every attack has a service of its own, so that what one leaves behind does not count for the next.
+ * Every attack has its own service, so that the leftovers of one do not affect the next.
  * @param {Attack} attack
  */
 async function measureAttack(attack) {
@@ -120,7 +121,7 @@ export class IsolationBenchmark {
   }
 
   /**
-   * One phase of the victim, with or without the attack beside it, and the longest command that Redis ran meanwhile.
+   * One phase of the victim, with or without the attack, and the longest command that Redis ran meanwhile.
    * @param {Prepared['load'] | undefined} load
    * @param {Prepared} plan
    * @returns {Promise<import('./isolation-report.mjs').Phase>}
@@ -141,7 +142,7 @@ export class IsolationBenchmark {
   }
 
   async longestCommand() {
-    // Each entry: its number, when it was, how long it took, and the command.
+    // Each entry: its number, its time, its duration, and the command.
     const entries = /** @type {[number, number, number, string[]][]} */ (
       await this.redis.slowlog('GET', SLOWLOG_ENTRIES)
     );
@@ -150,7 +151,7 @@ export class IsolationBenchmark {
       (most, entry) => (entry[2] > most[2] ? entry : most),
       [0, 0, 0, []],
     );
-    // A function is named after its script, with a hash of its text behind it.
+    // A function's name is that of its script, followed by a hash of its text.
     const name =
       words[0]?.toUpperCase() === 'FCALL'
         ? String(words[1])
@@ -166,7 +167,7 @@ export class IsolationBenchmark {
   }
 
   /**
-   * Makes requests once each, and says how many were taken.
+   * Sends each request once, and reports how many were accepted.
    * @param {import('./types.ts').AttackRequest[]} requests
    */
   async send(requests) {

@@ -1,4 +1,4 @@
-// Processes that make load: how they are started and asked, and how they answer.
+// Processes that create load: how they are started and queried, and how they reply.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -52,7 +52,7 @@ function startLoad(file, timeoutMs) {
 }
 
 /**
- * In the process itself: runs each plan that comes, and sends back what it resolves with.
+ * In the process itself: runs each plan that arrives, and sends back its result.
  * @template Plan
  * @param {(plan: Plan) => Promise<unknown>} run
  */

@@ -1,5 +1,6 @@
-// npm run bench -- <name> --against=<folder>: this checkout and another one in turn, in one run, so that both meet the machine in the
-// same state. What counts is the ratio within each pair; the checkout that goes first changes from pair to pair.
+// npm run bench -- <name> --against=<folder>: measures this checkout and another one in turn, in one run, so
+// that the machine is in the same state for both. What counts is the ratio within each pair; the checkout
+// that goes first alternates.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { BENCHMARKS } from './all.mjs';
@@ -13,7 +14,7 @@ import { compareStart } from './start.mjs';
  * @typedef {{ ours: Result, theirs: Result }} Pair
  */
 
-/** Odd, for their median. */
+/** Odd, so that there is a median. */
 const PAIRS = unlessShort(3, 1);
 
 /**

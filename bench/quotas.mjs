@@ -1,18 +1,19 @@
-// What the quotas of a policy cost a reserve: tenants without a policy, with one, and with four quotas reserve in turn.
+// What a policy's quotas cost a reserve: tenants without a policy, with one, and with four quotas reserve in
+// turn.
 import { unlessShort } from './duration.mjs';
 import { GrowthLedger, mainThreadSeconds } from './growth-ledger.mjs';
 import { OWN_USE } from './growth-use.mjs';
 import { doubts, figure, hundredths, median, range, storeOf, tenths } from './report.mjs';
 import { askAsAdmin } from './service.mjs';
 
-/** Of rounds, odd for their median. */
+/** The number of rounds; odd, so that there is a median. */
 const ROUNDS = unlessShort(15, 1);
 const CALLS = unlessShort(800, 160);
 /** The most calls that share a run of the script. */
 const GROUP = 16;
-/** Calls that are sent at once. Without lanes of their own, they share runs. */
+/** The number of calls that are sent at once. Unless they have separate lanes, they share runs. */
 const BATCH = 40;
-/** Above what is counted here, so that no reserve is refused and no threshold is crossed. */
+/** Higher than all counts here, so that no reserve is refused and no threshold is crossed. */
 const MAX_CALLS = 100_000;
 const TARGET = 1.15;
 
@@ -43,7 +44,7 @@ const SIDES = [
 export async function measure() {
   OWN_USE.begin();
   const result = await measureRounds();
-  // What the ledger used counts once it has stopped.
+  // The ledger's use of CPU is known once it has stopped.
   return { ...result, notes: doubts([OWN_USE.phase()]) };
 }
 
@@ -89,7 +90,7 @@ async function sideOf(ledger, tenant, rules) {
 }
 
 /**
- * All sides in turn, beginning with another one in each round, because the speed of a shared machine drifts.
+ * All sides in turn, each round starting with the next one, because the speed of a shared machine drifts.
  * @param {GrowthLedger} ledger
  * @param {readonly Side[]} sides
  * @param {number} round
@@ -111,7 +112,7 @@ async function costsOf(ledger, sides, round) {
 }
 
 /**
- * Processor time of Redis' main thread for each reserve, in µs.
+ * CPU time of Redis' main thread for each reserve, in µs.
  * @param {GrowthLedger} ledger
  * @param {Side} side
  * @param {number} together the calls that share a run of the script

@@ -1,4 +1,5 @@
-// The raw limit: a process of its own that pipelines the same scripts with the same arguments, and does nothing else.
+// The raw limit: a separate process that pipelines the same scripts with the same arguments, and does nothing
+// else.
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { answerPlans } from './load.mjs';
@@ -10,7 +11,7 @@ const BATCH = 50;
 class Pipeline {
   rest = '';
   missing = 0;
-  /** The first bytes of the text in each reply that is waited for. */
+  /** The start of the text in each reply that is awaited. */
   success = '';
   /** @type {(() => void) | undefined} */
   done;
@@ -25,13 +26,14 @@ class Pipeline {
   }
 
   /**
-   * Sends one batch and resolves when all of it is answered.
+   * Sends one batch and resolves when all of its replies have arrived.
    * @param {string[]} batch
    * @param {string} word how each reply begins
    * @returns {Promise<void>}
    */
   send(batch, word) {
-    // A group of one call answers with one text: a word that says how it went, whether it was a replay, and the rest.
+    // A group of one call has a single text as its reply: a status word, whether it was a replay, and the
+    // rest.
     this.success = `${word}\x1ffresh\x1f`;
     this.missing = batch.length;
     /** @type {Promise<void>} */
@@ -68,7 +70,7 @@ class Pipeline {
 }
 
 /**
- * The index behind the reply that starts at `at`, or -1 when the rest of it has not come.
+ * The index after the reply that starts at `at`, or -1 if it is incomplete.
  * @param {string} text
  * @param {number} at
  */

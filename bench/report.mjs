@@ -1,11 +1,12 @@
-// What a benchmark hands over, and the one way in which it becomes Markdown, each figure beside its target.
+// The result of a benchmark, and the only way in which it becomes Markdown, with each figure next to its
+// target.
 import { execFileSync } from 'node:child_process';
 import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import { ROOT, readJson } from '../scripts/install.mjs';
 import { SHORT } from './duration.mjs';
 
-/** What the rest of a machine uses when nothing else is going on there. */
+/** What the rest of a machine uses when it is otherwise idle. */
 const QUIET_PERCENT = 8;
 
 /**
@@ -13,7 +14,7 @@ const QUIET_PERCENT = 8;
  * @typedef {import('./types.ts').Result} Result
  */
 
-/** What cannot be measured on this system is NaN, and told as that. */
+/** What cannot be measured on this system is NaN, and reported as such. */
 const UNKNOWN = 'unknown';
 
 /** @param {number} value */
@@ -32,14 +33,14 @@ export const hundredths = (value) => (Number.isNaN(value) ? UNKNOWN : value.toFi
 export const median = (values) => [...values].sort((a, b) => a - b)[(values.length - 1) / 2] ?? NaN;
 
 /**
- * The value that the share of all, in order, does not exceed.
+ * The value that this share of all values does not exceed.
  * @param {readonly number[]} sorted
  * @param {number} share
  */
 export const quantile = (sorted, share) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? NaN;
 
 /**
- * The range of several rounds, for a figure that gives their median.
+ * The range of several rounds, for a figure that is their median.
  * @param {readonly number[]} values
  * @param {(value: number) => string} text
  */
@@ -115,7 +116,7 @@ export function sectionText({ command, subject, store, tables, figures, notes },
 }
 
 /**
- * A run that had to share the processors with strangers is no measurement, and says so itself; so does one that was cut short.
+ * A run that had to share the processors with other processes is not a measurement, and says so; so does one that was shortened.
  * @param {readonly import('./types.ts').Shared[]} phases
  */
 export function doubts(phases) {
@@ -138,7 +139,7 @@ export function circumstances() {
 }
 
 /**
- * Such as `0.6.0, 42f34da`; without a commit where the tree is not a clone.
+ * Such as `0.6.0, 42f34da`; without a commit if the tree is not a clone.
  * @param {string} root of a checkout
  */
 export function versionOf(root) {
@@ -163,7 +164,7 @@ export async function storeOf(redis) {
 }
 
 /**
- * What is measured now, for the person who waits.
+ * Prints what is being measured, for the person who waits.
  * @param {string} text
  */
 export function say(text) {

@@ -1,4 +1,5 @@
-// Reserve and commit over HTTP on this checkout and another one: the services of both run, and one of them has the load.
+// Reserve and commit over HTTP on this checkout and another one. Both services run, and only one of them is
+// under load at a time.
 import { unlessShort } from './duration.mjs';
 import { HttpDriver } from './http-driver.mjs';
 import {
@@ -24,7 +25,7 @@ import {
  */
 
 const CONNECTIONS = 200;
-/** Odd, for their median. */
+/** Odd, so that there is a median. */
 const PAIRS = unlessShort(7, 1);
 const SECONDS = unlessShort(3, 1);
 const WARM_UP_SECONDS = unlessShort(5, 1);
@@ -48,8 +49,8 @@ export async function compareReserve(against, count = PAIRS) {
 }
 
 /**
- * A process may be a tenth faster or slower than another one of the same code for as long as it lives, so each pair has new ones, and
- * the two sides start first in turn.
+ * A process may be a tenth faster or slower than another one of the same code, for its whole life. So each pair has new ones, and
+ * the side that starts first alternates.
  * @param {Starts} starts
  * @param {number} [count] of pairs
  * @returns {Promise<{ pairs: Pair[], store: string }>}

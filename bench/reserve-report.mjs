@@ -40,7 +40,8 @@ const HEAD = [
  * @returns {Promise<import('./types.ts').Result>}
  */
 export async function reserveResult(redis, { cost, raw, levels, rounds, rewriting }) {
-  // The machine's speed drifts, so the raw limit is taken before and after the service, and the mean counts.
+  // The machine's speed drifts, so the raw limit is measured before and after the service, and the mean
+  // counts.
   const limit = raw.reduce((sum, { per_second }) => sum + per_second, 0) / raw.length;
   const ratios = rounds.map((round) => round.saturated.per_second / limit);
   const saturated = rounds.map((round) => round.saturated);

@@ -1,4 +1,5 @@
-// Reserve and commit over HTTP at three budgeted scopes, beside the raw limit of the same scripts on the same Redis.
+// Reserve and commit over HTTP at three budgeted scopes, compared with the raw limit of the same scripts on
+// the same Redis.
 import { usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { HttpDriver } from './http-driver.mjs';
@@ -10,7 +11,7 @@ import { scriptCalls } from './workload.mjs';
 const LEVELS = [1, 32];
 const LEVEL_SECONDS = unlessShort(5, 1);
 const SATURATING = 200;
-/** Odd, for their median. */
+/** Odd, so that there is a median. */
 const ROUNDS = unlessShort(5, 1);
 const ROUND_SECONDS = unlessShort(3, 1);
 const WARM_UP_SECONDS = unlessShort(3, 1);
@@ -63,7 +64,10 @@ class ReserveBenchmark {
     return { cost, raw: [rawBefore, rawAfter], levels, rounds, rewriting };
   }
 
-  /** What the service reaches, and at once the latencies at shares of that, before the machine's speed has drifted far. */
+  /**
+   * The throughput that the service reaches, and immediately the latencies at shares of that, before the
+   * machine's speed has drifted far.
+   */
   async round() {
     const saturated = await this.driver.saturate(SATURATING, ROUND_SECONDS);
     say(`open loop at half of ${Math.round(saturated.per_second)} operations a second, then at 80 %`);
@@ -83,9 +87,12 @@ class ReserveBenchmark {
     return this.raw.ask({ ...plan, socketPath: service.socket, target });
   }
 
-  /** Microseconds of each script from the server's own statistics, and what the held reservations take meanwhile. */
+  /**
+   * Microseconds per script from the server's own statistics, and the memory that the reservations take
+   * meanwhile.
+   */
   async scriptCost() {
-    // The first calls pay for loading the script into memory and for growing tables; they are made beforehand.
+    // The first calls load the script into memory and grow tables, so they are made beforehand.
     await this.driver.timed((first) => this.askRaw({ kind: 'pairs', count: 2000, first }));
     const first = this.driver.next;
     const usedBefore = await usedMemory(this.redis);

@@ -1,5 +1,6 @@
-// npm run bench -- <name> [options]: runs one benchmark against a Holdfast of its own, on loopback, bounded in time, and prints its
-// figures. `all` runs every one and records the figures; `summary` updates docs/performance.md from the newest record.
+// npm run bench -- <name> [options]: runs one benchmark on a separate Holdfast on loopback, bounded in time,
+// and prints its figures. `all` runs every one and records the figures; `summary` updates docs/performance.md
+// from the newest record.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import {

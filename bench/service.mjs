@@ -1,4 +1,4 @@
-// A Holdfast of the benchmark's own: the built service on its embedded Redis, with the defaults that everybody gets.
+// A separate Holdfast for the benchmark: the built service with its embedded Redis and the default settings.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -69,7 +69,7 @@ function listeningPort(child, ended) {
       START_TIMEOUT_MS,
     );
     let text = '';
-    // Reading goes on after the start, or the service would block on a full pipe.
+    // Keeps reading after the start, or the service would block on a full pipe.
     child.stdout.setEncoding('utf8').on('data', (/** @type {string} */ chunk) => {
       text = (text + chunk).slice(-10_000);
       const port = /"port":(\d+)[^\n]*"holdfast is listening"/.exec(text)?.[1];

@@ -20,7 +20,7 @@ import { startService } from './service.mjs';
  * @typedef {{ running: Start, embedded: Start }} Starts
  */
 
-/** Odd, for their median. */
+/** Odd, so that there is a median. */
 const ROUNDS = unlessShort(11, 1);
 const TARGET_MS = 1000;
 const POLL_MS = 5;
@@ -65,7 +65,7 @@ export async function measure() {
 }
 
 /**
- * Each checkout in turn; which one goes first alternates from round to round.
+ * Measures the checkouts in turn. The one that goes first alternates from round to round.
  * @param {string} against the folder of the other checkout
  * @param {number | undefined} count of pairs
  */
@@ -204,7 +204,7 @@ async function measureStart(root, version, settings) {
   }
 }
 
-/** A Redis on loopback that keeps nothing. */
+/** A Redis on loopback without persistence. */
 async function startRedis() {
   const directory = mkdtempSync(join(tmpdir(), 'hf-bench-redis-'));
   const port = await freePort();

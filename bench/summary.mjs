@@ -9,7 +9,7 @@ export const RESULTS = join(ROOT, 'bench', 'results');
 const MARKED = /(<!-- benchmarks -->\n)([^]*?)(\n<!-- \/benchmarks -->)/;
 
 /**
- * A summary between the marks by which it is found again.
+ * A summary between the markers by which it is found again.
  * @param {string} text
  */
 export const marked = (text) => `<!-- benchmarks -->\n${text}\n<!-- /benchmarks -->`;
@@ -26,7 +26,7 @@ function summaryOf(file) {
   return text;
 }
 
-/** Reports are named by their day, so the last name is the newest. */
+/** Reports are named by date, so the last name is the newest. */
 function newestReport() {
   const name = readdirSync(RESULTS)
     .filter((file) => /^\d{4}-\d\d-\d\d\.md$/.test(file))
@@ -38,7 +38,7 @@ function newestReport() {
   return join(RESULTS, name);
 }
 
-/** What the page has to show. */
+/** The part that the page must show. */
 function currentSummary() {
   const report = newestReport();
   return `${summaryOf(report)}\n\nThe whole report is [bench/results/${basename(report)}](../bench/results/${basename(report)}).`;

@@ -1,4 +1,5 @@
-// Holds that end when the benchmark wants them to, made by the reserve script itself, and what the event log tells of their end.
+// Holds that end when the benchmark wants, created by the reserve script itself, and what the event log says
+// about their end.
 import { Redis } from 'ioredis';
 import { ScriptRegistry, keyspace, subjectText } from './built.mjs';
 import { quantile } from './report.mjs';
@@ -54,7 +55,7 @@ export class Holds {
   }
 
   /**
-   * Makes `count` holds that end at `endsAt` (the machine's clock, which is Redis' too) or `ttlMs` after they were made.
+   * Creates `count` holds that end at `endsAt` (by the machine's clock, which is also Redis') or `ttlMs` after their creation.
    * @param {number} count
    * @param {({ endsAt: number } | { ttlMs: number }) & { graceMs?: number, tenants?: Holder[] }} how
    */
@@ -119,7 +120,7 @@ export class Holds {
   }
 
   /**
-   * Gives all holds that were made for a tenant one deadline. No client can: their deadlines are some milliseconds apart.
+   * Gives all holds of a tenant the same deadline. No client can do that: their deadlines are a few milliseconds apart.
    * @param {Tenant} owner
    * @param {number} endsAt
    */
@@ -138,7 +139,7 @@ export class Holds {
     }
   }
 
-  /** Where the event logs end now, for `expiredSince`. */
+  /** The current ends of the event logs, for `expiredSince`. */
   async mark() {
     const ends = await Promise.all(
       this.tenants.map(({ tag }) => this.redis.xrevrange(eventLogKey(tag), '+', '-', 'COUNT', 1)),
@@ -192,7 +193,7 @@ function holderAt(tenants, index) {
 }
 
 /**
- * How late holds were given back, ms. A negative figure is one that was given back too early.
+ * How late holds were returned, in ms. A negative figure means too early.
  * @param {Expired[]} expired
  * @returns {import('./types.ts').Lateness}
  */

@@ -1,5 +1,6 @@
-// The sweeper: how late it is in the steady state, how fast it drains a backlog and what that costs the requests beside it,
-// whether holds in grace starve due ones, and what it costs when there is nothing to do.
+// The sweeper: how late it is in the steady state, how fast it drains a backlog and how that affects
+// concurrent requests, whether holds in their grace starve due ones, and the cost when there is nothing to
+// do.
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,9 +16,9 @@ import { sweepResult } from './sweep-report.mjs';
 const TENANTS = 16;
 const STEADY = { perSecond: 500, seconds: unlessShort(20, 2), ttlMs: 1000 };
 const BACKLOG = unlessShort(100_000, 5000);
-/** Long enough to make the backlog before it is due. */
+/** Long enough to create the backlog before it is due. */
 const MAKE_MS = unlessShort(40_000, 5000);
-/** Odd, for their median. */
+/** Odd, so that there is a median. */
 const ROUNDS = unlessShort(3, 1);
 const LOAD = unlessShort({ warmUp: 3, saturate: 4, paced: 8 }, { warmUp: 1, saturate: 1, paced: 2 });
 const DRAIN_TIMEOUT_MS = 60_000;
@@ -37,7 +38,8 @@ export async function measure() {
   /** @type {Holds | undefined} */
   let holds;
   try {
-    // A rewrite of the log takes a processor for a second; whether one falls into a phase must not decide its figures.
+    // A rewrite of the log takes a processor for a second. Whether one falls into a phase must not affect its
+    // figures.
     await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
     const target = { ...(await provision(service.port)), run: randomBytes(4).toString('hex') };
     for (let number = 0; number < TENANTS; number += 1) {
@@ -55,14 +57,14 @@ export async function measure() {
 }
 
 /**
- * CPU seconds a second of the service and of its Redis while nothing happens.
+ * CPU seconds per second of the service and of its Redis while nothing happens.
  * @param {string} roles
  */
 async function idleCost(roles) {
   const service = await startService({ HOLDFAST_ROLES: roles });
   const redis = new Redis({ path: service.socket });
   try {
-    // Node.js collects once more what the start left behind, half a minute after it.
+    // Half a minute after the start, Node.js collects the garbage of the start once more.
     await delay(SETTLE_MS);
     const used = await countCpu(service.pid, redis);
     await delay(IDLE_SECONDS * 1000);
@@ -109,7 +111,7 @@ class SweepBenchmark {
     return { backlog: BACKLOG, steady, alone, rounds, grace };
   }
 
-  /** What the service reaches, the latencies at half of that, and the same beside a backlog. */
+  /** The throughput that the service reaches, the latencies at half of that, and the same with a backlog. */
   async round() {
     say('the saturated rate');
     const rate = (await this.saturate(LOAD.saturate)).per_second / 2;
@@ -167,7 +169,7 @@ class SweepBenchmark {
   }
 
   /**
-   * Until nothing is left in the index; asked rarely, so that asking costs nothing.
+   * Waits until the index is empty. Polls rarely, so that polling costs nothing.
    * @param {number} endsAt
    */
   async drained(endsAt) {
@@ -216,7 +218,7 @@ class SweepBenchmark {
   }
 
   /**
-   * Runs something while a client of its own measures how long Redis lets it wait, and the service's memory is looked at.
+   * Runs something while a separate client measures how long it waits for Redis, and the service's memory is observed.
    * @template {import('./types.ts').HttpResult | undefined} LoadResult
    * @param {() => Promise<LoadResult>} work
    */

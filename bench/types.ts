@@ -8,7 +8,7 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-/** What `provision` made. */
+/** The result of `provision`. */
 export interface Tenant {
   readonly tenant: string;
   readonly scopes: readonly string[];
@@ -17,11 +17,11 @@ export interface Tenant {
 }
 
 export interface Target extends Tenant {
-  /** Eight characters that set the idempotency keys of this run apart. */
+  /** Eight characters that distinguish the idempotency keys of this run. */
   readonly run: string;
 }
 
-/** A process that makes load. `ask` rejects when it fails or takes too long. */
+/** A process that creates load. `ask` rejects if it fails or takes too long. */
 export interface Load<Plan, Result> {
   ask(plan: Plan): Promise<Result>;
   stop(): void;
@@ -61,7 +61,7 @@ interface LoadResult {
   readonly elapsed_s: number;
   /** What the load process itself used. */
   readonly cpu_s: number;
-  /** The first number that is still free. */
+  /** The first number that is still unused. */
   readonly next: number;
 }
 
@@ -99,7 +99,7 @@ export interface AttackRequest {
   readonly body?: unknown;
 }
 
-/** `requests` are sent in turn by all connections; with `once` each of them once. */
+/** All connections send `requests` in turn; with `once`, each request is sent only once. */
 export interface AttackPlan {
   readonly port: number;
   readonly connections: number;
@@ -110,7 +110,7 @@ export interface AttackPlan {
 
 export type AttackLoad = Load<AttackPlan, { readonly statuses: Counts; readonly cpu_s: number }>;
 
-/** How often each word came: a status, or why there was none. */
+/** How often each outcome occurred: a status, or why there was none. */
 export type Counts = Readonly<Record<string, number>>;
 
 /** CPU seconds over a stretch of a run; those of the service are NaN on systems without /proc. */
@@ -122,7 +122,7 @@ export interface CpuUse {
   readonly machine_cpu_s: number;
 }
 
-/** A phase that says how much of the machine others used. */
+/** A phase that reports how much of the machine others used. */
 export interface Shared {
   readonly elapsed_s: number;
   readonly other_cpu_s: number;
@@ -153,16 +153,16 @@ export interface Figure {
   readonly name: string;
   readonly measured: string;
   readonly target: string;
-  /** Nothing where there is no target to meet. */
+  /** Missing if there is no target. */
   readonly met: boolean | undefined;
-  /** Whether the summary shows it although it has no target. */
+  /** Whether the summary shows it even without a target. */
   readonly isHeadline?: boolean;
 }
 
 export interface Table {
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** So many of the first columns are words, the others numbers. */
+  /** The number of leading columns that are text; the others are numbers. */
   readonly texts: number;
 }
 
@@ -189,9 +189,9 @@ export interface Curve {
   readonly lines: readonly { readonly name: string; readonly ys: readonly number[] }[];
 }
 
-/** What `npm run bench -- growth` keeps of a run. */
+/** The record of a `npm run bench -- growth` run. */
 export interface GrowthRecord {
-  /** When and where it was measured, and whether it is to be relied on. */
+  /** When and where it was measured, and whether it is reliable. */
   readonly run: string;
   readonly curves: readonly Curve[];
 }

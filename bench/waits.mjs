@@ -1,4 +1,5 @@
-// Clients of a saturated budget that wait for funds, against clients that retry: requests for each round, and how evenly they are served.
+// Clients of a saturated budget that wait for funds, compared with clients that retry: requests per round,
+// and how evenly they are served.
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -12,10 +13,13 @@ const RETRYING_MS = unlessShort(20_000, 2000);
 const WAIT_MS = 30_000;
 const RETRY_MS = 20;
 const WORK_MS = 10;
-/** How much of the budget a reserve takes. On average two, so ten rounds are under way at once. */
+/** The share of the budget that a reserve takes; two on average, so ten rounds are in flight at once. */
 const SHARES = 20;
 const AMOUNTS = [1, 2, 3];
-/** Rounds in a row that are compared with each other, because the speed of a shared machine drifts. */
+/**
+ * The number of consecutive rounds that are compared with each other, because the speed of a shared machine
+ * drifts.
+ */
 const WINDOW = 1000;
 const TARGET_SPREAD = 2;
 const TARGET_REQUESTS = 10;
@@ -64,7 +68,7 @@ async function budgetOf(port, tenant) {
 }
 
 /**
- * All clients, until the rounds or the time are over. Ends with an error if the budget then has another figure than at the start.
+ * Runs all clients until the rounds or the time are over. Fails if the budget's figures then differ from those at the start.
  * @param {Budget} budget
  * @param {boolean} waits
  * @returns {Promise<Outcome>}
@@ -233,7 +237,7 @@ function resultOf(waiting, retrying, wakeUps, store) {
 }
 
 /**
- * The longest wait over the median one, of each window. An odd number of them, for their median.
+ * The ratio of the longest wait to the median one, in each window. An odd number of windows, so that there is a median.
  * @param {Outcome} outcome
  */
 function spreadsOf({ waits }) {

@@ -1,11 +1,14 @@
-// An endpoint for webhooks: a process of its own, since it shares the machine, with as little of an HTTP/1.1 parser as it needs. It notes
-// when each event came first. Paths that start with /hang are answered after 30 s.
+// An endpoint for webhooks. A separate process with a minimal HTTP/1.1 parser, because it shares the machine.
+// It records when each event arrived first. Paths that start with /hang get their response after 30 s.
 import { createServer } from 'node:net';
 
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n';
 const HANG_MS = 30_000;
 const EVENT_ID = 'x-cycles-event-id: evt_';
-/** An event's id starts with its milliseconds in so many hex digits; the clock is Redis' and the machine's. */
+/**
+ * An event's id starts with its time in ms, in this many hex digits. Redis and the machine use the same
+ * clock.
+ */
 const MS_DIGITS = 11;
 
 /** @typedef {{ requests: number, first: number, last: number, events: Map<string, number> }} Noted */
@@ -62,7 +65,7 @@ server.listen(0, '127.0.0.1', () => {
   process.send?.({ port: typeof address === 'object' && address !== null ? address.port : 0 });
 });
 
-/** Asked for what was noted, it begins anew when told so. */
+/** Returns its record on request, and then starts a new one if told so. */
 process.on('message', (/** @type {{ forget: boolean }} */ { forget }) => {
   const noted = [...paths].map(([path, { events, ...rest }]) => ({
     path,

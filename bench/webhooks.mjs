@@ -1,5 +1,5 @@
-// The dispatcher: how many deliveries a second one process makes, how long an expiry takes to its first attempt, and what an endpoint
-// that hangs does to the others.
+// The dispatcher: how many deliveries one process makes per second, how long an expiry takes to its first
+// attempt, and how an endpoint that hangs affects the others.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -57,7 +57,7 @@ function subscribe(port, tenant, url) {
   });
 }
 
-/** Making the holds takes its share, too. */
+/** Creating the holds takes its share, too. */
 function ownCpuSeconds() {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;
@@ -113,7 +113,7 @@ class WebhooksBenchmark {
   }
 
   /**
-   * Until the endpoints that answer have all of them; asked rarely, so that asking costs little.
+   * Waits until the endpoints that respond have all of them. Polls rarely, so that polling costs little.
    * @param {number} count
    */
   async delivered(count) {
