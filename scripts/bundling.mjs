@@ -1,4 +1,5 @@
-// What the bundles of the service and of the tests' packages share. Loading one file takes a fraction of the time of loading two thousand.
+// What the bundles of the service and of the tests' packages have in common. Loading one file takes a
+// fraction of the time of loading two thousand.
 import { isBuiltin } from 'node:module';
 
 /** What CommonJS packages expect to be there, as an ES module has it: for modules of Node, and for packages outside the bundle. */
@@ -31,13 +32,14 @@ export const BUNDLE = {
   splitting: true,
   format: 'esm',
   platform: 'node',
-  // The oldest one that package.json allows.
+  // The oldest version that package.json allows.
   target: 'node20.19',
   // Nest names providers and exceptions after their classes.
   keepNames: true,
   banner: { js: COMMONJS },
   define: { __filename: 'bundleFilename', __dirname: 'bundleDirname' },
-  // Decorators need it before they run. A bundler runs a CommonJS module only after all ES modules that stand beside it.
+  // Decorators need it before they run. A bundler runs a CommonJS module only after all ES modules next to
+  // it.
   external: ['reflect-metadata'],
   plugins: [packagesOutside()],
   logLevel: 'warning',

@@ -1,5 +1,5 @@
-// npm run generate: writes src/redis/script-types.ts, what TypeScript knows of the scripts in lua, from their headers.
-// With --check it writes nothing, and fails when the file is not current.
+// npm run generate: writes src/redis/script-types.ts, the types of the scripts in lua, from their headers.
+// With --check it writes nothing, and fails if the file is not current.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';

@@ -49,7 +49,7 @@ function includeProblems(files) {
         .map((name) => `lua/${path}: lua/lib/${part}.lua does not define ${name}`);
     }),
   );
-  // In an assembled script, what is included of one part would hide what is included of the other.
+  // In an assembled script, the name from one part would hide that of the other.
   const given = [...usedNames(files.values())].flatMap(([part, names]) =>
     names.map((name) => ({ part, name })),
   );

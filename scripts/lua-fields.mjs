@@ -1,4 +1,4 @@
-// Part of npm run lint: the stored names of a reservation's fields stand in lua/lib/fields.lua alone.
+// Part of npm run lint: only lua/lib/fields.lua contains the stored names of a reservation's fields.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,7 +22,8 @@ export function fieldProblems(folder = LUA) {
   const declared = readFileSync(join(folder, FIELDS), 'utf8').matchAll(/^ {2}(\w+) = '(\w+)',$/gm);
   const nameOf = new Map([...declared].map(([, name = '', stored = '']) => [stored, name]));
   const stored = [...nameOf.keys()].join('|');
-  // 'am' as a text, fields.am, and { am = ... }; the prefix of extensions is one letter, which may stand for anything as a name.
+  // 'am' as a string, fields.am, and { am = ... }. The prefix of extensions is a single letter, which as a
+  // name may mean anything.
   const spelled = new RegExp(
     `'(${stored})'|\\.((?!x\\b)(?:${stored}))\\b|[{,] *((?!x\\b)(?:${stored})) =`,
     'g',

@@ -1,4 +1,4 @@
-// What the commands share that run one test file with other settings than `npm test`.
+// Shared by the commands that run one test file with other settings than `npm test`.
 import { spawn } from 'node:child_process';
 import { ROOT, SetupError, checkNode, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
 import { seedFrom } from './seed.mjs';

@@ -1,11 +1,12 @@
-// Loads what the service itself reads the headers and parts of the scripts in lua with, without a build.
+// Loads the modules with which the service itself reads the headers and parts of the scripts in lua, without
+// a build.
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** They import nothing but each other. */
+/** They import only each other. */
 const READERS = ['script-header', 'script-files'];
 
 /**

@@ -61,7 +61,7 @@ function copyBuild() {
   if (!existsSync(mark)) {
     const copy = join(ROOT, '.test-dist');
     cpSync(join(ROOT, 'dist'), copy, { recursive: true });
-    // What the compiler noted about its own last output there is no longer true.
+    // What the compiler recorded about its own last output there is no longer true.
     rmSync(join(ROOT, 'tsconfig.tsbuildinfo'), { force: true });
     writeFileSync(mark, '');
   }
