@@ -88,7 +88,7 @@ test('functions that are flushed are loaded again without a failed request or sw
         setup.masters.map((master) => withServer(master, (client) => client.function('FLUSH'))),
       );
       const from = load.acknowledged.length;
-      await eventually('requests go on', () => load.acknowledged.length > from + 20, 30_000);
+      await eventually('requests continue', () => load.acknowledged.length > from + 20, 30_000);
     }
   });
   expect(unanswered).toBe(0);

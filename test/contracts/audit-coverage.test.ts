@@ -106,7 +106,7 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
 });
 
 describe('an operator', () => {
-  test('leaves a row on the runtime plane for a release, and none for what it reads, repeats and fails at', async () => {
+  test('leaves a row on the runtime plane for a release, and none for reads, repetitions and failures', async () => {
     const { tenant, id } = await world.held();
     expect(await rowsOf(await world.send({ method: 'GET', path: `/v1/reservations/${id}` }))).toEqual([]);
     const release = {

@@ -19,7 +19,7 @@ function heightsOf(picture: string): number[][] {
 }
 
 describe('the picture of a curve', () => {
-  test('has a colour for light and one for dark pages, and a background of its own', () => {
+  test('has colours for light and dark pages, and its own background', () => {
     const picture = pictureOf(curve([1, 10], [5, 6]));
     const [light = '', dark = ''] = picture.split('@media (prefers-color-scheme: dark)');
     for (const rule of ['text {', '.back {', '.grid {', '.s0 {', '.s1 {', '.s2 {']) {
@@ -72,7 +72,7 @@ describe('the picture of a curve', () => {
   });
 });
 
-test('the table of a curve has a row for each size, and the text the last size beside the first', () => {
+test('the table of a curve has a row for each size, and the text compares the last size with the first', () => {
   const measured = curve([1, 1000], [5, 6], [70.26, 140.52]);
   expect(tableOf(measured).rows).toEqual([
     ['1', '5.00', '70.3'],

@@ -151,7 +151,7 @@ describe('the Helm chart', () => {
       { replicas: 0 },
       { redis: { url: 'redis://:password@redis' } },
       { env: { LIMIT: 1e8 } },
-      { env: { ADMIN_API_KEY: 'in plain sight' } },
+      { env: { ADMIN_API_KEY: 'as plain text' } },
       { runAsUser: 0 },
       { secret: { adminApiKey: '' } },
     ];

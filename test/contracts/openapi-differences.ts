@@ -165,7 +165,7 @@ const API_KEYS: readonly Difference[] = [
     operations: ['createApiKey'],
     says: '201 body: the protocol has no member scope_filter',
     reason:
-      'whoever creates a key sees how it is confined; the protocol allows further members in this response',
+      'the creator of a key sees how it is confined; the protocol allows further members in this response',
   },
 ];
 

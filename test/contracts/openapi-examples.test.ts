@@ -188,7 +188,7 @@ async function count(): Promise<void> {
   expectStatus(await holdfast.admin('PATCH', path, { action_quotas: [] }), 200);
 }
 
-describe('the examples of the document work as they stand, in its order', () => {
+describe('the examples of the document work unchanged, in its order', () => {
   test.each<[string, Keys]>([
     ["with the tenant's key wherever it is taken", ['ApiKeyAuth']],
     ['with the admin key wherever it is taken', ['AdminKeyAuth']],

@@ -102,7 +102,7 @@ describe('our own document', () => {
     ).toEqual(served.sort());
   });
 
-  test('names every operation once, says what it is for, and says what it answers', () => {
+  test('names every operation once, with its purpose and its responses', () => {
     const ids = ownOperations().map(([, { operationId }]) => operationId);
     expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
     for (const [name, { operationId, summary, responses }] of ownOperations()) {
@@ -115,7 +115,7 @@ describe('our own document', () => {
     }
   });
 
-  test('refers only to what it holds, and holds only what it refers to', () => {
+  test('refers only to existing components, and has no unused ones', () => {
     const names = [...stringifyJson(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
       ([, name]) => name as string,
     );

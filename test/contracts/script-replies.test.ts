@@ -108,7 +108,7 @@ describe('a reply becomes what its header names', () => {
     ['OK rows(a units*)*', "'units*' needs a count before it"],
     ['OK id id', 'there are two items of the name id'],
     ['OK status', 'an item is named status'],
-  ])('%s is no header', (returns, message) => {
+  ])('%s is not a header', (returns, message) => {
     expect(() => decoder(returns)).toThrow(`probe.lua: RETURNS: ${message}`);
   });
 });

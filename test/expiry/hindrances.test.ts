@@ -123,7 +123,7 @@ describe('an instance with a partition that it cannot sweep', () => {
       });
       expect(state).toMatchObject({ status: 'down', backlog: 1, limit_ms: 1000, partitions: 64 });
       await eventually(
-        'the lateness tells',
+        'the lateness shows it',
         async () => (await sweeper.call('GET', '/health/ready')).body.details.sweeper.lateness_ms > 1000,
       );
       expect(await sweeper.metric('holdfast_sweep_backlog')).toBe(1);
@@ -132,7 +132,7 @@ describe('an instance with a partition that it cannot sweep', () => {
       await stored.redis.del(eventLogKey(tag));
       await eventually('it expires', async () => (await stateOf(stored, stuck)) === 'EXPIRED');
       await eventually(
-        'all is well',
+        'everything is well',
         async () => (await sweeper.call('GET', '/health/ready')).status === 200,
       );
     } finally {

@@ -43,7 +43,7 @@ test('a real sweep changes every counter of the sweeper by what it did', async (
   const outcome = (name: string, detail = 'none') =>
     sweeper.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: name, detail });
   try {
-    await eventually('all are judged', async () => (await outcome('EXPIRED')) === 4);
+    await eventually('all are processed', async () => (await outcome('EXPIRED')) === 4);
     expect(await outcome('NOT_FOUND')).toBe(1);
     expect(await outcome('SKIP', 'COMMITTED')).toBe(1);
     expect(await outcome('SKIP', 'in_grace_period')).toBe(1);

@@ -112,7 +112,7 @@ describe('readiness', () => {
   test('is red because of the age of the last sweep while Redis is unavailable, and green again by itself', async () => {
     const isReady = async (): Promise<boolean> => (await sweeper.call('GET', '/health/ready')).status === 200;
     // Holds of the test before may still be late.
-    await eventually('all is well before', isReady);
+    await eventually('everything is well before', isReady);
     await redis.kill();
     await eventually('the sweep is too old', async () => {
       const { status, body } = await sweeper.call('GET', '/health/ready');
@@ -121,7 +121,7 @@ describe('readiness', () => {
     });
     expect(await sweeper.metric('holdfast_sweep_age_seconds')).toBeGreaterThan(1);
     await redis.restart();
-    await eventually('all is well', isReady);
+    await eventually('everything is well', isReady);
   });
 });
 
@@ -138,9 +138,9 @@ describe('the watchdog', () => {
       }
       return call(name, keys, args);
     });
-    await eventually('the sweep stands still', () => wake !== undefined);
+    await eventually('the sweep stops', () => wake !== undefined);
     await eventually(
-      'it is started anew',
+      'it is restarted',
       async () => (await sweeper.metric('holdfast_sweep_restarts_total')) === 1,
       25_000,
     );

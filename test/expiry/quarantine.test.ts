@@ -127,7 +127,7 @@ describe('a retry', () => {
     const { tenant, id } = await quarantined({ am: 'many' });
     await stored.set(id, { am: '10' });
     const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
-    const answer = await decide(id, 'retry', { reason: 'amount put right' });
+    const answer = await decide(id, 'retry', { reason: 'amount repaired' });
     expect(expectStatus(answer, 200)).toEqual({
       reservation_id: id,
       action: 'retry',
@@ -153,7 +153,7 @@ describe('a retry', () => {
       action: 'retry',
       outcome: 'EXPIRED',
       quarantine_reason: 'INVALID_ESTIMATE',
-      reason: 'amount put right',
+      reason: 'amount repaired',
       rq: answer.headers.get('x-request-id'),
     });
     expect(await lastEntry(auditLogKey, id)).toMatchObject({

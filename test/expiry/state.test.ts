@@ -50,7 +50,7 @@ test('with two, any instance shows what each holds and how its last ticks went',
   ];
   try {
     await makeDue(maker, stored, tenant, 3);
-    const body = await eventually('all is told', async () => {
+    const body = await eventually('everything is reported', async () => {
       const now = await state();
       const judged = now.instances
         .flatMap(({ last_ticks: ticks }: Json) => ticks ?? [])

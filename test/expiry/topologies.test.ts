@@ -66,7 +66,10 @@ test('a cluster is swept on all its masters, and on the replica that takes over 
   await setup.masters[0]?.kill();
   await eventually('the holds are ended', async () => end(sweeper, later).then(() => true), 30_000);
   await expectExpired(sweeper, later);
-  await eventually('all is well', async () => (await sweeper.call('GET', '/health/ready')).status === 200);
+  await eventually(
+    'everything is well',
+    async () => (await sweeper.call('GET', '/health/ready')).status === 200,
+  );
 }, 90_000);
 
 test('a master behind Sentinels is swept, and so is its successor', async () => {

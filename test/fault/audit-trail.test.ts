@@ -49,7 +49,7 @@ describe('while Redis', () => {
     await redis.quit();
   });
 
-  test('does not answer, refusals still come immediately, and rows that cannot be stored are counted', async () => {
+  test('does not reply, refusals still come immediately, and rows that cannot be stored are counted', async () => {
     server.pause();
     const startedAt = performance.now();
     const headers = { 'x-admin-api-key': ADMIN_API_KEY };

@@ -83,7 +83,7 @@ async function hold(tenant: TestTenant): Promise<Held> {
 const FORMS: Readonly<Record<string, { fields: readonly string[]; make: (held: Held) => Promise<unknown> }>> =
   {
     live: { fields: [...SUBJECT, ...TERMS, ...TEXTS, '0', 'fa', 'qa', 'qr'], make: () => Promise.resolve() },
-    'live, taken apart': { fields: SUBJECT, make: ({ key }) => takeSubjectApart(on.stored.redis, key) },
+    'live, unpacked': { fields: SUBJECT, make: ({ key }) => takeSubjectApart(on.stored.redis, key) },
     overdue: { fields: [...SUBJECT, ...TERMS], make: ({ key }) => on.stored.redis.hset(key, 'ex', '1000') },
     committed: {
       fields: [...SUBJECT, ...TERMS, ...TEXTS, ...END],

@@ -82,7 +82,7 @@ test('a sweeper that was frozen in the middle of a page finds its lease expired:
   expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
   expect(frozen.output.stdout).not.toContain('A JOB IS STUCK');
   const later = await makeDue(maker, stored, tenant, 3);
-  await eventually('the sweep goes on', async () =>
+  await eventually('the sweep continues', async () =>
     (await Promise.all(later.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
   );
 }, 60_000);

@@ -52,7 +52,7 @@ function logBytes(dir: string): number {
 const readiness = async (holdfast: Holdfast) => (await holdfast.call('GET', '/health/ready')).status;
 
 (canLimit ? describe : describe.skip)(
-  canLimit ? 'a disk that is full' : 'a disk that is full (skipped: there is no prlimit)',
+  canLimit ? 'a full disk' : 'a full disk (skipped: there is no prlimit)',
   () => {
     test('with everysec: Redis refuses to write, so nothing changes and requests get 503; reads continue; and everything recovers when there is room', async () => {
       const redis = await startRedis({

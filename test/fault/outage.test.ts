@@ -78,7 +78,7 @@ describe('while Redis is away', () => {
         return answer.status === 200 && answer;
       });
       // Queries have a separate connection, which may recover later.
-      await eventually('queries are answered', async () => (await sendBalances()).status === 200);
+      await eventually('queries succeed', async () => (await sendBalances()).status === 200);
       const again = expectStatus(await sendReserve(), 200);
       expect(again.reservation_id).toBe(reserved.body.reservation_id);
       const [remaining, held0, spent] = (before[`tenant:${tenant.id}`] as string).split(' ').map(Number) as [

@@ -58,7 +58,7 @@ test('a Redis that is stuck for ten seconds under load: 503 in time throughout, 
   );
   expect(await expiredEvents(stored, due as string)).toBe(1);
   const [later] = await makeDue(holdfast, stored, other, 1);
-  await eventually('the sweep goes on', async () => (await stateOf(stored, later as string)) === 'EXPIRED');
+  await eventually('the sweep continues', async () => (await stateOf(stored, later as string)) === 'EXPIRED');
   await expectExactlyOnce(load, stored.redis);
   expect(await holdfast.metric('holdfast_sweep_restarts_total')).toBe(0);
 }, 60_000);

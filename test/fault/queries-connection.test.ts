@@ -37,7 +37,7 @@ test("a list without a reply from Redis closes the connection for queries; the l
   proxy.cutWhereSaid('list_reservations');
   await expectUnavailable(list);
   const askedBefore = asked;
-  await eventually('reserves are answered', () => asked > askedBefore + 20);
+  await eventually('reserves succeed', () => asked > askedBefore + 20);
   await eventually(
     'the connection for queries is known to be lost',
     async () => (await holdfast.metric('holdfast_queries_connection_lost_total')) > 0,
@@ -45,7 +45,7 @@ test("a list without a reply from Redis closes the connection for queries; the l
   expectStatus(await holdfast.call('GET', '/health/ready'), 200);
   expect(await holdfast.metric('holdfast_redis_connection_lost_total')).toBe(0);
   proxy.heal();
-  await eventually('lists are answered again', async () => (await list()).status === 200);
+  await eventually('lists succeed again', async () => (await list()).status === 200);
   over = true;
   await reserves;
   expect(await holdfast.metric('holdfast_redis_connection_lost_total')).toBe(0);
@@ -60,7 +60,7 @@ test('without a connection for queries these get 503 immediately, and readiness 
   await expectUnavailable(list);
   // Every new connection first sends its name.
   proxy.cutWhereSaid('holdfast-queries');
-  const ready = await eventually('health tells of it', async () => {
+  const ready = await eventually('health shows it', async () => {
     const answer = await holdfast.call('GET', '/health/ready');
     return answer.text.includes('the connection for queries is lost') ? answer : undefined;
   });
@@ -73,5 +73,5 @@ test('without a connection for queries these get 503 immediately, and readiness 
   });
   expectStatus(await holdfast.reserve(tenant, 1), 200);
   proxy.heal();
-  await eventually('lists are answered again', async () => (await list()).status === 200, 20_000);
+  await eventually('lists succeed again', async () => (await list()).status === 200, 20_000);
 }, 60_000);

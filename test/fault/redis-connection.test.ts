@@ -258,7 +258,7 @@ describe('access', () => {
     expect(error?.message).not.toContain('wr0ng-w0rd');
   });
 
-  test('an address that does not answer stops the start with one line', async () => {
+  test('an address that does not respond stops the start with one line', async () => {
     const port = await findFreePort();
     await expect(startRedisService({ REDIS_URL: `redis://127.0.0.1:${port}` })).rejects.toThrow(
       new RegExp(`^Redis at redis://127.0.0.1:${port}/0 cannot be reached \\(.*ECONNREFUSED.*\\)$`),

@@ -49,7 +49,7 @@ test('an outage that two instances saw emits one event when the store is back, a
       async () => (await outages('told')) + (await outages('same')) === 2 * outage,
     );
     // Lists use a separate connection, which may be the last one to recover.
-    expect(await eventually('lists are answered', told)).toEqual(
+    expect(await eventually('lists succeed', told)).toEqual(
       Array.from({ length: outage }, () => PAIR).flat(),
     );
   }

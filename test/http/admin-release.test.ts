@@ -60,7 +60,7 @@ describe('an operator releases on behalf of a tenant', () => {
     ).toBe(1);
   });
 
-  test('a repetition is answered alike and adds no row', async () => {
+  test('a repetition gets the same response and adds no row', async () => {
     const { id } = await held();
     const key = newKey();
     const answers = await Promise.all(Array.from({ length: 5 }, () => release(id, { idempotency_key: key })));

@@ -20,7 +20,7 @@ describe('the audit log', () => {
   const operations = async (query: string): Promise<string[]> =>
     (await logs(query)).map(({ operation }: Json) => operation as string);
 
-  describe('of all that changes a tenant', () => {
+  describe('of all changes of a tenant', () => {
     let tenant: TestTenant;
     let keyId: string;
     let own: Answer;

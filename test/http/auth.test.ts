@@ -149,7 +149,7 @@ describe('authentication', () => {
         (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'scope_filter', '["wor'),
       ],
       ['it is gone', (stored, keyId) => stored.redis.del(stored.apiKeyKey(keyId))],
-      ['it is no hash', (stored, keyId) => stored.redis.set(stored.apiKeyKey(keyId), 'x')],
+      ['it is not a hash', (stored, keyId) => stored.redis.set(stored.apiKeyKey(keyId), 'x')],
       [
         'its lookup record is not a string',
         async (stored, keyId, secret) => {

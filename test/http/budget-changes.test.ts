@@ -98,7 +98,7 @@ describe('operators change budgets', () => {
     expectStatus(await on.holdfast.commit(tenant, id as string, 1), 200);
   });
 
-  test('a patch changes what it names and leaves the rest', async () => {
+  test('a patch changes what it names and nothing else', async () => {
     shows('updateBudget');
     const tenant = await tenantWithBudget();
     const body = expectStatus(

@@ -45,7 +45,7 @@ describe('a healthy process', () => {
     expect(await statusOf(app, path, 'HEAD')).toBe(200);
   });
 
-  test("readiness shows the store, and the reference's form beside ours", async () => {
+  test("readiness shows the store, in the reference's form and in ours", async () => {
     expect(await readyBody(app)).toMatchObject({
       status: 'ok',
       details: { redis: { status: 'up', memory: { policy: 'noeviction' } } },

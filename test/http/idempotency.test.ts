@@ -214,8 +214,8 @@ describe('a repeated idempotency key', () => {
   });
 
   test.each([
-    ['in small letters', '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff'],
-    ['in capital letters', '0190A5A2-8F3A-7B1C-9D4E-5F60718293FF'],
+    ['in lower case', '0190a5a2-8f3a-7b1c-9d4e-5f60718293ff'],
+    ['in upper case', '0190A5A2-8F3A-7B1C-9D4E-5F60718293FF'],
   ])('that is a UUID %s is returned as it was sent', async (_, sentKey) => {
     const day = 86_400_000;
     const tenant = await holdfast.createTenant({ max_reservation_ttl_ms: day });

@@ -115,7 +115,7 @@ test('a request that was received completely gets its own response, whatever gar
 
 test.each([
   ['at once', 0],
-  ['after the answer', 1],
+  ['after the response', 1],
 ])(
   'a request that got its response before its body gets no second one if the body is malformed %s',
   async (_when, after) => {

@@ -89,7 +89,7 @@ describe('the security configuration', () => {
     ['a name', { blocked_cidr_ranges: ['internal/8'] }],
     ['a pattern without a scheme', { allowed_url_patterns: ['*.example.com'] }],
     ['a pattern with another scheme', { allowed_url_patterns: ['ftp://example.com/'] }],
-    ['a text for a flag', { allow_http: 'yes' }],
+    ['a string for a boolean', { allow_http: 'yes' }],
     ['null', { blocked_cidr_ranges: null }],
   ])('with %s is refused and does not change', async (_what, body) => {
     const before = await get();

@@ -221,7 +221,7 @@ test('the first row that the indexes hold is remembered once', async () => {
 
 test('a row is only missing from a damaged index', async () => {
   const tag = freshTag();
-  await redis.set(auditIndexKey(tag, 'audit', indexOfValue('t', 'acme').name), 'no sorted set');
+  await redis.set(auditIndexKey(tag, 'audit', indexOfValue('t', 'acme').name), 'not a sorted set');
   expect(await append(tag, 'audit', [row('acme', 'req_1')])).toEqual(['APPENDED', '1', '0']);
   expect((await list(tag, indexOfValue('q', 'req_1'), 'rq', 'req_1')).rows).toBe(1);
 });

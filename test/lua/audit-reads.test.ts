@@ -52,7 +52,7 @@ function inspect(ledger: LedgerClient, id: string): Promise<string[]> {
 }
 
 describe('expirations', () => {
-  test('is bounded by what it examines and by what it returns, and continues after either', async () => {
+  test('is bounded by what it reads and by what it returns, and continues after either', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const ids = [await expired(ledger, 1), await expired(ledger, 2), await expired(ledger, 3)];

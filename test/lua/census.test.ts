@@ -178,7 +178,7 @@ test.each([3, 50, 5000])(
   },
 );
 
-test('a census counts what is held once, in as many rows as int64 needs, and skips what it cannot read', async () => {
+test('a census counts held amounts once, in as many rows as int64 needs, and skips what it cannot read', async () => {
   const ledger = await newLedger();
   const { tag, redis } = ledger;
   await populate(ledger, [[6, 0]]);

@@ -174,7 +174,7 @@ describe('a record under a name that 0.5 used, too', () => {
   });
 });
 
-test('an extension prolongs the record of a reserve that 0.5 answered', async () => {
+test('an extension prolongs the record of a reserve made by 0.5', async () => {
   const ledger = await withTwoBudgets();
   const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
   const former = formerIdempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');

@@ -389,7 +389,7 @@ describe('for another order', () => {
 describe('an overdue reservation', () => {
   test.each([
     ['in one field', false],
-    ['in fields of its own', true],
+    ['in separate fields', true],
   ])('is expired by the list, once, and shown as expired, its subject %s', async (_, apart) => {
     const ledger = await budgeted();
     const { id } = await ledger.hold({ amount: 100 });

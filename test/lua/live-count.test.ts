@@ -240,7 +240,7 @@ describe('the limit on stored bytes', () => {
     ]);
   });
 
-  test('falls when reservations go after their retention, so that there is room again', async () => {
+  test('falls when reservations are removed after their retention, so that there is room again', async () => {
     const ledger = await funded();
     await ledger.redis.zadd(tenantIndexKey(ledger.tag), 1, ledger.tenant);
     const limit = { maxStored: 50_000, fields: text };

@@ -80,7 +80,7 @@ describe('the count of live reservations', () => {
     ['is missing, as after an upgrade', null, '0 20'],
     ['is too low', '7', '7 20'],
     ['is too high', '99', '99 20'],
-    ['is no number', 'many', '0 20'],
+    ['is not a number', 'many', '0 20'],
   ])('is corrected where it %s', async (_, wrong, told) => {
     const { ledger } = await withHolds(20);
     await (wrong === null ? ledger.redis.del(ownedKey(ledger.tag, ledger.tenant)) : setLive(ledger, wrong));

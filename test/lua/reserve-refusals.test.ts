@@ -53,7 +53,7 @@ describe('a reserve that is refused changes no byte', () => {
     ]);
   });
 
-  test('when no scope has a budget in any unit, and the denial names what was asked', async () => {
+  test('when no scope has a budget in any unit, and the denial names what was requested', async () => {
     const ledger = await newLedger();
     expect((await refused(ledger))[0]).toBe('NOT_FOUND');
     expect(await denials(ledger)).toEqual([

@@ -42,7 +42,7 @@ describe('the outcomes of requests of a tenant with a test clock', () => {
     },
   );
 
-  test('leave the index when Redis has removed them, though the clock stands still', async () => {
+  test('leave the index when Redis has removed them, even if the clock does not move', async () => {
     const ledger = await onClock();
     const { redis, tag, tenant } = ledger;
     const index = clockLapsesKey(tag, tenant);

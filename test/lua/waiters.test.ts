@@ -188,7 +188,7 @@ describe('places', () => {
   });
 });
 
-test('where nobody waits, no script looks for waiters', async () => {
+test('if nobody waits, no script looks for waiters', async () => {
   const { ledger, id } = await saturated();
   const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
     await ledger.commit(id, 50);

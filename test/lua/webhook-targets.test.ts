@@ -136,7 +136,7 @@ describe('the whole list of an owner', () => {
 });
 
 describe('what changed since the list was read', () => {
-  test('is all that is examined, once for each subscription', async () => {
+  test('is all that is read, once for each subscription', async () => {
     const ledger = await owned();
     const [one, two, three] = (await made(ledger, 3)) as [string, string, string];
     const { revision } = await askOne(ledger);

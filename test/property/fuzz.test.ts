@@ -205,7 +205,7 @@ function fail(request: FuzzRequest, why: string): never {
   );
 }
 
-test('no request brings about a 5xx, an answer without the error form, a changed ledger on a refusal, or an unexpected error', async () => {
+test('no request causes a 5xx, a refusal without the error form, a refusal that changes the ledger, or an unexpected error', async () => {
   process.stdout.write(`  ${worlds} worlds of ${length} requests\n`);
   for (const operation of operations) {
     tallies.set(nameOf(operation), { done: 0, refused: 0 });

@@ -36,22 +36,22 @@ describe('histories of a register', () => {
       'violated',
       [write(1, 0, 10), read(1, 2, 3), read(0, 4, 5)],
     ],
-    ['two reads at once see either', 'explained', [write(1, 0, 10), read(1, 2, 5), read(0, 3, 6)]],
+    ['two concurrent reads see either', 'explained', [write(1, 0, 10), read(1, 2, 5), read(0, 3, 6)]],
     [
-      'two writes at once, in the order that reads tell',
+      'two concurrent writes, in the order that reads show',
       'explained',
       [write(1, 0, 9), write(2, 1, 8), read(2, 10, 11)],
     ],
     ['and in the other one', 'explained', [write(1, 0, 9), write(2, 1, 8), read(1, 10, 11)]],
     [
-      'reads that tell both orders',
+      'reads that show both orders',
       'violated',
       [write(1, 0, 9), write(2, 1, 8), read(1, 10, 11), read(2, 12, 13)],
     ],
-    ['a write without an answer took effect', 'explained', [write(1, 0, Infinity), read(1, 5, 6)]],
-    ['a write without an answer did not', 'explained', [write(1, 0, Infinity), read(0, 5, 6)]],
+    ['a write without a response took effect', 'explained', [write(1, 0, Infinity), read(1, 5, 6)]],
+    ['a write without a response did not', 'explained', [write(1, 0, Infinity), read(0, 5, 6)]],
     [
-      'a write without an answer took effect late',
+      'a write without a response took effect late',
       'explained',
       [write(1, 0, Infinity), read(0, 5, 6), read(1, 7, 8)],
     ],
@@ -110,7 +110,7 @@ describe('histories of a ledger', () => {
 
   test.each<[string, 'explained' | 'violated', Attempt<LedgerRequest>[]]>([
     [
-      'of two reserves at once, one gets the rest of the root',
+      'of two concurrent reserves, one gets the rest of the root',
       'explained',
       [
         attempt(reserve('r1', 'a', 6), [0, 5], SIX),
@@ -127,7 +127,7 @@ describe('histories of a ledger', () => {
     ],
     ['a refusal without a reason', 'violated', [attempt(reserve('r1', 'a', 6), [0, 5], 'BUDGET_EXCEEDED')]],
     [
-      'a repetition gets the first answer, although a commit came in between',
+      'a repetition gets the first reply, although a commit came in between',
       'explained',
       [
         attempt(reserve('r1', 'a', 6), [0, Infinity]),
@@ -154,7 +154,7 @@ describe('histories of a ledger', () => {
       ],
     ],
     [
-      'a commit without an answer took effect before a release was refused',
+      'a commit without a reply took effect before a release was refused',
       'explained',
       [
         attempt(reserve('r1', 'a', 6), [0, 1], SIX),

@@ -230,7 +230,7 @@ export class World {
     const { nowMs } = this.time;
     const script = command.name === 'fcall' ? SCRIPTS.get(String(command.args[0])) : undefined;
     const ledger = script === undefined ? undefined : this.ledgerOf(command);
-    const sender = connection?.actor.name ?? 'somebody who is gone';
+    const sender = connection?.actor.name ?? 'a sender that is gone';
     const what = script?.header.name ?? command.name;
     const { error, reply, seen } = await this.store.run(command, nowMs, async (redis) =>
       ledger === undefined ? [] : this.read(redis, ledger),
@@ -305,7 +305,7 @@ export class World {
       this.ledgers.some((ledger) => ledger.hasDue(this.time.nowMs))
     );
     await this.compare();
-    this.note('all is delivered', 'calm');
+    this.note('everything is delivered', 'calm');
     this.isCalm = false;
     this.calmAt = this.time.nowMs + CALM_AFTER_MS;
   }

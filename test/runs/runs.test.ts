@@ -103,9 +103,9 @@ async function expectNothingLeft(fixture: FixtureRun): Promise<void> {
   expect(kinds.slice(0, 7)).toEqual([
     'redis',
     'service',
-    'service with a Redis of its own',
+    'service with its own Redis',
     'embedded redis',
-    'a shell in a group of its own',
+    'a shell in its own process group',
     "the shell's child",
     'worker of jest',
   ]);
@@ -212,7 +212,7 @@ test('busy processors make the measured limits longer', async () => {
   expect(Math.max(await slowness(), await slowness())).toBeGreaterThan(1.3 * before);
 });
 
-test('what was measured once holds for the whole run', async () => {
+test('a measurement applies to the whole run', async () => {
   const factor = process.env['TEST_TIME_FACTOR'];
   expect(Number(factor)).toBeGreaterThanOrEqual(1);
   await setTimeFactor();

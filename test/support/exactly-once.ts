@@ -36,7 +36,7 @@ export function eventsFor(load: JournaledLoad, state: LedgerState): LedgerEvent[
  */
 export async function expectExactlyOnce(load: JournaledLoad, redis: StoreClient): Promise<void> {
   expect(await load.replay()).toEqual([]);
-  await eventually('what was abandoned expires', async () => {
+  await eventually('abandoned holds expire', async () => {
     const { holds } = await storedFor(load, redis);
     return load.abandoned.every(({ answer }) => holds.get(answer.reservation_id)?.['st'] === 'EXPIRED');
   });
@@ -57,7 +57,7 @@ export async function expectStored(load: JournaledLoad, redis: StoreClient): Pro
       .sort(),
   ).toEqual(expectedEvents(load).sort());
   // After a restart of Redis, the connection for queries recovers some time after the ledger's.
-  const balances = await eventually('queries are answered', () => load.client.balances(load.tenant));
+  const balances = await eventually('queries succeed', () => load.client.balances(load.tenant));
   expect(withoutRollovers(balances, told)).toEqual(load.expectedBalances());
   const lines: string[] = [];
   const verified = await verifyLedger({

@@ -14,7 +14,7 @@ import { sharedStoreUrl, storeSettings } from './store.js';
 export const ADMIN_API_KEY = 'test-admin-key-0123456789';
 export const WEBHOOK_SECRET_ENCRYPTION_KEY = '5e'.repeat(32);
 
-/* eslint-disable-next-line @typescript-eslint/no-explicit-any -- an answer's shape is what the tests are about */
+/* eslint-disable-next-line @typescript-eslint/no-explicit-any -- the shape of a response is what the tests are about */
 export type Json = any;
 
 export interface Answer {

@@ -98,7 +98,7 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
   expect(ready.status).toBe(200);
 
   await eventually(
-    'all is delivered',
+    'everything is delivered',
     async () => {
       const [left] = (await redis.xpending(eventLogKey(TAG), 'dispatcher')) as [number];
       return left === 0 && (await redis.exists(orderedQueuesKey(TAG), retryingKey(TAG))) === 0;

@@ -124,7 +124,7 @@ describe('the role', () => {
   });
 });
 
-test('an event that is no longer acknowledged, as after a failover that lost that, is delivered again', async () => {
+test('an event whose acknowledgement a failover lost is delivered again', async () => {
   await start();
   const id = await subscribe(api, tenant, receiver.url);
   const requestId = await causeEvent(api, tenant);
@@ -284,7 +284,7 @@ describe('a dispatch that is stuck', () => {
     await eventually('it stands', () => standing.mock.calls.length > 0);
     await causeEvent(api, tenant);
     await eventually(
-      'it is started anew',
+      'it is restarted',
       async () => (await instance.metric('holdfast_dispatch_restarts_total')) === 1,
       30_000,
     );

@@ -107,7 +107,7 @@ describe('a delivery that fails', () => {
       true,
       true,
     ]);
-    const [told] = await eventually('it is told of', () => alarm.received.length > 0 && alarm.received);
+    const [told] = await eventually('it is reported', () => alarm.received.length > 0 && alarm.received);
     expect(JSON.parse((told as { body: string }).body)).toMatchObject({
       event_type: 'system.webhook_delivery_failed',
       tenant_id: SYSTEM,
@@ -248,7 +248,7 @@ describe('a subscription', () => {
     const counted = await holdfast.metric('cycles_webhook_subscription_auto_disabled_total');
     await causeEvents(holdfast, tenant, 2);
     await eventually('it is disabled', async () => (await subscription(holdfast, id)).status === 'DISABLED');
-    await eventually('that is told', () => alarm.received.length > 0);
+    await eventually('that is reported', () => alarm.received.length > 0);
     const last = (await endedDeliveries(holdfast, id, 4)).sort((a, b) =>
       a.event_id < b.event_id ? 1 : -1,
     )[0];

@@ -159,7 +159,7 @@ export class SoakTenant {
     const { deliveries, logged } = this.site;
     ids.forEach((id) => logged.add(id));
     await eventually(
-      'the endpoint is told of everything',
+      'the endpoint has received everything',
       () => deliveries.missing(ids).length === 0 || Promise.reject(new Error(deliveries.missing(ids).join())),
       PATIENCE_MS,
       POLL_MS,
