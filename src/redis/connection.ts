@@ -12,6 +12,9 @@ import type {
   SingleRedisConfig,
   TlsConfig,
 } from '../config/index.js';
+import { replaceAnswerLimits } from './answer-limits.js';
+
+replaceAnswerLimits();
 
 /**
  * The timeouts that keep commands from waiting without limit.
@@ -22,6 +25,7 @@ import type {
  *   reach it.
  * - `commandTimeout` fails a command that waits too long while the server answers others. It is slightly longer than `socketTimeout`.
  *   Otherwise, a caller could retry on a silent connection before it is dropped.
+ * - Time in which this process stands still counts against neither; see answer-limits.ts.
  * - Commands whose replies were lost are not sent again, because only the caller knows whether that is safe.
  */
 export interface ConnectionTimes {

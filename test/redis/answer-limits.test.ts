@@ -1,0 +1,118 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { Command, type Redis } from 'ioredis';
+import { startLimit } from '../../src/redis/answer-limits.js';
+import { createCommandClient } from '../../src/redis/connection.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+
+const LIMIT_MS = 1500;
+/** Longer than both limits of a connection. */
+const STANDSTILL_MS = 1.2 * LIMIT_MS;
+
+/** Nothing of this process goes on meanwhile, as when the machine lets it stand still. */
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+describe('a limit', () => {
+  test('that nothing holds up is exceeded after its time', async () => {
+    const startedAt = performance.now();
+    await new Promise<void>((exceeded) => startLimit(80, exceeded));
+    expect(performance.now() - startedAt).toBeGreaterThan(75);
+  });
+
+  test('that is cleared is never exceeded', async () => {
+    let isExceeded = false;
+    const limit = startLimit(8, () => (isExceeded = true));
+    await delay(2);
+    clearTimeout(limit);
+    await delay(50);
+    expect(isExceeded).toBe(false);
+  });
+
+  test('counts time in which the process stood still as a small part of it', async () => {
+    let isExceeded = false;
+    startLimit(LIMIT_MS, () => (isExceeded = true));
+    standStill(STANDSTILL_MS);
+    // In this time, the first of eight parts passes, and hardly another one.
+    await delay(1);
+    expect(isExceeded).toBe(false);
+  });
+
+  test('is exceeded when everything has been read that arrived before', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const near = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    const [far] = (await once(server, 'connection')) as [Socket];
+    let [sent, received] = [0, 0];
+    near.on('data', ({ length }) => (received += length));
+    const sending = setInterval(() => {
+      far.write('.');
+      sent += 1;
+      standStill(5);
+    }, 1);
+    const counts = await new Promise((done) => startLimit(8, () => done([sent, received])));
+    clearInterval(sending);
+    near.destroy();
+    far.destroy();
+    server.close();
+    expect(counts).toEqual([sent, sent]);
+    expect(sent).toBeGreaterThan(0);
+  });
+});
+
+describe('a command', () => {
+  test('without an answer fails after its limit', async () => {
+    const command = new Command('ping');
+    command.setTimeout(50);
+    await expect(command.promise).rejects.toThrow('Command timed out');
+  });
+});
+
+describe('a connection', () => {
+  let redis: RedisServer;
+  let client: Redis;
+
+  beforeEach(async () => {
+    redis = await startRedis();
+    client = createCommandClient(
+      { mode: 'single', host: '127.0.0.1', port: redis.port, db: 0, url: redis.url },
+      { commandTimeoutMs: LIMIT_MS },
+    ) as Redis;
+    client.on('error', () => undefined);
+    await client.connect();
+  });
+  afterEach(async () => {
+    client.disconnect();
+    await redis.stop();
+  });
+
+  test('takes the replies that came while the process stood still', async () => {
+    const answers = [client.ping(), client.get('none')];
+    standStill(STANDSTILL_MS);
+    expect(await Promise.all(answers)).toEqual(['PONG', null]);
+    expect(client.status).toBe('ready');
+  });
+
+  test('waits for a server that stood still together with the process', async () => {
+    redis.pause();
+    const answer = client.ping();
+    standStill(STANDSTILL_MS);
+    redis.resume();
+    expect(await answer).toBe('PONG');
+  });
+
+  test('is dropped when the server is silent for the limit, and all commands fail with it', async () => {
+    const errors: string[] = [];
+    client.on('error', ({ message }: Error) => errors.push(message));
+    const closed = new Promise((done) => client.once('close', done));
+    redis.pause();
+    const answers = await Promise.allSettled([client.ping(), client.ping()]);
+    await closed;
+    redis.resume();
+    expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(errors[0]).toMatch(/^Socket timeout\./);
+  });
+});
