@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { HealthContributors, type HealthReport } from '../telemetry/index.js';
 import { Worker, type Job, type Turn, type TurnReport } from '../worker/index.js';
-import { PartitionDrain, type DrainReport, type Pass } from './partition-drain.js';
+import { PartitionDrain, type DrainReport } from './partition-drain.js';
 import { SweepLeases, SweepPartition } from './sweep-partition.js';
 import { SweepHistory, totals } from './sweeper-state.js';
 import { SweepMetrics } from './expiry.metrics.js';
@@ -68,8 +68,8 @@ export class ExpiryService implements OnModuleInit, Job {
   }
 
   /**
-   * Sweeps all partitions once, even those leased by other instances: a second sweeper is harmless, because only lua/expiry/expire.lua
-   * decides. Joins a sweep in progress, and waits for a turn to end. Never rejects: failures are in the report.
+   * Sweeps all partitions once, however long it takes, even those leased by other instances: a second sweeper is harmless, because only
+   * lua/expiry/expire.lua decides. Joins a sweep in progress, and waits for a turn to end. Never rejects: failures are in the report.
    */
   sweep(): Promise<DrainReport> {
     this.sweeping ??= this.turning
@@ -78,10 +78,7 @@ export class ExpiryService implements OnModuleInit, Job {
           { length: this.leases.partitions },
           (_, number) => new SweepPartition(number),
         );
-        return this.pages.run(
-          partitions,
-          withinBudget('', () => true),
-        );
+        return this.pages.run(partitions, { token: '', goesOn: () => true, lost: () => undefined });
       })
       .finally(() => {
         this.sweeping = undefined;
@@ -118,7 +115,8 @@ export class ExpiryService implements OnModuleInit, Job {
     }
     const due = this.held.filter(({ dueFrom }) => dueFrom <= performance.now());
     const report = await this.pages.run(due, {
-      ...withinBudget(this.leases.instance, () => turn.goesOn()),
+      token: this.leases.instance,
+      goesOn: withinBudget(() => turn.goesOn()),
       lost: (partition) => this.leases.lose(partition),
     });
     const failed = report.failed + (beat?.failed ?? 0);
@@ -169,7 +167,7 @@ export class ExpiryService implements OnModuleInit, Job {
   }
 }
 
-function withinBudget(token: string, isCurrent: () => boolean): Pass {
+function withinBudget(isCurrent: () => boolean): () => boolean {
   const deadline = performance.now() + TURN_BUDGET_MS;
-  return { token, goesOn: () => isCurrent() && performance.now() <= deadline, lost: () => undefined };
+  return () => isCurrent() && performance.now() <= deadline;
 }
