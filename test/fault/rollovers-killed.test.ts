@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { boundariesAfter, type Recurrence, recurrenceText } from '../../src/governance/budgets/recurrence.js';
 import { auditLogKey, budgetIndexKey, periodIndexKey } from '../../src/redis/keyspace.js';
+import { BlackholeProxy } from '../support/blackhole-proxy.js';
 import { buildService, type ServiceProcess, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, type Answer, HoldfastClient, newKey, type TestTenant } from '../support/holdfast.js';
@@ -12,16 +13,19 @@ const ZONES = ['Europe/Berlin', 'America/New_York', 'Australia/Sydney', 'America
 const BUDGETS = 10_000;
 const EACH = BUDGETS / ZONES.length;
 const ALLOCATED = 100;
-const LEAD_MS = 1500;
+/** Longer than it takes to make them all. */
+const LEAD_MS = 5000;
 const HOUR_MS = 3_600_000;
 
 let redis: RedisServer;
+/** In this process, so that no instance goes on while this process stands still between what it sees and the kill. */
+let proxy: BlackholeProxy;
 let stored: StoredRecords;
 const instances: (ServiceProcess & { readonly url: string })[] = [];
 
 async function start(): Promise<HoldfastClient> {
   const instance = await startService({
-    REDIS_URL: redis.url,
+    REDIS_URL: proxy.url,
     HOLDFAST_ROLES: 'api,janitor',
     ADMIN_API_KEY,
     WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
@@ -33,6 +37,7 @@ async function start(): Promise<HoldfastClient> {
 beforeAll(buildService, 120_000);
 beforeAll(async () => {
   redis = await startRedis();
+  proxy = await BlackholeProxy.before(redis);
   stored = new StoredRecords(redis.url);
 });
 afterAll(async () => {
@@ -40,6 +45,7 @@ afterAll(async () => {
     child.kill('SIGKILL');
     await ended;
   }
+  await proxy.close();
   await stored.close();
   await redis.stop();
 });
