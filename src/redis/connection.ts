@@ -112,8 +112,8 @@ const COMMON: RedisOptions = {
   connectionName: CONNECTION_NAME,
   connectTimeout: CONNECT_TIMEOUT_MS,
   keepAlive: 5000,
-  // ioredis waits this long for the server after `disconnect`, which keeps the process alive.
-  disconnectTimeout: 500,
+  // ioredis waits this long for the server after `disconnect`, even for a connection that is closed already, and keeps the process alive.
+  disconnectTimeout: 100,
   autoResendUnfulfilledCommands: false,
   maxLoadingRetryTime: 250,
 };
