@@ -92,7 +92,7 @@ describe('rows of failed requests', () => {
     });
   });
 
-  test('without valid credentials say where they came from, each address a few times, and how often else', async () => {
+  test('without valid credentials say where they came from, each address a few times, and count the rest', async () => {
     shows('unauth sentinel');
     const sampled = await writes(on.holdfast, 'unauthenticated', 'sampled-out');
     const answers: Answer[] = [];
@@ -204,7 +204,7 @@ describe('rows of failed requests', () => {
     }
   });
 
-  test('a tenant never finds another tenant, and an operator finds what it changed under the tenant that it is of', async () => {
+  test("a tenant never finds another tenant's rows, and an operator finds its changes under the tenant that they concern", async () => {
     shows('admin sentinel');
     const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     const subscription = { url: 'https://93.184.215.14/hook', event_types: ['budget.created'] };

@@ -95,7 +95,7 @@ async function idsOf(key: string): Promise<string[]> {
 const heldLogs = (): Promise<number> => holdfast.metric('holdfast_event_logs_held');
 const trimmed = (): Promise<number> => holdfast.metric('holdfast_events_trimmed_total');
 
-test('events go after 90 days, from the indexes too, and are counted', async () => {
+test('events are removed after 90 days, from the indexes too, and are counted', async () => {
   shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 92, 91, 89, 1);
@@ -120,7 +120,7 @@ test('an empty index has no key, and is created again by the next event', async 
   expect(await idsOf(tenantEventsKey(tag, 'old'))).toEqual([id]);
 });
 
-test('an event that the dispatcher read and did not acknowledge stays, and so do those behind it', async () => {
+test('an event that the dispatcher read and did not acknowledge stays, and so do those after it', async () => {
   shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 95, 94, 93, 92);
@@ -139,7 +139,7 @@ test('an event that the dispatcher read and did not acknowledge stays, and so do
   expect(await heldLogs()).toBe(0);
 });
 
-test('where no dispatcher ever was, events stay twice as long, and no longer', async () => {
+test('without any dispatcher, events stay twice as long, and no longer', async () => {
   shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 182, 181, 179, 91);

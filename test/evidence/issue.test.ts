@@ -78,7 +78,7 @@ const call = (
   holdfast.call('POST', path, { key: tenant.key, body, ...more, headers: { 'x-cycles-trace-id': TRACE_ID } });
 
 describe('a reserve', () => {
-  test('has evidence of what it was and what it answered, signed and to be had by anybody', async () => {
+  test('has signed evidence of the request and the response, which anybody can get', async () => {
     shows('evidence', 'getEvidence', 'createReservation');
     const body = reserveBody(tenant, 9, { metadata: { z: 9_007_199_254_740_993n, a: '"evidence_id":""' } });
     const answer = await call('/v1/reservations', body);
@@ -254,7 +254,7 @@ describe('a denial', () => {
     return [answer, await evidenceOf(answer)];
   };
 
-  test('of a reserve has evidence of the whole answer, and each attempt has its own', async () => {
+  test('of a reserve has evidence of the whole response, and each attempt has its own', async () => {
     shows('evidence of denials');
     const body = reserveBody(tenant, 10_000_000);
     const [answer, envelope] = await denial('/v1/reservations', body);
@@ -335,7 +335,7 @@ describe('a denial', () => {
     });
   });
 
-  test('by the rules on actions is attested as a decision and as a dry run; as an error there is no form for it', async () => {
+  test('by the rules on actions is attested as a decision and as a dry run; as an error it has no form', async () => {
     shows('evidence of denials');
     const limited = await holdfast.createTenant();
     await holdfast.createBudget(limited, '', 100);
@@ -435,7 +435,7 @@ describe('an envelope', () => {
   });
 });
 
-test('the key set has the public parts alone, and may be cached for five minutes', async () => {
+test('the key set has only the public parts, and may be cached for five minutes', async () => {
   shows('getEvidenceJwks', 'key set');
   const answer = await get('/v1/.well-known/cycles-jwks.json');
   const [key] = expectStatus(answer, 200).keys as Json[];

@@ -56,7 +56,7 @@ const withoutVolatile = ({ body }: Answer): Json => {
 };
 
 describe('without an identity', () => {
-  test('no answer has evidence, there are no keys, and an envelope of before can still be read', async () => {
+  test('no response has evidence, there are no keys, and an earlier envelope can still be read', async () => {
     shows('key set');
     const body = reserveBody(tenant, 1);
     const answer = await reserve(off, body);
@@ -134,7 +134,7 @@ test('many requests at once that wait for one run of the script have an envelope
   }
 });
 
-test('from the time of a rotation on the new key signs; what the old one signed stays, repeats and verifies', async () => {
+test('from a rotation on the new key signs; envelopes that the old one signed stay, are replayed and can be verified', async () => {
   shows('key set');
   const body = reserveBody(tenant, 1);
   const old = await reserve(on, body);

@@ -199,7 +199,7 @@ describe('the policy of a tenant', () => {
 });
 
 describe('POST /ops/reservations/cleanup', () => {
-  test('expires what waits, the oldest first, in pages, with counters, events and audit rows', async () => {
+  test('expires waiting reservations, the oldest first, in pages, with counters, events and audit rows', async () => {
     shows('expiry policies');
     const tenant = await newTenant();
     const other = await newTenant();

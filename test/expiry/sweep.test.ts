@@ -63,7 +63,7 @@ async function eventsOf(reservationId: string): Promise<Record<string, string>[]
 }
 
 describe('a sweep', () => {
-  test('expires what is due: state, refund at every scope, one event, one counter, no index entry, 30 days of record', async () => {
+  test('expires due holds: state, refund at every scope, one event, one counter, no index entry, 30 days of record', async () => {
     shows('request id of events');
     const tenant = await tenantWithBudgets();
     await holdfast.createBudget(tenant, '/agent:bot', 100);

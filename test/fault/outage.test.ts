@@ -34,7 +34,7 @@ afterAll(async () => {
   await redis.stop();
 });
 
-describe('while Redis is away', () => {
+describe('while Redis is unavailable', () => {
   test.each(['paused', 'killed'])(
     '(%s) requests get 503 in time, nothing is lost or done twice, and everything recovers',
     async (how) => {

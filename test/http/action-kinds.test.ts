@@ -99,7 +99,7 @@ describe('the registry of action kinds', () => {
     expectRefusal(await read(`?risk_class=read_only&cursor=${cursor}`), 400, 'INVALID_REQUEST');
   });
 
-  test('answers for an exact name only', async () => {
+  test('finds a kind by its exact name only', async () => {
     shows('action kind registry', 'getActionKind');
     const read = newClient();
     expect(expectStatus(await read('/db.write'), 200)).toMatchObject({
@@ -245,7 +245,7 @@ describe('a custom kind', () => {
     expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: event }), 201);
   });
 
-  test('of any other name is a side effect, which is counted and logged once', async () => {
+  test('with any other name counts as a side effect, and is counted and logged once', async () => {
     shows('unregistered kinds');
     const tenant = await funded();
     const kind = `acme.${newKey()}`;

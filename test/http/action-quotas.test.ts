@@ -308,7 +308,7 @@ describe('the reset of a counter', () => {
     await reserve(tenant, 'a', RUN);
   });
 
-  test('takes a release from before it off nothing, and one from after it off the new count', async () => {
+  test('ignores releases of earlier reserves, and subtracts those of later ones from the new count', async () => {
     shows('quota counter reset');
     const { tenant, first, fields } = await counting('per_run');
     expectStatus(await reset(fields), 200);
@@ -320,7 +320,7 @@ describe('the reset of a counter', () => {
     expect(await counters(tenant, 'include_zero=true')).toMatchObject([{ used: 0 }]);
   });
 
-  test('is told once, in an event and a row, with what it was, who did it and why', async () => {
+  test('is reported once, in an event and a row, with the former count, who did it and why', async () => {
     shows('quota counter reset is told');
     const { tenant, policy, fields } = await counting('per_run');
     const reason = 'each call was counted twice';

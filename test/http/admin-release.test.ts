@@ -109,7 +109,7 @@ describe('an operator releases on behalf of a tenant', () => {
     }
   });
 
-  test('the row is of the same step: a log that takes none lets nothing be released', async () => {
+  test('the row is written in the same step: if the log accepts none, nothing is released', async () => {
     shows('operator release audited');
     const { tenant, id } = await held();
     const key = auditLogKey(on.stored.tagOf(tenant.id));

@@ -97,7 +97,7 @@ describe('API keys', () => {
     ]);
   });
 
-  test('an unknown permission is refused by its name, with all that are allowed, and the documentation lists them', async () => {
+  test('an unknown permission is refused by name with a list of the valid ones, and the documentation lists them', async () => {
     shows('key permissions');
     const { id } = await on.holdfast.createTenant();
     const { message } = expectRefusal(
@@ -172,7 +172,7 @@ describe('API keys', () => {
     expectRefusal(await revoke('odd', `?reason=${'r'.repeat(513)}`), 400, 'INVALID_REQUEST');
   });
 
-  test('keys of a closed tenant are neither made nor revoked, but listed', async () => {
+  test('keys of a closed tenant are neither created nor revoked, but listed', async () => {
     shows('change after close');
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id), 201);
@@ -182,7 +182,7 @@ describe('API keys', () => {
     expect((await list(`tenant_id=${id}`)).keys).toHaveLength(2);
   });
 
-  test('a key whose time is over is listed as EXPIRED', async () => {
+  test('a key past its expiry is listed as EXPIRED', async () => {
     shows('key permissions');
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id), 201);

@@ -263,7 +263,7 @@ describe('the audit log', () => {
     });
 
     test.each(['', 'sort_dir=asc', 'sort_by=operation', 'sort_by=status&sort_dir=asc', 'sort_by=key_id'])(
-      'without gaps and doubles: %s',
+      'without gaps or duplicates: %s',
       async (order) => {
         const seen: string[] = [];
         let cursor = '';

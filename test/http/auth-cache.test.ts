@@ -104,7 +104,7 @@ describe('the memory of API keys', () => {
       await other?.stop();
     });
 
-    test('a key that is revoked on one is refused there at once and on the other within a second', async () => {
+    test('a key that is revoked on one instance is refused there immediately and on the other within a second', async () => {
       shows('revoked key', 'revokeApiKey');
       const tenant = await tenantWithBudget();
       for (const holdfast of [on.holdfast, other]) {

@@ -154,7 +154,7 @@ describe('operators change budgets', () => {
     expectRefusal(await on.holdfast.reserve(tenant, 0), 409, 'DEBT_OUTSTANDING');
   });
 
-  test('a frozen budget takes no reservation, commit or funding, returns holds, may be patched, and comes back', async () => {
+  test('a frozen budget takes no reservation, commit or funding, returns holds, may be patched, and can be unfrozen', async () => {
     shows('frozen budget', 'freezeBudget', 'unfreezeBudget');
     const tenant = await tenantWithBudget();
     const [first, second] = [

@@ -72,7 +72,7 @@ describe('funding', () => {
     });
   });
 
-  test('pays outstanding debt first, and what was owed becomes spent', async () => {
+  test('repays outstanding debt first, which becomes spent', async () => {
     shows('funding repays debt');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
@@ -97,7 +97,7 @@ describe('funding', () => {
     });
   });
 
-  test('with the same key is done once and gets the same answer, whatever happened meanwhile', async () => {
+  test('with the same key is done once and gets the same response, whatever happened meanwhile', async () => {
     shows('funding replay');
     const tenant = await fundedTenant();
     const key = newKey();
@@ -212,7 +212,7 @@ describe('funding', () => {
     expect(expectRefusal(await credit(tenant, 1, more), 400, 'INVALID_REQUEST').message).toContain(words);
   });
 
-  test('each operation answers with its own name and figures, and once for a key', async () => {
+  test('each operation responds with its own name and figures, and takes effect once per key', async () => {
     shows('funding operations');
     const tenant = await fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
@@ -248,7 +248,7 @@ describe('funding', () => {
     ]);
   });
 
-  test('a debit of more than remains is refused, and what was to be spent must be in the unit of the budget', async () => {
+  test("a debit of more than remains is refused, and the new spent must be in the budget's unit", async () => {
     shows('funding operations');
     const tenant = await fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);

@@ -80,7 +80,7 @@ describe('lists of budgets', () => {
     expect(await walk(tenant.key, 'search=')).toHaveLength(4);
   });
 
-  test('a key sees its own tenant only, and is refused another; an operator sees all or one', async () => {
+  test('a key sees only its own tenant and is refused another; an operator sees all tenants or one', async () => {
     shows('budget lists');
     const [first, second] = [await tenantWithLedgers(), await tenantWithLedgers()];
     for (const query of ['', 'tenant_id=', `tenant_id=${first.tenant.id}`]) {
@@ -101,7 +101,7 @@ describe('lists of budgets', () => {
     );
   });
 
-  test('more ledgers than one run of the script reads are all walked through once', async () => {
+  test('the pages contain every ledger once, even if one run of the script cannot read them all', async () => {
     shows('budget filters');
     const tenant = await on.holdfast.createTenant();
     await Promise.all(

@@ -161,7 +161,7 @@ describe('a bulk action on budgets', () => {
     expect(await figuresOf(tenant, '/agent:a')).toMatchObject({ allocated: '100', remaining: '100' });
   });
 
-  test('skips a budget that would stay as it is, without an event', async () => {
+  test('skips a budget that would not change, without an event', async () => {
     shows('bulk skipped budgets');
     const tenant = await budgeted('a');
     await on.holdfast.createBudget(tenant, '/agent:b', 70);
@@ -230,7 +230,7 @@ describe('a bulk action on budgets', () => {
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/agent:without-id'), 'ledger_id', 'ldg_found');
   });
 
-  test('is exact up to int64, and fails the row that would leave it', async () => {
+  test('is exact up to int64, and fails the row that would exceed it', async () => {
     shows('bulk failed budgets');
     const tenant = await budgeted('a');
     expectStatus(await act(tenant, 'RESET', MAX, { filter: { scope_prefix: `tenant:${tenant.id}/` } }), 200);
@@ -258,7 +258,7 @@ describe('a bulk action on budgets', () => {
     expect(await figuresOf(tenant)).toMatchObject({ allocated: '100' });
   });
 
-  test('has exactly one audit row, in the log of the tenant, with the amount and what became of each', async () => {
+  test('has exactly one audit row, in the log of the tenant, with the amount and the outcome of each budget', async () => {
     shows('bulk events', 'bulk budgets');
     const tenant = await budgeted();
     const answer = await act(tenant, 'RESET_SPENT', 70, { spent: tokens(3), reason: 'a\nnew period' });
@@ -382,7 +382,7 @@ describe('a bulk action on budgets is refused', () => {
     expectRefusal(await act(await budgeted(), 'CREDIT', 1, more), 400, 'INVALID_REQUEST');
   });
 
-  test('when it matches another number than was expected, and as a whole beyond 500 matches', async () => {
+  test('when the number of matches is not the expected one, and as a whole beyond 500 matches', async () => {
     shows('bulk refusals');
     const tenant = await budgeted();
     const mismatch = expectRefusal(

@@ -252,7 +252,7 @@ describe('budgets', () => {
   });
 
   describe('lookup', () => {
-    test('no key sees the budget of another tenant, an operator sees each', async () => {
+    test("no key sees another tenant's budget, but an operator sees every budget", async () => {
       shows('budget access');
       const [tenant, other] = [await fundedTenant(), await on.holdfast.createTenant()];
       const refused = await lookUp(other, rootOf(tenant));

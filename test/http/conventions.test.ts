@@ -145,7 +145,7 @@ describe('correlation', () => {
     ['an all-zero trace id', { 'x-cycles-trace-id': '0'.repeat(32) }],
     ['an upper-case trace id', { 'x-cycles-trace-id': A.toUpperCase() }],
     ['a short trace id', { 'x-cycles-trace-id': 'abc' }],
-  ])('with %s a fresh trace id is made', async (_name, headers) => {
+  ])('with %s a new trace id is generated', async (_name, headers) => {
     shows('malformed correlation');
     const first = await traceOf(headers);
     const second = await traceOf(headers);
@@ -195,7 +195,7 @@ describe('paths and methods', () => {
     await expectRefusal(`/probe/items/${'x'.repeat(300)}`, {}, 400, 'INVALID_REQUEST', /too long/);
   });
 
-  test('what is no HTTP is answered in the error form', async () => {
+  test('what is not HTTP gets a response in the error form', async () => {
     shows('trace id header');
     expectRawRefusal(
       await raw('GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n'),

@@ -81,7 +81,7 @@ describe('what follows from a request names it', () => {
     expect(logs).toMatchObject([{ operation: 'freezeBudget', trace_id: TRACE }]);
   });
 
-  test('every event and audit row of a closing, though nobody asked for them one by one', async () => {
+  test('every event and audit row of a closing, though nobody requested them one by one', async () => {
     shows('trace of later events', 'audit correlation');
     const tenant = await tenantWithBudget();
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);

@@ -41,7 +41,7 @@ describe('credentials', () => {
       await other?.stop();
     });
 
-    test('has the rights it was given at once here and within a second elsewhere, and keeps what was not named', async () => {
+    test('has its new permissions here immediately and elsewhere within a second, and keeps what was not named', async () => {
       shows('key changes', 'updateApiKey');
       const tenant = await on.holdfast.createTenant();
       await on.holdfast.createBudget(tenant, '', 100);
@@ -82,7 +82,7 @@ describe('credentials', () => {
       expect(await keyEvents(tenant)).toHaveLength(1);
     });
 
-    test('must be alive, and its tenant, too', async () => {
+    test('must be active, and so must its tenant', async () => {
       shows('change after close');
       const tenant = await on.holdfast.createTenant();
       const [revoked, expired, orphan] = [await create(tenant), await create(tenant), await create(tenant)];
@@ -198,7 +198,7 @@ describe('credentials', () => {
       expect(await keyEvents(tenant)).toEqual([]);
     });
 
-    test('of a bad one answers with the reason, and emits an event', async () => {
+    test('of an invalid one returns the reason, and emits an event', async () => {
       shows('key validation');
       const tenant = await on.holdfast.createTenant();
       const made = await create(tenant);

@@ -126,7 +126,7 @@ describe('decide', () => {
     });
   });
 
-  test('answers 200 DENY TENANT_CLOSED, as a dry run does, and replays what it said before', async () => {
+  test('answers 200 DENY TENANT_CLOSED, as a dry run does, and replays its earlier decisions', async () => {
     shows('closed tenant denies');
     const tenant = await funded();
     const body = reserveBody(tenant, 1);
@@ -182,7 +182,7 @@ describe('decide', () => {
     ).toBe(1);
   });
 
-  test('keeps its keys apart from those of a reserve', async () => {
+  test('does not share its keys with reserves', async () => {
     shows('idempotency scope');
     const tenant = await funded();
     const body = reserveBody(tenant, 10);

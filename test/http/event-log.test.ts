@@ -144,7 +144,7 @@ describe('the event log', () => {
     });
 
     test.each(['', '&sort_dir=asc', '&sort_by=event_type', '&sort_by=scope&sort_dir=asc'])(
-      'is walked in pages of one without gaps and doubles%s',
+      'is walked in pages of one without gaps or duplicates%s',
       async (order) => {
         shows('event cursor');
         const ids = (await walk(`tenant_id=${tenant.id}${order}`, 1)).map(({ event_id: id }) => id as string);
@@ -167,7 +167,7 @@ describe('the event log', () => {
       expect(categories).toEqual([...categories].sort().reverse());
     });
 
-    test('is what the tenant itself sees, but for what is for operators', async () => {
+    test("is visible to the tenant itself, except for operators' events", async () => {
       shows('tenant events', 'listTenantEvents');
       const own = async (query: string): Promise<string[]> =>
         expectStatus(await on.holdfast.call('GET', `/v1/events?${query}`, { key: reader }), 200).events.map(
@@ -253,7 +253,7 @@ describe('the event log', () => {
     });
   });
 
-  test('finds what belongs together by its correlation id, page by page', async () => {
+  test('finds related events by their correlation id, page by page', async () => {
     shows('event cursor');
     const tenant = await on.holdfast.createTenant();
     for (const agent of ['a', 'b', 'c']) {
@@ -343,7 +343,7 @@ describe('the event log', () => {
     });
 
     test.each(['', 'sort_dir=asc', 'sort_by=event_type', 'sort_by=scope&sort_dir=asc'])(
-      'is walked without gaps and doubles: %s',
+      'is walked without gaps or duplicates: %s',
       async (order) => {
         shows('event cursor');
         const ids = (await walk(`request_id=walk&${order}`, 70)).map(({ event_id: id }) => id as string);

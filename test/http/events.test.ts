@@ -67,7 +67,7 @@ const metric = (tenant: TestTenant, labels: Record<string, string>): Promise<num
   on.holdfast.metric('cycles_events_total', { tenant: tenant.id, ...labels });
 
 describe('a direct debit', () => {
-  test('is 201 APPLIED with an id of its own kind, and charges every budgeted scope', async () => {
+  test('is 201 APPLIED with its own kind of id, and charges every budgeted scope', async () => {
     shows('direct debit atomic', 'createEvent');
     const tenant = await funded(100, 60);
     const body = expectStatus(await record(tenant, 25), 201);

@@ -65,7 +65,7 @@ const OPERATIONS: Record<string, Operation> = {
 
 describe('a repeated idempotency key', () => {
   test.each(Object.keys(OPERATIONS))(
-    'gives the first answer of a %s again, byte for byte, after other traffic',
+    'repeats the first response of a %s, byte for byte, after other traffic',
     async (name) => {
       shows('replay', 'idempotency mismatch', 'commitReservation');
       const operation = OPERATIONS[name] as Operation;
@@ -113,7 +113,7 @@ describe('a repeated idempotency key', () => {
     );
   });
 
-  test('reports the time that is left now, and none once the hold has ended', async () => {
+  test("reports the time that is left now, and none after the hold's end", async () => {
     shows('replay remaining ttl');
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10, { ttl_ms: 50_000 });
@@ -154,7 +154,7 @@ describe('a repeated idempotency key', () => {
     );
   });
 
-  test('sent many times at once makes one reservation', async () => {
+  test('sent many times at once creates one reservation', async () => {
     shows('replay');
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10);

@@ -78,7 +78,7 @@ describe('the lists of operators', () => {
   );
 
   test.each(SORTED)(
-    '%s: a cursor continues in its order without being asked for it again, and refuses another',
+    '%s: a cursor continues in its order even if the order is not repeated, and refuses another',
     async (_name, template, rows, id, order, other) => {
       shows('cursor order');
       // Requests may leave their own rows in the audit log.
@@ -102,7 +102,7 @@ describe('the lists of operators', () => {
   );
 
   test.each(LISTS)(
-    '%s: an empty search and an unknown parameter leave nothing out',
+    '%s: an empty search and an unknown parameter have no effect',
     async (_name, path, rows) => {
       shows('governance list parameters');
       const all = await rowsOf(path, rows);
@@ -110,11 +110,18 @@ describe('the lists of operators', () => {
     },
   );
 
-  test.each(LISTS)('%s: a search of 128 characters is taken, of 129 refused', async (_name, path, rows) => {
-    shows('governance list parameters');
-    expect(await rowsOf(`${path}search=${'s'.repeat(128)}`, rows)).toEqual([]);
-    expectRefusal(await on.holdfast.admin('GET', `${path}search=${'s'.repeat(129)}`), 400, 'INVALID_REQUEST');
-  });
+  test.each(LISTS)(
+    '%s: a search of 128 characters is accepted, one of 129 refused',
+    async (_name, path, rows) => {
+      shows('governance list parameters');
+      expect(await rowsOf(`${path}search=${'s'.repeat(128)}`, rows)).toEqual([]);
+      expectRefusal(
+        await on.holdfast.admin('GET', `${path}search=${'s'.repeat(129)}`),
+        400,
+        'INVALID_REQUEST',
+      );
+    },
+  );
 
   test('every ledger names its tenant, also across tenants', async () => {
     shows('ledger tenant');
@@ -125,7 +132,7 @@ describe('the lists of operators', () => {
     expect(ledgers.every(({ scope, tenant_id: id }) => scope === `tenant:${id}`)).toBe(true);
   });
 
-  test('a ledger with nothing allocated counts as not utilized at all', async () => {
+  test('a ledger with nothing allocated has a utilization of 0', async () => {
     shows('utilization filter');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 0);

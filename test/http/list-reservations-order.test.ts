@@ -93,7 +93,7 @@ describe('order', () => {
   });
 
   test.each(['sort_by=reserved', 'sort_by=scope_path&sort_dir=asc', 'sort_dir=asc', 'sort_by=status'])(
-    'a cursor of %s continues in its order, whether or not that is asked for again',
+    'a cursor of %s continues in its order, whether or not the order is repeated',
     async (order) => {
       shows('cursor order');
       const expected = await lists.idsOf(tenant, order);
@@ -115,7 +115,7 @@ describe('order', () => {
     },
   );
 
-  test('a cursor continues only the question that gave it', async () => {
+  test('a cursor continues only the query that returned it', async () => {
     shows('cursor questions');
     const other = await lists.newTenant();
     const forgeries = ['number', 'string', 'bigint'].flatMap((type) =>

@@ -229,7 +229,7 @@ describe('windows', () => {
       )
       .sort();
 
-  test('on the creation include both their ends, and hold in every order', async () => {
+  test('on the creation include both ends, and apply in every order', async () => {
     shows('time windows');
     for (const order of ['', '&sort_by=reserved', '&sort_by=created_at_ms&sort_dir=desc']) {
       const [first, last] = [
@@ -246,7 +246,7 @@ describe('windows', () => {
     }
   });
 
-  test('on the expiry hold for every state', async () => {
+  test('on the expiry apply to every state', async () => {
     shows('time windows');
     const [ended, latest] = [rows['expired'].expires_at_ms as number, rows['active'].expires_at_ms as number];
     expect(await named(`expires_from=${iso(ended)}&expires_to=${iso(ended)}`)).toEqual(['expired']);
@@ -323,7 +323,7 @@ describe('windows', () => {
 });
 
 describe('include', () => {
-  test('adds the metadata that is asked for, to the rows that have it', async () => {
+  test('adds the metadata that is asked for, to the rows that have some', async () => {
     shows('include tokens');
     const tenant = await lists.newTenant();
     const [both, reserve, none] = [
@@ -403,7 +403,7 @@ describe('include', () => {
 });
 
 describe('with the admin key', () => {
-  test('a list needs a tenant and shows that one only', async () => {
+  test('a list needs a tenant and shows only its reservations', async () => {
     shows('operator names tenant');
     const [tenant, other] = [await lists.newTenant(), await lists.newTenant()];
     const id = await lists.hold(tenant);
@@ -435,7 +435,7 @@ describe('with the admin key', () => {
     expectRefusal(await on.holdfast.call('GET', '/v1/reservations'), 401, 'UNAUTHORIZED');
   });
 
-  test('any reservation is read, and an expired one is gone', async () => {
+  test('any reservation can be read, and an expired one is 410', async () => {
     shows('operator any reservation');
     const tenant = await lists.newTenant();
     const [id, overdue] = [await lists.hold(tenant, { metadata: { a: 1 } }), await lists.hold(tenant)];

@@ -21,7 +21,7 @@ const setMode = (id: string, mode: string): Promise<Answer> =>
   on.holdfast.admin('PATCH', `/v1/admin/tenants/${id}`, { observe_mode: mode });
 
 describe('the observe mode of a tenant', () => {
-  test('is ENFORCE until it is set, is returned as it was set, and its change is told once', async () => {
+  test('is ENFORCE until it is set, is returned as set, and its change is reported once', async () => {
     shows('tenant observe mode');
     const { id } = await on.holdfast.createTenant();
     const read = async (): Promise<string> =>
@@ -154,7 +154,7 @@ describe('a reserve in observe mode', () => {
     expect(told).toEqual([outcome === 'observed' ? 'reservation.observed_denied' : 'reservation.denied']);
   });
 
-  test('that would be denied says why, and tells it', async () => {
+  test('that would be denied says why, and emits an event', async () => {
     shows('observed denials');
     const tenant = await funded({ observe_mode: 'OBSERVE' });
     const labels = { tenant: tenant.id, decision: 'DENY', reason: 'BUDGET_EXCEEDED' };
@@ -215,7 +215,7 @@ describe('a reserve in observe mode', () => {
     expect(expectStatus(found, 200).events).toHaveLength(3);
   });
 
-  test('that would be allowed tells it, with its caps and the correlation id of its run', async () => {
+  test('that would be allowed emits an event with its caps and the correlation id of its run', async () => {
     shows('observed allowances');
     const tenant = await funded();
     const scope = `tenant:${tenant.id}`;
@@ -248,7 +248,7 @@ describe('a reserve in observe mode', () => {
     expect(await on.holdfast.metric('holdfast_observed_reserves_total', labels)).toBe(3);
   });
 
-  test('counts on no quota, and tells of no threshold', async () => {
+  test('counts toward no quota, and reports no threshold', async () => {
     shows('observe mode side effects');
     const tenant = await funded();
     const quotas = [{ action_kind: ACTION.kind, max_calls: 1, window: 'per_tenant_per_day' }];
@@ -272,7 +272,7 @@ describe('a reserve in observe mode', () => {
     expect(types.slice(0, 2)).toEqual(['reservation.observed_denied', 'quota.threshold_approaching']);
   });
 
-  test('is replayed as it was, whatever the mode is by then, and tells nothing again', async () => {
+  test('is replayed as it was, whatever the mode is by then, and emits nothing again', async () => {
     shows('observe mode transitions');
     const tenant = await funded({ observe_mode: 'OBSERVE' });
     const [allowed, denied] = [{ idempotency_key: 'a' }, { idempotency_key: 'd' }];
@@ -285,7 +285,7 @@ describe('a reserve in observe mode', () => {
     expectRefusal(other, 409, 'IDEMPOTENCY_MISMATCH');
   });
 
-  test('leaves what was reserved before it as it was', async () => {
+  test('does not change earlier reservations', async () => {
     shows('observe mode transitions');
     const tenant = await funded();
     const { reservation_id: id } = expectStatus(await reserve(tenant, {}, 10), 200);
@@ -301,7 +301,7 @@ describe('a reserve in observe mode', () => {
   });
 });
 
-test('a client of 0.1.25 notices nothing: its answers, refusals and events are those of before', async () => {
+test('a client of 0.1.25 notices nothing: its responses, refusals and events stay the same', async () => {
   shows('clients of 0.1.25');
   const tenant = await funded();
   const scope = `tenant:${tenant.id}`;

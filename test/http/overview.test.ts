@@ -60,7 +60,7 @@ describe('the overview', () => {
     });
   });
 
-  test('counts tenants and budgets by status and unit, with each change at once', async () => {
+  test('counts tenants and budgets by status and unit, with each change immediately', async () => {
     shows('overview counts', 'getAdminOverview');
     const before = await read();
     const [active, suspended, closed] = [
@@ -176,7 +176,7 @@ describe('the overview', () => {
     expect((await read()).held_by_unit.TOKENS - Number(before.TOKENS)).toBe(2);
   });
 
-  test('lists what is over its limit or in debt, the highest debt first, and nothing that is closed', async () => {
+  test('lists budgets over their limit or in debt, the highest debt first, without closed ones', async () => {
     shows('overview lists');
     const debts = [30, 7, 12];
     const tenants: TestTenant[] = [];
@@ -214,7 +214,7 @@ describe('the overview', () => {
     });
   });
 
-  test('lists at most ten of each, the worst', async () => {
+  test('lists the ten worst of each', async () => {
     shows('overview lists');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 1);
@@ -233,7 +233,7 @@ describe('the overview', () => {
     await on.stored.redis.del(index);
   });
 
-  test('counts subscriptions of tenants and operators, and lists those that fail, but for disabled ones', async () => {
+  test('counts subscriptions of tenants and operators, and lists those that fail, except disabled ones', async () => {
     shows('overview counts', 'overview lists');
     const before = (await read()).webhook_counts;
     const subscriber = await Subscriber.make(on.holdfast, on.stored);
@@ -371,7 +371,7 @@ describe('the overview', () => {
       await pipeline.exec();
     });
 
-    test('is asked for at once by many, and counted at most twice', async () => {
+    test('requested by many at once is counted at most twice', async () => {
       shows('overview cheap');
       const { queries } = on.holdfast.app.get(RedisService);
       const call = jest.spyOn(queries, 'call');
@@ -386,7 +386,7 @@ describe('the overview', () => {
       }
     });
 
-    test('is then answered from the last count, which as_of names, and counted again a while later', async () => {
+    test('then comes from the last count, whose time is as_of, and is counted again later', async () => {
       shows('overview cheap');
       const total = (await read()).budget_counts.total as number;
       expect(total).toBeGreaterThanOrEqual(RECORDS);
@@ -463,7 +463,7 @@ describe('the window of events', () => {
     }
   }
 
-  test('is read once: the next refresh examines what is new, and what has left the window does not count', async () => {
+  test('is read once: the next refresh reads what is new, and events that have left the window no longer count', async () => {
     shows('overview events', 'overview cheap');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();
@@ -491,7 +491,7 @@ describe('the window of events', () => {
     expect((await window.refresh(nowMs + 7_200_000)).total).toBe(0);
   });
 
-  test('is as long as a bounded refresh could read, says so, and grows with each refresh', async () => {
+  test('is as long as one bounded refresh can read, says so, and grows with each refresh', async () => {
     shows('overview events', 'overview cheap');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();
@@ -510,7 +510,7 @@ describe('the window of events', () => {
     expect(await window.refresh(nowMs)).toMatchObject({ windowS: 3600, total: 3000 });
   });
 
-  test('starts over when more has come than one request can read', async () => {
+  test('starts over when more has arrived than one request can read', async () => {
     shows('overview events');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();

@@ -177,7 +177,7 @@ describe('a policy', () => {
     expect(expectStatus(await list(tenant), 200).policies).toHaveLength(4);
   });
 
-  test('limits the reserves and commits of a minute, at every instance, with 429 and when to come again', async () => {
+  test('limits the reserves and commits of a minute, at every instance, with 429 and the time to retry', async () => {
     shows('policy limits');
     const tenant = await funded();
     const policy = await made(tenant, {
@@ -235,7 +235,7 @@ describe('a policy', () => {
     expectStatus(await patch(one, other.policy_id, { name: 'a' }), 200);
   });
 
-  test('is refused with settings that are out of bounds', async () => {
+  test('with settings out of bounds is refused', async () => {
     shows('policy limits');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant, { effective_from: '2026-01-01T00:00:00Z' });

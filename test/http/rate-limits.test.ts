@@ -68,7 +68,7 @@ describe('the limit of each API key', () => {
     }
   });
 
-  test('counts down, refuses without touching the ledger, and is whole again in the next window', async () => {
+  test('counts down, refuses without touching the ledger, and starts anew in the next window', async () => {
     shows('throttling');
     const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '3' });
     const tenant = await tenantWithBudget(holdfast);

@@ -49,7 +49,7 @@ describe('the idempotency key of the header', () => {
   };
 
   test.each(Object.keys(REQUESTS))(
-    'must be that of the body in a %s, which is done when they are equal',
+    'must be that of the body in a %s, which succeeds if they are equal',
     async (name) => {
       shows('header equals body key');
       const { tenant, id } = await held();
@@ -83,7 +83,7 @@ test('an extension changes the expiry of a reservation and nothing else of it', 
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
 });
 
-test("the client's own time decides nothing about a direct debit", async () => {
+test("the client's own time does not affect a direct debit", async () => {
   shows('client time');
   const { tenant } = await held();
   for (const client_time_ms of [0, Number.MAX_SAFE_INTEGER]) {

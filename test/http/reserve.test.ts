@@ -37,7 +37,7 @@ async function tenantWithBudget(
   return tenant;
 }
 
-describe('reserve over the wire', () => {
+describe('reserve over HTTP', () => {
   test('holds the amount at every budgeted scope, and answers with exactly the fields of a live hold', async () => {
     shows('scope derivation', 'createReservation');
     const tenant = await tenantWithBudget(1000);
@@ -120,14 +120,14 @@ describe('reserve over the wire', () => {
     expect(detail.scope_path).toBe(`tenant:${tenant.id}/agent:bot`);
   });
 
-  test('takes the key owner as tenant when the subject names none', async () => {
+  test("assumes the key's owner as tenant if the subject names none", async () => {
     shows('scope derivation');
     const tenant = await tenantWithBudget(10);
     const body = expectStatus(await holdfast.reserve(tenant, 1, { subject: { agent: 'bot' } }), 200);
     expect(body.affected_scopes).toEqual([`tenant:${tenant.id}`, `tenant:${tenant.id}/agent:bot`]);
   });
 
-  test('answers 404 without any budget and 400 UNIT_MISMATCH when it has one in another unit', async () => {
+  test('returns 404 without any budget and 400 UNIT_MISMATCH if there is one in another unit', async () => {
     shows('wrong unit', 'scope derivation');
     const tenant = await holdfast.createTenant();
     expectRefusal(await holdfast.reserve(tenant, 1), 404, 'NOT_FOUND');
@@ -318,7 +318,7 @@ describe('reserve over the wire', () => {
     expect(await count('BUDGET_EXCEEDED', 'DENY', 'DEFAULT')).toBe(1);
   });
 
-  test('a dry run answers as a live one would and changes nothing', async () => {
+  test('a dry run responds as a live one would and changes nothing', async () => {
     shows('dry run', 'shape of dry run');
     const tenant = await tenantWithBudget(10);
     const allowed = expectStatus(await holdfast.reserve(tenant, 4, { dry_run: true }), 200);

@@ -122,7 +122,7 @@ describe('commit over HTTP', () => {
     expectStatus(await holdfast.commit(tenant, id, 10), 200);
   });
 
-  test('refuses another unit and leaves the hold', async () => {
+  test('refuses another unit and keeps the hold', async () => {
     shows('wrong unit');
     const { tenant, id } = await hold(1000, 10);
     const { details } = expectRefusal(
@@ -192,7 +192,7 @@ describe('release over HTTP', () => {
     ).toBe(1);
   });
 
-  test('works in the grace window, and answers 410 after it', async () => {
+  test('works in the grace window, and gets 410 after it', async () => {
     shows('expired');
     const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
     await stored.expireIn(inGrace.id, -30_000);
@@ -270,7 +270,7 @@ describe('extend over HTTP', () => {
   });
 });
 
-describe('whose reservation it is', () => {
+describe('the owner of a reservation', () => {
   test.each(['rsv_00aaaaaaaaaaaaaaaa', 'rsv_zz', 'nonsense', 'rsv_ffaaaaaaaaaaaaaaaa'])(
     'an id that was never issued is 404: %s',
     async (id) => {

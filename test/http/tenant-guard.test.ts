@@ -24,7 +24,7 @@ const settle = (verb: Verb, tenant: TestTenant, id: string, idempotency_key = ne
 
 describe('a closed tenant', () => {
   test.each(Object.keys(VERBS) as Verb[])(
-    'still gets the answer to a %s of before, and for a fresh one TENANT_CLOSED whatever became of the hold',
+    'still gets the response to an earlier %s, and TENANT_CLOSED for a new one, whatever happened to the hold',
     async (verb) => {
       shows('closed before reservation', 'replay after close');
       const { tenant, id } = await held();
@@ -54,7 +54,7 @@ describe('a closed tenant', () => {
   });
 });
 
-describe('a tenant whose record is gone is not guarded', () => {
+describe('a tenant without a record is not guarded', () => {
   const lost = async (): Promise<{ tenant: TestTenant; id: string; key: string }> => {
     const { tenant, id } = await held();
     const { key_secret: key } = expectStatus(
@@ -136,7 +136,7 @@ describe('a tenant whose record is gone is not guarded', () => {
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);
   });
 
-  test('what it owns applies again once it is created anew', async () => {
+  test('its settings apply again once it is created again', async () => {
     shows('tenant without record');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100);
@@ -187,7 +187,7 @@ describe('a tenant whose record is gone is not guarded', () => {
 });
 
 test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])(
-  'a tenant whose status nobody knows stops a %s with 500, and nothing changes',
+  'an unreadable tenant status fails a %s with 500, and nothing changes',
   async (verb) => {
     shows('unreadable tenant status');
     const { tenant, id } = await held();

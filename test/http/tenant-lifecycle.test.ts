@@ -163,7 +163,7 @@ describe('the life of a tenant', () => {
   });
 
   describe('closed', () => {
-    test('all that it owns is closed with it: holds, budgets, keys, each told once under one correlation id, tenant.closed last', async () => {
+    test('everything it owns is closed with it: holds, budgets, keys, each reported once with one correlation id, tenant.closed last', async () => {
       shows('close cascade');
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
@@ -222,7 +222,7 @@ describe('the life of a tenant', () => {
       expect(reservation_id).toMatch(/^rsv_/);
     });
 
-    test('stays closed: another status is 400, another change 409, and closing again changes and tells nothing', async () => {
+    test('stays closed: another status is 400, another change 409, and closing again changes and reports nothing', async () => {
       shows('close again', 'tenant status');
       const tenant = await tenantWithBudget();
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
@@ -236,7 +236,7 @@ describe('the life of a tenant', () => {
       expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants/${tenant.id}`), 200);
     });
 
-    test('from the flip on, before anything followed, every mutation is refused and reads continue', async () => {
+    test('as soon as its status is CLOSED, before anything else is closed, every mutation is refused and reads continue', async () => {
       shows('closed tenant refuses', 'close reads', 'change after close');
       const tenant = await tenantWithBudget();
       const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
@@ -271,7 +271,7 @@ describe('the life of a tenant', () => {
       expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
     });
 
-    test('a closing whose instance died is finished by a janitor, once', async () => {
+    test('an interrupted closing is finished by a janitor, once', async () => {
       shows('trace of later events', 'close interrupted');
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
@@ -316,7 +316,7 @@ describe('the life of a tenant', () => {
       ]);
     });
 
-    test('closing again picks up only what was left behind', async () => {
+    test('closing again only handles what was left', async () => {
       shows('close again');
       const tenant = await tenantWithBudget();
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
@@ -347,7 +347,7 @@ describe('the life of a tenant', () => {
       ]);
     });
 
-    test('in the middle of reserves and commits nothing stays held, and every hold that was granted is accounted for', async () => {
+    test('during reserves and commits nothing stays held, and every granted hold is accounted for', async () => {
       shows('close guard');
       const tenant = await tenantWithBudget();
       const traffic = Array.from({ length: 60 }, async () => {

@@ -42,7 +42,7 @@ async function toldOf(id: string): Promise<Told[]> {
 }
 
 describe('a bulk action on tenants', () => {
-  test('suspends and reactivates what its filter matches, skips what is so already, and fails what is closed', async () => {
+  test('suspends and reactivates what its filter matches, skips tenants already in that status, and fails closed ones', async () => {
     shows('bulk events', 'bulk tenants', 'bulkActionTenants');
     const { ids, filter } = await tenants(4);
     const [first, second, third, closed] = ids as [string, string, string, string];
@@ -89,7 +89,7 @@ describe('a bulk action on tenants', () => {
     ]);
   });
 
-  test('closes tenants with all that they own; tenant.closed is under the action, and what follows under its tenant', async () => {
+  test("closes tenants with all that they own; tenant.closed has the action's correlation id, and what follows has the tenant's", async () => {
     shows('bulk tenants', 'close cascade');
     const { ids, filter } = await tenants(2);
     for (const id of ids) {
@@ -138,7 +138,7 @@ describe('a bulk action on tenants', () => {
     expect((await toldOf(broken)).map(({ type }) => type)).toEqual(['tenant.closed']);
   });
 
-  test('fails the row of a damaged record, continues with the others, and counts what became of each', async () => {
+  test('fails the row of a damaged record, continues with the others, and counts the outcomes', async () => {
     shows('bulk damaged row');
     const { ids, filter } = await tenants(3);
     const [damaged, first, second] = ids as [string, string, string];
@@ -159,7 +159,7 @@ describe('a bulk action on tenants', () => {
     await on.stored.setTenantStatus(damaged, 'ACTIVE');
   });
 
-  test('has exactly one audit row, which lists what became of each', async () => {
+  test('has exactly one audit row, which lists the outcome of each', async () => {
     shows('bulk events', 'bulk tenants');
     const { ids, filter } = await tenants(2);
     expectStatus(await patch(ids[0] as string, 'SUSPENDED'), 200);
@@ -255,7 +255,7 @@ describe('a bulk action on tenants is refused', () => {
     expectRefusal(await act('SUSPEND', { search: 'x' }, more), 400, 'INVALID_REQUEST');
   });
 
-  test('when it matches another number than was expected, and says how many', async () => {
+  test('when the number of matches is not the expected one, and says how many there are', async () => {
     shows('bulk refusals');
     const { ids, filter } = await tenants(2);
     const refusal = expectRefusal(await act('CLOSE', filter, { expected_count: 1 }), 409, 'COUNT_MISMATCH');

@@ -48,7 +48,7 @@ describe('tenants', () => {
     );
   });
 
-  test('the same id and name again is 200 with the tenant that exists, and tells nothing twice', async () => {
+  test('the same id and name again is 200 with the tenant that exists, and emits no second event', async () => {
     shows('tenant creation');
     const id = newId();
     const first = expectStatus(await create({ tenant_id: id, name: 'Acme' }), 201);

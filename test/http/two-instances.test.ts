@@ -68,7 +68,7 @@ describe('two instances that share nothing but Redis', () => {
     await eventually('the other one refuses it', async () => (await use(other)).status === 401, 2000);
   });
 
-  test('an observe mode that one is given holds for the next reserve at the other', async () => {
+  test('an observe mode that is set at one applies to the next reserve at the other', async () => {
     shows('observe mode transitions');
     const watched = await on.holdfast.createTenant();
     await on.holdfast.createBudget(watched, '', 1000);

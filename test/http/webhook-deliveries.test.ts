@@ -80,7 +80,7 @@ async function walk(id: string, limit: number, filter = ''): Promise<Json[]> {
 }
 
 describe('a delivery', () => {
-  test('is shown with what is known of it', async () => {
+  test('is shown with everything that is known about it', async () => {
     shows('deliveries', 'listWebhookDeliveries');
     const { subscriber, id } = await subscribed();
     await keep(id, {
@@ -149,7 +149,7 @@ describe('a delivery', () => {
 });
 
 describe('the list of deliveries', () => {
-  test('is newest first, and its pages neither repeat nor skip one, also of one millisecond', async () => {
+  test('is newest first, and its pages neither repeat nor skip deliveries, even of one millisecond', async () => {
     shows('deliveries');
     const { subscriber, id } = await subscribed();
     for (const createdMs of [NOON, NOON + 2, NOON + 2, NOON + 2, NOON + 2, NOON + 2, NOON + 7]) {
@@ -210,7 +210,7 @@ describe('the list of deliveries', () => {
     }
   });
 
-  test('keeps to a status and to a window with both its ends', async () => {
+  test('is filtered by status and by a window that includes both ends', async () => {
     shows('deliveries');
     const { subscriber, id } = await subscribed();
     for (const [index, st] of ['SUCCESS', 'FAILED', 'SUCCESS', 'PENDING', 'FAILED'].entries()) {
@@ -297,7 +297,7 @@ describe('on the plane of tenants', () => {
     expect(seen.deliveries).toHaveLength(1);
   });
 
-  test("another tenant's subscription is not found, nor one that was never made", async () => {
+  test("another tenant's subscription is not found, nor one that was never created", async () => {
     shows('foreign deliveries');
     const [{ id }, { subscriber: stranger }] = [await subscribed(), await subscribed()];
     expectRefusal(await listAs(stranger, id), 404, 'WEBHOOK_NOT_FOUND');
@@ -308,7 +308,7 @@ describe('on the plane of tenants', () => {
     expectRefusal(await listAs(weak, id), 403, 'INSUFFICIENT_PERMISSIONS');
   });
 
-  test('a closed tenant can still be looked into', async () => {
+  test('the deliveries of a closed tenant can still be read', async () => {
     shows('test after close');
     const { subscriber, id } = await subscribed();
     await keep(id, { tenant: subscriber.id });

@@ -104,7 +104,7 @@ describe('a test of a subscription', () => {
     expect(await probes('success')).toBe(before + 1);
   });
 
-  test('leaves no delivery, no event and no mark on the subscription', async () => {
+  test('leaves no delivery, no event and no change of the subscription', async () => {
     shows('webhook test');
     const tenant = await on.holdfast.createTenant();
     const { id, path } = await subscribe(tenant.id);
@@ -123,7 +123,7 @@ describe('a test of a subscription', () => {
     [302, false],
     [404, false],
     [503, false],
-  ])('tells what the endpoint answers: %i', async (status, success) => {
+  ])("reports the endpoint's response: %i", async (status, success) => {
     shows('webhook test answer');
     const { id } = await subscribe('__system__');
     endpoint.react = (response) =>
@@ -150,7 +150,7 @@ describe('a test of a subscription', () => {
     await hasty.stop();
   });
 
-  test('sends nothing to where the security configuration does not allow it any more', async () => {
+  test('sends nothing to a target that the security configuration no longer allows', async () => {
     shows('webhook test security');
     const { id } = await subscribe('__system__');
     const before = await probes('target_blocked');

@@ -66,7 +66,7 @@ async function tryAll(tenant: TestTenant, id: string, st = 'SUCCESS'): Promise<v
 }
 
 describe('a replay', () => {
-  test('queues the events of its window once more, oldest first, each as a new delivery, also those older than the subscription', async () => {
+  test('queues the events of its window again, oldest first, each as a new delivery, including those older than the subscription', async () => {
     shows('replay of events', 'replayEvents');
     const tenant = await withBudgets(4);
     const id = await subscribe(tenant.id);
@@ -290,7 +290,7 @@ describe('a replay', () => {
     jest.restoreAllMocks();
   });
 
-  test('that the store ends half-way keeps what it has queued, and says how much that is', async () => {
+  test('that a store failure ends half-way keeps what it has queued, and reports the count', async () => {
     shows('replay count');
     const tenant = await withFundings(150);
     const id = await subscribe(tenant.id, { event_types: ['budget.funded'] });
@@ -336,7 +336,7 @@ describe('a replay is refused', () => {
     expectRefusal(await replay(await subscribe(tenant.id), body), 400, 'INVALID_REQUEST');
   });
 
-  test('when the window holds more entries than one replay looks at', async () => {
+  test('when the window has more entries than one replay reads', async () => {
     shows('replay complete');
     const tenant = await withBudgets(3);
     for (let index = 0; index < 300; index += 1) {
@@ -357,7 +357,7 @@ describe('a replay is refused', () => {
     expect(await selection.select(target as NonNullable<typeof target>, {}, 1000)).toHaveLength(3);
   });
 
-  test('while another one is in progress, that is until all it queued was tried once', async () => {
+  test('while another one is in progress, that is, until everything it queued was attempted once', async () => {
     shows('one replay');
     const tenant = await withBudgets(3);
     const id = await subscribe(tenant.id);
@@ -372,7 +372,7 @@ describe('a replay is refused', () => {
     expect(expectStatus(await replay(another), 202).events_queued).toBe(3);
   });
 
-  test('of several at the same moment, all but one', async () => {
+  test('all but one of several at the same moment', async () => {
     shows('one replay');
     const tenant = await withBudgets(2);
     const id = await subscribe(tenant.id);
@@ -418,7 +418,7 @@ describe('a replay is refused', () => {
   });
 });
 
-test('a paused subscription is replayed nothing, whatever the window holds', async () => {
+test('nothing is replayed to a paused subscription, whatever the window holds', async () => {
   shows('replay count');
   const tenant = await withBudgets(3);
   const id = await subscribe(tenant.id);

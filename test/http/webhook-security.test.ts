@@ -39,7 +39,7 @@ describe('the security configuration', () => {
     }
   });
 
-  test('is replaced as a whole, and what is left out gets its default again', async () => {
+  test('is replaced as a whole, and omitted members get their defaults again', async () => {
     shows('security configuration', 'updateWebhookSecurityConfig');
     const before = await get();
     const config = {
@@ -167,7 +167,7 @@ describe('a URL for webhooks', () => {
     expect((await (await subscriber()).made({ url })).url).toBe(url);
   });
 
-  test('may be plain HTTP where that is allowed, from the next request on', async () => {
+  test('may be plain HTTP if that is allowed, from the next request on', async () => {
     shows('webhook urls');
     const tenant = await subscriber();
     const url = 'http://93.184.216.34/hook';
@@ -178,7 +178,7 @@ describe('a URL for webhooks', () => {
     expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');
   });
 
-  test('may lead anywhere when no range is blocked, which has to be said', async () => {
+  test('may lead anywhere if no range is blocked, which has to be stated', async () => {
     shows('private addresses');
     const tenant = await subscriber();
     expectStatus(await put({ blocked_cidr_ranges: [] }), 200);
@@ -241,7 +241,7 @@ describe('a URL for webhooks', () => {
     expect(await counted('pattern')).toBeGreaterThan(0);
   });
 
-  test('of a stored subscription is not judged anew by a change of something else', async () => {
+  test('of a stored subscription is not checked again by a change of something else', async () => {
     shows('security configuration');
     const tenant = await subscriber();
     const { subscription_id: id, url } = await tenant.made();

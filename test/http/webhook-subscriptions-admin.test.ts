@@ -159,7 +159,7 @@ describe('the list', () => {
     expect(ids(await list('?tenant_id=nobody'))).toEqual([]);
   });
 
-  test('is walked page by page in every order, also while rows go', async () => {
+  test('is listed page by page in every order, even while rows are deleted', async () => {
     shows('webhook lists');
     const tenant = await subscriber();
     const rows: Json[] = [];
@@ -281,7 +281,7 @@ describe('a closed tenant', () => {
     ).toContain('webhook.disabled_via_tenant_cascade');
   });
 
-  test('is closed at once: nothing of it is created, changed or deleted, and reads continue', async () => {
+  test('is closed immediately: nothing of it is created, changed or deleted, and reads continue', async () => {
     shows('subscription after close');
     const tenant = await subscriber();
     const subscription = await tenant.made();

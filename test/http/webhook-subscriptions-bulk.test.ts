@@ -37,7 +37,7 @@ const changesOf = async (tenant: Subscriber): Promise<Readonly<Record<string, st
   (await tenant.events()).filter(({ ty }) => ty !== 'webhook.created');
 
 describe('a bulk action', () => {
-  test('pauses, resumes and deletes what its filter matches, emits each change under one correlation, and skips what is so already', async () => {
+  test('pauses, resumes and deletes what its filter matches, emits each change with one correlation id, and skips what needs no change', async () => {
     shows('bulk events', 'bulkActionWebhooks');
     const { tenant, ids } = await withSubscriptions(3);
     const [first, second, third] = ids as [string, string, string];
@@ -78,7 +78,7 @@ describe('a bulk action', () => {
     ]);
   });
 
-  test('has exactly one audit row, which lists what became of each', async () => {
+  test('has exactly one audit row, which lists the outcome of each', async () => {
     shows('bulk events');
     const { tenant, ids } = await withSubscriptions(2);
     expectStatus(await tenant.patch(ids[0] as string, { status: 'PAUSED' }), 200);
@@ -104,7 +104,7 @@ describe('a bulk action', () => {
     ]);
   });
 
-  test('changes nothing when it matches another number than was expected', async () => {
+  test('changes nothing when the number of matches is not the expected one', async () => {
     shows('bulk refusals');
     const { tenant, ids } = await withSubscriptions(2);
     const refusal = expectRefusal(await act(tenant, 'DELETE', { expected_count: 3 }), 409, 'COUNT_MISMATCH');
@@ -160,7 +160,7 @@ describe('a bulk action', () => {
     expectRefusal(await act(await subscriber(), 'PAUSE', more), 400, 'INVALID_REQUEST');
   });
 
-  test('does not resume a stored offender against the invariants, and says so of that row alone', async () => {
+  test('does not resume a stored subscription that violates the invariants, and fails only that row', async () => {
     shows('no operator events');
     const { tenant, ids } = await withSubscriptions(2);
     const [offender, sound] = ids as [string, string];

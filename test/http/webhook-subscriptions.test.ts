@@ -22,7 +22,7 @@ const told = async (tenant: Subscriber): Promise<unknown[]> =>
   );
 
 describe('a subscription', () => {
-  test('is created with all that it sets, shows its secret once, and emits an event', async () => {
+  test('is created with all its settings, shows its secret once, and emits an event', async () => {
     shows('signing secret once', 'getWebhookSubscription', 'createTenantWebhook', 'getTenantWebhook');
     const tenant = await subscriber();
     const settings = {
@@ -90,7 +90,7 @@ describe('a subscription', () => {
     }
   });
 
-  test('keeps secret and headers encrypted, equal ones under different bytes', async () => {
+  test('stores secret and headers encrypted, equal ones as different bytes', async () => {
     shows('signing secret once');
     const tenant = await subscriber();
     const more = { signing_secret: 'my-own-secret', headers: { 'X-Token': 'token-value' } };
@@ -135,7 +135,7 @@ describe('a subscription', () => {
 });
 
 describe('a PATCH', () => {
-  test('changes what it names, replaces lists and objects, and names the members that really differ', async () => {
+  test('changes what it names, replaces lists and objects, and reports only the members that differ', async () => {
     shows('subscription events', 'updateTenantWebhook');
     const tenant = await subscriber();
     const before = await tenant.made({
@@ -208,7 +208,7 @@ describe('a PATCH', () => {
     ]);
   });
 
-  test('to ACTIVE forgives the failures, also of one that was disabled', async () => {
+  test('to ACTIVE resets the failures, even of one that was disabled', async () => {
     shows('resetting failures');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
@@ -256,7 +256,7 @@ describe('a PATCH', () => {
     }
   });
 
-  test('keeps a header that comes back masked, drops one that is missing, and refuses a mask for nothing', async () => {
+  test('keeps a header that is sent back masked, drops one that is missing, and refuses a mask without a stored value', async () => {
     shows('masked headers');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made({
@@ -275,7 +275,7 @@ describe('a PATCH', () => {
     ]);
   });
 
-  test('with a new secret keeps the one before it for a day, and never shows either', async () => {
+  test('with a new secret keeps the former one for a day, and never shows either', async () => {
     shows('secret rotation');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
@@ -304,7 +304,7 @@ describe('a PATCH', () => {
     );
   });
 
-  test('leaves a subscription with a selector of types, of categories, or of both, and never with none', async () => {
+  test('leaves a subscription with a selector of types, categories, or both, but never without any', async () => {
     shows('selector required');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
@@ -399,7 +399,7 @@ describe('the end of a subscription', () => {
 });
 
 describe('who may', () => {
-  test("only the tenant itself: another tenant's subscription is not found, whatever is asked", async () => {
+  test("only the tenant itself: another tenant's subscription is not found, whatever the request", async () => {
     shows('foreign subscription');
     const [one, two] = [await subscriber(), await subscriber()];
     const { subscription_id: id } = await one.made();

@@ -75,22 +75,19 @@ describe('a quota', () => {
     ['per_hour_tumbling', HOUR_MS, 'T00'],
     ['per_day_tumbling', DAY_MS, ''],
     ['per_tenant_per_day', DAY_MS, ''],
-  ])(
-    '%s refuses what exceeds it until the next window of UTC, and changes nothing',
-    async (window, ms, end) => {
-      shows('quota windows', 'quota atomicity');
-      const { ledger, at, day, policy } = await limited(sets([kind(window, 2)]));
-      await ledger.hold();
-      await at(ms / 2).hold();
-      const before = await stateOf(ledger);
-      const key = new Date(day * DAY_MS).toISOString().slice(0, 10) + end;
-      const refusal = ['ACTION_QUOTA_EXCEEDED', ledger.scope(), policy, window, key, '2', '2', ''];
-      expect(await at(ms - 1).reserve()).toEqual(refusal);
-      expect(await stateOf(ledger)).toEqual(before);
-      await at(ms).hold();
-      await assertInvariants(ledger);
-    },
-  );
+  ])('%s refuses what exceeds it until the next UTC window, and changes nothing', async (window, ms, end) => {
+    shows('quota windows', 'quota atomicity');
+    const { ledger, at, day, policy } = await limited(sets([kind(window, 2)]));
+    await ledger.hold();
+    await at(ms / 2).hold();
+    const before = await stateOf(ledger);
+    const key = new Date(day * DAY_MS).toISOString().slice(0, 10) + end;
+    const refusal = ['ACTION_QUOTA_EXCEEDED', ledger.scope(), policy, window, key, '2', '2', ''];
+    expect(await at(ms - 1).reserve()).toEqual(refusal);
+    expect(await stateOf(ledger)).toEqual(before);
+    await at(ms).hold();
+    await assertInvariants(ledger);
+  });
 
   test('counts neither replays, nor refusals, nor dry runs, nor decisions', async () => {
     shows('quota atomicity');
@@ -125,7 +122,7 @@ describe('a quota', () => {
     await at(DAY_MS).hold({ subject: { agent: 'd' } });
   });
 
-  test('of a risk class counts all its kinds, comes first, and needs the quota of the kind to pass too', async () => {
+  test('of a risk class counts all its kinds, comes first, and the quota of the kind must also allow the call', async () => {
     shows('quota scope', 'evaluation order');
     const { ledger, policy } = await limited(
       sets([kind('per_hour_tumbling', 2)], [risk('per_hour_tumbling', 3)]),
@@ -160,7 +157,7 @@ describe('a quota', () => {
     expect((await ledger.reserve())[3]).toBe('per_hour_tumbling');
   });
 
-  test('goes on counting when its limit changes', async () => {
+  test('continues counting when its limit changes', async () => {
     shows('quota changes');
     const { ledger, policy } = await limited(sets([kind('per_day_tumbling', 1)]));
     await ledger.hold();
@@ -188,7 +185,7 @@ describe('a quota', () => {
     expect((await ledger.redis.hget(key, field))?.split('|')[1]).toBe('1');
   });
 
-  test('that stays in memory between runs ends with its window, and counts on what else has changed it', async () => {
+  test('that stays in memory between runs ends with its window, and includes changes by others', async () => {
     const { ledger, day } = await limited(
       sets([kind('per_minute_tumbling', 2), kind('per_day_tumbling', 5)]),
     );
@@ -264,14 +261,14 @@ describe('a quota', () => {
     await ledger.hold(to('example.com'));
   });
 
-  test('is judged before the budget', async () => {
+  test('is checked before the budget', async () => {
     shows('evaluation order');
     const { ledger } = await limited(sets([kind('per_day_tumbling', 1)]));
     await ledger.hold();
     expect(await refusalOf(ledger, { amount: 10_000 })).toBe('ACTION_QUOTA_EXCEEDED');
   });
 
-  test('holds for the calls of one run, and a refused one leaves no trace', async () => {
+  test('applies to the calls of one run, and a refused one leaves no trace', async () => {
     shows('quota atomicity');
     const { ledger, day } = await limited(
       sets([kind('per_tenant_per_day', 3)], [risk('per_tenant_per_day', 100)]),
@@ -289,7 +286,7 @@ describe('a quota', () => {
     await assertInvariants(ledger);
   });
 
-  test('of several kinds in one run counts them on what they share, once each', async () => {
+  test('counts several kinds in one run on their shared counter, once each', async () => {
     shows('quota atomicity');
     const { ledger, day } = await limited(
       sets([kind('per_tenant_per_day', 4)], [risk('per_tenant_per_day', 6)]),
@@ -360,7 +357,7 @@ test('a kind that is not declared is refused before its tenant is denied anythin
 });
 
 describe('a quota by run', () => {
-  test('needs a run, and counts each by itself', async () => {
+  test('needs a run, and counts each run separately', async () => {
     shows('per run counters');
     const { ledger, policy } = await limited(sets([kind('per_run', 1)]));
     const before = await stateOf(ledger);
@@ -404,7 +401,7 @@ describe('a quota by run', () => {
     await assertInvariants(ledger);
   });
 
-  test('lapses after its time without a reserve, and a hold of before takes nothing off the new count', async () => {
+  test('lapses if there is no reserve for a while, and an earlier hold subtracts nothing from the new count', async () => {
     shows('per run counters');
     const { ledger, at } = await limited(sets([kind('per_run', 1, { per_run_counter_ttl_ms: 60_000 })]));
     const old = await ledger.hold(inRun('r'));
@@ -469,7 +466,7 @@ describe('runs that have lapsed', () => {
 });
 
 describe('the threshold of a quota', () => {
-  test('is told once in a window, with what the counter is', async () => {
+  test("is reported once per window, with the counter's figures", async () => {
     shows('quota thresholds');
     const { ledger, at, policy } = await limited(
       sets([kind('per_hour_tumbling', 4, { threshold_pct: 0.5 })], [risk('per_run', 5)]),

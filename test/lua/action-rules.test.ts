@@ -62,7 +62,7 @@ describe('a list of kinds', () => {
     await assertInvariants(ledger);
   });
 
-  test('is judged before the budget, and after the tenant', async () => {
+  test('is checked before the budget, and after the tenant', async () => {
     shows('evaluation order');
     const ledger = await newLedger();
     await ledger.makeTenant();

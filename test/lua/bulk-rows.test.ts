@@ -118,7 +118,7 @@ const REFUSED: readonly Refused[] = [
     reply: ['BUDGET_FROZEN'],
   },
   {
-    what: 'a budget that is gone',
+    what: 'a missing budget',
     prepare: (on) => on.redis.del(on.budgetKeyOf()),
     call: (on) => bulkBudget(on, 'CREDIT', '1'),
     reply: ['NOT_FOUND'],
@@ -145,7 +145,7 @@ const REFUSED: readonly Refused[] = [
     reply: ['SKIPPED', 'ALREADY_IN_TARGET_STATE'],
   },
   {
-    what: 'a budget that would stay as it is',
+    what: 'a budget that would not change',
     call: (on) => bulkBudget(on, 'RESET_SPENT', '100'),
     reply: ['SKIPPED', 'ALREADY_IN_TARGET_STATE'],
   },
@@ -173,7 +173,7 @@ describe('a row of a bulk action', () => {
       'budget.funded',
     ],
   ])(
-    '%s is changed once however often it is asked, and remembered for a while only',
+    '%s is changed once, however often it is requested, and remembered only for a while',
     async (_what, call, event) => {
       shows('bulk idempotency');
       const ledger = await owned();
@@ -215,7 +215,7 @@ describe('the record of a bulk action', () => {
       ],
     );
 
-  test('is made by a claim alone, and keeps the response that came first', async () => {
+  test('is created only by a claim, and keeps the first response', async () => {
     shows('bulk idempotency');
     const ledger = await newLedger();
     expect(await begin(ledger, 'fp', 0)).toEqual(['UNKNOWN']);
@@ -228,7 +228,7 @@ describe('the record of a bulk action', () => {
     expect(await begin(ledger, 'other', 1)).toEqual(['IDEMPOTENCY_MISMATCH']);
   });
 
-  test('of a tenant has its end alone, and lapses', async () => {
+  test('of a tenant only has its end, and lapses', async () => {
     shows('bulk idempotency');
     const ledger = await newLedger();
     expect(await end(ledger, 'first')).toEqual(['ENDED', 'fresh', 'first']);

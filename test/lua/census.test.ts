@@ -51,7 +51,7 @@ async function populate({ tag, redis }: LedgerClient, owned: readonly [budgets: 
 }
 
 test.each([1, 2, 3, 5, 7, 1000])(
-  'a census in runs of %i records counts each record once, and no run looks at more',
+  'a census in runs of %i records counts each record once, and no run reads more',
   async (limit) => {
     shows('overview counts', 'overview cheap');
     const ledger = await newLedger();

@@ -127,7 +127,7 @@ async function withOneDeadline(ledger: LedgerClient, count: number, endsInMs: nu
 }
 
 describe('the flip to CLOSED', () => {
-  test('guards every mutation at once, leaves what is owned as it is, and marks the tenant as closing', async () => {
+  test('guards every mutation immediately, changes nothing the tenant owns, and marks the tenant as closing', async () => {
     shows('close guard', 'updateTenant');
     const ledger = await furnished();
     const held = await ledger.hold({ amount: 1 });
@@ -154,7 +154,7 @@ describe('the flip to CLOSED', () => {
 });
 
 describe('the cascade', () => {
-  test('returns holds, closes budgets, revokes keys, emits an event for each once, and tenant.closed last', async () => {
+  test('returns holds, closes budgets, revokes keys, emits one event for each, and tenant.closed last', async () => {
     shows('close cascade');
     const ledger = await furnished();
     await update(ledger, 'CLOSED');
@@ -204,7 +204,7 @@ describe('the cascade', () => {
     expect(await ledger.redis.exists(closingKey(ledger.tag))).toBe(0);
   });
 
-  test('may die after any step and start over: everything happens once', async () => {
+  test('may be interrupted after any step and start over: everything happens once', async () => {
     shows('close again');
     const ledger = await furnished();
     const other = `${ledger.tenant}-other`;

@@ -103,7 +103,7 @@ describe('a repeated commit', () => {
     expect(await snapshot(ledger)).toEqual(state);
   });
 
-  test('finds its scopes for as long as it is remembered, though the audit retention is shorter', async () => {
+  test('finds its scopes as long as it is remembered, though the audit retention is shorter', async () => {
     const ledger = await newLedger();
     const [root, leaf] = [
       await ledger.makeBudget(),

@@ -240,7 +240,7 @@ describe('skip_events', () => {
 });
 
 describe('queue_deliveries', () => {
-  test('makes record, index entry and place in the queue, and acknowledges, once however often it is called', async () => {
+  test('creates the record, its index entry and its place in the queue, and acknowledges, once, however often it is called', async () => {
     shows('at least once');
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
@@ -438,7 +438,7 @@ describe('record_delivery_outcome', () => {
     return dispatch;
   }
 
-  test('counts a failure once, starts over after a success, and disables at the limit with one event', async () => {
+  test('counts a failure once, starts over after a success, and disables the subscription at the limit with one event', async () => {
     shows('delivery disables');
     const dispatch = await subscribed(2);
     const { redis, tag, tenant } = dispatch.ledger;

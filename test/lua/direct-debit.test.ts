@@ -116,7 +116,7 @@ describe('a debit that some scope cannot pay', () => {
     expect(await refusedBy(both, 'REJECT', 60)).toEqual(['BUDGET_EXCEEDED', both.root, '10']);
   });
 
-  test('ALLOW_IF_AVAILABLE: is capped to the smallest headroom everywhere, and marks only the scope that is short', async () => {
+  test('ALLOW_IF_AVAILABLE: is capped to the smallest headroom everywhere, and marks only the scope with too little', async () => {
     const { ledger, root, leaf, charge } = await world({ allocated: 100 }, { allocated: 20 });
     expect((await charge('ALLOW_IF_AVAILABLE', 50)).slice(3)).toEqual([
       '20',

@@ -38,7 +38,7 @@ describe('only ACTIVE holds expire', () => {
 });
 
 describe('the reserved budget', () => {
-  test('goes back at every budgeted scope, by exactly the amount held, and the record says what happened', async () => {
+  test('returns to every budgeted scope, by exactly the amount held, and the record says what happened', async () => {
     const ledger = await newLedger();
     const root = await ledger.makeBudget({ allocated: 1000 });
     const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 500 });
@@ -157,7 +157,7 @@ describe('a second call', () => {
   });
 });
 
-test('a hold that is named twice in a page goes back once', async () => {
+test('a hold that is named twice in a page is returned once', async () => {
   const { ledger, hold } = await heldLedger();
   await ledger.hold({ amount: 100 });
   await ledger.makeOverdue(hold.id);
@@ -168,7 +168,7 @@ test('a hold that is named twice in a page goes back once', async () => {
 });
 
 describe('an orphan', () => {
-  test('of the index is removed and is not met again', async () => {
+  test('of the index is removed and is not seen again', async () => {
     const { ledger, hold } = await heldLedger();
     await ledger.redis.del(reservationKey(ledger.tag, hold.id));
     expect(await ledger.expire(hold.id)).toEqual(['NOT_FOUND']);
@@ -178,7 +178,7 @@ describe('an orphan', () => {
 });
 
 describe('the clock', () => {
-  test('is the server alone: a bogus time as a further argument is ignored, on both sides', async () => {
+  test("is only the server's: a bogus time as a further argument is ignored, on both sides", async () => {
     shows('server clock');
     const { ledger, hold } = await heldLedger();
     const expireWith = (bogus: string): Promise<string[]> =>
@@ -194,7 +194,7 @@ describe('the clock', () => {
   });
 });
 
-describe('a hold that cannot be settled is quarantined: out of the index, its state and the budgets as they were', () => {
+describe('a hold that cannot be settled is quarantined: removed from the index, with its state and the budgets unchanged', () => {
   const record =
     (field: string, value?: string) =>
     (ledger: LedgerClient, id: string): Promise<unknown> =>

@@ -447,7 +447,7 @@ describe('a cleanup', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test("removes an entry without a record, and hands the sweeper what is the sweeper's", async () => {
+  test('removes an entry without a record, and hands over to the sweeper what belongs to it', async () => {
     const {
       ledger,
       ids: [gone = '', settled = '', swept = ''],

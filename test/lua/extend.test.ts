@@ -45,7 +45,7 @@ describe('an extension', () => {
     expect(await ledger.record(id)).toMatchObject({ xc: '2', x2: expect.stringMatching(/\+86400000$/) });
   });
 
-  test('grants at most what the tenant grants as a lease, and the reply says how much', async () => {
+  test("grants at most the tenant's longest lease, and the reply says how much", async () => {
     const ledger = await newLedger();
     await ledger.makeTenant({ max_reservation_ttl_ms: '10000' });
     await ledger.makeBudget();

@@ -59,7 +59,7 @@ test("another tenant's read of an overdue reservation is forbidden and expires n
   expect(await snapshot(ledger)).toEqual(before);
 });
 
-test('an overdue reservation is expired by the read, once, and answers as expired from then on', async () => {
+test('an overdue reservation is expired by the read, once, and is reported as expired from then on', async () => {
   shows('expired');
   const ledger = await newLedger();
   await ledger.makeBudget();

@@ -191,7 +191,7 @@ describe('a change of a policy is refused, and changes no byte', () => {
   });
 });
 
-test('an API key beyond the own limit of a tenant is refused, and changes no byte', async () => {
+test("an API key beyond the tenant's own limit is refused, and changes no byte", async () => {
   const ledger = await newLedger();
   await ledger.makeTenant();
   await ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'max:api_keys', 1);

@@ -169,7 +169,7 @@ test('a call whose index is damaged changes no figure of the run', async () => {
   expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
 });
 
-test('a call that reclaims dead holds ends the run, and the others are sent again', async () => {
+test('a call that reclaims overdue holds ends the run, and the others are sent again', async () => {
   const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget({ allocated: 30 });
   const dead = await ledger.hold({ amount: 20, graceMs: 0 });

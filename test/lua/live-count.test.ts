@@ -206,7 +206,7 @@ describe('the limit on live reservations', () => {
     expect(await live(ledger)).toBe('1');
   });
 
-  test("is the tenant's own one where it has one, and 0 is none", async () => {
+  test("is the tenant's own if it has one, and 0 means no limit", async () => {
     const ledger = await funded();
     const key = ownedKey(ledger.tag, ledger.tenant);
     await ledger.hold();

@@ -50,7 +50,7 @@ describe('a reserve in observe mode', () => {
     expect(await told(ledger)).toEqual(['reservation.observed_allowed', 'reservation.observed_denied']);
   });
 
-  test('sees what the calls before it in a run have changed, and those after it do not see it', async () => {
+  test('sees the changes of earlier calls in its run, and later calls do not see it', async () => {
     shows('observe mode side effects');
     const ledger = await made();
     const modes = ['', 'OBSERVE', '', 'OBSERVE', 'OBSERVE', '', '', 'OBSERVE'];
@@ -79,7 +79,7 @@ describe('a reserve in observe mode', () => {
     await assertInvariants(ledger);
   });
 
-  test('tells of every denial: of a closed tenant, without a budget, and by a limit', async () => {
+  test('reports every denial: of a closed tenant, without a budget, and by a limit', async () => {
     shows('observed denials');
     const ledger = await made('OBSERVE');
     await ledger.hold({ observe: 'ENFORCE' });
@@ -114,7 +114,7 @@ describe('a reserve in observe mode', () => {
     expect((await ledger.reserve({ amount: 100, key: 'k' }))[0]).toBe('ALLOW_DRY_RUN');
   });
 
-  test('is not told where sampling leaves it out, unless it is denied', async () => {
+  test('is not reported if sampling skips it, unless it is denied', async () => {
     shows('observed allowances');
     const ledger = await made('OBSERVE');
     expect((await ledger.reserve({ observe: '|-' }))[1]).toBe('observed');

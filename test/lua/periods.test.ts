@@ -129,7 +129,7 @@ describe('at the end of its period a budget', () => {
     expect(await ledger.figures()).toBe(`${most},0,0,${most},0,0,0`);
   });
 
-  test('keeps holds and debt, and a hold charges the period it is committed in', async () => {
+  test('keeps holds and debt, and a hold is charged to the period of its commit', async () => {
     const ledger = await inPeriod({ policy: 'CARRY_FORWARD' });
     await ledger.redis.hset(ledger.budgetKeyOf(), { overdraft_limit: '50' });
     const before = clockAt(ledger, ENDS - 1000);

@@ -74,7 +74,7 @@ describe('a policy governs', () => {
     expect(await capsAt(ledger)).toBe('strong');
   });
 
-  test('from its first instant until before its last, by the time of Redis', async () => {
+  test('from its first instant until just before its last, by the time of Redis', async () => {
     shows('policy precedence');
     const ledger = await governed();
     const now = await ledger.serverTime();
@@ -104,7 +104,7 @@ describe('a policy governs', () => {
 });
 
 describe('a reserve that a policy governs', () => {
-  test('is ALLOW_WITH_CAPS, and replays the caps that it was given', async () => {
+  test('is ALLOW_WITH_CAPS, and replays the caps that it got', async () => {
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), { sets: caps('old') });
     const reply = await ledger.reserve({ key: 'k', amount: 5 });

@@ -91,7 +91,7 @@ describe('a limit on reservations', () => {
     await ledger.hold();
   });
 
-  test('holds for the calls of one run', async () => {
+  test('applies to the calls of one run', async () => {
     const { ledger } = await limited({ [RESERVATIONS]: '3' });
     const real = ledger.over(ledger.redis);
     // The first call has its own run, and the minute may end after it.

@@ -58,7 +58,7 @@ test.each([
   ['an hour', '3600', 10_000],
   ['longer than an hour', '3610', 300_000],
   ['a day', '86400', 300_000],
-])('a window of %s has what happened since its first whole slot', async (_, window, slotMs) => {
+])('a window of %s counts events since its first whole slot', async (_, window, slotMs) => {
   shows('rate spikes');
   const ledger = await emptyLedger();
   const windowMs = Number(window) * 1000;
@@ -78,7 +78,7 @@ test.each([
   expect(figures.slice(-4)).toEqual(['sample_count', '1', 'current_fraction', '1.0000']);
 });
 
-test('each entry is counted once, in runs of any size, and only denials of reservations that are young enough', async () => {
+test('each entry is counted once, in runs of any size, and only denials within the window', async () => {
   shows('rate spikes');
   const ledger = await emptyLedger();
   const now = clockAt(ledger, START_MS + DAY_MS);

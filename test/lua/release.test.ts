@@ -90,7 +90,7 @@ describe('a release', () => {
   });
 });
 
-test('a repeated release finds its scopes for as long as it is remembered, though the audit retention is shorter', async () => {
+test('a repeated release finds its scopes as long as it is remembered, though the audit retention is shorter', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   for (const tenant of [ledger.tenant, '']) {
@@ -120,7 +120,7 @@ describe('a release that is refused changes no byte', () => {
   });
 });
 
-test('a release after the grace is refused, and the hold is returned by the one transition', async () => {
+test('a release after the grace is refused, and the hold is returned by the usual transition', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ amount: 100 });

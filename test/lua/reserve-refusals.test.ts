@@ -136,7 +136,7 @@ describe('a reserve over a corrupt record ends with an error and writes nothing'
   });
 });
 
-describe('a denial is never caused by a dead hold', () => {
+describe('a denial is never caused by an overdue hold', () => {
   test('what is due is expired first and reported, and the next run is granted', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100 });

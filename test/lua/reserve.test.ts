@@ -56,7 +56,7 @@ describe('a reserve that is granted', () => {
     expect((await assertInvariants(ledger)).ttl.size).toBe(1);
   });
 
-  test('that takes the last of a budget says once that it is exhausted', async () => {
+  test('that takes the last of a budget reports once that it is exhausted', async () => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget({ allocated: 10 });
     const { id } = await ledger.hold({ amount: 10 });
@@ -91,7 +91,7 @@ describe('a reserve that is granted', () => {
     expect((await ledger.reserve({ ttlMs: 60_000 }))[4]).toBe('40000');
   });
 
-  test('captures the policy: the request before the deepest budget before the tenant before the default', async () => {
+  test("captures the policy: the request's, else the deepest budget's, else the tenant's, else the default", async () => {
     const ledger = await newLedger();
     const scope = ledger.scope(AGENT);
     await ledger.makeBudget();
@@ -206,7 +206,7 @@ describe('a repeated reserve', () => {
     expect(await snapshot(ledger)).toEqual(state);
   });
 
-  test('finds its hold for as long as that can live, also when the hold was extended past the key lifetime', async () => {
+  test("finds its hold as long as it can live, even if it was extended beyond the key's lifetime", async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const lifetime = (): Promise<number> =>

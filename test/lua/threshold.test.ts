@@ -19,7 +19,7 @@ async function crossings(ledger: LedgerClient): Promise<string[]> {
     );
 }
 
-describe('a mark that the use of a budget crosses', () => {
+describe('a threshold that the use of a budget crosses', () => {
   test('is emitted although others in the list are damaged', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant({ th: 'junk,0.5,x' });

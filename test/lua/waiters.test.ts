@@ -90,7 +90,7 @@ describe('a reserve that may wait', () => {
     await assertInvariants(ledger);
   });
 
-  test('is refused without a trace where too many wait, or its time is over', async () => {
+  test('is refused without a trace if too many wait, or its time is up', async () => {
     const { ledger } = await saturated();
     await run(ledger, waiterOf(1));
     const before = await snapshot(ledger, 'events');
@@ -99,7 +99,7 @@ describe('a reserve that may wait', () => {
     expect(await snapshot(ledger, 'events')).toEqual(before);
   });
 
-  test('does not pass one that came before it, however little it wants', async () => {
+  test('does not overtake an earlier one, however little it needs', async () => {
     const { ledger, id } = await saturated();
     const [large, small, late] = [waiterOf(90), waiterOf(10), waiterOf(10)];
     await run(ledger, large);
@@ -138,7 +138,7 @@ describe('a reserve that may wait', () => {
 });
 
 describe('places', () => {
-  test('of dead instances lapse, and the next one is told', async () => {
+  test('of dead instances lapse, and the next one is notified', async () => {
     const { ledger, id } = await saturated();
     const dead = Array.from({ length: 120 }, () => waiterOf(100, 'two'));
     for (const one of dead) {
@@ -177,7 +177,7 @@ describe('places', () => {
     expect(await renew(ledger, waiter)).toEqual(['RENEWED', waiter.place]);
   });
 
-  test('of a budget that is gone are not put back', async () => {
+  test('of a missing budget are not put back', async () => {
     const { ledger } = await saturated();
     const waiter = waiterOf(60);
     await run(ledger, waiter);

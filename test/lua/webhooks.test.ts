@@ -261,7 +261,7 @@ describe('an update', () => {
 describe('the utilization thresholds that a tenant watches', () => {
   const THRESHOLDS = { types: 'budget.threshold_crossed', sets: { th: '{}', tu: '0.5,0.95' } };
 
-  test('are kept with it, sorted and on top of the usual ones, while a subscription is active that selects them', async () => {
+  test('are stored with it, sorted and in addition to the usual ones, while an active subscription selects them', async () => {
     shows('utilization thresholds');
     const ledger = await owned();
     expect(await utilizations(ledger)).toBeNull();

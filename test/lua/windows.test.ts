@@ -58,7 +58,7 @@ const lookAt = (ledger: LedgerClient): Promise<string[]> =>
   );
 
 describe('a window of a budget', () => {
-  test('counts what is held and what is charged, and its refusal names it', async () => {
+  test('counts held and charged amounts, and its refusal names it', async () => {
     const ledger = await withDay();
     const { id } = await ledger.hold({ amount: 60 });
     const refusal = ['BUDGET_EXCEEDED', ledger.scope(), '40', 'day'];
@@ -74,7 +74,7 @@ describe('a window of a budget', () => {
     await assertInvariants(ledger);
   });
 
-  test('turns in the millisecond of its end and not before, once, without an event', async () => {
+  test('turns over in the millisecond of its end and not before, once, without an event', async () => {
     const ledger = await withDay();
     await spend(ledger, 100);
     expect((await clockAt(ledger, ENDS - 1).reserve({ amount: 1 }))[0]).toBe('BUDGET_EXCEEDED');
@@ -92,7 +92,7 @@ describe('a window of a budget', () => {
     expect((await lookAt(ledger)).slice(1, 3)).toEqual(['0', '0']);
   });
 
-  test('that nobody used for days turns once into the current one, and stays in the last that is planned', async () => {
+  test('that was idle for days turns over once into the current one, and stays in the last planned one', async () => {
     const ledger = await withDay();
     await spend(ledger, 100);
     await clockAt(ledger, ENDS + 3 * DAY_MS + 5).reserve({ amount: 1 });
@@ -189,7 +189,7 @@ describe('a window of a budget', () => {
     });
   });
 
-  test('is one of several, and the first that is short is named', async () => {
+  test('is one of several, and the first with too little room is named', async () => {
     const ledger = await withDay();
     await setWindows(ledger, [
       { name: 'day', limit: 100, ends: DAYS },
@@ -258,7 +258,7 @@ describe('the windows of a budget', () => {
     expect(await snapshot(ledger)).toEqual(ended);
   });
 
-  test('go on while the budget is frozen or starts a new period, and stop when it is closed', async () => {
+  test('continue while the budget is frozen or starts a new period, and stop when it is closed', async () => {
     const ledger = await withDay();
     await spend(ledger, 40);
     await ledger.redis.hset(ledger.budgetKeyOf(), {
@@ -334,7 +334,7 @@ describe('the windows of a budget', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('wake the first reserve that waits when one of them turns', async () => {
+  test('wake the first waiting reserve when one of them turns over', async () => {
     const ledger = await withDay();
     await spend(ledger, 100);
     const [place, key] = ['one.1.60', randomText(12)];

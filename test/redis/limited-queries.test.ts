@@ -62,7 +62,7 @@ const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_wait
 const pauses = (): Promise<number> => on.holdfast.metric('holdfast_query_pauses_total');
 
 describe('a tenant that occupies all its places', () => {
-  test('waits for one, and gets 429 with Retry-After when none comes free in time; others and the ledger continue', async () => {
+  test('waits for one, and gets 429 with Retry-After when none becomes free in time; others and the ledger continue', async () => {
     shows('throttling');
     const [tenant, other] = [await newTenant(), await newTenant()];
     await occupy(tenant.id);

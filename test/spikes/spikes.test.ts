@@ -112,7 +112,7 @@ describe('two instances', () => {
     }
   });
 
-  test('judge by each threshold and window that the subscriptions of a tenant and of the operators name', async () => {
+  test('check each threshold and window that the subscriptions of a tenant and of operators name', async () => {
     shows('rate spikes');
     const type = 'reservation.denial_rate_spike';
     const tenant = await tenantWithBudget();
@@ -210,7 +210,7 @@ describe('two instances', () => {
     expect(await emitted('system.high_latency')).toBe(1);
   });
 
-  test('emit once that a budget is spent faster than before, if a subscription asks for it', async () => {
+  test('report once that a budget is spent faster than before, if a subscription asks for it', async () => {
     shows('burn rate', 'event payload');
     const type = 'budget.burn_rate_anomaly';
     const [tenant, unwatched] = [await tenantWithBudget(), await tenantWithBudget()];

@@ -111,7 +111,7 @@ function sharesBecome(...sizes: number[]): Promise<unknown> {
 }
 
 describe('the role', () => {
-  test('is asked for: without it events wait, and the first that has it delivers them in order', async () => {
+  test('is required: without it events wait, and the first instance with it delivers them in order', async () => {
     shows('at least once');
     const id = await subscribe(api, tenant, receiver.url);
     const requestIds = await causeEvents(api, tenant, 5);

@@ -137,7 +137,7 @@ describe('a delivery that fails', () => {
     await alarm.stop();
   });
 
-  test.each([400, 404, 429, 500, 503])('with %i is tried again and succeeds', async (status) => {
+  test.each([400, 404, 429, 500, 503])('with %i is retried and succeeds', async (status) => {
     shows('delivery retries');
     const codes = [status, 200];
     receiver.react = (response) => response.writeHead(codes.shift() ?? 200).end();
@@ -223,7 +223,7 @@ describe('retry delays', () => {
 });
 
 describe('a subscription', () => {
-  test('is disabled after so many failures in a row, with one event, and is sent nothing more', async () => {
+  test('is disabled after the given number of failures in a row, with one event, and is sent nothing more', async () => {
     shows('delivery disables', 'inactive subscription');
     const alarm = await WebhookReceiver.start();
     const alarms = await subscribe(holdfast, SYSTEM, alarm.url, { event_types: ['webhook.disabled'] });
@@ -291,7 +291,7 @@ describe('a subscription', () => {
       'subscription_not_found',
       (id: string) => holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`),
     ],
-  ])('that is %s is not sent what was queued for it', async (_how, reason, end) => {
+  ])('that is %s does not receive what was queued for it', async (_how, reason, end) => {
     shows('inactive subscription');
     let release = (): void => undefined;
     receiver.react = (response) => {

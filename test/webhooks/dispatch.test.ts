@@ -141,7 +141,7 @@ describe('an event', () => {
 const isTried = ({ status }: Record<string, unknown>): boolean => status !== 'PENDING';
 
 describe('first attempts', () => {
-  test('of one tenant are in order, whichever of them fail, and tenants go side by side', async () => {
+  test('of one tenant are in order, whichever of them fail, and tenants proceed in parallel', async () => {
     shows('delivery order');
     const other = await tenantWithBudget(holdfast);
     // Every third is refused; its retry is much later and blocks nothing.
@@ -179,7 +179,7 @@ describe('first attempts', () => {
     expect((await pauses()) - before).toBe(4);
   });
 
-  test('are one at a time for a tenant and an endpoint', async () => {
+  test('are sent one at a time for a tenant and an endpoint', async () => {
     shows('delivery order');
     let under = 0;
     let most = 0;
@@ -197,7 +197,7 @@ describe('first attempts', () => {
     expect(most).toBe(1);
   });
 
-  test('of others are not delayed by an endpoint that hangs, also when it is one of the same tenant, and it turns no readiness red', async () => {
+  test('of others are not delayed by an endpoint that hangs, even one of the same tenant, and readiness stays green', async () => {
     shows('hanging endpoint');
     const hanging = await WebhookReceiver.start();
     hanging.react = () => undefined;
@@ -363,7 +363,7 @@ describe('an event without a subscription in its partition', () => {
 });
 
 describe("the operators' subscription", () => {
-  test('comes from all tenants, each in its own order', async () => {
+  test("gets the events of all tenants, each tenant's in order", async () => {
     shows('delivery order');
     const other = await tenantWithBudget(holdfast);
     const id = await subscribe(holdfast, SYSTEM, receiver.url);

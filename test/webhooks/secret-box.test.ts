@@ -27,10 +27,13 @@ async function counted(result: string): Promise<number> {
 }
 
 describe('a sealed text', () => {
-  test.each(['', 'whsec_abc', 'Ünïcode "x"\n', 'x'.repeat(100_000)])('opens to what it was: %#', (text) => {
-    shows('masked headers');
-    expect(box.open(box.seal(text, HERE), HERE)).toBe(text);
-  });
+  test.each(['', 'whsec_abc', 'Ünïcode "x"\n', 'x'.repeat(100_000)])(
+    'decrypts to the original text: %#',
+    (text) => {
+      shows('masked headers');
+      expect(box.open(box.seal(text, HERE), HERE)).toBe(text);
+    },
+  );
 
   test('is enc2: and the base64 of IV, ciphertext and tag of AES-256-GCM, with its place as associated data', () => {
     const sealed = box.seal('a secret', HERE);
@@ -44,7 +47,7 @@ describe('a sealed text', () => {
     );
   });
 
-  test('differs from every other one, also of the same text', () => {
+  test('differs from every other one, even of the same text', () => {
     shows('masked headers');
     expect(new Set(Array.from({ length: 100 }, () => box.seal('same', HERE))).size).toBe(100);
   });

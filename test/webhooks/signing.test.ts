@@ -44,7 +44,7 @@ describe('the headers of the protocol', () => {
     });
   });
 
-  test('carry a fresh span in each attempt, the inbound flags when there are any, and 01 otherwise', () => {
+  test('carry a fresh span in each attempt, the inbound flags if there are any, and 01 otherwise', () => {
     shows('traceparent of delivery');
     const spans = Array.from({ length: 20 }, () => headersOf()['traceparent']?.split('-')[2]);
     expect(new Set(spans).size).toBe(20);
@@ -60,7 +60,7 @@ describe('the headers of the protocol', () => {
     expect(one['traceparent']).toContain(`00-${one['x-cycles-trace-id']}-`);
   });
 
-  test('name no request when none is known', () => {
+  test('name no request if none is known', () => {
     shows('signed delivery');
     expect(headersOf({ event: { ...EVENT, requestId: undefined } })).not.toHaveProperty('x-request-id');
   });
@@ -109,7 +109,7 @@ describe('the official verifier of Standard Webhooks', () => {
 });
 
 describe("a subscription's own headers", () => {
-  test('are sent, and replace none of those that Holdfast sets', () => {
+  test('are sent, but replace none that Holdfast sets', () => {
     shows('custom headers');
     const ours = Object.keys(headersOf());
     const hostile = Object.fromEntries(

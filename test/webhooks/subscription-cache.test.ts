@@ -169,7 +169,7 @@ describe('an event is for the subscriptions', () => {
     expect(await names(undefined)).toEqual(['unfiltered']);
   });
 
-  test('that want this threshold: their own ones, or else the usual ones', async () => {
+  test('that select this threshold: their own ones, or else the default ones', async () => {
     shows('utilization thresholds');
     const tenant = await subscriber();
     const { subscription_id: usual } = await tenant.made({ event_types: ['budget.threshold_crossed'] });
@@ -184,7 +184,7 @@ describe('an event is for the subscriptions', () => {
     expect(await at(1)).toEqual([usual, half].sort());
   });
 
-  test('that want this rate over this window: their own ones, or else the usual ones', async () => {
+  test('that select this rate over this window: their own ones, or else the default ones', async () => {
     shows('rate spikes');
     const tenant = await subscriber();
     const select = { event_types: ['reservation.denial_rate_spike'] };
@@ -204,7 +204,7 @@ describe('an event is for the subscriptions', () => {
     expect(await at(0.25, 300)).toEqual([]);
   });
 
-  test('that want this burn rate: from their own multiplier on, over their own window', async () => {
+  test('that select this burn rate: from their own multiplier on, over their own window', async () => {
     shows('burn rate');
     const tenant = await subscriber();
     const select = { event_types: ['budget.burn_rate_anomaly'] };
@@ -332,7 +332,7 @@ describe('one subscription', () => {
     expect(await find('whsub_nothing')).toBeUndefined();
   });
 
-  test('has two secrets while one replaces the other, the new one first, and one when the day is over', async () => {
+  test('has two secrets during a rotation, the new one first, and one after a day', async () => {
     shows('secret rotation');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
