@@ -1,5 +1,5 @@
 // npm run verify [-- --url http://host:port] [--tenant id]: verifies the ledger of a running Holdfast.
-// Exit codes: 0 no drift; 1 drift; 2 not verified. The admin key is ADMIN_API_KEY, or that in DATA_DIR.
+// Exit codes: 0 no drift; 1 drift or unreadable reservations; 2 not verified. The admin key is ADMIN_API_KEY, or that in DATA_DIR.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { SetupError, explanationOf, importForCommand } from './install.mjs';

@@ -13,8 +13,8 @@ export interface VerifyOptions {
   readonly print: (text: string) => void;
 }
 
-/** The exit codes of `npm run verify`. */
-export const VERIFIED = { sound: 0, drift: 1, unknown: 2 } as const;
+/** The exit codes of `npm run verify`. A ledger with drift or with unreadable reservations is unsound. */
+export const VERIFIED = { sound: 0, unsound: 1, unknown: 2 } as const;
 export type Verified = (typeof VERIFIED)[keyof typeof VERIFIED];
 
 type Drift = Readonly<Record<'tenant_id' | 'scope' | 'unit' | 'kind', string>> & {
@@ -57,13 +57,12 @@ export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyO
     } while (cursor !== '');
   } catch (error) {
     print(`the ledger could not be verified: ${reasonOf(error)}`);
-    return total.drift > 0 ? VERIFIED.drift : VERIFIED.unknown;
+    return total.drift + total.unreadable > 0 ? VERIFIED.unsound : VERIFIED.unknown;
   }
-  const found = `${total.drift} with drift, ${total.unreadable} unreadable reservations`;
-  print(
-    `${total.budgets} budgets of ${total.tenants} tenants verified: ${total.drift + total.unreadable === 0 ? 'no drift' : found}`,
-  );
-  return total.drift > 0 ? VERIFIED.drift : VERIFIED.sound;
+  const isSound = total.drift + total.unreadable === 0;
+  const found = isSound ? 'no drift' : `drift: ${total.drift}; unreadable reservations: ${total.unreadable}`;
+  print(`budgets verified: ${total.budgets}; tenants: ${total.tenants}; ${found}`);
+  return isSound ? VERIFIED.sound : VERIFIED.unsound;
 }
 
 async function fetchPage(url: string, adminKey: string): Promise<Page> {

@@ -41,22 +41,39 @@ async function verify(
 
 test('a sound ledger is 0, drift is 1 with its scope and reservations, and a service that does not respond is 2', async () => {
   const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
-  expect(await verify()).toEqual([VERIFIED.sound, '1 budgets of 1 tenants verified: no drift']);
+  expect(await verify()).toEqual([VERIFIED.sound, 'budgets verified: 1; tenants: 1; no drift']);
   const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
   await stored.redis.hincrby(key, 'reserved', 3);
   await stored.redis.hincrby(key, 'remaining', -3);
   const [code, text] = await verify({ tenant: tenant.id });
-  expect(code).toBe(VERIFIED.drift);
+  expect(code).toBe(VERIFIED.unsound);
   expect(text).toContain(
     `drift at tenant:${tenant.id} in TOKENS of ${tenant.id}: RESERVED; expected 5, off by 3`,
   );
   expect(text).toContain('allocated 9007199254740993');
   expect(text).toContain(`  ${id} holds 5`);
+  expect(text).toContain('budgets verified: 1; tenants: 1; drift: 1; unreadable reservations: 0');
   expect(await verify({ adminKey: 'a-wrong-admin-key-0' })).toEqual([
     VERIFIED.unknown,
     expect.stringContaining('answered 401'),
   ]);
   expect((await verify({ baseUrl: 'http://127.0.0.1:1' }))[0]).toBe(VERIFIED.unknown);
+});
+
+test('unreadable reservations are 1, even if no budget drifts', async () => {
+  const other = await holdfast.createTenant();
+  await holdfast.createBudget(other, '', 100n);
+  const id = expectStatus(await holdfast.reserve(other, 5), 200).reservation_id as string;
+  await stored.set(id, { am: 'five' });
+  const key = budgetKey(stored.tagOfTenant(other.id), 'TOKENS', `tenant:${other.id}`);
+  await stored.redis.hincrby(key, 'reserved', -5);
+  await stored.redis.hincrby(key, 'remaining', 5);
+  const [code, text] = await verify({ tenant: other.id });
+  expect(text.split('\n')).toEqual([
+    expect.stringContaining(`unreadable reservation ${id} of ${other.id}: `),
+    'budgets verified: 1; tenants: 1; drift: 0; unreadable reservations: 1',
+  ]);
+  expect(code).toBe(VERIFIED.unsound);
 });
 
 test('the command reports invalid options, which is not drift', () => {
