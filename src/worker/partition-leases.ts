@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type RedisService, StoreUnavailable } from '../redis/index.js';
 import type { Logger } from '../telemetry/index.js';
+import { FailureStreak } from './failure-streak.js';
 import type { Turn } from './worker.js';
 
 /** The result of one beat. */
@@ -86,12 +87,22 @@ export class PartitionLeases<P extends LeasedPartition> {
   nextBeatAt = 0;
   private place = 0;
   private readonly failing = new Set<number>();
+  private readonly announcements: FailureStreak;
 
   constructor(
     private readonly redis: RedisService,
     private readonly logger: Logger,
     private readonly terms: LeaseTerms<P>,
-  ) {}
+  ) {
+    this.announcements = new FailureStreak(
+      logger,
+      { work: terms.work },
+      {
+        failed: 'this instance could not announce itself; it keeps its partitions',
+        again: 'this instance can announce itself again',
+      },
+    );
+  }
 
   /** Total number of partitions. */
   get partitions(): number {
@@ -168,7 +179,7 @@ export class PartitionLeases<P extends LeasedPartition> {
   }
 
   private async announce(report: string): Promise<{ nowMs: number | undefined; nextLapseAt: number }> {
-    const { instancesKey, reportsKey, leaseMs, work } = this.terms;
+    const { instancesKey, reportsKey, leaseMs } = this.terms;
     try {
       const { nowMs, alive, place, nextLapseInMs } = await this.redis.scripts.call(
         'lease_announce',
@@ -177,14 +188,12 @@ export class PartitionLeases<P extends LeasedPartition> {
       );
       this.alive = alive;
       this.place = place;
+      this.announcements.succeeded();
       return { nowMs, nextLapseAt: performance.now() + (nextLapseInMs ?? Number.POSITIVE_INFINITY) };
     } catch (error) {
       // It keeps working on what it holds: in a cluster, perhaps only the node of the announcements is unreachable.
       this.terms.announcementFailed();
-      this.logger.warn(
-        { err: error, work },
-        'this instance could not announce itself; it keeps its partitions',
-      );
+      this.announcements.failed(error);
       return { nowMs: undefined, nextLapseAt: Number.POSITIVE_INFINITY };
     }
   }

@@ -9,6 +9,7 @@ import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
 import { partitionCode, tagOf } from '../redis/index.js';
 import { LOGGER, type Logger, MaintenanceMetrics, MetricsModule } from '../telemetry/index.js';
+import { FailureStreak } from './failure-streak.js';
 
 /** Random variation of intervals: of instances that start together, one does the work and the others find it done. */
 const JITTER_SHARE = 0.1;
@@ -128,13 +129,20 @@ class JobLoop {
   /** Changes whenever the current turn makes progress. */
   private progress = 0;
   private seen = { progress: -1, checks: 0 };
+  private readonly failures: FailureStreak;
 
   constructor(
     private readonly job: Job,
     private readonly scheduler: SchedulerRegistry,
     private readonly metrics: MaintenanceMetrics,
     private readonly logger: Logger,
-  ) {}
+  ) {
+    this.failures = new FailureStreak(
+      logger,
+      { job: job.name },
+      { failed: 'a job failed; it will be retried', again: 'a job works again' },
+    );
+  }
 
   start(): void {
     this.schedule(this.job.startsInMs ?? 0);
@@ -200,8 +208,11 @@ class JobLoop {
     let report: TurnReport;
     try {
       report = await job.runTurn(turn);
+      if (report.outcome !== 'failed') {
+        this.failures.succeeded();
+      }
     } catch (error) {
-      this.logger.warn({ err: error, job: job.name }, 'a job failed; it will be retried');
+      this.failures.failed(error);
       report = { sleepMs: job.afterErrorMs, outcome: 'failed' };
     }
     if (this.current === number) {

@@ -1,6 +1,8 @@
+import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import type { HoldfastConfig } from '../../src/config/index.js';
+import { StoreUnavailable } from '../../src/redis/index.js';
 import { createLogger } from '../../src/telemetry/index.js';
 import { MaintenanceMetrics, MetricsRegistry } from '../../src/telemetry/index.js';
 import { Worker, type Job, type Turn } from '../../src/worker/index.js';
@@ -8,13 +10,21 @@ import { Worker, type Job, type Turn } from '../../src/worker/index.js';
 let scheduler: SchedulerRegistry;
 let metrics: MetricsRegistry;
 let worker: Worker;
+let log: Record<string, unknown>[];
 
 beforeEach(() => {
   jest.useFakeTimers();
+  log = [];
+  const destination = new Writable({
+    write(line: Buffer, _encoding, done) {
+      log.push(JSON.parse(line.toString()) as Record<string, unknown>);
+      done();
+    },
+  });
   const config = { roles: new Set(['janitor']), metricsTenantLabel: true } as unknown as HoldfastConfig;
   scheduler = new SchedulerRegistry();
   metrics = new MetricsRegistry(config);
-  worker = new Worker(scheduler, new MaintenanceMetrics(metrics), config, createLogger('silent'));
+  worker = new Worker(scheduler, new MaintenanceMetrics(metrics), config, createLogger('warn', destination));
 });
 
 afterEach(() => {
@@ -69,6 +79,30 @@ describe('a job', () => {
     expect([turns, await runs('success'), await runs('failed')]).toEqual([2, 0, 1]);
     await jest.advanceTimersByTimeAsync(1000);
     expect([turns, await runs('success'), await runs('failed')]).toEqual([3, 1, 1]);
+    await worker.beforeApplicationShutdown();
+  });
+
+  test('logs a streak of failures when it begins and when it ends, an outage without a stack', async () => {
+    const failures = [
+      new StoreUnavailable('connection'),
+      new StoreUnavailable('timeout'),
+      new Error('on purpose'),
+      new Error('on purpose'),
+    ];
+    start({
+      runTurn: () => {
+        const failure = failures.shift();
+        return failure === undefined ? Promise.resolve({ sleepMs: 1000 }) : Promise.reject(failure);
+      },
+    });
+    await jest.advanceTimersByTimeAsync(6000);
+    const failed = { level: 'warn', job: 'a_job', msg: 'a job failed; it will be retried' };
+    expect(log).toMatchObject([
+      { ...failed, reason: 'the store cannot be reached' },
+      { ...failed, err: { message: 'on purpose' } },
+      { level: 'warn', job: 'a_job', msg: 'a job works again', failures: 4, lasted_ms: 4000 },
+    ]);
+    expect([log[0]?.['err'], await runs('failed')]).toEqual([undefined, 4]);
     await worker.beforeApplicationShutdown();
   });
 
