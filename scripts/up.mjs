@@ -28,7 +28,7 @@ const SECOND_SIGNAL_AFTER_MS = 1000;
 const LISTENING = 'holdfast is listening';
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
-/** @typedef {{ level: string, msg: string, from?: string, host?: string, port?: number, err?: { message: string } }} LogEntry */
+/** @typedef {{ time: string, level: string, msg: string, job?: string, reason?: string, lasted_ms?: number, from?: string, host?: string, port?: number, err?: { message: string } }} LogEntry */
 /** @typedef {import('node:child_process').ChildProcess} ChildProcess */
 
 runCommand(async () => {
@@ -134,8 +134,16 @@ function logRelay(asked) {
   // Errors during the start are shown only if it succeeds. A failed start prints its own line on stderr.
   /** @type {LogEntry[] | undefined} */
   let heldBack = [];
-  const tell = (/** @type {LogEntry} */ entry) =>
-    say(`holdfast: ${entry.level}: ${entry.msg}${entry.err ? ` (${entry.err.message})` : ''}`);
+  const tell = (/** @type {LogEntry} */ { time, level, msg, job, reason, lasted_ms, err }) => {
+    const details = [
+      job,
+      err?.message ?? reason,
+      lasted_ms === undefined ? undefined : `after ${lasted_ms} ms`,
+    ]
+      .filter((detail) => detail !== undefined)
+      .join(', ');
+    say(`holdfast: ${time} ${level}: ${msg}${details === '' ? '' : ` (${details})`}`);
+  };
   const show = (/** @type {string} */ line) => {
     const entry = parse(line);
     if (heldBack !== undefined && entry?.msg === LISTENING) {

@@ -104,10 +104,12 @@ export class ConnectionWatch {
     }
     this.lost.delete(name);
     this.metrics.connectionRestored.inc();
-    this.logger.info({ node: name }, `${this.connection} is back`);
+    const outageMs = performance.now() - lostAt;
+    // A warning, as the loss is: who reads of the one must read of the other.
+    this.logger.warn({ node: name, lasted_ms: Math.round(outageMs) }, `${this.connection} is back`);
     if (name === WHOLE_STORE) {
       for (const listener of this.outageListeners) {
-        listener(performance.now() - lostAt);
+        listener(outageMs);
       }
     }
   }

@@ -3,6 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { ConsoleClient } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { paste, UpCommand, type RunningUp, type UpResult } from './up-command.js';
@@ -210,6 +211,18 @@ kill $ENDPOINT`;
     );
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
     expect(readFileSync(output, 'utf8')).toContain('system.webhook_test');
+  });
+
+  test('says when the connection to Redis was lost, and when it is back', async () => {
+    const redis = new Redis({ path: join(up.dataDir, 'redis', 'redis.sock') });
+    const pid = Number(/process_id:(\d+)/.exec(await redis.info('server'))?.[1]);
+    redis.disconnect();
+    process.kill(pid, 'SIGKILL');
+    const line = (text: string): RegExp => new RegExp(`^holdfast: \\d{4}-[-:.T\\d]+Z warn: ${text}`, 'm');
+    await eventually('it is back', () =>
+      line('the connection to Redis is back \\(after \\d+ ms\\)$').test(running.stdout),
+    );
+    expect(running.stdout).toMatch(line('lost the connection to Redis; reconnecting'));
   });
 
   test('stops at ^C with exit code 0, tops up used budgets at the next start, and ends when its wrapper is killed', async () => {

@@ -98,7 +98,7 @@ describe('a Redis that is killed', () => {
       .map(({ level, msg }) => `${level} ${msg}`);
     expect(lines).toEqual([
       'warn lost the connection to Redis; reconnecting',
-      'info the connection to Redis is back',
+      'warn the connection to Redis is back',
     ]);
     expect(await running.metric('holdfast_redis_connection_lost_total')).toBe(1);
     expect(await running.metric('holdfast_redis_connection_restored_total')).toBe(1);
