@@ -52,7 +52,9 @@ export async function waitUntilReady(
     if (performance.now() > deadline) {
       if (!(await isLoading(client))) {
         const reason = watch.lastError ?? 'no answer';
-        throw new StoreBootError(`${describeTarget(target)} cannot be reached (${oneLine(reason)})`);
+        throw new StoreBootError(
+          `${describeTarget(target)} cannot be reached (${oneLine(reason)})${tlsHint(target, reason)}`,
+        );
       }
       logger.info({ store: describeTarget(target) }, 'still waiting for the store to load its data');
       deadline = performance.now() + BOOT_TIMEOUT_MS;
@@ -80,6 +82,12 @@ export async function prepareInTime(prepare: () => Promise<void>, logger: Logger
       await delay(POLL_MS);
     }
   }
+}
+
+/** A server without TLS takes the first bytes of TLS for the beginning of a command and waits for the rest. */
+function tlsHint(target: RedisTarget, reason: string): string {
+  const isTls = target.mode === 'single' && target.url.startsWith('rediss:');
+  return isTls && reason.includes('ETIMEDOUT') ? '; if it does not use TLS, write redis:// in REDIS_URL' : '';
 }
 
 function isConnected(client: Redis | Cluster): boolean {

@@ -258,6 +258,16 @@ describe('access', () => {
     expect(error?.message).not.toContain('wr0ng-w0rd');
   });
 
+  test('a port without TLS that is asked for TLS stops the start, and TLS is named as a possible cause', async () => {
+    const redis = await startRedis();
+    const start = startRedisService({ REDIS_URL: redis.url.replace('redis:', 'rediss:') });
+    await expect(start).rejects.toThrow(
+      new RegExp(
+        `^Redis at rediss://127.0.0.1:${redis.port}/0 cannot be reached \\([^)]*ETIMEDOUT[^)]*\\); if it does not use TLS, write redis:// in REDIS_URL$`,
+      ),
+    );
+  });
+
   test('an address that does not respond stops the start with one line', async () => {
     const port = await findFreePort();
     await expect(startRedisService({ REDIS_URL: `redis://127.0.0.1:${port}` })).rejects.toThrow(
