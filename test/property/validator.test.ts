@@ -16,8 +16,10 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
+import { EVENT_TYPES } from '../../src/events/index.js';
 import { INT64_MAX } from '../../src/ledger/amount.js';
 import { Refusal } from '../../src/ledger/refusal.js';
+import { SubscriptionCreateDto } from '../../src/webhooks/subscriptions/subscription.dto.js';
 import { type DtoClass, readRules } from '../../src/wire/rules/class-rules.js';
 import { compileRules, compileValidator } from '../../src/wire/rules/compile.js';
 import {
@@ -259,10 +261,14 @@ test.each([
     'parts[0].amount must be an integer from 0 to 9223372036854775807',
     'parts[0].amount',
   ],
-  [{ ...valid, parts: [5] }, 'parts must be an array of at most 2 items, each an object', 'parts'],
+  [
+    { ...valid, parts: [5] },
+    'parts must be an array of at most 2 items, each an object; parts[0] is not',
+    'parts',
+  ],
   [
     { ...valid, tags: ['a', 'abcd'] },
-    'tags must be an array of at most 2 items, each a string of at most 3 characters',
+    'tags must be an array of at most 2 items, each a string of at most 3 characters; tags[1] is not: "abcd"',
     'tags',
   ],
   [{ ...valid, ttl_ms: '1000' }, 'ttl_ms must be an integer from 1000 to 5000', 'ttl_ms'],
@@ -289,6 +295,16 @@ test.each([
   expect(refusal.code).toBe('INVALID_REQUEST');
   expect(refusal.message).toBe(message);
   expect(refusal.details?.['field']).toBe(field);
+});
+
+test('an unknown event type is named, and the list of all is not repeated', () => {
+  const body = { url: 'https://example.com/', event_types: ['reservation.expired', 'reservation.expird'] };
+  expect(findProblems(readRules(SubscriptionCreateDto), body)).toEqual([
+    {
+      field: 'event_types',
+      message: `event_types must be an array of 1 to 100 items, each one of the ${EVENT_TYPES.length} values that /openapi.json lists; event_types[1] is not: "reservation.expird"`,
+    },
+  ]);
 });
 
 test('several mistakes are reported together', () => {

@@ -157,7 +157,18 @@ function messageFor(field: FieldRules, path: string, error: ValidationError): st
   }
   return error.value === null && !field.optional
     ? `${path} must not be null; it must be ${allowed}`
-    : nullAware(path, error.value, allowed);
+    : nullAware(path, error.value, allowed) + wrongItem(field, path, error.value);
+}
+
+/** Names the first item of an array that must not be there. */
+function wrongItem(field: FieldRules, path: string, value: unknown): string {
+  const items: readonly unknown[] = Array.isArray(value) ? value : [];
+  const index = items.findIndex((item) => field.itemRules.some(({ test }) => !test(item)));
+  if (index < 0) {
+    return '';
+  }
+  const item = items[index];
+  return `; ${path}[${index}] is not${typeof item === 'string' ? `: ${JSON.stringify(shorten(item))}` : ''}`;
 }
 
 function nullAware(path: string, value: unknown, allowed: string): string {

@@ -43,10 +43,15 @@ export interface Rule {
   readonly oversize?: (value: unknown) => Oversize | undefined;
 }
 
+/** A message lists at most so many values. */
+const MOST_LISTED = 20;
+
 /** Describes what a schema allows: "an integer from 0 to 60000", "a string of 1 to 256 characters". */
 export function describeSchema(schema: Schema): string {
   if (schema.enum !== undefined) {
-    return `one of ${schema.enum.map(String).join(', ')}`;
+    return schema.enum.length > MOST_LISTED
+      ? `one of the ${schema.enum.length} values that /openapi.json lists`
+      : `one of ${schema.enum.map(String).join(', ')}`;
   }
   switch (schema.type) {
     case 'string':
