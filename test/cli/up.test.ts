@@ -166,6 +166,21 @@ describe('npm run up', () => {
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
   });
 
+  test('the lines of docs/budget-periods.md work in their order after the first session', () => {
+    const page = readFileSync(new URL('../../docs/budget-periods.md', import.meta.url), 'utf8');
+    const url = /URL=http:\/\/(\S+)/.exec(running.pasteLines)?.[1] ?? '';
+    const lines = [...page.matchAll(/```sh\n([^]*?)```/g)].map(([, block]) => block).join('\n');
+    const session = `
+ADMIN=$(cat ${up.dataDir}/admin-api-key)
+KEY=$(curl -s ${url}/v1/admin/api-keys -H "X-Admin-API-Key: $ADMIN" -H 'Content-Type: application/json' \
+  -d '{"tenant_id":"acme","name":"periods"}' | sed 's/.*"key_secret":"\\([^"]*\\)".*/\\1/')
+${lines.replaceAll('localhost:7878', url)}`;
+    const pasted = paste(session);
+    expect(pasted.stdout).toMatch(/"ledger_id"[^]*"next_boundaries"[^]*"period_end"/);
+    expect(pasted.stdout).not.toContain('"error"');
+    expect(pasted).toMatchObject({ code: 0, stderr: '' });
+  });
+
   test('the lines of docs/webhooks.md work when they are pasted, with the endpoint that it shows', () => {
     const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8');
     const [, endpoint = ''] = /```js\n\/\/ receive\.mjs\n([^]*?)```/.exec(page) ?? [];
