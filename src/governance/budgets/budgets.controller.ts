@@ -159,7 +159,11 @@ export class BudgetsController {
   @Post('fund')
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
   @LimitedChange()
-  @ApiOperation({ operationId: 'fundBudget', summary: 'Credit, debit, or adjust budget allocation' })
+  @ApiOperation({
+    operationId: 'fundBudget',
+    summary: 'Credit, debit, or adjust budget allocation',
+    description: 'With the admin key, `tenant_id` is required.',
+  })
   @Answers(200, 'BudgetFundingResponse')
   @BodySchema(BudgetFundingDto, {
     operation: 'CREDIT',
