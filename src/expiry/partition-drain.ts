@@ -111,10 +111,13 @@ export class PartitionDrain {
       } catch (error) {
         run.report.failed += 1;
         partition.dueFrom = performance.now() + this.config.sweepIntervalMs;
-        this.logger.warn(
-          { err: error, partition: partition.code },
-          'a partition could not be swept; the others are not affected',
-        );
+        // The connection and the leases log an outage once.
+        if (!(error instanceof StoreUnavailable)) {
+          this.logger.warn(
+            { err: error, partition: partition.code },
+            'a partition could not be swept; the others are not affected',
+          );
+        }
       } finally {
         partition.servedAt = performance.now();
       }

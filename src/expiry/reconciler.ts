@@ -4,7 +4,7 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter } from '../telemetry/index.js';
 import { TenantLimits, type NearLimit } from '../limits/index.js';
-import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
+import { partitionCode, RedisService, StoreUnavailable, tagOf, tenantIndexKey } from '../redis/index.js';
 import { Worker, type Job, type TurnReport } from '../worker/index.js';
 
 const DAY_MS = 86_400_000;
@@ -104,10 +104,13 @@ export class Reconciler implements OnModuleInit, Job {
     } catch (error) {
       walk.place = START;
       walk.report.failed += 1;
-      this.logger.warn(
-        { err: error, partition: code },
-        'a partition could not be reconciled; the others are not affected',
-      );
+      // The connection logs an outage once.
+      if (!(error instanceof StoreUnavailable)) {
+        this.logger.warn(
+          { err: error, partition: code },
+          'a partition could not be reconciled; the others are not affected',
+        );
+      }
     }
     walk.partition += walk.place[0] === '' ? 1 : 0;
     return walk.partition < this.redis.partitions;

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { LOGGER, type Logger } from '../../src/telemetry/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -69,6 +70,7 @@ describe('the sweep continues after Redis was unavailable', () => {
 
   test('in the middle of a page: what fails is counted, and every hold is expired once when Redis is back', async () => {
     const [tenant] = tenants as [TestTenant];
+    const warned = jest.spyOn(sweeper.app.get<Logger>(LOGGER), 'warn');
     const { scripts } = sweeper.app.get(RedisService);
     const call = scripts.call.bind(scripts);
     const before = await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' });
@@ -104,6 +106,9 @@ describe('the sweep continues after Redis was unavailable', () => {
     await eventually(
       'the budget is whole',
       async () => (await maker.balances(tenant))[`tenant:${tenant.id}`] === '1000000 0 0 0',
+    );
+    expect(warned.mock.calls.map(([, message]) => message)).not.toContain(
+      'a partition could not be swept; the others are not affected',
     );
   });
 });
