@@ -132,11 +132,7 @@ export class PartitionLeases<P extends LeasedPartition> {
     if (!turn.goesOn()) {
       return { failed: 0, nowMs: announced.nowMs, nextLapseAt: Number.POSITIVE_INFINITY };
     }
-    for (const [index, outcome] of renewed.entries()) {
-      if (outcome.word === 'other') {
-        this.lose(before[index] as P);
-      }
-    }
+    this.lose(...before.filter((_, index) => renewed[index]?.word === 'other'));
     const asked = [...renewed];
     const surplus = this.held.size - this.share();
     if (surplus > 0) {
@@ -153,12 +149,18 @@ export class PartitionLeases<P extends LeasedPartition> {
     };
   }
 
-  /** Drops a partition that another instance holds now. */
-  lose(partition: P): void {
-    if (this.held.get(partition.number) === partition) {
+  /** Drops partitions whose leases lapsed or passed to another instance. */
+  lose(...partitions: readonly P[]): void {
+    const lost = partitions.filter((partition) => this.held.get(partition.number) === partition);
+    for (const partition of lost) {
       this.held.delete(partition.number);
       this.terms.changed('lost', partition);
-      this.logger.warn({ partition: partition.code }, 'the lease of a partition passed to another instance');
+    }
+    if (lost.length > 0) {
+      this.logger.warn(
+        { work: this.terms.work, partitions: lost.map(({ code }) => code) },
+        'lost the leases of partitions',
+      );
     }
   }
 
