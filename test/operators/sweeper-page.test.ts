@@ -78,7 +78,7 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
     const { page, context } = await browser.enter(holdfast.url, path, { key: VIEWER_API_KEY });
     await page.getByText('Stored record').waitFor();
     await page.getByText(ATTACK).waitFor();
-    expect(await page.title()).toBe('Holdfast');
+    expect(await page.title()).toBe('Sweeper · Holdfast');
     expect(await page.getByRole('button', { name: 'Release it as it is' }).count()).toBe(0);
     await context.close();
   });

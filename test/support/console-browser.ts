@@ -130,7 +130,7 @@ export class ConsoleBrowser {
       expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
     }
     // No script that a client stored may have run.
-    expect(await page.title()).toBe('Holdfast');
+    expect(await page.title()).toMatch(/ · Holdfast$/);
     expect(complaints).toEqual([]);
     await page.close();
   }

@@ -4,6 +4,7 @@ import { Fragment, type ReactNode, useEffect, useState } from 'react';
 import { logOut, useSession } from '../api/session';
 import { LogIn } from '../pages/login';
 import { Empty, Failure } from '../parts/states';
+import { useTitle } from '../parts/title';
 import icon from './icon.svg';
 import { NAV } from './nav';
 
@@ -88,6 +89,7 @@ function SchemeButton(): ReactNode {
 }
 
 export function NotFound(): ReactNode {
+  useTitle('No such page');
   return (
     <Empty title="There is no such page">
       <Link to="/">Go to the overview</Link>

@@ -3,6 +3,7 @@ import { type ReactNode, type SubmitEvent, useState } from 'react';
 import { ApiError } from '../api/client';
 import { logIn } from '../api/session';
 import icon from '../app/icon.svg';
+import { useTitle } from '../parts/title';
 
 function wordsFor(error: unknown): string {
   if (!(error instanceof ApiError)) {
@@ -12,6 +13,7 @@ function wordsFor(error: unknown): string {
 }
 
 export function LogIn(): ReactNode {
+  useTitle('Log in');
   const [key, setKey] = useState('');
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);

@@ -14,6 +14,7 @@ import { PageHead } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { Answer } from './answer';
 import { RowDetails } from './details';
 import { type AuditList, type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
@@ -25,6 +26,7 @@ type Filters = FilterChange<(typeof AUDIT_FILTERS)[number]>;
 
 /** Who asked for what, and what came of it, newest first. */
 export function AuditLog(): ReactNode {
+  useTitle('Audit log');
   const { cursor, row, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
   const query = { ...filters, status: undefined, ...statusRange(filters.status) };

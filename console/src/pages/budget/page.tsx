@@ -12,6 +12,7 @@ import { Scope } from '../../parts/scope';
 import { Empty, Failure, Loading } from '../../parts/states';
 import { Status, wordOf } from '../../parts/status';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { Freeze, Fund, OverdraftLimit } from './changes';
 import { BudgetHistory } from './history';
 import { LastDenials, LiveHolds } from './lists';
@@ -27,6 +28,7 @@ type Change = 'fund' | 'freeze' | 'overdraft';
 export function BudgetPage(): ReactNode {
   const { unit } = route.useParams();
   const { scope = '' } = route.useSearch();
+  useTitle(scope === '' ? 'Budget' : `${scope} in ${unit}`);
   const { data, error, refetch } = useQuery({
     queryKey: ['/v1/admin/budgets', 'lookup', scope, unit],
     queryFn: () => get<Budget>('/v1/admin/budgets/lookup', { scope, unit }),

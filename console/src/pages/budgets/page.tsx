@@ -14,6 +14,7 @@ import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
+import { useTitle } from '../../parts/title';
 import { CreateBudget } from './create-budget';
 
 const route = getRouteApi('/budgets');
@@ -32,6 +33,7 @@ interface BudgetList extends Page {
 }
 
 export function Budgets(): ReactNode {
+  useTitle('Budgets');
   const filters = route.useSearch();
   const mayChange = useMayChange();
   const [isCreating, setCreating] = useState(false);

@@ -15,6 +15,7 @@ import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { EventDetails } from './details';
 import { CATEGORIES, categoryOf, type CyclesEvent, type EventList, hasTenant } from './event';
 import { EVENT_TYPES } from './types';
@@ -26,6 +27,7 @@ type Filters = FilterChange<(typeof EVENT_FILTERS)[number]>;
 
 /** What happened, newest first. */
 export function Events(): ReactNode {
+  useTitle('Events');
   const { cursor, event, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
   const page = usePage('/v1/admin/events', filters, (answer: EventList) => answer.events, { cursor });

@@ -14,6 +14,7 @@ import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { PagedList } from '../../parts/pager';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty, Failure } from '../../parts/states';
+import { useTitle } from '../../parts/title';
 import { type Counts, useCounts } from './counts';
 import { Histogram } from './histogram';
 import { type ExpirationList, ExpirationTable } from './table';
@@ -50,6 +51,7 @@ type Change = FilterChange<(typeof FILTERS)[number] | 'last' | 'from' | 'to'>;
 
 /** What expired when: bars over time, and below them each expiration. */
 export function Expirations(): ReactNode {
+  useTitle('Expirations');
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { last, from, to, tenant, scope, state, cursor } = search;

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import { useLive } from '../../api/live';
 import { PageHead } from '../../parts/panel';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { ActivityPanel } from './activity-panel';
 import { FailingWebhooks, TightBudgets } from './attention';
 import { InFlight, Memory, Sweeper } from './gauges';
@@ -9,6 +10,7 @@ import { ReadinessNotice } from './readiness';
 
 /** What an operator wants to know first: is it healthy, what is it doing, and what needs attention. */
 export function Overview(): ReactNode {
+  useTitle('Overview');
   const { snapshot, isLive } = useLive();
   const isRecorded = snapshot?.records_activity !== false;
   return (

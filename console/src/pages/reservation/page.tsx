@@ -11,6 +11,7 @@ import { PageHead, Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Status } from '../../parts/status';
 import { formatDuration } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { Tree } from '../../parts/tree';
 import { isIntact, type ReservationAnswer, type ReservationHistory } from './history';
 import { TimeLine } from './time-line';
@@ -21,6 +22,7 @@ const EVERY_MS = 3000;
 /** One reservation from its request to its end. */
 export function ReservationPage(): ReactNode {
   const { id } = route.useParams();
+  useTitle(id);
   const mayChange = useMayChange();
   const [isReleasing, setReleasing] = useState(false);
   const answer = useQuery({

@@ -18,6 +18,7 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { RESERVATION_FILTERS } from './filters';
 
 const route = getRouteApi('/reservations');
@@ -45,6 +46,7 @@ interface ReservationList extends Page {
 }
 
 export function Reservations(): ReactNode {
+  useTitle('Reservations');
   const filters = route.useSearch();
   const navigate = route.useNavigate();
   const hasTenant = filters.tenant !== undefined;

@@ -5,6 +5,7 @@ import { get } from '../../api/client';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
 import { formatDuration, Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { Instances } from './instances';
 import { Partitions } from './partitions';
 import { Quarantine } from './quarantine';
@@ -16,6 +17,7 @@ const route = getRouteApi('/sweeper');
 
 /** Who sweeps what, how late, and what could not be settled. */
 export function Sweeper(): ReactNode {
+  useTitle('Sweeper');
   const { partition, reservation } = route.useSearch();
   const navigate = route.useNavigate();
   const { data, error, refetch } = useQuery({

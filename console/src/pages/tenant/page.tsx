@@ -11,6 +11,7 @@ import { PageHead, Panel } from '../../parts/panel';
 import { Status, wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { CloseTenant, Closing } from './close';
 import { limitsPath, type TenantLimits } from './owned';
 import { Keys } from './keys';
@@ -23,6 +24,7 @@ const COUNT = new Intl.NumberFormat();
 /** One tenant: what it owns and may own, its settings, and its policies. */
 export function TenantPage(): ReactNode {
   const { id } = route.useParams();
+  useTitle(id);
   const tenant = useQuery({
     queryKey: ['/v1/admin/tenants', id],
     queryFn: () => get<Tenant>(`/v1/admin/tenants/${encodeURIComponent(id)}`),

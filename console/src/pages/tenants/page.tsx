@@ -12,6 +12,7 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { CreateTenant } from './create-tenant';
 import { CreateKey } from './create-key';
 
@@ -20,6 +21,7 @@ const FILTERS = ['search', 'status'] as const;
 const STATUSES = { ACTIVE: 'Active', SUSPENDED: 'Suspended', CLOSED: 'Closed' };
 
 export function Tenants(): ReactNode {
+  useTitle('Tenants');
   const filters = route.useSearch();
   const mayChange = useMayChange();
   const [isCreating, setCreating] = useState(false);

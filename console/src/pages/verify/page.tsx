@@ -7,6 +7,7 @@ import { PageHead, Panel } from '../../parts/panel';
 import { Progress } from '../../parts/progress';
 import { Empty, Failure } from '../../parts/states';
 import { formatDuration, Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { Advice, DriftTable, UnreadableTable } from './findings';
 import { resume, type Run, start, stop, useRun } from './run';
 
@@ -15,6 +16,7 @@ const COUNT = new Intl.NumberFormat();
 
 /** Recomputes every budget from its live reservations, and shows what does not agree. */
 export function Verify(): ReactNode {
+  useTitle('Verify');
   const { tenant } = route.useSearch();
   const navigate = route.useNavigate();
   const run = useRun();

@@ -9,6 +9,7 @@ import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { formatDuration, Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 import { Pause, RotateSecret, SendTest, type Tested } from './changes';
 import { Deliveries } from './deliveries';
 import { Replay, ReplayProgress } from './replay';
@@ -25,6 +26,7 @@ export function WebhookPage(): ReactNode {
     queryFn: () => get<Webhook>(webhookPath(id)),
     refetchInterval: EVERY_MS,
   });
+  useTitle(data?.name ?? data?.url ?? id);
   if (data === undefined) {
     return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={400} />;
   }

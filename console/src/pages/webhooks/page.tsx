@@ -10,6 +10,7 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { useTitle } from '../../parts/title';
 
 const route = getRouteApi('/webhooks');
 const EVERY_MS = 5000;
@@ -23,6 +24,7 @@ interface WebhookList extends Page {
 
 /** The subscriptions of all tenants and of the system, with how well their deliveries do. */
 export function Webhooks(): ReactNode {
+  useTitle('Webhooks');
   const filters = route.useSearch();
   const { sort_by: sortBy } = filters;
   const list = useList(
