@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ConsoleBrowser, describeInBrowser, logIn, WITHOUT_BROWSER } from '../support/console-browser.js';
+import type { Page } from 'playwright-core';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  logIn,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
@@ -62,4 +69,59 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     expect(complaints).toEqual([]);
     await context.close();
   });
+
+  test('the first Tab of a page leads past the navigation', async () => {
+    const { page, context } = await browser.enter(holdfast.url, '/budgets?search=tenant');
+    await page.getByText('1 row', { exact: true }).waitFor();
+    await page.keyboard.press('Tab');
+    const skip = page.getByRole('link', { name: 'Skip to content' });
+    expect(await skip.boundingBox()).toMatchObject({ x: 12, y: 12 });
+    await expectAccessible(page);
+    await page.keyboard.press('Enter');
+    expect(await focused(page)).toBe('Budgets');
+    await page.keyboard.press('Tab');
+    expect(await focused(page)).toBe('Create budget');
+    expect(new URL(page.url()).hash).toBe('');
+    await page.goto(`${holdfast.url}/console/tenants/none`);
+    await page.getByRole('button', { name: 'Try again' }).waitFor();
+    await skip.press('Enter');
+    expect(await focused(page)).toBe('Try again');
+    await context.close();
+  });
+
+  test('another page has the focus on its heading; filters and what is read again leave it', async () => {
+    const { page, complaints, context } = await browser.open(holdfast.url, '/');
+    await logIn(page, ADMIN_API_KEY);
+    const isAt = (heading: string): Promise<unknown> =>
+      eventually(
+        `the focus is on ${heading}`,
+        async () =>
+          (await page.evaluate('document.activeElement.localName')) === 'h1' &&
+          (await focused(page)) === heading,
+      );
+    await isAt('Overview');
+    await page.getByRole('link', { name: 'Budgets' }).press('Enter');
+    await isAt('Budgets');
+    await page.getByLabel('Scope contains').fill('tenant');
+    await page.waitForURL(/search=tenant/);
+    await page.getByText('1 row', { exact: true }).waitFor();
+    expect(await page.getByLabel('Scope contains').evaluate((input) => input.matches(':focus'))).toBe(true);
+    const scope = `tenant:${tenant.id}`;
+    await page.getByRole('link', { name: scope }).press('Enter');
+    await isAt(scope);
+    const button = page.getByRole('button', { name: 'Freeze' });
+    await button.focus();
+    expectStatus(await holdfast.reserve(tenant, 2), 200);
+    await page.getByText('91', { exact: true }).first().waitFor();
+    expect(await focused(page)).toBe('Freeze');
+    await page.goBack();
+    await isAt('Budgets');
+    await page.reload();
+    await page.getByText('1 row', { exact: true }).waitFor();
+    expect(await page.evaluate('document.activeElement.localName')).toBe('body');
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
 });
+
+const focused = (page: Page): Promise<string> => page.evaluate<string>('document.activeElement.innerText');

@@ -1,6 +1,6 @@
 import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
-import { Fragment, type ReactNode, useEffect, useState } from 'react';
+import { Fragment, type ReactNode, useEffect, useRef, useState } from 'react';
 import { logOut, useSession } from '../api/session';
 import { LogIn } from '../pages/login';
 import { Empty, Failure } from '../parts/states';
@@ -23,10 +23,23 @@ export function Shell(): ReactNode {
 
 function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
   const [isOpen, setOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(() => setOpen(false), [path]);
   return (
     <div className="shell">
+      <a
+        className="skip"
+        href="#content"
+        onClick={(event) => {
+          // The address is that of the view, with its filters.
+          event.preventDefault();
+          // Where a page failed, there is only a button to try again.
+          main.current?.querySelector<HTMLElement>('h1, a, button')?.focus();
+        }}
+      >
+        Skip to content
+      </a>
       <header className="side" data-open={isOpen}>
         <div className="brand">
           <img src={icon} alt="" />
@@ -50,7 +63,7 @@ function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
           </Button>
         </div>
       </header>
-      <main className="main">
+      <main className="main" id="content" ref={main}>
         <Outlet />
       </main>
     </div>

@@ -1,8 +1,9 @@
 import { Button, PasswordInput } from '@mantine/core';
-import { type ReactNode, type SubmitEvent, useState } from 'react';
+import { type ReactNode, type SubmitEvent, useEffect, useState } from 'react';
 import { ApiError } from '../api/client';
 import { logIn } from '../api/session';
 import icon from '../app/icon.svg';
+import { oweFocus } from '../parts/heading';
 import { useTitle } from '../parts/title';
 
 function wordsFor(error: unknown): string {
@@ -14,6 +15,7 @@ function wordsFor(error: unknown): string {
 
 export function LogIn(): ReactNode {
   useTitle('Log in');
+  useEffect(oweFocus, []);
   const [key, setKey] = useState('');
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);

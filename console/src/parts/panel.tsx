@@ -1,4 +1,5 @@
 import { type ReactNode, useId } from 'react';
+import { useHeadingFocus } from './heading';
 
 export function Panel({
   title,
@@ -29,9 +30,12 @@ export function Panel({
 }
 
 export function PageHead({ title, children }: { title: ReactNode; children?: ReactNode }): ReactNode {
+  const heading = useHeadingFocus();
   return (
     <header className="page-head">
-      <h1>{title}</h1>
+      <h1 ref={heading} tabIndex={-1}>
+        {title}
+      </h1>
       <div className="row">{children}</div>
     </header>
   );
