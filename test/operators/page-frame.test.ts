@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import {
   ConsoleBrowser,
   describeInBrowser,
@@ -122,6 +122,38 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     expect(complaints).toEqual([]);
     await context.close();
   });
+
+  test('a table is shaded at the edge beyond which it goes on, in light and dark colours', async () => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const settings = { colorScheme, viewport: { width: 520, height: 860 } };
+      const { page, context } = await browser.enter(holdfast.url, '/webhooks', settings);
+      const region = page.getByRole('region', { name: 'Subscriptions' });
+      await region.waitFor();
+      expect(await shaded(page, region)).toEqual(['right']);
+      await region.focus();
+      await page.keyboard.press('ArrowRight');
+      await eventually('both', async () => (await shaded(page, region)).join() === 'left,right');
+      await eventually('the end', async () => {
+        await page.keyboard.press('ArrowRight');
+        return (await shaded(page, region)).join() === 'left';
+      });
+      await page.setViewportSize({ width: 1280, height: 860 });
+      await eventually('none', async () => (await shaded(page, region)).length === 0);
+      await context.close();
+    }
+  });
 });
+
+/** The edges of a table that do not look like its middle, above the text of its head. */
+async function shaded(page: Page, region: Locator): Promise<string[]> {
+  const { x, y, width } = (await region.boundingBox()) as { x: number; y: number; width: number };
+  const [middle, left, right] = await Promise.all(
+    [width / 2, 0, width - 8].map(async (from) => {
+      const clip = { x: Math.ceil(x + from), y: Math.ceil(y) + 8, width: 7, height: 2 };
+      return (await page.screenshot({ clip, animations: 'disabled' })).toString('base64');
+    }),
+  );
+  return [...(left === middle ? [] : ['left']), ...(right === middle ? [] : ['right'])];
+}
 
 const focused = (page: Page): Promise<string> => page.evaluate<string>('document.activeElement.innerText');

@@ -203,6 +203,8 @@ export async function logIn(page: Page, key: string): Promise<void> {
 
 /** WCAG 2.2 AA, as far as it can be checked automatically. */
 export async function expectAccessible(page: Page): Promise<void> {
+  // axe does not judge the contrast of texts over gradients, which the shades at the edges of tables are.
+  await setBackgroundOfTables(page, 'none');
   const { violations } = await new AxeBuilder({ page })
     .options({ resultTypes: ['violations'] })
     .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
@@ -210,7 +212,13 @@ export async function expectAccessible(page: Page): Promise<void> {
     // results of all frames.
     .setLegacyMode()
     .analyze();
+  await setBackgroundOfTables(page, '');
   expect(
     violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join('\n')}`),
   ).toEqual([]);
 }
+
+const setBackgroundOfTables = (page: Page, background: string): Promise<void> =>
+  page.evaluate(
+    `document.querySelectorAll('.table-wrap').forEach(({ style }) => { style.background = '${background}'; })`,
+  );
