@@ -219,6 +219,14 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     });
   });
 
+  test('a reservation leads to the event of its end', async () => {
+    await visit(`/reservations/${expired}`, 'Told by the event reservation.expired', async (page) => {
+      await page.getByRole('link', { name: /^evt_/ }).click();
+      const dialog = page.getByRole('dialog', { name: 'reservation.expired' });
+      await dialog.getByText(expired).first().waitFor();
+    });
+  });
+
   test('the types of events that can be chosen are those of the server', () => {
     expect(EVENT_TYPES.filter((type) => !type.startsWith('custom.'))).toEqual(SERVED_TYPES);
   });

@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { Amount } from '../../parts/amount';
 import { formatDuration, Time } from '../../parts/time';
@@ -115,7 +116,10 @@ function End({
       {end.event !== undefined && (
         <>
           <div className="muted small">
-            Told by the event {end.event.event_type} <span className="id">{end.event.event_id}</span>
+            Told by the event {end.event.event_type}{' '}
+            <Link to="/events" search={{ event: end.event.event_id }} className="id">
+              {end.event.event_id}
+            </Link>
           </div>
           <ToldTo tenant={history.tenant_id} event={end.event} atMs={end.at_ms} />
         </>
