@@ -25,8 +25,10 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     redis = await startRedis();
     holdfast = await Holdfast.start({ REDIS_URL: redis.url });
     tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 100);
-    held = expectStatus(await holdfast.reserve(tenant, 7), 200).reservation_id as string;
+    const period = { period_end: '2100-01-01T00:00:00Z', rollover_policy: 'CARRY_FORWARD' };
+    await holdfast.createBudget(tenant, '', 100, period);
+    held = expectStatus(await holdfast.reserve(tenant, 7, { ttl_ms: 3_600_000 }), 200)
+      .reservation_id as string;
     subscription = await subscribe(holdfast, tenant, PUBLIC_URL);
   });
 
@@ -111,7 +113,7 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     await isAt(scope);
     const button = page.getByRole('button', { name: 'Freeze' });
     await button.focus();
-    expectStatus(await holdfast.reserve(tenant, 2), 200);
+    expectStatus(await holdfast.reserve(tenant, 2, { ttl_ms: 3_600_000 }), 200);
     await page.getByText('91', { exact: true }).first().waitFor();
     expect(await focused(page)).toBe('Freeze');
     await page.goBack();
@@ -141,6 +143,23 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
       await eventually('none', async () => (await shaded(page, region)).length === 0);
       await context.close();
     }
+  });
+
+  test('times have 24 hours where the language of the browser has 12, too', async () => {
+    const budget = `/budgets/TOKENS?scope=tenant:${tenant.id}`;
+    const { page, context } = await browser.enter(holdfast.url, budget, { locale: 'en-US' });
+    await page.getByText('to Jan 1, 2100, 01:00:00. The next one').waitFor();
+    await page.goto(`${holdfast.url}/console/reservations/${held}`);
+    await page.getByText('Lease ends').waitFor();
+    const times = await page.locator('time').allInnerTexts();
+    expect(times.filter((time) => !/^[A-Z][a-z]+ \d+,( \d{4},)? \d\d:\d\d:\d\d$/.test(time))).toEqual([]);
+    expect(times).toHaveLength(3);
+    await page.goto(`${holdfast.url}/console/expirations?last=24h`);
+    const histogram = page.getByRole('img', { name: /^0 from/ });
+    expect(await histogram.getAttribute('aria-label')).toMatch(
+      /^0 from .*, \d\d:\d\d:\d\d to .*, \d\d:\d\d:\d\d$/,
+    );
+    await context.close();
   });
 });
 

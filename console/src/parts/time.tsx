@@ -1,6 +1,11 @@
 import type { ReactNode } from 'react';
 
-const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+/** Dates are as the reader's language has them. Times have 24 hours in every language, as on the axes of graphs. */
+export const FULL = new Intl.DateTimeFormat(undefined, {
+  dateStyle: 'medium',
+  timeStyle: 'medium',
+  hourCycle: 'h23',
+});
 /** Of the current year. */
 const SHORT = new Intl.DateTimeFormat(undefined, {
   day: 'numeric',
@@ -8,6 +13,7 @@ const SHORT = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
   minute: '2-digit',
   second: '2-digit',
+  hourCycle: 'h23',
 });
 const CLOCK = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',

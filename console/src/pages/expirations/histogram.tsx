@@ -1,11 +1,10 @@
 import './expirations.css';
 import { type PointerEvent, type ReactNode, useState } from 'react';
-import { formatDuration } from '../../parts/time';
+import { formatDuration, FULL } from '../../parts/time';
 import type { Counts } from './counts';
 import { barsOf, barsWindow, slotOf, type Window } from './window';
 
 const COUNT = new Intl.NumberFormat();
-const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const DAY_MS = 86_400_000;
@@ -108,7 +107,7 @@ export function Histogram({
 
 function captionOf({ fromMs, toMs }: Window, values: readonly number[]): string {
   const sum = values.reduce((total, value) => total + value, 0);
-  return `${COUNT.format(sum)} in ${formatDuration(toMs + 1 - fromMs)} from ${MOMENT.format(fromMs)}`;
+  return `${COUNT.format(sum)} in ${formatDuration(toMs + 1 - fromMs)} from ${FULL.format(fromMs)}`;
 }
 
 function summaryOf(
@@ -121,7 +120,7 @@ function summaryOf(
     return 'Expirations over time, being counted';
   }
   const most = Math.max(...values);
-  const peak = MOMENT.format(fromMs + values.indexOf(most) * slotMs);
+  const peak = FULL.format(fromMs + values.indexOf(most) * slotMs);
   const peaks = most === 0 ? '' : `; most, ${most}, in the ${formatDuration(slotMs)} from ${peak}`;
-  return `${counts.total} from ${MOMENT.format(fromMs)} to ${MOMENT.format(toMs + 1)}${peaks}`;
+  return `${counts.total} from ${FULL.format(fromMs)} to ${FULL.format(toMs + 1)}${peaks}`;
 }
