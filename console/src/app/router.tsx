@@ -1,5 +1,5 @@
 import { createRouter } from '@tanstack/react-router';
-import { oweFocus } from '../parts/heading';
+import { focusNextHeading } from '../parts/heading';
 import { Failure } from '../parts/states';
 import { auditRoute } from '../pages/audit/route';
 import { budgetRoute } from '../pages/budget/route';
@@ -51,7 +51,7 @@ export const router = createRouter({
 // The first page that a browser loads starts at its top, as every document does.
 router.subscribe('onBeforeLoad', ({ fromLocation, pathChanged }) => {
   if (fromLocation !== undefined && pathChanged) {
-    oweFocus();
+    focusNextHeading();
   }
 });
 

@@ -3,7 +3,7 @@ import { type ReactNode, type SubmitEvent, useEffect, useState } from 'react';
 import { ApiError } from '../api/client';
 import { logIn } from '../api/session';
 import icon from '../app/icon.svg';
-import { oweFocus } from '../parts/heading';
+import { focusNextHeading } from '../parts/heading';
 import { useTitle } from '../parts/title';
 
 function wordsFor(error: unknown): string {
@@ -15,7 +15,7 @@ function wordsFor(error: unknown): string {
 
 export function LogIn(): ReactNode {
   useTitle('Log in');
-  useEffect(oweFocus, []);
+  useEffect(focusNextHeading, []);
   const [key, setKey] = useState('');
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
