@@ -125,6 +125,26 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     await context.close();
   });
 
+  test('a panel or a dialog that is closed gives the focus back to what had it before', async () => {
+    for (const [path, opener] of [
+      [`/events?tenant_id=${tenant.id}`, 'budget.created'],
+      ['/budgets', 'Create budget'],
+    ] as const) {
+      const { page, context } = await browser.enter(holdfast.url, path);
+      await page.getByRole('button', { name: opener }).press('Enter');
+      await page.locator('[role=dialog] :focus').waitFor();
+      await page.keyboard.press('Escape');
+      await eventually('the focus is back', async () => (await focused(page)) === opener);
+      await context.close();
+    }
+    const { page, context } = await browser.enter(holdfast.url, `/budgets/TOKENS?scope=tenant:${tenant.id}`);
+    await page.getByRole('link', { name: 'Created' }).press('Enter');
+    await page.locator('[role=dialog] :focus').waitFor();
+    await page.keyboard.press('Escape');
+    await eventually('the focus is on the heading', async () => (await focused(page)) === 'Events');
+    await context.close();
+  });
+
   test('a table is shaded at the edge beyond which it goes on, in light and dark colours', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
       const settings = { colorScheme, viewport: { width: 520, height: 860 } };

@@ -1,6 +1,7 @@
 import { Button, Modal } from '@mantine/core';
 import { type ReactNode, type SubmitEvent, useState } from 'react';
 import { ApiError } from '../api/client';
+import { useReturnFocus } from './return-focus';
 
 export interface Difference {
   readonly label: string;
@@ -35,6 +36,7 @@ export function ChangeDialog({
   cancel?: () => void;
   children?: ReactNode;
 }): ReactNode {
+  useReturnFocus();
   const [problem, setProblem] = useState<string>();
   const [isBusy, setBusy] = useState(false);
 

@@ -1,5 +1,6 @@
 import { Button, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
+import { useReturnFocus } from './return-focus';
 
 /** Shows a secret that nobody can read again. A click beside it does not close it. */
 export function SecretDialog({
@@ -13,6 +14,7 @@ export function SecretDialog({
   close: () => void;
   children?: ReactNode;
 }): ReactNode {
+  useReturnFocus();
   return (
     <Modal
       opened

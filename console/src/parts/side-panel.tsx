@@ -1,6 +1,7 @@
 import { Drawer } from '@mantine/core';
 import '@mantine/core/styles/Drawer.css';
 import type { ReactNode } from 'react';
+import { useReturnFocus } from './return-focus';
 
 /** Details of a row of a list, beside the list. Esc closes it, and the focus returns to the row. */
 export function SidePanel({
@@ -12,6 +13,7 @@ export function SidePanel({
   close: () => void;
   children: ReactNode;
 }): ReactNode {
+  useReturnFocus();
   return (
     <Drawer
       opened
