@@ -178,5 +178,5 @@ test('an index that names a missing or corrupt budget ends with an error', async
   await ledger.redis.hset(ledger.budgetKeyOf(), 'spent', 'x');
   await expect(page(ledger, [`tenant:${ledger.tenant}`])).rejects.toThrow('corrupt budget record');
   await ledger.redis.del(ledger.budgetKeyOf());
-  await expect(page(ledger, [`tenant:${ledger.tenant}`])).rejects.toThrow('a missing budget');
+  await expect(page(ledger, [`tenant:${ledger.tenant}`])).rejects.toThrow('a budget that is gone');
 });
