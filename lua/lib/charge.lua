@@ -96,7 +96,8 @@ local function charge_of(budgets, estimate, actual, policy, marks)
   local debt = '0'
   for _, budget in ipairs(budgets) do
     local unfunded = '0'
-    if exceeds and not caps(budget) and i64_less(budget.remaining_figure, delta) then
+    -- A charge that is capped at nothing more adds no debt, so a limit that was set below the debt does not refuse it.
+    if exceeds and i64_positive(delta) and not caps(budget) and i64_less(budget.remaining_figure, delta) then
       unfunded = i64_sub(i64_text(delta), floor_zero(budget.remaining))
       local total = i64_add(budget.debt, unfunded)
       if not total or i64_less(budget.overdraft_limit, total) then

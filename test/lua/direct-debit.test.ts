@@ -41,6 +41,16 @@ async function refusedBy({ ledger, charge }: World, policy: string, amount: numb
   return reply;
 }
 
+test('a debit that another scope caps at nothing passes a scope whose limit was set below its debt', async () => {
+  const { ledger, charge } = await world(
+    { allocated: 0 },
+    { allocated: 2, spent: 2, debt: 16, overdraftLimit: 13 },
+  );
+  const reply = await charge('ALLOW_WITH_OVERDRAFT', 5);
+  expect([reply[0], ...reply.slice(3, 6)]).toEqual(['APPLIED', '0', 'ALLOW_WITH_OVERDRAFT', '0']);
+  expect(await eventsOf(ledger)).not.toContain(`budget.debt_incurred ${ledger.scope(AGENT)}`);
+});
+
 describe('a debit that every scope can pay', () => {
   test.each(['', 'REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])(
     'is charged in full everywhere under the policy %p',
