@@ -255,7 +255,7 @@ export class Play {
           ? undefined
           : (this.requests[operation.request % this.requests.length] as Request)(operation.altered);
       case 'expire': {
-        const id = this.holdAt(operation.hold);
+        const id = this.overdueAt(operation.hold) ?? this.holdAt(operation.hold);
         return { send: (client) => client.expire(id), judge: (model, now) => model.expire(id, now) };
       }
       case 'sweep': {
@@ -314,6 +314,15 @@ export class Play {
   private holdAt(index: number): string {
     const ids = [...this.model.holds.keys()];
     return ids[index % (ids.length + 1)] ?? UNKNOWN_HOLD;
+  }
+
+  /** For every second index, a hold that is due, if there is one: few are, and most plays would expire none otherwise. */
+  private overdueAt(index: number): string | undefined {
+    const now = Date.now();
+    const due = [...this.model.holds.values()].filter(
+      ({ state, expiresAt, graceMs }) => state === 'ACTIVE' && expiresAt + graceMs < now,
+    );
+    return index % 2 === 0 ? due[(index / 2) % due.length]?.id : undefined;
   }
 
   private target({ hold, foreign }: { hold: number; foreign: boolean }): { id: string; tenant: string } {
