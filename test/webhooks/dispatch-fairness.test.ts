@@ -151,6 +151,8 @@ describe('a queue', () => {
       async () => (await lengths()).every((length) => length === 36),
       60_000,
     );
+    // Whatever was read for an attempt was read before it.
+    await eventually('each endpoint hangs', () => answers.length >= SUBSCRIPTIONS);
     const before = await reads();
     const eventIds = await writeEvents(quiet, 50);
     const arrived = (): unknown[] =>
