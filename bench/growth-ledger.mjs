@@ -15,7 +15,6 @@ const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of the ledger'));
 const {
   budgetIndexKey,
   budgetKey,
-  formerIdempotencyKey,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -242,7 +241,6 @@ export class GrowthLedger {
         reservation: reservationKey(tag, id),
         idempotency: idempotencyKey.reserve(tag, tenant, key),
         tenant: tenantKey(tag, tenant),
-        former: formerIdempotencyKey.reserve(tag, tenant, key),
       },
       args: {
         reservationId: id,
@@ -278,7 +276,6 @@ export class GrowthLedger {
       keys: {
         reservation: reservationKey(tag, id),
         idempotency: idempotencyKey.commit(tag, tenant, id, key),
-        former: formerIdempotencyKey.commit(tag, tenant, id, key),
       },
       args: {
         tenantId: tenant,

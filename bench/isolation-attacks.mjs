@@ -29,7 +29,7 @@ import { adminHeaders, allowLocalWebhooks, askAsAdmin } from './service.mjs';
 const HOLDS = unlessShort(100_000, 2000);
 const RESERVATIONS = unlessShort(40_000, 1000);
 const BUDGETS = unlessShort(100_000, 1000);
-/** The size that 0.5.0 accepted. A server that refuses it gets the size that it says it accepts. */
+/** A server that refuses the first size gets the one that it says it accepts. */
 const METADATA_BYTES = [1_000_000, 16_000];
 /** The default of BODY_LIMIT_BYTES. */
 const LARGEST_BODY_BYTES = 262_144;

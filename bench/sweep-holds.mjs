@@ -7,7 +7,6 @@ import { ACTION_FACTS } from './workload.mjs';
 
 const {
   eventLogKey,
-  formerIdempotencyKey,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -84,12 +83,7 @@ export class Holds {
     const text = String(this.number++).padStart(8, '0');
     const [id, key] = [`rsv_${tag.slice(2, 4)}${this.run}${text}`, `${this.run}-0000-4000-8000-0000${text}`];
     return {
-      keys: [
-        reservationKey(tag, id),
-        idempotencyKey.reserve(tag, tenant, key),
-        tenantKey(tag, tenant),
-        formerIdempotencyKey.reserve(tag, tenant, key),
-      ],
+      keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
       args: [
         id,
         text.padStart(12, 'f'),

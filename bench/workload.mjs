@@ -2,15 +2,7 @@
 // makes of them. Every text has a fixed length, so everything but the numbers is built once.
 import { groupOf, keyspace, readLibrary, subjectText } from './built.mjs';
 
-const {
-  formerIdempotencyKey,
-  idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
-  reservationKey,
-  tagOf,
-  tenantKey,
-} = keyspace;
+const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
 
 const PARTITIONS = 64;
 const ESTIMATE = 1000;
@@ -94,12 +86,7 @@ export function scriptCalls({ tenant, keyId, run }) {
     const [id, key] = [idOf(number), keyOf(run, number)];
     const uuid = Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url');
     const fields = ['ak', 'llm.completion', 'an', 'gpt-4o', 'iu', uuid];
-    const keys = [
-      reservationKey(tag, id),
-      idempotencyKey.reserve(tag, tenant, key),
-      tenantKey(tag, tenant),
-      formerIdempotencyKey.reserve(tag, tenant, key),
-    ];
+    const keys = [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)];
     return groupOfOne(reserveFunction, keys, [
       id,
       fingerprintOf(number),
@@ -124,11 +111,7 @@ export function scriptCalls({ tenant, keyId, run }) {
   };
   const commit = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
-    const keys = [
-      reservationKey(tag, id),
-      idempotencyKey.commit(tag, tenant, id, key),
-      formerIdempotencyKey.commit(tag, tenant, id, key),
-    ];
+    const keys = [reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key)];
     return groupOfOne(commitFunction, keys, [
       tenant,
       id,

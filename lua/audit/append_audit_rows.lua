@@ -9,7 +9,7 @@
 -- RETURNS   APPENDED appended:int removed:int
 -- BOUND     50 rows appended, 200 rows removed
 -- EMITS     nothing
--- @include  keys: tag_of_key, audit_indexed_key
+-- @include  keys: tag_of_key
 -- @include  audit_index: append_audit_row, remove_audit_rows
 --
 -- removed counts the rows removed because of the limit.
@@ -22,15 +22,11 @@ local tag = tag_of_key(log)
 redis.call('XLEN', log)
 
 -- Nothing is refused below this line.
-local appended, next_row, first_id = 0, first_row, nil
+local appended, next_row = 0, first_row
 while next_row <= #ARGV do
   local last = next_row + tonumber(ARGV[next_row])
-  local entry_id = append_audit_row(tag, log_name, log, { unpack(ARGV, next_row + 1, last) })
-  first_id = first_id or entry_id
+  append_audit_row(tag, log_name, log, { unpack(ARGV, next_row + 1, last) })
   appended, next_row = appended + 1, last + 1
-end
-if log_name == 'audit' and first_id then
-  redis.pcall('SETNX', audit_indexed_key(tag), first_id)
 end
 local excess, removed = redis.call('XLEN', log) - most, 0
 if most > 0 and excess > 0 then

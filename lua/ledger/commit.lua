@@ -4,7 +4,6 @@
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
--- KEYS[3]   former           the same, as versions before 0.6 named it
 -- ARGV[1]   tenant_id        effective tenant
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
@@ -42,7 +41,7 @@
 -- @include  threshold: marks_of
 -- @include  governing_policy: governing_policy
 -- @include  policy_rate: rate_refusal, count_rate
-local reservation, idempotency, former_key = KEYS[1], KEYS[2], KEYS[3]
+local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[7], ARGV[8], ARGV[9]
@@ -58,8 +57,7 @@ end
 
 local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.constants)
 if not hold then
-  -- A hold that can be settled has no outcome under either name.
-  return earlier_settlement(tag, reservation_id, former_key, fingerprint, 'COMMITTED') or refusal
+  return refusal
 end
 if awaits_cleanup(hold, now) then
   return { 'RESERVATION_EXPIRED' }

@@ -18,7 +18,7 @@
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, tenant_key, reserve_idempotency_key, former_reserve_key
+-- @include  keys: tag_of_key, tenant_key, reserve_idempotency_key
 -- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember, outlast
 -- @include  group: new_group, group_now
@@ -83,9 +83,7 @@ local reserve_key = key_of_hold(hold)
 if reserve_key then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  local reserve_record = reserve_idempotency_key(tag, hold.tenant, reserve_key)
-  outlast(reserve_record, lifetime_ms, hold.tenant, hold.clock_ms)
-  outlast(former_reserve_key(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)
+  outlast(reserve_idempotency_key(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)
 end
 remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)), hold.tenant,
   hold.clock_ms)

@@ -23,7 +23,7 @@
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key, former_reserve_key
+-- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_less, i64_is_amount
 -- @include  idempotency: recorded_texts
@@ -227,7 +227,6 @@ end
 -- While the reserve's idempotency record exists, it leads directly to the hold. Afterwards, the walk through the index finds it.
 if conditions.idempotency_key and walked_ms == '' then
   local record = redis.call('GET', reserve_idempotency_key(tag, tenant_id, conditions.idempotency_key))
-    or redis.call('GET', former_reserve_key(tag, tenant_id, conditions.idempotency_key))
   local _, first, second, third = unpack(record and recorded_texts(record) or {})
   local reservation_id = first and (string.match(second or '', '^rsv_%w+$') or hold_from_parts(tag, first, third))
   local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)

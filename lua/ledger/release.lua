@@ -4,7 +4,6 @@
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
--- KEYS[3]   former           the same, as versions before 0.6 named it
 -- ARGV[1]   tenant_id        effective tenant, or empty for an operator, who may release any hold
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
@@ -43,7 +42,7 @@
 --
 -- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
 -- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
-local reservation, idempotency, former_key = KEYS[1], KEYS[2], KEYS[3]
+local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
 local by_operator = tenant_id == ''
@@ -62,11 +61,6 @@ if by_operator then
 end
 
 local hold, refusal, damaged, owner, created_at = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.run_counters)
--- A hold that can be settled has no outcome under either name.
-earlier = not hold and earlier_settlement(tag, reservation_id, former_key, fingerprint, 'RELEASED')
-if earlier then
-  return earlier
-end
 local budgets
 if hold then
   now = hold.now

@@ -4,7 +4,6 @@
 -- KEYS[1]   reservation      hash, created by this script
 -- KEYS[2]   idempotency      string, the record of this request
 -- KEYS[3]   tenant           hash of the owner
--- KEYS[4]   former           idempotency, as versions before 0.6 named it
 -- ARGV[1]   reservation_id   the id to assign
 -- ARGV[2]   fingerprint      of the canonical payload
 -- ARGV[3]   subject          effective tenant, levels and unit, as lua/lib/record.lua stores them
@@ -79,7 +78,7 @@ local RECLAIM_LIMIT = 100
 local tag = tag_of_key(reservation)
 local real_now = group_now(group)
 
-local earlier = recall(idempotency, fingerprint) or recall(KEYS[4], fingerprint)
+local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then

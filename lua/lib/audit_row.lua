@@ -1,5 +1,5 @@
 -- audit_row: appends one row to the partition's audit log, a stream that only scripts write.
--- @include keys: audit_log_key, audit_indexed_key
+-- @include keys: audit_log_key
 -- @include audit_index: append_audit_row
 --
 -- An entry has short field names: op operation, tn the tenant that made the request or __admin__, ow the tenant whose resource it is,
@@ -28,6 +28,5 @@ local function put_audit_row(tag, operation, status, tenant, resource_type, reso
   for i = 1, #details, 2 do
     put(details[i], details[i + 1])
   end
-  local entry_id = append_audit_row(tag, 'audit', audit_log_key(tag), fields)
-  redis.pcall('SETNX', audit_indexed_key(tag), entry_id)
+  append_audit_row(tag, 'audit', audit_log_key(tag), fields)
 end

@@ -2,7 +2,7 @@
 -- @include keys: policy_key, policy_pattern_key
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
--- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded, as 0.5's idempotency records needed it),
+-- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON),
 -- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute, and the rules on
 -- actions of lua/lib/action_rules.lua. Fields that do not apply are unset.
 --

@@ -5,7 +5,6 @@
 -- A record is a string of MessagePack values: the payload's fingerprint, then the parts of which the reply is made. A part is a text, a number,
 -- or the three figures of a balance that lua/lib/brief_figures.lua has shortened. The fingerprint may be followed by a colon and the
 -- stamp of lua/lib/attest.lua, which is not part of the payload.
--- Up to 0.5, a record was texts with spaces between. Its first byte is below 128, where no MessagePack text begins.
 local function same_payload(one, other)
   return string.match(one, '^[^:]*') == string.match(other, '^[^:]*')
 end
@@ -27,15 +26,8 @@ end
 
 -- The fingerprint and the parts of a record, all of them as texts. Empty if the record is damaged.
 local function recorded_texts(record)
-  if (string.byte(record) or 0) >= 128 then
-    local sound, texts = pcall(unpacked_texts, record)
-    return sound and texts or {}
-  end
-  local texts = {}
-  for text in string.gmatch(record, '%S+') do
-    texts[#texts + 1] = text
-  end
-  return texts
+  local sound, texts = pcall(unpacked_texts, record)
+  return sound and texts or {}
 end
 
 -- recall returns nil if the key is new, 'MISMATCH' if the payload differs, else the list of the reply's parts as texts.

@@ -35,7 +35,6 @@ local function test_clock_key(tag, clock_id) return tag .. 'clock:' .. clock_id 
 local function test_clock_tenants_key(tag, clock_id) return tag .. 'clock-tenants:' .. clock_id end
 local function audit_log_key(tag) return tag .. 'audit' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end
-local function audit_indexed_key(tag) return tag .. 'audit-indexed' end
 local function closing_key(tag) return tag .. 'closing' end
 local function api_key_key(tag, key_id) return tag .. 'k:' .. key_id end
 local function api_key_index_key(tag, tenant) return tag .. 'keys:' .. tenant end
@@ -57,7 +56,6 @@ local function webhook_key(tag, subscription_id) return tag .. 'w:' .. subscript
 local function webhook_index_key(tag, tenant) return tag .. 'webhooks:' .. tenant end
 local function bulk_rows_key(tag, request_id) return tag .. 'bulk-rows:' .. request_id end
 local function webhook_revision_key(tag) return tag .. 'webhook-revision' end
-local function webhook_changes_state_key(tag) return tag .. 'webhook-told' end
 local function webhook_changes_key(tag, owner) return tag .. 'webhook-changes:' .. owner end
 local function webhook_marks_key(tag, owner) return tag .. 'webhook-marks:' .. owner end
 local function delivery_key(tag, ref) return tag .. 'd:' .. ref end
@@ -73,9 +71,4 @@ local function wake_channel(instance) return 'holdfast:wake:' .. instance end
 -- The record of a reserve, which extend keeps alive as long as the hold that it may have to replay.
 local function reserve_idempotency_key(tag, tenant, idempotency_key)
   return tag .. 'i:' .. string.sub(redis.sha1hex('r:' .. tenant .. '|' .. idempotency_key), 1, 22)
-end
-
--- The same as versions before 0.6 named it.
-local function former_reserve_key(tag, tenant, idempotency_key)
-  return tag .. 'i:r:' .. tenant .. '|' .. idempotency_key
 end

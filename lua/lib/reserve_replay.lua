@@ -7,8 +7,8 @@
 -- @include denial: denial_reply
 -- @include hold: hold_from_parts
 
--- The parts as versions before 0.6 wrote them, and as they still are where caps take part: the word, the id, the end of the lease, the policy,
--- the caps if any, the mask, and the balances.
+-- The parts in the form of those with caps: the word, the id, the end of the lease, the policy, the caps if any, the mask, and the
+-- balances.
 local function full_parts(tag, parts)
   local id, policy, mask = hold_from_parts(tag, parts[1], parts[3])
   return id and { 'ALLOW', id, parts[2], policy, mask, unpack(parts, 4) } or parts

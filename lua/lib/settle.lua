@@ -2,7 +2,7 @@
 -- @include keys: reservation_key, tenant_key
 -- @include idempotency: recall, kept_ms
 -- @include record: POLICIES_BY_LETTER
--- @include hold: HOLD_UNITS, load_hold, hold_defect, is_overdue
+-- @include hold: load_hold, hold_defect, is_overdue
 -- @include brief_figures: full_balance
 -- @include group: tenant_time, group_tenant, group_budget, leave_group
 -- @include tenant: tenant_status
@@ -93,11 +93,10 @@ local function settled_retention(retention_ms, idempotency_ttl_ms, clock_ms)
   return tonumber(retention_ms) >= tonumber(replayed_ms) and retention_ms or replayed_ms
 end
 
--- Where the parts of a settlement's idempotency record have the unit, and where the balances of the hold's scopes begin.
+-- Where the reply to a settlement has the unit, which follows from the hold, and where the balances of the hold's scopes begin.
 local PARTS = { COMMITTED = { unit = 3, balances = 7 }, RELEASED = { unit = 2, balances = 3 } }
 
--- The reply to a settlement that the idempotency record of this name tells of, or nil. The unit follows from the hold, but versions before
--- 0.6 stored it, and policies in full.
+-- The reply to a settlement that the idempotency record of this name tells of, or nil.
 local function earlier_settlement(tag, reservation_id, idempotency, fingerprint, word)
   local parts = recall(idempotency, fingerprint)
   if not parts then
@@ -109,9 +108,7 @@ local function earlier_settlement(tag, reservation_id, idempotency, fingerprint,
   if not readable or not hold or hold.subject.defect and not hold.subject.holds_nothing or not hold.unit then
     error('the record of ' .. reservation_id .. ' is gone, so its settlement cannot be replayed')
   end
-  if not HOLD_UNITS[parts[places.unit]] then
-    table.insert(parts, places.unit, hold.unit)
-  end
+  table.insert(parts, places.unit, hold.unit)
   if #hold.subject.held ~= #parts - places.balances + 1 then
     error('the record of ' .. reservation_id .. ' names other scopes than its settlement')
   end

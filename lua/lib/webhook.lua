@@ -1,5 +1,5 @@
 -- webhook: the record of a subscription, and what has to follow each change of it.
--- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_changes_state_key, webhook_changes_key, webhook_marks_key
+-- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_changes_key, webhook_marks_key
 -- @include tenant: set_derived
 --
 -- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description, ur URL,
@@ -16,8 +16,6 @@ local TENANT_CATEGORY = { budget = true, reservation = true, tenant = true }
 local DEFAULT_UTILIZATIONS = '0.8,0.95,1'
 -- Every reserve of the owner compares the utilization of its budgets with each of them.
 local MARKS_PER_OWNER = 50
--- How many uncounted subscriptions of older versions one change counts.
-local UNCOUNTED_A_RUN = 100
 -- More than an owner has subscriptions, so that changes of some do not displace those of others at once.
 local CHANGES_KEPT = 2000
 local CHANGES_KEPT_MS = '86400000'
@@ -110,32 +108,6 @@ local function count_marks(tag, owner, key, record)
   return moved
 end
 
--- Versions before 0.6 stored the utilizations with the tenant and counted nothing. Each change counts some of the subscriptions of
--- those versions, in the order of their ids; field '#' of the marks is the last one counted. Until all are counted, what was stored
--- before stays in use. A damaged record asks for nothing, so that it does not block changes to the others. Returns whether some are
--- left.
-local function count_some_of_before(tag, owner)
-  local marks = webhook_marks_key(tag, owner)
-  local last = redis.call('HGET', marks, '#')
-  if not last then
-    return false
-  end
-  local ids = redis.call('ZRANGEBYLEX', webhook_index_key(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, UNCOUNTED_A_RUN)
-  for _, id in ipairs(ids) do
-    local key = webhook_key(tag, id)
-    local f = redis.pcall('HMGET', key, 'st', 'tu', 'et', 'ec', 'um')
-    if not f.err and not f[5] and redis.call('HLEN', marks) <= MARKS_PER_OWNER then
-      count_marks(tag, owner, key, { st = f[1], tu = f[2], et = f[3], ec = f[4] })
-    end
-  end
-  if #ids < UNCOUNTED_A_RUN then
-    redis.call('HDEL', marks, '#')
-    return false
-  end
-  redis.call('HSET', marks, '#', ids[#ids])
-  return true
-end
-
 -- These utilizations and the default ones in order, or nil if there are only the default ones. `texts` are comma lists.
 local function asked_utilizations(texts)
   local known, wanted = {}, {}
@@ -161,37 +133,16 @@ local function write_utilizations(tag, owner, key, record)
   if owner == SYSTEM_OWNER then
     return
   end
-  local marks, tenant = webhook_marks_key(tag, owner), tenant_key(tag, owner)
-  local kept = redis.call('HGET', tenant, 'th')
-  local is_new = kept and redis.call('EXISTS', marks) == 0
-  if is_new then
-    redis.call('HSET', marks, '#', '')
+  if count_marks(tag, owner, key, record) then
+    set_derived(tenant_key(tag, owner), 'th', stored_utilizations(tag, owner))
   end
-  local moved = count_marks(tag, owner, key, record)
-  if not moved and redis.call('HEXISTS', marks, '#') == 0 then
-    return
-  end
-  local texts = count_some_of_before(tag, owner) and kept or ''
-  set_derived(tenant, 'th', asked_utilizations(texts .. ',' .. table.concat(redis.call('HKEYS', marks), ',')))
-end
-
--- Makes every dispatcher check for changes, and returns the new revision. Versions before 0.6 also raise the revision, but record no
--- changes. The hash tracks this: `at` is the last revision made by a version since 0.6, and a reader below revision `gap` has missed
--- changes of older versions.
-local function raise_webhook_revision(tag)
-  local changes_state, revision = webhook_changes_state_key(tag), redis.call('INCR', webhook_revision_key(tag))
-  if redis.call('HGET', changes_state, 'at') ~= tostring(revision - 1) then
-    redis.call('HSET', changes_state, 'gap', tostring(revision - 1))
-  end
-  redis.call('HSET', changes_state, 'at', tostring(revision))
-  return revision
 end
 
 -- Makes every dispatcher read a subscription again. The owner's changes are a sorted set: the subscriptions that changed last,
 -- including deleted ones, with the revisions of their changes as scores.
 local function note_webhook_change(tag, owner, subscription_id)
   local changes = webhook_changes_key(tag, owner)
-  redis.call('ZADD', changes, raise_webhook_revision(tag), subscription_id)
+  redis.call('ZADD', changes, redis.call('INCR', webhook_revision_key(tag)), subscription_id)
   if redis.call('ZCARD', changes) > CHANGES_KEPT then
     redis.call('ZPOPMIN', changes)
   end
@@ -202,7 +153,6 @@ end
 -- Ends the script if another key that a change of a subscription writes has the wrong type. Called before the first write.
 local function require_webhook_keys(tag, owner)
   redis.call('GET', webhook_revision_key(tag))
-  redis.call('HLEN', webhook_changes_state_key(tag))
   redis.call('ZCARD', webhook_index_key(tag, owner))
   redis.call('ZCARD', webhook_changes_key(tag, owner))
   redis.call('HLEN', webhook_marks_key(tag, owner))

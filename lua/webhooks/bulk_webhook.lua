@@ -13,7 +13,7 @@
 -- ARGV[8]   trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_DELETED|ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED
 --           | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
--- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
+-- BOUND     one subscription
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
 -- @include  keys: tag_of_key, bulk_rows_key
 -- @include  now_ms: now_ms, ms_text

@@ -17,7 +17,7 @@
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int
 --           | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int
--- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
+-- BOUND     one subscription
 -- EMITS     webhook.created
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text

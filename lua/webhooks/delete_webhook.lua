@@ -11,7 +11,7 @@
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
--- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
+-- BOUND     one subscription
 -- EMITS     webhook.deleted
 -- @include  keys: tag_of_key
 -- @include  webhook: require_webhook_keys

@@ -8,7 +8,7 @@
 -- ARGV[3]   delivery_id      public id of the failed delivery
 -- ARGV[4]   trace            trace id and flags, or empty
 -- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
--- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
+-- BOUND     one subscription
 -- EMITS     webhook.disabled
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text

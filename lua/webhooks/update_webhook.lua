@@ -15,7 +15,7 @@
 -- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
--- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
+-- BOUND     one subscription
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text

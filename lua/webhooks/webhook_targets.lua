@@ -7,7 +7,7 @@
 -- RETURNS   revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*
 -- BOUND     100 owners, 100 subscriptions or 256 KiB of them
 -- EMITS     nothing
--- @include  keys: tag_of_key, webhook_key, webhook_index_key, webhook_changes_state_key, webhook_changes_key
+-- @include  keys: tag_of_key, webhook_key, webhook_index_key, webhook_changes_key
 -- @include  webhook: CHANGES_KEPT
 -- @include  read_target: read_target
 --
@@ -39,17 +39,13 @@ local function append(id, is_change)
   left = left - 1
 end
 
--- Whether all changes since the revision are still known, and no version before 0.6 made any of them.
+-- Whether all changes since the revision are still known.
 local function knows_changes(owner, known)
   if known == '' or tonumber(known) > tonumber(revision) then
     return false
   end
   if known == revision then
     return true
-  end
-  local state = redis.call('HMGET', webhook_changes_state_key(tag), 'at', 'gap')
-  if state[1] ~= revision or tonumber(known) < (tonumber(state[2]) or math.huge) then
-    return false
   end
   local changes = webhook_changes_key(tag, owner)
   if redis.call('ZCARD', changes) < CHANGES_KEPT then

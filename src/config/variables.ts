@@ -221,9 +221,6 @@ const WEBHOOKS = {
   webhookSecretEncryptionKey: secret('WEBHOOK_SECRET_ENCRYPTION_KEY', GENERATED, key32).describe(
     'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.',
   ),
-  webhookUnboundSecrets: setting('WEBHOOK_UNBOUND_SECRETS', 'accept', oneOf('accept', 'refuse')).describe(
-    'accept or refuse webhook secrets and headers encrypted by 0.5 or earlier; refuse them once all are encrypted again.',
-  ),
   webhookTimeoutMs: setting('WEBHOOK_TIMEOUT_MS', '10000', integer(100, 60_000)).describe(
     'How long an endpoint may take to answer one delivery.',
   ),

@@ -137,8 +137,6 @@ export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;
 /** A part of an index of either log, a sorted set; lua/lib/audit_index.lua documents its content and the form of `index`. */
 export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: string): string =>
   `${tag}${log}:${index}`;
-/** The first entry of the audit log in its indexes. Versions without indexes wrote the earlier ones. */
-export const auditIndexedKey = (tag: string): string => `${tag}audit-indexed`;
 /** Closed tenants whose budgets, keys and so on are still being closed: a hash from the tenant to who closed it. */
 export const closingKey = (tag: string): string => `${tag}closing`;
 export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyId}`;
@@ -198,8 +196,6 @@ export const webhookKey = (tag: string, subscriptionId: string): string => `${ta
 export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag}webhooks:${tenantId}`;
 /** Changes with every change to a subscription of the partition that affects dispatch. */
 export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
-/** Which revisions webhook-changes contains: a hash, see lua/lib/webhook.lua. */
-export const webhookChangesStateKey = (tag: string): string => `${tag}webhook-told`;
 /** The owner's latest changed subscriptions, including deleted ones, a sorted set of ids scored by the revision of the change. */
 export const webhookChangesKey = (tag: string, owner: string): string => `${tag}webhook-changes:${owner}`;
 /** For each custom utilization threshold, how many active subscriptions of the tenant use it. */
@@ -228,18 +224,6 @@ export const bulkActionKey = (tag: string, key: string): string => `${tag}bulk:$
 export const bulkRowsKey = (tag: string, requestId: string): string => `${tag}bulk-rows:${requestId}`;
 
 /**
- * The record of one idempotent operation, as versions before 0.6 named it. The caller's key comes last, because it may contain any
- * character. The parts before it cannot contain the separators, so two different operations never share a name.
- */
-export const formerIdempotencyKey = {
-  reserve: (tag: string, tenantId: string, key: string): string => `${tag}i:r:${tenantId}|${key}`,
-  commit: (tag: string, tenantId: string, reservationId: string, key: string): string =>
-    `${tag}i:c:${tenantId}|${reservationId}|${key}`,
-  release: (tag: string, tenantId: string, reservationId: string, key: string): string =>
-    `${tag}i:l:${tenantId}|${reservationId}|${key}`,
-};
-
-/**
  * The hash takes a third of the bytes of the name. With 88 bits, nobody can find a key of their own whose record has the same name as
  * somebody else's.
  */
@@ -247,7 +231,10 @@ function hashedIdempotencyKey(tag: string, name: string): string {
   return `${tag}i:${hash('sha1', name).slice(0, 22)}`;
 }
 
-/** The record of one idempotent operation. Those that every reservation has are named by a hash of the former name. */
+/**
+ * The record of one idempotent operation. The caller's key comes last, because it may contain any character. The parts before it cannot
+ * contain the separators, so two different operations never share a name. Those that every reservation has are named by a hash.
+ */
 export const idempotencyKey = {
   reserve: (tag: string, tenantId: string, key: string): string =>
     hashedIdempotencyKey(tag, `r:${tenantId}|${key}`),
@@ -283,8 +270,6 @@ export const sweepReportsKey = (): string => '{holdfast}sweepers';
 export const dispatchLeaseKey = (tag: string): string => `${tag}dispatch`;
 export const dispatchInstancesKey = (): string => '{holdfast}dispatch-instances';
 export const dispatchReportsKey = (): string => '{holdfast}dispatchers';
-/** The prefix of the job queue that versions before 0.6 used; the queue library appended the rest. */
-export const queuePrefix = (): string => '{holdfast}queue';
 
 /** The settings that the deployment was created with: partitions and schema version. Read only at boot. */
 export const metaKey = (): string => '{holdfast}meta';

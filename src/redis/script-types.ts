@@ -668,7 +668,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/ledger/commit.lua: charge what a hold actually cost, and return the rest. */
   commit: {
-    keys: ['reservation', 'idempotency', 'former'],
+    keys: ['reservation', 'idempotency'],
     args: [
       'tenant_id',
       'reservation_id',
@@ -802,7 +802,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/ledger/release.lua: return a hold unused. Neither debt nor a frozen budget prevents this. */
   release: {
-    keys: ['reservation', 'idempotency', 'former'],
+    keys: ['reservation', 'idempotency'],
     args: [
       'tenant_id',
       'reservation_id',
@@ -835,7 +835,7 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/ledger/reserve.lua: hold an amount against every budgeted scope, or nothing. */
   reserve: {
-    keys: ['reservation', 'idempotency', 'tenant', 'former'],
+    keys: ['reservation', 'idempotency', 'tenant'],
     args: [
       'reservation_id',
       'fingerprint',
@@ -1060,14 +1060,6 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns: 'QUEUED forgotten:int taken:int deliveries(ref tenant)*',
-  },
-  /** lua/webhooks/reseal_webhook.lua: replace sealed fields of a subscription by the same contents in a newer form. */
-  reseal_webhook: {
-    keys: ['webhook', 'webhook_revision'],
-    args: [],
-    rest: true,
-    flags: [],
-    returns: 'RESEALED | STALE',
   },
   /** lua/webhooks/set_webhook_security.lua: replace the configuration of permitted webhook destinations. */
   set_webhook_security: {
@@ -2254,7 +2246,6 @@ export interface ScriptReplies {
     readonly taken: number;
     readonly deliveries: readonly { readonly ref: string; readonly tenant: string }[];
   };
-  readonly reseal_webhook: { readonly status: 'RESEALED' } | { readonly status: 'STALE' };
   readonly set_webhook_security: { readonly status: 'SET' };
   readonly settle_delivery:
     | {

@@ -169,11 +169,6 @@ function keep(fields: string[], name: string, value: string | undefined): void {
   }
 }
 
-/** Decodes the JSON text of caps. Policies store it percent-encoded, as 0.5's idempotency records needed it. */
-export function capsJson(encoded: string): string {
-  return decodeURIComponent(encoded);
-}
-
 /**
  * The protocol's IDEMPOTENCY section: if the header gives a key, it must equal the one in the body.
  * @throws Refusal INVALID_REQUEST when they differ.

@@ -13,7 +13,6 @@ import { DispatchMetrics } from './dispatch/dispatch.metrics.js';
 import { Dispatcher } from './dispatch/dispatcher.service.js';
 import { EventReader } from './dispatch/event-reader.js';
 import { OrderedQueues } from './dispatch/ordered-queues.js';
-import { RetiredQueue } from './dispatch/retired-queue.js';
 import { Retries } from './dispatch/retries.js';
 import { SubscriptionTally } from './dispatch/subscription-tally.js';
 import { ProbeController } from './probe/probe.controller.js';
@@ -76,16 +75,7 @@ export class ReplayModule {}
     TransportModule,
     WorkerModule,
   ],
-  providers: [
-    Attempts,
-    DispatchMetrics,
-    Dispatcher,
-    EventReader,
-    OrderedQueues,
-    RetiredQueue,
-    Retries,
-    SubscriptionTally,
-  ],
+  providers: [Attempts, DispatchMetrics, Dispatcher, EventReader, OrderedQueues, Retries, SubscriptionTally],
 })
 export class DispatchModule {}
 

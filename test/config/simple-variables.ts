@@ -195,16 +195,6 @@ export const SIMPLE: readonly Simple[] = [
     ],
     bad: ['short', KEY_HEX.slice(2), `${KEY_HEX}zz`],
   },
-  {
-    name: 'WEBHOOK_UNBOUND_SECRETS',
-    field: 'webhookUnboundSecrets',
-    fallback: 'accept',
-    good: [
-      ['refuse', 'refuse'],
-      ['ACCEPT', 'accept'],
-    ],
-    bad: ['true', 'none'],
-  },
   number('WEBHOOK_TIMEOUT_MS', 'webhookTimeoutMs', 10_000, 100, 60_000),
   number('WEBHOOK_CONCURRENCY', 'webhookConcurrency', 1000, 2, 10_000),
   {

@@ -42,7 +42,6 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   budget_index_key: [['acme'], keyspace.budgetIndexKey(TAG, 'acme')],
   audit_log_key: [[], keyspace.auditLogKey(TAG)],
   audit_index_key: [['audit-brief', 'q1f'], keyspace.auditIndexKey(TAG, 'audit-brief', 'q1f')],
-  audit_indexed_key: [[], keyspace.auditIndexedKey(TAG)],
   closing_key: [[], keyspace.closingKey(TAG)],
   api_key_key: [['key_1fX'], keyspace.apiKeyKey(TAG, 'key_1fX')],
   api_key_index_key: [['acme'], keyspace.apiKeyIndexKey(TAG, 'acme')],
@@ -76,7 +75,6 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
   bulk_rows_key: [['id'], keyspace.bulkRowsKey(TAG, 'id')],
   webhook_revision_key: [[], keyspace.webhookRevisionKey(TAG)],
-  webhook_changes_state_key: [[], keyspace.webhookChangesStateKey(TAG)],
   webhook_changes_key: [['acme'], keyspace.webhookChangesKey(TAG, 'acme')],
   webhook_marks_key: [['acme'], keyspace.webhookMarksKey(TAG, 'acme')],
   delivery_key: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],
@@ -88,10 +86,6 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   reserve_idempotency_key: [
     ['acme', 'any key | at all'],
     keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all'),
-  ],
-  former_reserve_key: [
-    ['acme', 'any key | at all'],
-    keyspace.formerIdempotencyKey.reserve(TAG, 'acme', 'any key | at all'),
   ],
 };
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { auditIndexedKey, auditLogKey } from '../../src/redis/keyspace.js';
+import { auditLogKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
@@ -161,76 +161,6 @@ describe('the audit log', () => {
       'api_key.revoked_via_tenant_cascade',
     ]);
     expect(new Set(rows.slice(1).map(({ metadata }: Json) => metadata.correlation_id)).size).toBe(1);
-  });
-
-  test('has rows from before there were indexes; each filter finds them, and they are sorted in with the others', async () => {
-    const tenant = await on.holdfast.createTenant();
-    const key = auditLogKey(on.stored.tagOf(tenant.id));
-    const old = (request: string): string[] => [
-      'op',
-      'freezeBudget',
-      'tn',
-      '__admin__',
-      'ow',
-      tenant.id,
-      'ac',
-      'admin',
-      'rt',
-      'budget',
-      'ri',
-      `led_${tenant.id}`,
-      'st',
-      '200',
-      'rq',
-      request,
-    ];
-    const [rows, since] = [
-      await on.stored.redis.xrange(key, '-', '+'),
-      auditIndexedKey(on.stored.tagOf(tenant.id)),
-    ];
-    await on.stored.redis.del(key);
-    await on.stored.redis.xadd(key, '1500000000000-0', ...old('req_old_0'));
-    await on.stored.redis.xadd(key, '1500000000000-1', ...old('req_old_1'));
-    for (const [id, fields] of rows) {
-      await on.stored.redis.xadd(key, id, ...fields);
-    }
-    expect(await on.stored.redis.get(since)).toBe(rows[0]?.[0]);
-    expect(await operations(`tenant_id=${tenant.id}`)).toEqual([
-      'createApiKey',
-      'createTenant',
-      'freezeBudget',
-      'freezeBudget',
-    ]);
-    expect(await operations(`tenant_id=${tenant.id}&sort_dir=asc`)).toEqual([
-      'freezeBudget',
-      'freezeBudget',
-      'createTenant',
-      'createApiKey',
-    ]);
-    expect(await operations('request_id=req_old_1')).toEqual(['freezeBudget']);
-    expect(await operations(`resource_id=led_${tenant.id}&to=2018-01-01T00:00:00Z`)).toEqual([
-      'freezeBudget',
-      'freezeBudget',
-    ]);
-    expect(await operations(`resource_id=led_${tenant.id}&from=2018-01-01T00:00:00Z&sort_dir=asc`)).toEqual(
-      [],
-    );
-    const seen: string[] = [];
-    for (let cursor = ''; ;) {
-      const page = expectStatus(
-        await on.holdfast.admin(
-          'GET',
-          `/v1/admin/audit/logs?tenant_id=${tenant.id}&limit=1&cursor=${cursor}`,
-        ),
-        200,
-      );
-      seen.push(...page.logs.map(({ request_id: id }: Json) => id as string));
-      cursor = page.next_cursor ?? '';
-      if (cursor === '') {
-        break;
-      }
-    }
-    expect(seen.slice(2)).toEqual(['req_old_1', 'req_old_0']);
   });
 
   describe('is walked page by page', () => {

@@ -1,6 +1,4 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { webhookSecurityKey } from '../../src/redis/keyspace.js';
-import { DEFAULT_RANGES_OF_0_5 } from '../../src/webhooks/target-policy/security-settings.js';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, Subscriber } from '../support/subscriber.js';
@@ -50,24 +48,6 @@ describe('the security configuration', () => {
     expect(expectStatus(await put(config), 200)).toEqual(config);
     expect(await get()).toEqual(config);
     expect(expectStatus(await put({ allow_http: true }), 200)).toEqual({ ...before, allow_http: true });
-  });
-
-  test('uses the default of this version if that of 0.5 is stored, and keeps every other list', async () => {
-    const key = webhookSecurityKey(on.stored.tagOf('__system__'));
-    const before = (await get()).blocked_cidr_ranges as string[];
-    await on.stored.redis.set(
-      key,
-      JSON.stringify({
-        blocked_cidr_ranges: DEFAULT_RANGES_OF_0_5,
-        allowed_url_patterns: [],
-        allow_http: true,
-      }),
-    );
-    expect(await get()).toEqual({ blocked_cidr_ranges: before, allowed_url_patterns: [], allow_http: true });
-    const chosen = DEFAULT_RANGES_OF_0_5.slice(1);
-    expectStatus(await put({ blocked_cidr_ranges: chosen }), 200);
-    expect((await get()).blocked_cidr_ranges).toEqual(chosen);
-    expectStatus(await put({}), 200);
   });
 
   test('has an audit row for each change, with the new values', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { indexOfValue } from '../../src/audit/audit-log/audit-log-rows.js';
-import { auditIndexedKey, auditIndexKey, auditLogKey, briefAuditLogKey } from '../../src/redis/keyspace.js';
+import { auditIndexKey, auditLogKey, briefAuditLogKey } from '../../src/redis/keyspace.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { CheckedScripts } from '../support/checked-scripts.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -208,15 +208,6 @@ test('rows are removed after their retention, from the indexes too', async () =>
     await scripts.run('trim_audit_log', [briefAuditLogKey(tag)], ['audit-brief', 30 * DAY_MS, 10]),
   ).toEqual(['TRIMMED', '1', '0']);
   expect([await redis.xlen(briefAuditLogKey(tag)), await indexed(tag, 'audit-brief')]).toEqual([1, 1]);
-});
-
-test('the first row that the indexes hold is remembered once', async () => {
-  const tag = freshTag();
-  await append(tag, 'audit', [row('acme', 'req_1')]);
-  const first = await redis.get(auditIndexedKey(tag));
-  await append(tag, 'audit', [row('acme', 'req_2')]);
-  expect(await redis.get(auditIndexedKey(tag))).toBe(first);
-  expect((await redis.xrange(auditLogKey(tag), '-', '+'))[0]?.[0]).toBe(first);
 });
 
 test('a row is only missing from a damaged index', async () => {

@@ -60,7 +60,6 @@ test.each<[string, (fingerprint: string) => string | Buffer]>([
     'without an outcome',
     (fingerprint) => Buffer.concat([Buffer.of(0xa0 + fingerprint.length), Buffer.from(fingerprint)]),
   ],
-  ['without an outcome, as 0.5 wrote it,', (fingerprint) => fingerprint],
   [
     'that ends in the middle of a value',
     (fingerprint) => Buffer.concat([Buffer.of(0xa0 + fingerprint.length + 1), Buffer.from(fingerprint)]),

@@ -83,7 +83,7 @@ describe('the subject of a live record', () => {
     });
   });
 
-  test('is read in both forms by everything that settles, extends or shows it, including records from before 0.5', async () => {
+  test('is read in both forms by everything that settles, extends or shows it', async () => {
     const asMade = await settleAll(await newLedger(), SUBJECT, () => Promise.resolve());
     const ledger = await newLedger();
     const apart = await settleAll(ledger, SUBJECT, (key) => takeSubjectApart(ledger.redis, key));

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { formerIdempotencyKey, idempotencyKey, reservationIndexKey } from '../../src/redis/keyspace.js';
-import { debit, decide, makePolicy } from '../support/admission-client.js';
-import { fund } from '../support/governance-client.js';
+import { idempotencyKey, reservationIndexKey } from '../../src/redis/keyspace.js';
+import { makePolicy } from '../support/admission-client.js';
 import { recordedValues, replaceRecord } from '../support/idempotency-record.js';
 import { type BudgetOptions, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -14,18 +13,6 @@ const MAX = '9223372036854775807';
 /** What a record holds, without the fingerprint. */
 const outcomeIn = async (ledger: LedgerClient, key: string): Promise<unknown[]> =>
   (await recordedValues(ledger.redis, key)).slice(1);
-
-/** Replaces a record by one as versions before 0.6 wrote it, usually with another name. */
-async function putFormer(
-  ledger: LedgerClient,
-  key: string,
-  former: string,
-  ...parts: string[]
-): Promise<void> {
-  const [fingerprint] = await recordedValues(ledger.redis, key);
-  await ledger.redis.del(key);
-  await ledger.redis.set(former, [fingerprint, ...parts].join(' '), 'PX', 86_400_000);
-}
 
 async function withTwoBudgets(): Promise<LedgerClient> {
   const ledger = await newLedger();
@@ -46,6 +33,35 @@ describe('the record of a reserve', () => {
       [990, 10, 0],
       '490,10,0,500,0,50,0',
     ]);
+  });
+
+  test('leads to the hold in a list, and a request with another payload to a mismatch', async () => {
+    const ledger = await withTwoBudgets();
+    const { id } = await ledger.hold({ subject: SUBJECT, key: 'k' });
+    const query = [
+      ledger.tenant,
+      'desc',
+      '-inf',
+      '+inf',
+      '',
+      '',
+      1,
+      1,
+      RETENTION_MS,
+      'req_list',
+      TRACE,
+    ] as const;
+    const index = reservationIndexKey(ledger.tag, ledger.tenant);
+    await ledger.hold();
+    // If the record were missing, the list of one entry would be that of the other reservation, and be empty.
+    expect(
+      await ledger.scripts.run('list_reservations', [index], [...query, 'idempotency_key', 'k']),
+    ).toContain(id);
+    const state = await snapshot(ledger);
+    expect(await ledger.reserve({ subject: SUBJECT, key: 'k', amount: 11 })).toEqual([
+      'IDEMPOTENCY_MISMATCH',
+    ]);
+    expect(await snapshot(ledger)).toEqual(state);
   });
 
   test('returns every figure of the largest amount', async () => {
@@ -75,113 +91,6 @@ describe('the record of a reserve', () => {
     const replay = await ledger.reserve({ subject: SUBJECT, key: 'k' });
     expect(replay.with(4, '')).toEqual(first.with(1, 'replay').with(4, ''));
   });
-
-  test('as 0.5 wrote it still leads to its outcome, and to a mismatch', async () => {
-    const ledger = await withTwoBudgets();
-    const scopes = [ledger.scope(), ledger.scope(SUBJECT)];
-    const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
-    const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
-    const balances = ['990,10,0,1000,0,0,0', '490,10,0,500,0,50,0'] as const;
-    const former = formerIdempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
-    await putFormer(
-      ledger,
-      record,
-      former,
-      'ALLOW',
-      id,
-      String(expiresAt),
-      'ALLOW_IF_AVAILABLE',
-      '11',
-      ...balances,
-    );
-    const query = [
-      ledger.tenant,
-      'desc',
-      '-inf',
-      '+inf',
-      '',
-      '',
-      1,
-      1,
-      RETENTION_MS,
-      'req_list',
-      TRACE,
-    ] as const;
-    const index = reservationIndexKey(ledger.tag, ledger.tenant);
-    await ledger.hold();
-    // If the record were missing, the list of one entry would be that of the other reservation, and be empty.
-    expect(
-      await ledger.scripts.run('list_reservations', [index], [...query, 'idempotency_key', 'k']),
-    ).toContain(id);
-    const state = await snapshot(ledger);
-    expect(await ledger.reserve({ subject: SUBJECT, key: 'k' })).toEqual([
-      'ALLOW',
-      'replay',
-      id,
-      String(expiresAt),
-      expect.stringMatching(/^\d+$/),
-      'ALLOW_IF_AVAILABLE',
-      scopes[0],
-      balances[0],
-      scopes[1],
-      balances[1],
-    ]);
-    expect(await ledger.reserve({ subject: SUBJECT, key: 'k', amount: 11 })).toEqual([
-      'IDEMPOTENCY_MISMATCH',
-    ]);
-    expect(await snapshot(ledger)).toEqual(state);
-  });
-});
-
-describe('a record under a name that 0.5 used, too', () => {
-  type Operation = (ledger: LedgerClient, id: string, size: number) => Promise<unknown[]>;
-  const operations: [string, (ledger: LedgerClient, id: string) => string, Operation][] = [
-    [
-      'an extension',
-      (ledger, id) => idempotencyKey.extend(ledger.tag, ledger.tenant, id, 'k'),
-      // The rest of the lease follows, and differs.
-      async (ledger, id, ms) => (await ledger.extend(id, ms, { key: 'k' })).slice(0, 3),
-    ],
-    [
-      'a decision',
-      (ledger) => idempotencyKey.decide(ledger.tag, ledger.tenant, 'k'),
-      (ledger, _, amount) => decide(ledger, { key: 'k', subject: SUBJECT, amount }),
-    ],
-    [
-      'a debit',
-      (ledger) => idempotencyKey.directDebit(ledger.tag, ledger.tenant, 'k'),
-      (ledger, _, amount) => debit(ledger, { key: 'k', subject: SUBJECT, amount, id: 'evn_1' }),
-    ],
-    [
-      'a funding',
-      (ledger) => idempotencyKey.fund(ledger.tag, 'TOKENS', ledger.scope(), 'k'),
-      (ledger, _, amount) => fund(ledger, amount, { key: 'k', fingerprint: `credit_${amount}` }),
-    ],
-  ];
-
-  test.each(operations)('still leads to the outcome of %s, and to a mismatch', async (_, keyOf, operate) => {
-    const ledger = await withTwoBudgets();
-    const { id } = await ledger.hold({ subject: SUBJECT });
-    const first = await operate(ledger, id, 7);
-    const record = keyOf(ledger, id);
-    const texts = await recordedValues(ledger.redis, record);
-    expect(texts.every((text) => typeof text === 'string')).toBe(true);
-    await putFormer(ledger, record, record, ...(texts.slice(1) as string[]));
-    const state = await snapshot(ledger);
-    expect(await operate(ledger, id, 7)).toEqual(first.with(1, 'replay'));
-    expect(await operate(ledger, id, 8)).toEqual(['IDEMPOTENCY_MISMATCH']);
-    expect(await snapshot(ledger)).toEqual(state);
-  });
-});
-
-test('an extension prolongs the record of a reserve made by 0.5', async () => {
-  const ledger = await withTwoBudgets();
-  const { id, expiresAt } = await ledger.hold({ subject: SUBJECT, key: 'k' });
-  const former = formerIdempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
-  const parts = ['ALLOW', id, String(expiresAt), 'ALLOW_IF_AVAILABLE', '11', '990,10,0,1000,0,0,0'];
-  await putFormer(ledger, idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), former, ...parts);
-  await ledger.extend(id, 100_000_000);
-  expect(await ledger.redis.pttl(former)).toBeGreaterThan(90_000_000);
 });
 
 describe('the record of a settlement', () => {
@@ -212,7 +121,7 @@ describe('the record of a settlement', () => {
     expect(await ledger.release(id, { key: 'l' })).toEqual(first.with(1, 'replay'));
   });
 
-  test('as 0.5 wrote it still leads to its outcome, and to a mismatch', async () => {
+  test('leads to its outcome, and to a mismatch', async () => {
     const ledger = await withTwoBudgets();
     const scopes = [ledger.scope(), ledger.scope(SUBJECT)] as const;
     const [committed, released] = [
@@ -235,40 +144,10 @@ describe('the record of a settlement', () => {
       '476,20,4,500,0,50,0',
     ]);
     expect(await outcomeIn(ledger, releaseRecord)).toEqual(['20', [996, 0, 4], '496,0,4,500,0,50,0']);
-    const afterCommit = ['976,20,4,1000,0,0,0', '476,20,4,500,0,50,0'] as const;
-    await putFormer(
-      ledger,
-      commitRecord,
-      formerIdempotencyKey.commit(ledger.tag, ledger.tenant, committed.id, 'c'),
-      '4',
-      '6',
-      'TOKENS',
-      'ALLOW_IF_AVAILABLE',
-      '0',
-      '0',
-      ...afterCommit,
-    );
-    await putFormer(
-      ledger,
-      releaseRecord,
-      formerIdempotencyKey.release(ledger.tag, ledger.tenant, released.id, 'l'),
-      '20',
-      'TOKENS',
-      '996,0,4,1000,0,0,0',
-      '496,0,4,500,0,50,0',
-    );
     const state = await snapshot(ledger);
-    expect(commit.slice(-4)).toEqual([scopes[0], afterCommit[0], scopes[1], afterCommit[1]]);
-    expect(await ledger.commit(committed.id, 4, { key: 'c' })).toEqual([
-      'COMMITTED',
-      'replay',
-      ...commit.slice(2),
-    ]);
-    expect(await ledger.release(released.id, { key: 'l' })).toEqual([
-      'RELEASED',
-      'replay',
-      ...release.slice(2),
-    ]);
+    expect(commit.slice(-4)).toEqual([scopes[0], '976,20,4,1000,0,0,0', scopes[1], '476,20,4,500,0,50,0']);
+    expect(await ledger.commit(committed.id, 4, { key: 'c' })).toEqual(commit.with(1, 'replay'));
+    expect(await ledger.release(released.id, { key: 'l' })).toEqual(release.with(1, 'replay'));
     expect(await ledger.commit(committed.id, 5, { key: 'c' })).toEqual(['IDEMPOTENCY_MISMATCH']);
     expect(await ledger.release(released.id, { key: 'l', reason: 'x' })).toEqual(['IDEMPOTENCY_MISMATCH']);
     expect(await snapshot(ledger)).toEqual(state);

@@ -5,7 +5,6 @@ import {
   webhookIndexKey,
   webhookKey,
   webhookRevisionKey,
-  webhookChangesStateKey,
 } from '../../src/redis/keyspace.js';
 import { randomText, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { commandsOf } from '../support/script-commands.js';
@@ -177,35 +176,12 @@ describe('what changed since the list was read', () => {
       ...Array.from({ length: 1999 }, (_, index) => [Number(revision) + 1 + index, `whsub_${index}`]).flat(),
     );
     await ledger.redis.set(webhookRevisionKey(ledger.tag), Number(revision) + 2000);
-    await ledger.redis.hset(webhookChangesStateKey(ledger.tag), 'at', Number(revision) + 2000);
     await made(ledger, 1);
     expect(await ledger.redis.zcard(changes)).toBe(2000);
     expect((await askOne(ledger, revision)).word).toBe('ALL');
     expect((await askOne(ledger, String(Number(revision) + 1000))).word).toBe('CHANGED');
     expect((await askOne(ledger, String(Number(revision) + 5000))).word).toBe('ALL');
     expect(await ledger.redis.pttl(changes)).toBeGreaterThan(0);
-  });
-});
-
-describe('changes by a version before 0.6 that runs next to this one', () => {
-  test('are not listed one by one, so the whole list is read until the caller has seen them', async () => {
-    const ledger = await owned();
-    const [one] = (await made(ledger, 1)) as [string];
-    const { revision } = await askOne(ledger);
-    const other = `whsub_${ledger.tag.slice(2, 4)}${randomText(16)}`;
-    await ledger.redis.copy(webhookKey(ledger.tag, one), webhookKey(ledger.tag, other));
-    await ledger.redis.zadd(webhookIndexKey(ledger.tag, ledger.tenant), 0, other);
-    await ledger.redis.incr(webhookRevisionKey(ledger.tag));
-    const beside = await askOne(ledger, revision);
-    expect([beside.word, [...beside.found.keys()]]).toEqual(['ALL', [one, other].sort()]);
-    expect([
-      (await askOne(ledger, beside.revision)).word,
-      (await askOne(ledger, beside.revision)).found.size,
-    ]).toEqual(['CHANGED', 0]);
-    await change(ledger, one, 'PAUSED');
-    expect((await askOne(ledger, revision)).word).toBe('ALL');
-    const told = await askOne(ledger, beside.revision);
-    expect([told.word, [...told.found.keys()]]).toEqual(['CHANGED', [one]]);
   });
 });
 

@@ -9,7 +9,6 @@ import {
   webhookKey,
   webhookMarksKey,
   webhookRevisionKey,
-  webhookChangesStateKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
@@ -203,29 +202,6 @@ describe('an update', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('by resealing replaces sealed texts together, unless one of them was replaced meanwhile', async () => {
-    const ledger = await owned();
-    const id = await made(ledger, { sets: { hd: 'headers-1' } });
-    const keys = [webhookKey(ledger.tag, id), webhookRevisionKey(ledger.tag)] as const;
-    const reseal = (...texts: string[]): Promise<Reply> => ledger.scripts.run('reseal_webhook', keys, texts);
-    const before = await snapshot(ledger);
-    for (const texts of [
-      ['se', 'sealed-1', 'a', 'hd', 'headers-0', 'b'],
-      ['sp', 'sealed-1', 'a'],
-    ]) {
-      expect(await reseal(...texts)).toEqual(['STALE']);
-    }
-    for (const texts of [[], ['se', 'sealed-1'], ['st', 'ACTIVE', 'PAUSED']]) {
-      await expect(reseal(...texts)).rejects.toThrow('reseal_webhook');
-    }
-    expect(await snapshot(ledger)).toEqual(before);
-    const revision = await ledger.redis.get(keys[1]);
-    expect(await reseal('se', 'sealed-1', 'sealed-2', 'hd', 'headers-1', 'headers-2')).toEqual(['RESEALED']);
-    expect(await stored(ledger, id)).toMatchObject({ se: 'sealed-2', hd: 'headers-2' });
-    expect(await ledger.redis.get(keys[1])).not.toBe(revision);
-    expect(await reseal('se', 'sealed-1', 'sealed-3')).toEqual(['STALE']);
-  });
-
   test('of a field that another change has sealed meanwhile is STALE, and one of another field is not', async () => {
     const ledger = await owned();
     const id = await made(ledger, { sets: { hd: 'headers-1', hn: 'A' } });
@@ -326,36 +302,6 @@ describe('the utilization thresholds that a tenant watches', () => {
     expect((await utilizations(ledger))?.split(',')).toHaveLength(20 + 20 + 3 + 2 + 3);
   });
 
-  test('that an earlier version kept without counting stay until the changes have counted all subscriptions', async () => {
-    const ledger = await owned();
-    const ids: string[] = [];
-    for (let count = 0; count < 205; count += 1) {
-      ids.push(
-        await made(ledger, {
-          types: 'budget.threshold_crossed',
-          sets: { tu: count === 204 ? '0.2' : '0.5' },
-        }),
-      );
-    }
-    ids.sort();
-    await ledger.redis.del(webhookMarksKey(ledger.tag, ledger.tenant));
-    for (const id of ids) {
-      await ledger.redis.hdel(webhookKey(ledger.tag, id), 'um');
-    }
-    await ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'th', '0.2,0.4,0.5,0.8,0.95,1');
-    const plain = await made(ledger);
-    expect(await utilizations(ledger)).toBe('0.2,0.4,0.5,0.8,0.95,1');
-    await update(ledger, plain, { nm: 'second change' });
-    expect(await utilizations(ledger)).toBe('0.2,0.4,0.5,0.8,0.95,1');
-    // The third one reaches the end: nobody wants 0.4.
-    await update(ledger, plain, { nm: 'third change' });
-    expect(await utilizations(ledger)).toBe('0.2,0.5,0.8,0.95,1');
-    expect(await ledger.redis.hgetall(webhookMarksKey(ledger.tag, ledger.tenant))).toEqual({
-      0.2: '1',
-      0.5: '204',
-    });
-  });
-
   test('are removed with the subscription', async () => {
     const ledger = await owned();
     const [one, two] = [await made(ledger, THRESHOLDS), await made(ledger, THRESHOLDS)];
@@ -425,7 +371,6 @@ describe('a closed tenant', () => {
 describe('a key of another type next to the record', () => {
   test.each([
     ['the revision', (ledger: LedgerClient) => webhookRevisionKey(ledger.tag)],
-    ['the state of the changes', (ledger: LedgerClient) => webhookChangesStateKey(ledger.tag)],
     ["the owner's index", (ledger: LedgerClient) => webhookIndexKey(ledger.tag, ledger.tenant)],
     ["the owner's changes", (ledger: LedgerClient) => webhookChangesKey(ledger.tag, ledger.tenant)],
     [

@@ -14,7 +14,7 @@ import { LedgerClient, TRACE } from '../support/ledger-client.js';
 import type { ExpiryPolicy } from './model-records.js';
 import { type Endpoint, MOST_ATTEMPTS } from './world-endpoint.js';
 import { WorldLedger } from './world-ledger.js';
-import { METRICS, PARTITIONS, WORLD_CONFIG } from './world-service.js';
+import { PARTITIONS, WORLD_CONFIG } from './world-service.js';
 import type { WorldStore } from './world-store.js';
 
 const UNIT = 'TOKENS';
@@ -111,7 +111,7 @@ async function subscribe(
 ): Promise<void> {
   const { tag } = client;
   const id = `whsub_${partitionCode(number)}${String(endpoint.subscriptions.length).padStart(16, '0')}`;
-  const secret = new SecretBox(WORLD_CONFIG, METRICS as never).seal('a secret', {
+  const secret = new SecretBox(WORLD_CONFIG).seal('a secret', {
     subscriptionId: id,
     kind: 'signing_secret',
   });

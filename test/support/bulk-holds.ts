@@ -1,11 +1,5 @@
 import { type SubjectLevels, subjectText } from '../../src/ledger/scopes.js';
-import {
-  formerIdempotencyKey,
-  idempotencyKey,
-  reservationIndexKey,
-  reservationKey,
-  tenantKey,
-} from '../../src/redis/keyspace.js';
+import { idempotencyKey, reservationIndexKey, reservationKey, tenantKey } from '../../src/redis/keyspace.js';
 import { type ScriptCall, ScriptRegistry } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, randomText, RETENTION_MS, TRACE } from './ledger-client.js';
 import type { StoreClient } from './store.js';
@@ -37,12 +31,7 @@ export async function makeHolds(
         const key = randomText(12);
         ids.push(id);
         return {
-          keys: [
-            reservationKey(tag, id),
-            idempotencyKey.reserve(tag, tenant, key),
-            tenantKey(tag, tenant),
-            formerIdempotencyKey.reserve(tag, tenant, key),
-          ],
+          keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
           args: [
             id,
             randomText(22),

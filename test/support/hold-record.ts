@@ -79,8 +79,7 @@ export async function damageHold(
 }
 
 /**
- * Unpacks a record's subject into one field per level. Records with a long subject have this form, and before
- * 0.5 all had it.
+ * Unpacks a record's subject into one field per level. Records with a long subject have this form.
  */
 export async function takeSubjectApart(redis: StoreClient, key: string): Promise<void> {
   const fields = holdFields(await redis.hgetall(key));

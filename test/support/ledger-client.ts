@@ -5,7 +5,6 @@ import {
   budgetIndexKey,
   budgetKey,
   cleanupIndexKey,
-  formerIdempotencyKey,
   idempotencyKey,
   reservationKey,
   tenantKey,
@@ -209,7 +208,6 @@ export class LedgerClient {
         reservationKey(this.tag, id),
         idempotencyKey.reserve(this.tag, tenant, key),
         tenantKey(this.tag, tenant),
-        formerIdempotencyKey.reserve(this.tag, tenant, key),
       ],
       [
         id,
@@ -269,11 +267,7 @@ export class LedgerClient {
     } = options;
     return this.scripts.run(
       'commit',
-      [
-        reservationKey(this.tag, id),
-        idempotencyKey.commit(this.tag, tenant, id, key),
-        formerIdempotencyKey.commit(this.tag, tenant, id, key),
-      ],
+      [reservationKey(this.tag, id), idempotencyKey.commit(this.tag, tenant, id, key)],
       [
         tenant,
         id,
@@ -294,11 +288,7 @@ export class LedgerClient {
     const { tenant = this.tenant, key = randomText(12), reason = '', by = 'key_1' } = options;
     return this.scripts.run(
       'release',
-      [
-        reservationKey(this.tag, id),
-        idempotencyKey.release(this.tag, tenant, id, key),
-        formerIdempotencyKey.release(this.tag, tenant, id, key),
-      ],
+      [reservationKey(this.tag, id), idempotencyKey.release(this.tag, tenant, id, key)],
       [
         tenant,
         id,

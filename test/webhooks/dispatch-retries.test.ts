@@ -1,12 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { deliveryKey, queuePrefix, retryingKey, tagOf } from '../../src/redis/keyspace.js';
+import { deliveryKey, tagOf } from '../../src/redis/keyspace.js';
 import { retryDelayMs } from '../../src/webhooks/dispatch/attempts.js';
-import { RetiredQueue } from '../../src/webhooks/dispatch/retired-queue.js';
 import { shows } from '../compatibility/shows.js';
 import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
-import { connectTo, mastersOf, startStore, type Store, type StoreClient } from '../support/store.js';
+import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import {
@@ -344,41 +343,6 @@ describe('a subscription', () => {
     expect(await failures({ reason: 'target_blocked' })).toBe(1);
     expect(receiver.received).toEqual([]);
     await allowLoopback(holdfast);
-  });
-
-  test('with a retry from a version that stored it as a job receives it, and the job queue is removed', async () => {
-    refuseWith(500);
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: PARKED });
-    await causeEvent(holdfast, tenant);
-    const { delivery_id: deliveryId } = await planned(id);
-    await holdfast.stop();
-    // Such a version wrote the delivery's record and the index of retries as this one does, and also these
-    // keys.
-    const queue = `${queuePrefix()}:webhook-retries`;
-    const { partition = '', ref = '' } = deliveryPlaceOf(deliveryId) ?? {};
-    const tag = tagOf(partition);
-    await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
-    await redis.zadd(retryingKey(tag), 1000, ref);
-    await redis.zadd(`${queue}:delayed`, 1000 * 0x1000, deliveryId as string);
-    await redis.rpush(`${queue}:wait`, 'another');
-    for (const job of [deliveryId as string, 'another']) {
-      await redis.hset(`${queue}:${job}`, { name: 'retry', data: JSON.stringify({ partition, tag, ref }) });
-    }
-    await redis.hset(`${queue}:meta`, 'version', 'bullmq');
-    await redis.xadd(`${queue}:events`, '*', 'event', 'added');
-    receiver.react = (response) => response.writeHead(200).end();
-    holdfast = await startDispatcher({ REDIS_URL: server.url });
-    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2 }]);
-    expect(receiver.received).toHaveLength(2);
-    const retired = holdfast.app.get(RetiredQueue);
-    expect([await retired.removeSome(), await retired.removeSome(), await retired.removeSome()]).toEqual([
-      true,
-      true,
-      false,
-    ]);
-    const left = await Promise.all(mastersOf(redis).map((master) => master.keys(`${queue}*`)));
-    expect(left.flat()).toEqual([]);
-    expect(await deliveries(holdfast, id)).toHaveLength(1);
   });
 
   test('keeps a parked retry over a restart of the dispatcher', async () => {

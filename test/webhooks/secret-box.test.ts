@@ -1,30 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { loadConfig } from '../../src/config/config.js';
-import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
+import { createDecipheriv, randomBytes } from 'node:crypto';
 import { SealBroken, type SealPlace, SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import { shows } from '../compatibility/shows.js';
 
 const key = randomBytes(32);
-const metrics = new MetricsRegistry(loadConfig({}));
-const boxOf = (of: Buffer, webhookUnboundSecrets: 'accept' | 'refuse' = 'accept'): SecretBox =>
-  new SecretBox({ webhookSecretEncryptionKey: of, webhookUnboundSecrets }, metrics);
+const boxOf = (webhookSecretEncryptionKey: Buffer): SecretBox =>
+  new SecretBox({ webhookSecretEncryptionKey });
 const box = boxOf(key);
 const HERE: SealPlace = { subscriptionId: 'whsub_00a', kind: 'signing_secret' };
-
-/** Encrypted as by 0.5. */
-function sealedByOld(text: string): string {
-  const iv = randomBytes(12);
-  const cipher = createCipheriv('aes-256-gcm', key, iv);
-  return `enc:${Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64')}`;
-}
-
-async function counted(result: string): Promise<number> {
-  const { values } = (await metrics.registry
-    .getSingleMetric('holdfast_webhook_unbound_secrets_total')
-    ?.get()) ?? { values: [] };
-  return values.find(({ labels }) => labels['result'] === result)?.value ?? 0;
-}
 
 describe('a sealed text', () => {
   test.each(['', 'whsec_abc', 'Ünïcode "x"\n', 'x'.repeat(100_000)])(
@@ -66,7 +49,7 @@ describe('a sealed text', () => {
   test.each<[string, SealPlace]>([
     ['for another subscription', { ...HERE, subscriptionId: 'whsub_00b' }],
     ['as another field of its subscription', { ...HERE, kind: 'headers' }],
-  ])('cannot be decrypted %s, nor as one of the older form', (_what, place) => {
+  ])('cannot be decrypted %s, nor with another prefix', (_what, place) => {
     const sealed = box.seal('a secret', HERE);
     expect(() => box.open(sealed, place)).toThrow(SealBroken);
     expect(() => box.open(sealed.replace('enc2:', 'enc:'), place)).toThrow(SealBroken);
@@ -81,26 +64,6 @@ describe('a sealed text', () => {
   );
 });
 
-describe('a text that 0.5 encrypted', () => {
-  test('can be decrypted in any place while that is accepted, is counted, and is bound to its place by resealing', async () => {
-    const old = sealedByOld('a secret');
-    const before = await counted('opened');
-    expect(box.open(old, HERE)).toBe('a secret');
-    const bound = box.reseal(old, HERE);
-    expect(box.open(bound, HERE)).toBe('a secret');
-    expect(() => box.open(bound, { ...HERE, subscriptionId: 'whsub_00b' })).toThrow(SealBroken);
-    expect(await counted('opened')).toBe(before + 2);
-  });
-
-  test('cannot be decrypted where that is refused, and does not count as a current one without its place', async () => {
-    const old = sealedByOld('a secret');
-    const before = await counted('refused');
-    expect(() => boxOf(key, 'refuse').open(old, HERE)).toThrow('WEBHOOK_UNBOUND_SECRETS');
-    expect(await counted('refused')).toBe(before + 1);
-    expect(() => box.open(old.replace('enc:', 'enc2:'), HERE)).toThrow(SealBroken);
-  });
-});
-
 test('a box needs a key', () => {
-  expect(() => new SecretBox({ webhookUnboundSecrets: 'accept' }, metrics)).toThrow('is missing');
+  expect(() => new SecretBox({})).toThrow('is missing');
 });

@@ -71,7 +71,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a retry of the reserve makes a second hold',
-        find: 'outlast(reserve_record, lifetime_ms, hold.tenant, hold.clock_ms)',
+        find: 'outlast(reserve_idempotency_key(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)',
         put: '',
       },
       {

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { percentDecoded } from '../../ledger/index.js';
 import {
-  auditIndexedKey,
   auditIndexKey,
   auditLogKey,
   briefAuditLogKey,
@@ -204,11 +203,8 @@ export class PartitionAuditLog {
     private readonly search: AuditSearch,
     private readonly rowsARun: number,
     after: AuditPlace | undefined,
-    /** Rows before this entry are in no index. If given, only these rows are read, from the log itself. */
-    private readonly before?: string,
   ) {
-    const walk = boundsOf(partition, log, search, after);
-    this.walk = before === undefined ? walk : endedBefore(walk, search.direction, before);
+    this.walk = boundsOf(partition, log, search, after);
   }
 
   /** Reads the next batch. @throws StoreUnavailable */
@@ -216,10 +212,9 @@ export class PartitionAuditLog {
     const { direction, conditions, matches, index } = this.search;
     const tag = tagOf(this.partition);
     const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
-    const isIndexed = index !== undefined && this.before === undefined;
     const { nextStart, examined, rows } = await this.redis.queries.call(
       'list_audit_log',
-      { auditLog: key, walked: isIndexed ? auditIndexKey(tag, this.log, index.name) : key },
+      { auditLog: key, walked: index !== undefined ? auditIndexKey(tag, this.log, index.name) : key },
       {
         direction,
         start: this.walk.start,
@@ -227,7 +222,7 @@ export class PartitionAuditLog {
         examine: EXAMINED_A_RUN,
         limit: this.rowsARun,
         bytes: BYTES_A_RUN,
-        digest: isIndexed ? index.digest : '',
+        digest: index?.digest ?? '',
         rest: conditions,
       },
     );
@@ -239,13 +234,6 @@ export class PartitionAuditLog {
       nextStart === undefined ? undefined : placeOf(this.partition, this.log, nextStart.slice(1));
     return { rows: entries, reached, examined };
   }
-}
-
-/** The first entry of a partition's log that the indexes contain; undefined if they are empty. @throws StoreUnavailable */
-export async function firstIndexed(redis: RedisService, partition: string): Promise<string | undefined> {
-  return (
-    (await redis.queries.command((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined
-  );
 }
 
 /** Where reading one log starts and ends. */
@@ -264,22 +252,4 @@ function boundsOf(
     atMs: Number(after.entryId.split('-', 1)[0]),
     start: isLeft ? after.entryId : `(${after.entryId}`,
   });
-}
-
-/** Limits a range to the part before an entry. */
-function endedBefore(
-  { start, stop }: { start: string; stop: string },
-  direction: 'asc' | 'desc',
-  before: string,
-): { start: string; stop: string } {
-  const bound = `(${before}`;
-  const high = direction === 'desc' ? start : stop;
-  const earlier = high === '+' || orderOfUpper(high) >= orderOfUpper(before) ? bound : high;
-  return direction === 'desc' ? { start: earlier, stop } : { start, stop: earlier };
-}
-
-/** A sort key for an upper bound. A bare instant includes all its entries. */
-function orderOfUpper(bound: string): string {
-  const [ms = '', sequence = '9'.repeat(20)] = bound.replace('(', '').split('-');
-  return ms.padStart(15, '0') + sequence.padStart(20, '0');
 }

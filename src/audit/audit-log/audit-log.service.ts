@@ -23,7 +23,6 @@ import {
   type AuditSearch,
   PartitionAuditLog,
   comesFirst,
-  firstIndexed,
   indexOfValue,
   placeOfLogId,
 } from './audit-log-rows.js';
@@ -107,7 +106,7 @@ export class AuditLogService {
     maxExamined: number,
   ): Promise<MergedPage<AuditLogEntry, AuditPlace>> {
     const { direction } = search;
-    const logs = await this.partitionLogsOf(query, search, limit, after);
+    const logs = this.partitionLogsOf(query, search, limit, after);
     const page = await mergedPage<AuditLogEntry, AuditPlace>(
       logs.map((log) => () => log.readNext()),
       {
@@ -123,30 +122,19 @@ export class AuditLogService {
     return page;
   }
 
-  private async partitionLogsOf(
+  private partitionLogsOf(
     query: Filters,
     search: AuditSearch,
     limit: number,
     after: AuditPlace | undefined,
-  ): Promise<PartitionAuditLog[]> {
+  ): PartitionAuditLog[] {
     const partitions = this.partitionsOf(query);
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.ceil((limit + 1) * SHARE_A_RUN_MERGED);
-    const sources = partitions.flatMap((code) =>
+    return partitions.flatMap((code) =>
       (['audit', 'audit-brief'] as const).map(
         (log) => new PartitionAuditLog(this.redis, code, log, search, rowsARun, after),
       ),
     );
-    if (search.index === undefined) {
-      return sources;
-    }
-    // The indexes do not contain the rows of versions before 0.6.
-    const unindexed = await Promise.all(
-      partitions.map(async (code) => {
-        const before = (await firstIndexed(this.redis, code)) ?? END_OF_TIME;
-        return new PartitionAuditLog(this.redis, code, 'audit', search, rowsARun, after, before);
-      }),
-    );
-    return [...sources, ...unindexed];
   }
 
   /** Rows about a tenant or by its keys are in its partition. Rows of operators and of unauthenticated requests are in the system's. */
@@ -162,9 +150,6 @@ export class AuditLogService {
     return tag === undefined ? all : all.filter((code) => tagOf(code) === tag);
   }
 }
-
-/** Above every entry id. */
-const END_OF_TIME = '999999999999999-0';
 
 /** The log_id of a place, which a page that ended early need not have a row at. */
 function logIdOf({ partition, log, entryId }: AuditPlace): string {

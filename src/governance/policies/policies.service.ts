@@ -53,7 +53,7 @@ import {
 } from './policy.js';
 
 /** Bounded because the idempotency record of every reserve under the policy contains its caps. */
-const CAPS_MAX_LENGTH = 4096;
+const CAPS_MAX_BYTES = 4096;
 
 @Injectable()
 export class PoliciesService {
@@ -233,13 +233,13 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
   ];
 }
 
-/** Percent-encoded JSON. Caps without any member mean no caps. */
+/** JSON. Caps without any member mean no caps. */
 function storedCaps(caps: CapsDto): string {
-  const text = Object.keys(caps).length === 0 ? '' : encodeURIComponent(stringifyJson(caps));
-  if (text.length > CAPS_MAX_LENGTH) {
+  const text = Object.keys(caps).length === 0 ? '' : stringifyJson(caps);
+  if (Buffer.byteLength(text) > CAPS_MAX_BYTES) {
     throw new Refusal(
       'INVALID_REQUEST',
-      `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these have ${text.length}`,
+      `caps must be at most ${CAPS_MAX_BYTES} bytes of JSON; these have ${Buffer.byteLength(text)}`,
       { field: 'caps' },
     );
   }

@@ -45,7 +45,7 @@ export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'
   const caps = fields.get('caps');
   return {
     ...optionalText(fields, 'description'),
-    ...(caps === undefined ? {} : { caps: parseJson(decodeURIComponent(caps)) }),
+    ...(caps === undefined ? {} : { caps: parseJson(caps) }),
   };
 }
 

@@ -3,7 +3,6 @@ import { IsInt, IsString, Min } from 'class-validator';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
   type Attestable,
-  formerIdempotencyKey,
   idempotencyKey,
   RedisService,
   reservationKey,
@@ -107,7 +106,6 @@ export class CommitService {
       {
         reservation: reservationKey(tag, reservationId),
         idempotency: idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
-        former: formerIdempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
       },
       {
         tenantId: caller.tenantId,

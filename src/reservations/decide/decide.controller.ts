@@ -3,7 +3,7 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
+import { denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { DecideDto, DecideService, type Decision } from './decide.service.js';
 
@@ -12,7 +12,7 @@ const validate = compileValidator(DecideDto);
 /** DecisionResponse of the protocol as JSON text. Scopes and reasons need no escaping, and caps are JSON already. */
 function decisionResponse({ reply, scopes }: Decision): string {
   const reason = reply.status === 'DENY' ? `,"reason_code":"${reply.reason}"` : '';
-  const caps = reply.status === 'ALLOW_WITH_CAPS' ? `,"caps":${capsJson(reply.caps)}` : '';
+  const caps = reply.status === 'ALLOW_WITH_CAPS' ? `,"caps":${reply.caps}` : '';
   return `{"decision":"${reply.status}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
 }
 

@@ -4,7 +4,6 @@ import type { Caller } from '../../auth/index.js';
 import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
 import {
   type Attestable,
-  formerIdempotencyKey,
   idempotencyKey,
   RedisService,
   reservationKey,
@@ -61,7 +60,6 @@ export class ReleaseService {
         {
           reservation: reservationKey(tag, reservationId),
           idempotency: idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
-          former: formerIdempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
         },
         {
           tenantId,

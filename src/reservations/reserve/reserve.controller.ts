@@ -12,7 +12,7 @@ import {
 } from '../../http/index.js';
 import { balancesJson, Refusal } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
+import { denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { FundsForecast } from '../funds-forecast.js';
 import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
@@ -62,7 +62,7 @@ export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }:
     return `{"decision":"DENY",${affected},"reason_code":"${reply.reason}"}`;
   }
   const balances = `"balances":${balancesJson(reply.balances, estimate.unit)}`;
-  const capped = 'caps' in reply ? `"caps":${capsJson(reply.caps)},` : '';
+  const capped = 'caps' in reply ? `"caps":${reply.caps},` : '';
   const decision = `"decision":"${capped === '' ? 'ALLOW' : 'ALLOW_WITH_CAPS'}"`;
   if (!('reservationId' in reply)) {
     return `{${decision},${affected},${reserved},${capped}${balances}}`;

@@ -13,7 +13,6 @@ import {
 import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
-  formerIdempotencyKey,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -195,7 +194,6 @@ export class ReserveService {
           reservation: reservationKey(tag, reservationId),
           idempotency: idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
           tenant: tenantKey(tag, caller.tenantId),
-          former: formerIdempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
         },
         {
           reservationId,

@@ -10,14 +10,12 @@ import {
   RedisService,
   SYSTEM_OWNER,
   tagOf,
-  tagOfWebhookId,
   tenantKey,
   webhookIndexKey,
   webhookKey,
-  webhookRevisionKey,
 } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin } from '../../wire/index.js';
-import { unlessBroken, isUnbound, type SealPlace, SecretBox } from '../signing/secret-box.js';
+import { type SealPlace, SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { TargetPolicy } from '../target-policy/target-policy.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
 import { reachOf, requireWithinKey, SubscriptionAccess, webhookRefusal } from './subscription-access.js';
@@ -30,47 +28,6 @@ import {
   type Subscription,
   subscriptionOf,
 } from './subscription.js';
-
-/** The sealed fields of lua/lib/webhook.lua. */
-const SEALED_FIELDS: readonly [field: string, kind: SealPlace['kind']][] = [
-  ['se', 'signing_secret'],
-  ['sp', 'signing_secret'],
-  ['hd', 'headers'],
-];
-
-/**
- * Reseals what version 0.5 sealed for a subscription, so that it is bound to that subscription. Skips what cannot be opened.
- * @returns whether the record changed, through this call or a concurrent one, and must be read again
- * @throws StoreUnavailable
- */
-export async function resealed(
-  redis: RedisService,
-  box: SecretBox,
-  key: string,
-  subscriptionId: string,
-  fields: Fields,
-): Promise<boolean> {
-  const changes = SEALED_FIELDS.flatMap(([field, kind]) => {
-    const known = fields.get(field) ?? '';
-    const text = isUnbound(known)
-      ? unlessBroken(() => box.reseal(known, { subscriptionId, kind }))
-      : undefined;
-    return text === undefined ? [] : [field, known, text];
-  });
-  if (changes.length === 0) {
-    return false;
-  }
-  const tag = tagOfWebhookId(subscriptionId, redis.partitions) as string;
-  const { status } = await redis.scripts.call(
-    'reseal_webhook',
-    { webhook: key, webhookRevision: webhookRevisionKey(tag) },
-    { rest: changes },
-  );
-  if (status === 'RESEALED') {
-    box.countResealed(changes.length / 3);
-  }
-  return true;
-}
 
 /** How long a replaced secret keeps signing alongside the new one, so that receivers can switch at any time in between. */
 const ROTATION_MS = 86_400_000;
@@ -190,9 +147,6 @@ export class SubscriptionsService {
   ): Promise<Subscription> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const { key, fields } = await this.access.read(caller, subscriptionId);
-      if (await resealed(this.redis, this.box, key, subscriptionId, fields)) {
-        continue;
-      }
       const changes = await this.changesOf(caller, subscriptionId, fields, request);
       const reply = await this.redis.scripts.call(
         'update_webhook',

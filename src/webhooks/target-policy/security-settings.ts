@@ -20,28 +20,6 @@ export interface WebhookSecurityConfig {
   readonly allow_http: boolean;
 }
 
-/** The default of versions up to 0.5. It was stored for every configuration without ranges, so it means the current default. */
-export const DEFAULT_RANGES_OF_0_5: readonly string[] = [
-  '10.0.0.0/8',
-  '172.16.0.0/12',
-  '192.168.0.0/16',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '::1/128',
-  'fc00::/7',
-  '0.0.0.0/8',
-  '100.64.0.0/10',
-  '192.0.0.0/24',
-  '198.18.0.0/15',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-  '::/128',
-  '64:ff9b:1::/48',
-  'fe80::/10',
-  'fec0::/10',
-  'ff00::/8',
-];
-
 /**
  * The protocol's ranges, and others that contain no public host: everything that IANA's special-purpose address registries do not call
  * globally reachable, multicast, and ranges formerly listed there (6to4 relays, site-local addresses). 2001::/23 holds Teredo,
@@ -49,7 +27,24 @@ export const DEFAULT_RANGES_OF_0_5: readonly string[] = [
  */
 export const DEFAULT_SECURITY_CONFIG: WebhookSecurityConfig = {
   blocked_cidr_ranges: [
-    ...DEFAULT_RANGES_OF_0_5,
+    '10.0.0.0/8',
+    '172.16.0.0/12',
+    '192.168.0.0/16',
+    '127.0.0.0/8',
+    '169.254.0.0/16',
+    '::1/128',
+    'fc00::/7',
+    '0.0.0.0/8',
+    '100.64.0.0/10',
+    '192.0.0.0/24',
+    '198.18.0.0/15',
+    '224.0.0.0/4',
+    '240.0.0.0/4',
+    '::/128',
+    '64:ff9b:1::/48',
+    'fe80::/10',
+    'fec0::/10',
+    'ff00::/8',
     '192.0.2.0/24',
     '192.88.99.0/24',
     '198.51.100.0/24',
@@ -170,19 +165,10 @@ export class SecuritySettings {
 
 /** @throws Error if the stored text is corrupt. */
 function rulesOf(text: string): SecurityRules {
-  const config =
-    text === '' ? DEFAULT_SECURITY_CONFIG : withDefaults(JSON.parse(text) as WebhookSecurityConfig);
+  const config = text === '' ? DEFAULT_SECURITY_CONFIG : (JSON.parse(text) as WebhookSecurityConfig);
   return {
     config,
     addresses: new AddressRules(config.blocked_cidr_ranges),
     revision: hash('sha256', text, 'base64url'),
   };
-}
-
-/** If the operator never chose the ranges, the default of this version applies. */
-function withDefaults(config: WebhookSecurityConfig): WebhookSecurityConfig {
-  const wasDefault = config.blocked_cidr_ranges.join() === DEFAULT_RANGES_OF_0_5.join();
-  return wasDefault
-    ? { ...config, blocked_cidr_ranges: DEFAULT_SECURITY_CONFIG.blocked_cidr_ranges }
-    : config;
 }
