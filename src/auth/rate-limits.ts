@@ -108,7 +108,7 @@ export class WindowClock {
 export class RateLimits {
   /** Per API key: all requests on the runtime plane with a valid key, whatever their result. */
   readonly perKey: RateLimit | undefined;
-  /** Per source address and kind of key: failed authentications. A valid key is always accepted. */
+  /** Per source address and kind of key: wrong keys and log-ins. A valid key is always accepted. */
   readonly authFailures: RateLimit | undefined;
   /** Per source address: public documents that are expensive to send. */
   readonly public: RateLimit | undefined;

@@ -179,10 +179,10 @@ const LIMITS = {
   ).describe('Requests of one API key per minute on the runtime plane, per instance; 0 means no limit.'),
   rateLimitAuthFailuresPerMinute: setting(
     'RATE_LIMIT_AUTH_FAILURES_PER_MINUTE',
-    '0',
+    '30',
     integer(0, PER_MINUTE_MAX),
   ).describe(
-    '401 responses to one address and kind of key per minute, per instance; further ones are 429; 0 means no limit.',
+    'Wrong keys and log-ins of one address and kind of key per minute, per instance; further ones get 429, not 401; 0 means no limit.',
   ),
   rateLimitPublicPerMinute: setting(
     'RATE_LIMIT_PUBLIC_PER_MINUTE',

@@ -144,7 +144,7 @@ export class AccessGuard implements CanActivate {
     return this.verifier.verify(secret);
   }
 
-  /** Throws the error, or LIMIT_EXCEEDED if the source has failed too often with this kind of key. */
+  /** Throws the error, or LIMIT_EXCEEDED if the source has presented too many wrong keys of this kind. Without a key, nothing was guessed. */
   private fail(
     error: unknown,
     kind: 'admin_key' | 'api_key',
@@ -152,7 +152,9 @@ export class AccessGuard implements CanActivate {
     reply: FastifyReply,
   ): never {
     const limit = this.limits.authFailures;
-    if (limit !== undefined && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
+    const isGuess =
+      presentedKey(request, kind === 'admin_key' ? ADMIN_KEY_HEADER : API_KEY_HEADER) !== undefined;
+    if (limit !== undefined && isGuess && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
       throw limit.exceeded(`${kind} ${sourceOf(request.ip)}`, reply) ?? error;
     }
     throw error;

@@ -193,7 +193,19 @@ export function libraryOf(
     const code = `#!lua name=${name}\nlocal ${SHARED} = {}\n${shared.join('')}${functions.join('')}`;
     return { name, code, scripts };
   };
-  return libraryNamed(createHash('sha256').update(libraryNamed('').code).digest('hex').slice(0, 12));
+  return libraryNamed(digestOf(libraryNamed('').code));
+}
+
+const LIBRARY_NAME = new RegExp(`^${LIBRARY_PREFIX}([0-9a-f]{12})$`);
+
+function digestOf(nameless: string): string {
+  return createHash('sha256').update(nameless).digest('hex').slice(0, 12);
+}
+
+/** Whether any version of Holdfast made a library: its name has the hash of its code without that name. */
+export function isOwnLibrary(name: string, code: string): boolean {
+  const digest = LIBRARY_NAME.exec(name)?.[1];
+  return digest !== undefined && digestOf(code.replaceAll(digest, '')) === digest;
 }
 
 type NamedScript = Script & Pick<AssembledScript, 'text'>;

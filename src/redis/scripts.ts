@@ -16,6 +16,7 @@ import {
   statusIn,
 } from './script-call.js';
 import {
+  isOwnLibrary,
   LIBRARY_PREFIX,
   readLibrary,
   type Runnable,
@@ -55,10 +56,20 @@ function isFull(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('OOM');
 }
 
-/** The names of Holdfast's libraries on a master, of any version. */
-async function libraries(master: Redis): Promise<string[]> {
-  const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
-  return listed.map((library) => library[library.indexOf('library_name') + 1] as string);
+/** Whether a master has the library. */
+async function hasLibrary(master: Redis, { name }: ScriptLibrary): Promise<boolean> {
+  return (await master.function('LIST', 'LIBRARYNAME', name)).length > 0;
+}
+
+/** The names of the libraries on a master that other versions of Holdfast made. A name alone proves nothing. */
+async function otherVersions(master: Redis, { name: ownName }: ScriptLibrary): Promise<string[]> {
+  const pattern = `${LIBRARY_PREFIX}*`;
+  const listed = (await master.function('LIST', 'LIBRARYNAME', pattern, 'WITHCODE')) as unknown[][];
+  const member = (library: unknown[], name: string): string => library[library.indexOf(name) + 1] as string;
+  return listed
+    .filter((library) => isOwnLibrary(member(library, 'library_name'), member(library, 'library_code')))
+    .map((library) => member(library, 'library_name'))
+    .filter((name) => name !== ownName);
 }
 
 function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
@@ -138,7 +149,7 @@ export class ScriptRegistry {
    */
   async load(): Promise<void> {
     await this.eachMaster(async (master) => {
-      const others = (await libraries(master)).filter((name) => name !== this.library.name);
+      const others = await otherVersions(master, this.library);
       await Promise.allSettled(others.map((name) => master.function('DELETE', name)));
       await this.loadInto(master);
     });
@@ -162,7 +173,7 @@ export class ScriptRegistry {
   }
 
   private async loadInto(master: Redis): Promise<void> {
-    if ((await libraries(master)).includes(this.library.name)) {
+    if (await hasLibrary(master, this.library)) {
       return;
     }
     try {

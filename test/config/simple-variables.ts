@@ -136,7 +136,7 @@ export const SIMPLE: readonly Simple[] = [
   number('QUERY_QUEUE_MS', 'queryQueueMs', 1000, 0, 30_000),
   number('QUERY_TIME_SHARE', 'queryTimeShare', 25, 1, 100),
   limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
-  limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 0),
+  limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 30),
   limit('RATE_LIMIT_PUBLIC_PER_MINUTE', 'rateLimitPublicPerMinute', 300),
   {
     name: 'TRUST_PROXY',

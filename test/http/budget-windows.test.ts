@@ -42,6 +42,11 @@ async function endAt(tenant: TestTenant, ms: number): Promise<void> {
   await on.stored.redis.hset(key, 'windows', [moved, ...others].join(' '));
 }
 
+test('a window gives its time zone back as it was given', async () => {
+  const tenant = await withWindows({ ...DAY, time_zone: 'Asia/Kolkata' });
+  expect(await shown(tenant)).toMatchObject([{ time_zone: 'Asia/Kolkata' }]);
+});
+
 async function spend(tenant: TestTenant, amount: number): Promise<void> {
   const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, amount), 200);
   expectStatus(await on.holdfast.commit(tenant, id as string, amount), 200);

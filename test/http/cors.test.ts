@@ -108,7 +108,8 @@ describe('a page whose origin is named', () => {
   test.each([
     ['a success', 'GET', '/v1/admin/config/webhook-security', 200, { 'x-admin-api-key': ADMIN_KEY }],
     ['a missing key', 'GET', '/v1/balances', 401, {}],
-    ['too many of them', 'GET', '/v1/balances', 429, {}],
+    ['a wrong key', 'GET', '/v1/balances', 401, { 'x-cycles-api-key': 'wrong' }],
+    ['too many of them', 'GET', '/v1/balances', 429, { 'x-cycles-api-key': 'wrong' }],
     ['an unknown path', 'GET', '/v1/nothing', 404, {}],
     ['a wrong method', 'PUT', '/v1/balances', 405, {}],
     ['a Redis that is away', 'GET', '/probe/unavailable', 503, {}],

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { WindowClock } from '../../src/auth/rate-limits.js';
+import { loadConfig } from '../../src/config/config.js';
 import { shows } from '../compatibility/shows.js';
+import { ConsoleClient } from '../support/console-client.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -130,19 +132,41 @@ describe('the limit of failed authentications', () => {
       headers: { ...from(address), 'x-admin-api-key': adminKey },
     });
 
-  test('is off unless it is set', async () => {
-    const holdfast = await start();
-    for (let count = 0; count < 20; count += 1) {
-      expectRefusal(await holdfast.call('GET', '/v1/reservations'), 401, 'UNAUTHORIZED');
+  test('by default refuses the 31st wrong key or log-in of one address in a minute', async () => {
+    const { rateLimitAuthFailuresPerMinute } = loadConfig({ ADMIN_API_KEY });
+    const holdfast = await start({
+      TRUST_PROXY: 'loopback',
+      RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: String(rateLimitAuthFailuresPerMinute),
+    });
+    const page = new ConsoleClient(holdfast.url);
+    const logIn = async (address: string): Promise<number> => {
+      const asked = { body: { key: 'a guess' }, headers: from(address) };
+      return (await page.send('POST', '/console/api/login', asked)).status;
+    };
+    for (let count = 0; count < 15; count += 1) {
+      expect(await logIn('192.0.2.1')).toBe(401);
+      expectRefusal(await withAdminKey(holdfast, 'a guess', '192.0.2.1'), 401, 'UNAUTHORIZED');
     }
+    expect(await logIn('192.0.2.1')).toBe(429);
+    expectLimited(await withAdminKey(holdfast, 'a guess', '192.0.2.1'));
+    expect(await logIn('192.0.2.2')).toBe(401);
+  });
+
+  test('does not count requests without a key', async () => {
+    const holdfast = await start(TRUSTING);
+    for (let count = 0; count < 5; count += 1) {
+      expectRefusal(await withKey(holdfast, undefined, '192.0.2.1'), 401, 'UNAUTHORIZED');
+      expectRefusal(await holdfast.call('GET', '/v1/admin/tenants'), 401, 'UNAUTHORIZED');
+    }
+    expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
   });
 
   test('turns further failures of one source into 429, whatever is wrong with the key, and still accepts a valid one from it', async () => {
     const holdfast = await start(TRUSTING);
     const tenant = await holdfast.createTenant();
-    expectRefusal(await withKey(holdfast, undefined, '192.0.2.1'), 401, 'UNAUTHORIZED');
+    expectRefusal(await withKey(holdfast, 'malformed', '192.0.2.1'), 401, 'UNAUTHORIZED');
     expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
-    for (const key of [undefined, 'malformed', UNKNOWN_KEY]) {
+    for (const key of ['other', 'malformed', UNKNOWN_KEY]) {
       expectLimited(await withKey(holdfast, key, '192.0.2.1'));
     }
     for (let count = 0; count < 5; count += 1) {

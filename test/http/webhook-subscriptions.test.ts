@@ -227,6 +227,17 @@ describe('a PATCH', () => {
     expect(await told(tenant)).toHaveLength(3);
   });
 
+  test('with an empty scope filter clears it, as a create with one has none', async () => {
+    const tenant = await subscriber();
+    const { subscription_id: id } = await tenant.made({ scope_filter: `tenant:${tenant.id}/*` });
+    expect(expectStatus(await tenant.patch(id, { scope_filter: '' }), 200)).not.toHaveProperty(
+      'scope_filter',
+    );
+    expect((await record(id))['sf']).toBeUndefined();
+    const { subscription_id: without } = await tenant.made({ scope_filter: '' });
+    expect((await record(without))['sf']).toBeUndefined();
+  });
+
   test('with null removes name, description, scope filter and metadata, and nothing else can be null', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made({
@@ -455,6 +466,7 @@ describe('who may', () => {
     });
     for (const scopeFilter of [
       undefined,
+      '',
       `tenant:${tenant.id}/*`,
       `tenant:${tenant.id}/workspace:sales/*`,
       `tenant:${tenant.id}/workspace:e*`,
@@ -468,11 +480,13 @@ describe('who may', () => {
     }
     const inside = await confined.made({ scope_filter: `tenant:${tenant.id}/workspace:eng/*` });
     expect(expectStatus(await confined.list(), 200).subscriptions).toEqual([inside]);
-    expectRefusal(
-      await confined.patch(inside.subscription_id, { scope_filter: null }),
-      403,
-      'INSUFFICIENT_PERMISSIONS',
-    );
+    for (const cleared of [null, '']) {
+      expectRefusal(
+        await confined.patch(inside.subscription_id, { scope_filter: cleared }),
+        403,
+        'INSUFFICIENT_PERMISSIONS',
+      );
+    }
     for (const answer of [
       await confined.get(everything.subscription_id),
       await confined.patch(everything.subscription_id, { name: 'x' }),

@@ -2,7 +2,7 @@ import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
 import { Optional, Satisfies } from '../../wire/index.js';
 import { ROLLOVER_POLICIES, type RolloverPolicy } from './budget.dto.js';
-import { canonicalZone, type Every, EVERY, type Recurrence } from './recurrence.js';
+import { type Every, EVERY, isZone, type Recurrence } from './recurrence.js';
 
 /** A rule that names the boundaries of a calendar. */
 export class RecurrenceDto {
@@ -10,10 +10,7 @@ export class RecurrenceDto {
   every!: Every;
 
   @IsString()
-  @Satisfies(
-    'an IANA time zone such as Europe/Berlin',
-    (value) => canonicalZone(value as string) !== undefined,
-  )
+  @Satisfies('an IANA time zone such as Europe/Berlin', (value) => isZone(value as string))
   time_zone!: string;
 
   /** Of the week, 1 for Monday, or of the month; a shorter month begins on its last day. */
@@ -58,7 +55,7 @@ export function recurrenceOf(request: RecurrenceDto, path = ''): Recurrence {
       field: `${path}anchor_month`,
     });
   }
-  return { every, timeZone: canonicalZone(zone) as string, anchorDay, anchorMonth };
+  return { every, timeZone: zone, anchorDay, anchorMonth };
 }
 
 /** The members of a rule as answers show them. */

@@ -4,7 +4,7 @@
  */
 export interface Recurrence {
   readonly every: Every;
-  /** An IANA name, as the platform spells it. */
+  /** An IANA name, as the request spelled it. */
   readonly timeZone: string;
   /** 1 (Monday) to 7 for weeks; 1 to 31 for months, quarters and years, where a shorter month begins on its last day. */
   readonly anchorDay: number;
@@ -29,22 +29,19 @@ export function recurrenceText({ every, timeZone, anchorDay, anchorMonth }: Recu
 export function parseRecurrence(text: string): Recurrence | undefined {
   const [word, zone = '', day = '', month = ''] = text.split(' ');
   const every = EVERY.find((known) => known === word);
-  const timeZone = canonicalZone(zone);
   const [anchorDay, anchorMonth] = [Number(day), Number(month)];
-  return every !== undefined && timeZone !== undefined && anchorDay >= 1 && anchorMonth >= 1
-    ? { every, timeZone, anchorDay, anchorMonth }
+  return every !== undefined && isZone(zone) && anchorDay >= 1 && anchorMonth >= 1
+    ? { every, timeZone: zone, anchorDay, anchorMonth }
     : undefined;
 }
 
-/** The platform's spelling of a time zone, or undefined if it is not known. */
-export function canonicalZone(name: string): string | undefined {
+/** Whether the platform knows a time zone, in any case and by any of its names. */
+export function isZone(name: string): boolean {
   try {
     // Offsets such as +01:00 are no names of zones.
-    return /^[A-Za-z]/.test(name)
-      ? new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone
-      : undefined;
+    return /^[A-Za-z]/.test(name) && new Intl.DateTimeFormat('en-US', { timeZone: name }) !== undefined;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
@@ -92,11 +89,11 @@ interface Zone {
   readonly startOfDay: (localMidnightMs: number) => number;
 }
 
-/** There are a few hundred time zones, so these stay few. A format takes a tenth of a millisecond to make. */
+/** By names in lower case, of which the platform knows a few hundred, so these stay few. A format takes a tenth of a millisecond to make. */
 const zones = new Map<string, Zone>();
 
 function zoneOf(timeZone: string): Zone {
-  const known = zones.get(timeZone);
+  const known = zones.get(timeZone.toLowerCase());
   if (known !== undefined) {
     return known;
   }
@@ -129,6 +126,6 @@ function zoneOf(timeZone: string): Zone {
     return Math.min(...instants.filter((instant) => localMs(instant) >= midnight));
   };
   const zone = { localMs, startOfDay };
-  zones.set(timeZone, zone);
+  zones.set(timeZone.toLowerCase(), zone);
   return zone;
 }

@@ -30,8 +30,8 @@ export function withinKey(caller: Caller, scopeFilter: string | undefined): bool
 }
 
 /** @throws Refusal INSUFFICIENT_PERMISSIONS */
-export function requireWithinKey(caller: Caller, scopeFilter: string | undefined): void {
-  if (!withinKey(caller, scopeFilter)) {
+export function requireWithinKey(caller: Caller, scopeFilter = ''): void {
+  if (!withinKey(caller, scopeFilter === '' ? undefined : scopeFilter)) {
     throw new Refusal(
       'INSUFFICIENT_PERMISSIONS',
       "the subscription would receive events outside the API key's scope filter; give it a scope_filter inside that",

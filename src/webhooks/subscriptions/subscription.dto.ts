@@ -40,8 +40,8 @@ const SCOPE_FILTER = 'a scope such as tenant:acme/workspace:prod, in which * mat
 type Test = (value: unknown) => boolean;
 
 const SECRET = /^(?!whsec_)|^whsec_[A-Za-z0-9+/]+={0,2}$/;
-/** The characters of scopes, and the wildcard. */
-const SCOPE_PATTERN = /^[A-Za-z0-9_.:/*-]+$/;
+/** The characters of scopes, and the wildcard. An empty text is no filter; the dashboard sends it to clear one. */
+const SCOPE_PATTERN = /^[A-Za-z0-9_.:/*-]*$/;
 
 /** A value that passes `test`, or null to remove the setting. */
 function Clearable(
@@ -212,7 +212,7 @@ export class SubscriptionCreateDto extends SubscriptionSettingsDto {
 
   @Optional()
   @IsString()
-  @Length(1, SCOPE_FILTER_MAX_LENGTH)
+  @MaxLength(SCOPE_FILTER_MAX_LENGTH)
   @Satisfies(SCOPE_FILTER, isScopePattern)
   scope_filter?: string;
 
@@ -244,7 +244,7 @@ export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
 
   @Optional()
   @Clearable(
-    { type: 'string', minLength: 1, maxLength: SCOPE_FILTER_MAX_LENGTH },
+    { type: 'string', maxLength: SCOPE_FILTER_MAX_LENGTH },
     (value) => isText(SCOPE_FILTER_MAX_LENGTH)(value) && isScopePattern(value),
   )
   scope_filter?: string | null;

@@ -202,7 +202,7 @@ export class SubscriptionsService {
     const changes = storedFields(request);
     const place: SealPlace = { subscriptionId, kind: 'signing_secret' };
     const scopeFilter = changes.find(([field]) => field === 'sf')?.[1];
-    requireWithinKey(caller, scopeFilter === '' ? undefined : (scopeFilter ?? fields.get('sf')));
+    requireWithinKey(caller, scopeFilter ?? fields.get('sf'));
     return [
       ...changes,
       ...(url === undefined || url === fields.get('ur')
