@@ -290,12 +290,8 @@ const WEBHOOKS: readonly Difference[] = [
   })),
   ...limited(WEBHOOK_WRITES, ['event_types'], ['maxItems is 100'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['event_categories'], ['maxItems is 7'], 'there are seven'),
-  ...limited(
-    WEBHOOK_WRITES,
-    ['scope_filter', 'signing_secret'],
-    ['minLength is 1', 'maxLength is 1024'],
-    BOUNDED,
-  ),
+  ...limited(WEBHOOK_WRITES, ['scope_filter'], ['maxLength is 1024'], BOUNDED),
+  ...limited(WEBHOOK_WRITES, ['signing_secret'], ['minLength is 1', 'maxLength is 1024'], BOUNDED),
   ...limited(
     WEBHOOK_WRITES,
     ['thresholds.budget_utilization'],
