@@ -22,7 +22,7 @@
 --           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW
 -- BOUND     one budget
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
---           budget.over_limit_entered, budget.over_limit_exited; those of a rollover
+--           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember

@@ -1,7 +1,7 @@
 -- funding: how CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT change a budget, with their writes and events.
 -- @include int64: i64_add, i64_sub, i64_less, i64_positive
--- @include budget: budget_over_limit
--- @include over_limit: debt_over_limit, emit_over_limit
+-- @include over_limit: debt_over_limit
+-- @include new_figures: emit_new_figures
 -- @include append_event: append_event
 -- @include wake_waiters: wake_waiters
 --
@@ -47,7 +47,8 @@ local function planned_funding(budget, operation, amount, given_spent)
   elseif i64_positive(remaining) or i64_less(budget.remaining, remaining) then
     over = '0'
   end
-  return { allocated = allocated, remaining = remaining, spent = spent, debt = debt, is_over_limit = over }
+  return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved, spent = spent, debt = debt,
+    overdraft_limit = budget.overdraft_limit, is_over_limit = over }
 end
 
 -- Whether the operation changes any figure.
@@ -85,11 +86,5 @@ local function apply_funding(tag, budget, planned, request, now, origin)
   else
     append_event(tag, 'budget.debt_repaid', tenant_id, scope, origin, figures)
   end
-  emit_over_limit(tag, tenant_id, scope, origin, unit, budget_over_limit(budget), planned.is_over_limit == '1', planned.debt,
-    budget.overdraft_limit)
-  if i64_positive(budget.remaining) and not i64_positive(planned.remaining) then
-    append_event(tag, 'budget.exhausted', tenant_id, scope, origin,
-      { 'unit', unit, 'allocated', planned.allocated, 'remaining', planned.remaining, 'spent', planned.spent,
-        'reserved', budget.reserved })
-  end
+  emit_new_figures(tag, tenant_id, origin, unit, budget, planned)
 end

@@ -1,10 +1,8 @@
 -- rollover: the one way in which a budget passes into its next period. lua/lib/period.lua computes its figures.
 -- @include keys: audit_log_key, rolled_key
 -- @include now_ms: ms_text
--- @include int64: i64_positive
--- @include budget: budget_over_limit
 -- @include period: is_period_over, read_period, states_until
--- @include over_limit: emit_over_limit
+-- @include new_figures: emit_new_figures
 -- @include wake_waiters: wake_waiters
 -- @include append_event: append_event, require_event_log
 -- @include audit_row: put_audit_row
@@ -23,11 +21,7 @@ local function emit_rollover(tag, budget, unit, former, state, clock)
       'previous_status', former.status, 'new_status', state.status, 'previous_period_start', ms_text(former.starts),
       'new_period_start', ms_text(state.starts), 'previous_period_end', ms_text(former.ends), 'new_period_end', ms_text(state.ends),
       'reason', 'the period ended', 'rollover_policy', budget.policy, 'periods', ms_text(state.count) })
-  emit_over_limit(tag, tenant, scope, origin, unit, budget_over_limit(former), budget_over_limit(state), state.debt, state.overdraft_limit)
-  if i64_positive(former.remaining) and not i64_positive(state.remaining) then
-    append_event(tag, 'budget.exhausted', tenant, scope, origin,
-      { 'unit', unit, 'allocated', state.allocated, 'remaining', state.remaining, 'spent', state.spent, 'reserved', state.reserved })
-  end
+  emit_new_figures(tag, tenant, origin, unit, former, state)
   put_audit_row(tag, 'rollOverBudget', 200, tenant, 'budget', budget.ledger_id, origin,
     { 'scope', scope, 'unit', unit, 'rollover_policy', budget.policy, 'allocated', state.allocated, 'spent', former.spent,
       'period_start', ms_text(state.starts), 'period_end', ms_text(state.ends) })

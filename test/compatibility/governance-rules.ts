@@ -67,6 +67,10 @@ export const GOVERNANCE_RULES = {
     rule: '`budget.threshold_crossed` is emitted at the utilizations that a subscription names, else at 0.8, 0.95 and 1',
     place: 'WebhookThresholdConfig',
   },
+  'threshold crossings': {
+    rule: '`budget.threshold_crossed` is emitted once for each mark and direction by whatever changes what is used of a budget or what is allocated: requests, expirations, funding, bulk actions, new periods',
+    place: 'EventDataBudgetThreshold',
+  },
   'rate spikes': {
     rule: '`reservation.denial_rate_spike`, `reservation.expiry_rate_spike` and `api_key.auth_failure_rate_spike` are emitted at the fractions and for the windows that subscriptions name, else at 0.10, 0.05 and 0.10 over 300 s',
     place: 'WebhookThresholdConfig; EventDataRateSpike',

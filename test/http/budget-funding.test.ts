@@ -72,6 +72,34 @@ describe('funding', () => {
     });
   });
 
+  test('crosses thresholds, as any change of its use does', async () => {
+    shows('threshold crossings');
+    const tenant = await fundedTenant(1000);
+    const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 400), 200);
+    expectStatus(await on.holdfast.commit(tenant, reservation_id, 400), 200);
+    expectStatus(await credit(tenant, 450, { operation: 'RESET' }), 200);
+    const page = await on.holdfast.admin(
+      'GET',
+      `/v1/admin/events?tenant_id=${tenant.id}&event_type=budget.threshold_crossed`,
+    );
+    expect(expectStatus(page, 200).events).toEqual([
+      expect.objectContaining({
+        request_id: expect.any(String),
+        data: {
+          scope: rootOf(tenant),
+          unit: 'TOKENS',
+          threshold: 0.8,
+          utilization: 0.8889,
+          direction: 'rising',
+          allocated: 450,
+          remaining: 50,
+          spent: 400,
+          reserved: 0,
+        },
+      }),
+    ]);
+  });
+
   test('repays outstanding debt first, which becomes spent', async () => {
     shows('funding repays debt');
     const tenant = await on.holdfast.createTenant();

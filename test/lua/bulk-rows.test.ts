@@ -2,16 +2,15 @@ import { describe, expect, test } from '@jest/globals';
 import { bulkActionKey, bulkRowsKey, closingKey, eventLogKey, tenantKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
-import { createBudget, createTenant } from '../support/governance-client.js';
+import { BULK_ACTION, bulkBudget, createBudget, createTenant } from '../support/governance-client.js';
 import { TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
-const KEEP_MS = 60_000;
+const [KEEP_MS] = BULK_ACTION;
 const REQUEST = 'req_bulk';
-const originOf = (actor: string, request = REQUEST) =>
-  [KEEP_MS, 'some_bulk_action:x:req_bulk', actor, '', request, TRACE] as const;
+const originOf = (actor: string, request = REQUEST) => [...BULK_ACTION, actor, '', request, TRACE] as const;
 
 async function owned(): Promise<LedgerClient> {
   const ledger = await newLedger();
@@ -25,27 +24,6 @@ const bulkTenant = (ledger: LedgerClient, status: string, request = REQUEST): Pr
     'bulk_tenant',
     [tenantKey(ledger.tag, ledger.tenant)],
     [ledger.tenant, status, ...originOf('admin', request)],
-  );
-
-const bulkBudget = (
-  ledger: LedgerClient,
-  operation: string,
-  amount: string,
-  { request = REQUEST, spent = '', scope = ledger.scope() } = {},
-): Promise<Reply> =>
-  ledger.scripts.run(
-    'bulk_budget',
-    [ledger.budgetKeyOf()],
-    [
-      ledger.tenant,
-      scope,
-      'TOKENS',
-      operation,
-      amount,
-      spent,
-      '',
-      ...originOf('admin_on_behalf_of', request),
-    ],
   );
 
 const told = async (ledger: LedgerClient): Promise<string[]> =>

@@ -18,7 +18,9 @@ async function refused(ledger: LedgerClient, amount: Amount, options?: FundOptio
 }
 
 async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]> {
-  return (await assertInvariants(ledger)).events.map(({ fields }) => fields['ty']);
+  return (await assertInvariants(ledger)).events.map(({ fields: { ty, threshold, direction } }) =>
+    threshold === undefined ? ty : `${ty} ${threshold} ${direction}`,
+  );
 }
 
 describe('a credit', () => {
@@ -82,6 +84,8 @@ describe('a credit', () => {
       'reservation.denied',
       'budget.funded',
       'budget.over_limit_exited',
+      'budget.threshold_crossed 0.95 falling',
+      'budget.threshold_crossed 1 falling',
     ]);
     expect((await ledger.reserve({ amount: 1 }))[0]).toBe('ALLOW');
   });
@@ -165,7 +169,11 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
       'a reset may leave a negative amount',
       { operation: 'RESET', amount: 10 },
       '-50,10,20,10,30,50,0',
-      ['budget.reset', 'budget.exhausted'],
+      [
+        'budget.reset',
+        'budget.exhausted',
+        ...[0.8, 0.95, 1].map((mark) => `budget.threshold_crossed ${mark} rising`),
+      ],
     ],
     [
       'a new period starts without spending, and keeps holds and debt',

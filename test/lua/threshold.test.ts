@@ -1,6 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { budgetKey } from '../../src/redis/keyspace.js';
-import type { LedgerClient } from '../support/ledger-client.js';
+import { shows } from '../compatibility/shows.js';
+import { clockAt } from '../support/fixed-clock.js';
+import { bulkBudget, createBudget, fund, updateBudget } from '../support/governance-client.js';
+import type { BudgetOptions, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -92,6 +95,143 @@ describe('a threshold that the use of a budget crosses', () => {
   });
 });
 
+const rising = (...marks: number[]): string[] => marks.map((mark) => `${mark} rising`);
+const falling = (...marks: number[]): string[] => marks.map((mark) => `${mark} falling`);
+
+/** The crossings of the tenant's root budget, without its scope and utilization. */
+const crossed = async (ledger: LedgerClient): Promise<string[]> =>
+  (await crossings(ledger)).map((text) => text.split(' ').slice(1, 3).join(' '));
+
+describe('an operator who changes funds', () => {
+  const CHANGES: readonly [
+    operation: string,
+    amount: number,
+    budget: BudgetOptions,
+    expected: readonly string[],
+  ][] = [
+    ['CREDIT', 600, { allocated: 400, spent: 400 }, falling(0.8, 0.95, 1)],
+    ['CREDIT', 100, { allocated: 1000, spent: 880 }, []],
+    // What was owed becomes spent.
+    ['CREDIT', 300, { allocated: 1000, spent: 700, debt: 500, overdraftLimit: 500 }, []],
+    ['CREDIT', 200, { allocated: 100, spent: 70, debt: 200, overdraftLimit: 500 }, rising(0.8)],
+    ['DEBIT', 600, { allocated: 1000, spent: 400 }, rising(0.8, 0.95, 1)],
+    ['DEBIT', 500, { allocated: 1000, spent: 400 }, rising(0.8)],
+    ['RESET', 450, { allocated: 1000, spent: 400 }, rising(0.8)],
+    ['RESET', 300, { allocated: 1000, spent: 400 }, rising(0.8, 0.95, 1)],
+    ['RESET', 1000, { allocated: 450, spent: 400 }, falling(0.8)],
+    ['RESET', 1000, { allocated: 2000, spent: 400 }, []],
+    ['RESET_SPENT', 1000, { allocated: 1000, spent: 900 }, falling(0.8)],
+    ['REPAY_DEBT', 1000, { allocated: 100, spent: 90, debt: 50, overdraftLimit: 50 }, falling(0.8)],
+    ['REPAY_DEBT', 50, { allocated: 100, spent: 90, debt: 50, overdraftLimit: 50 }, []],
+  ];
+
+  describe.each([
+    ['of one budget', fund],
+    [
+      'in a bulk action',
+      (ledger: LedgerClient, amount: number, { operation }: { readonly operation: string }) =>
+        bulkBudget(ledger, operation, String(amount)),
+    ],
+  ])('%s', (_where, change) => {
+    test.each(CHANGES)(
+      'by %s of %d on %j emits the crossings %j',
+      async (operation, amount, budget, expected) => {
+        shows('threshold crossings');
+        const ledger = await newLedger();
+        await ledger.makeTenant();
+        await ledger.makeBudget(budget);
+        expect(['FUNDED', 'SUCCEEDED']).toContain((await change(ledger, amount, { operation }))[0]);
+        expect(await crossed(ledger)).toEqual(expected);
+      },
+    );
+  });
+
+  test('emits them after the change, with its origin and the new figures, at the marks of the tenant', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant({ th: '0.85' });
+    const scope = await ledger.makeBudget({ allocated: 1000, spent: 400 });
+    await fund(ledger, 450, { operation: 'RESET' });
+    const { events } = await assertInvariants(ledger);
+    expect(events.map(({ fields }) => fields['ty'])).toEqual(['budget.reset', 'budget.threshold_crossed']);
+    expect(events[1]?.fields).toEqual({
+      ty: 'budget.threshold_crossed',
+      tn: ledger.tenant,
+      sc: scope,
+      ac: 'api_key',
+      ki: 'key_1',
+      rq: 'req_fund',
+      tr: expect.any(String),
+      unit: 'TOKENS',
+      threshold: '0.85',
+      utilization: '0.8889',
+      direction: 'rising',
+      allocated: '450',
+      remaining: '50',
+      spent: '400',
+      reserved: '0',
+    });
+  });
+
+  test('crosses nothing with an overdraft limit, which utilization does not depend on', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    await ledger.makeBudget({ allocated: 100, spent: 100, debt: 40, overdraftLimit: 50 });
+    expect((await updateBudget(ledger, '10'))[0]).toBe('CHANGED');
+    expect(await crossings(ledger)).toEqual([]);
+  });
+
+  test('exceeds each mark by taking all of what is used, and falls below each with new funds', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const scope = await ledger.makeBudget({ allocated: 1000, spent: 850 });
+    await fund(ledger, 0, { operation: 'RESET' });
+    expect(await crossings(ledger)).toEqual([0.95, 1].map((mark) => `${scope} ${mark} rising at undefined`));
+    await fund(ledger, 10_000);
+    expect((await crossings(ledger)).slice(2)).toEqual(
+      [0.8, 0.95, 1].map((mark) => `${scope} ${mark} falling at 0.0850`),
+    );
+  });
+});
+
+describe('a new period', () => {
+  const STARTS = Date.UTC(2100, 0, 1);
+  const DAY_MS = 86_400_000;
+
+  test('emits what the budget falls below, after its rollover and before what follows', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const within = clockAt(ledger, STARTS + 1000);
+    await createBudget(within, '100', { starts: String(STARTS), ends: String(STARTS + DAY_MS) });
+    const { id } = await within.hold({ amount: 96, ttlMs: 60_000 });
+    await within.commit(id, 96);
+    await clockAt(ledger, STARTS + DAY_MS).hold({ amount: 85, ttlMs: 60_000 });
+    expect(await crossed(ledger)).toEqual([...rising(0.8, 0.95), ...falling(0.8, 0.95), ...rising(0.8)]);
+    const { events } = await assertInvariants(ledger);
+    const rollover = events.findIndex(({ fields }) => fields['ty'] === 'budget.reset_spent');
+    expect(events[rollover + 1]?.fields).toMatchObject({
+      ty: 'budget.threshold_crossed',
+      ac: 'system',
+      threshold: '0.8',
+      utilization: '0.0000',
+    });
+  });
+
+  test.each([
+    ['with a smaller allocation for what is held rises above marks', 1000, 100, 90, rising(0.8)],
+    ['in which the same is held keeps within the same marks', 100, 100, 90, []],
+  ])('%s', async (_what, before, after, held, expected) => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const within = clockAt(ledger, STARTS + 1000);
+    await createBudget(within, String(before), { starts: String(STARTS), ends: String(STARTS + DAY_MS) });
+    await within.hold({ amount: held, ttlMs: 2 * DAY_MS });
+    await ledger.redis.hset(ledger.budgetKeyOf(), 'period_allocated', after);
+    const earlier = await crossed(ledger);
+    await clockAt(ledger, STARTS + DAY_MS).hold({ amount: 1, ttlMs: 60_000 });
+    expect((await crossed(ledger)).slice(earlier.length)).toEqual(expected);
+  });
+});
+
 describe('a budget whose utilization is unknown', () => {
   test.each(['allocated', 'debt'])(
     'because of a damaged %s gets back what expires, and crosses no mark',
@@ -126,7 +266,7 @@ describe('the marks', () => {
     expect((await crossings(ledger)).slice(2)).toEqual([`${scope} 0.8 falling at 0.5000`]);
   });
 
-  test('do not apply to a budget of nothing, whatever debt it takes', async () => {
+  test('do not apply to a budget of nothing of which nothing is used, whatever debt it takes', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 0, overdraftLimit: 100 });
     const { id } = await ledger.hold({ amount: 0, policy: 'ALLOW_WITH_OVERDRAFT' });

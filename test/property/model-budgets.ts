@@ -17,22 +17,34 @@ export class BudgetModel {
   private rolled = 0;
   /** Windows that have turned over since then. */
   private turned = 0;
-  /** The use of each budget before the call. Calls report crossings; rollovers and funding do not. */
-  protected usedBefore = new Map<string, number>();
+  /** The use of each budget when its crossings were last noted. */
+  private usedBefore = new Map<string, number>();
+  private crossed: string[] = [];
 
   /** Forgets what earlier calls have reported. */
   begin(): void {
     this.events = [];
     this.touched = false;
     this.hasTurned = false;
-    this.usedBefore = this.used();
+    this.crossed = [];
+    this.usedBefore = new Map();
+    this.noteCrossings();
   }
 
   /** The crossings that the last call must report. */
   crossings(): string[] {
-    const [before, after] = [this.usedBefore, this.used()];
-    this.usedBefore = after;
-    return crossingsBetween(before, after);
+    this.noteCrossings();
+    return this.crossed.splice(0);
+  }
+
+  /** Notes what these budgets have crossed since the last time. */
+  private noteCrossings(budgets: readonly ModelBudget[] = this.budgets): void {
+    for (const budget of budgets) {
+      const name = `${budget.scope} ${budget.unit}`;
+      const used = this.useOf(budget);
+      this.crossed.push(...crossingsBetween(name, this.usedBefore.get(name) ?? used, used));
+      this.usedBefore.set(name, used);
+    }
   }
 
   reservedOf(budget: ModelBudget): bigint {
@@ -81,7 +93,6 @@ export class BudgetModel {
     const { reply, events } = fundBudget(budget, request, this.reservedOf(budget));
     this.events.push(...events);
     this.touched ||= events.length > 0;
-    this.usedBefore = this.used();
     return reply;
   }
 
@@ -201,29 +212,18 @@ export class BudgetModel {
     for (const rollover of rollovers) {
       this.events.push(...rolloverEvents(budget, rollover, reserved));
       Object.assign(budget, rollover.budget, { isIndexed: true });
+      this.noteCrossings([budget]);
     }
     if (rollovers.length > 0) {
       this.touched = true;
       this.rolled += rollovers.length;
-      const name = `${budget.scope} ${budget.unit}`;
-      const used = this.used().get(name);
-      this.usedBefore.delete(name);
-      if (used !== undefined) {
-        this.usedBefore.set(name, used);
-      }
     }
     return rollovers.length > 0;
   }
 
-  /** The use of each budget with an allocation: `scope unit` and the protocol's utilization. */
-  protected used(): Map<string, number> {
-    const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
-    return new Map(
-      allocated.map((budget) => [
-        `${budget.scope} ${budget.unit}`,
-        (Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt)) /
-          Number(budget.allocated),
-      ]),
-    );
+  /** The protocol's utilization. What is used of nothing exceeds each mark. */
+  private useOf(budget: ModelBudget): number {
+    const used = Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt);
+    return used === 0 ? 0 : used / Number(budget.allocated);
   }
 }

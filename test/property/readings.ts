@@ -63,14 +63,9 @@ export function changedKeys(
   );
 }
 
-/** The threshold crossings that must be reported between two states, at the default thresholds. */
-export function crossingsBetween(
-  before: ReadonlyMap<string, number>,
-  after: ReadonlyMap<string, number>,
-): string[] {
-  return [...after].flatMap(([budget, used]) =>
-    [0.8, 0.95, 1]
-      .filter((mark) => (before.get(budget) ?? used) < mark !== used < mark)
-      .map((mark) => `budget.threshold_crossed ${budget} ${mark} ${used < mark ? 'falling' : 'rising'}`),
-  );
+/** The threshold crossings that must be reported between two utilizations, at the default thresholds. */
+export function crossingsBetween(budget: string, before: number, used: number): string[] {
+  return [0.8, 0.95, 1]
+    .filter((mark) => before < mark !== used < mark)
+    .map((mark) => `budget.threshold_crossed ${budget} ${mark} ${used < mark ? 'falling' : 'rising'}`);
 }

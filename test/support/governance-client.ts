@@ -95,13 +95,23 @@ export function createBudget(
   );
 }
 
-/** Gives the tenant's root budget a period. */
-export function setPeriod(ledger: LedgerClient, starts: string, ends: string): Promise<Reply> {
+/** Changes the overdraft limit or the period of the tenant's root budget. */
+export function updateBudget(
+  ledger: LedgerClient,
+  overdraftLimit: string,
+  starts = '',
+  ends = '',
+): Promise<Reply> {
   return ledger.scripts.run(
     'update_budget',
     [ledger.budgetKeyOf()],
-    [ledger.tenant, ledger.scope(), 'TOKENS', '', ...ADMIN, starts, ends],
+    [ledger.tenant, ledger.scope(), 'TOKENS', overdraftLimit, ...ADMIN, starts, ends],
   );
+}
+
+/** Gives the tenant's root budget a period. */
+export function setPeriod(ledger: LedgerClient, starts: string, ends: string): Promise<Reply> {
+  return updateBudget(ledger, '', starts, ends);
 }
 
 export interface FundOptions {
@@ -136,6 +146,42 @@ export function fund(ledger: LedgerClient, amount: Amount, options: FundOptions 
       'api_key',
       'key_1',
       'req_fund',
+      TRACE,
+    ],
+  );
+}
+
+/** How long a bulk action remembers what it has changed, and its correlation id. */
+export const BULK_ACTION = [60_000, 'some_bulk_action:x:req_bulk'] as const;
+
+export interface BulkOptions {
+  readonly request?: string;
+  readonly spent?: string;
+  readonly scope?: string;
+}
+
+/** What a bulk action does to the tenant's root budget. */
+export function bulkBudget(
+  ledger: LedgerClient,
+  operation: string,
+  amount: string,
+  { request = 'req_bulk', spent = '', scope = ledger.scope() }: BulkOptions = {},
+): Promise<Reply> {
+  return ledger.scripts.run(
+    'bulk_budget',
+    [ledger.budgetKeyOf()],
+    [
+      ledger.tenant,
+      scope,
+      'TOKENS',
+      operation,
+      amount,
+      spent,
+      '',
+      ...BULK_ACTION,
+      'admin_on_behalf_of',
+      '',
+      request,
       TRACE,
     ],
   );

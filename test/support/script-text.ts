@@ -25,13 +25,9 @@ const ROLLOVER = [
   'budget.exhausted',
   'budget.over_limit_entered',
   'budget.over_limit_exited',
-];
-const EXPIRY_TRANSITION = [
-  ...ROLLOVER,
-  'reservation.expired',
   'budget.threshold_crossed',
-  'custom.reservation.quarantined',
 ];
+const EXPIRY_TRANSITION = [...ROLLOVER, 'reservation.expired', 'custom.reservation.quarantined'];
 
 const TRANSITIONS = new Map<string, readonly string[]>([
   ['those of a rollover', ROLLOVER],
