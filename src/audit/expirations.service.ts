@@ -45,13 +45,36 @@ export function IsBound(): PropertyDecorator {
   });
 }
 
-/** What GET /ops/expirations and GET /ops/expirations/counts filter by. A blank value counts as absent. */
-export class ExpirationFiltersDto {
+/** The filter of the operators' queries by tenant. */
+export class TenantFilterDto {
+  @Optional()
+  @IsString()
+  @Length(1, 64)
+  tenant_id?: string;
+
+  /** What `tenant_id` was called before 0.7. */
   @Optional()
   @IsString()
   @Length(1, 64)
   tenant?: string;
 
+  @PageCursor()
+  cursor?: string;
+}
+
+/** @throws Refusal INVALID_REQUEST if both names of the filter are used for different tenants. */
+export function tenantOf({ tenant_id: tenantId, tenant }: TenantFilterDto): string | undefined {
+  const [named, other] = [tenantId ?? tenant, tenant ?? tenantId].map((text) => text?.trim().toLowerCase());
+  if (named !== other) {
+    throw new Refusal('INVALID_REQUEST', 'tenant is an old name of tenant_id; give only tenant_id', {
+      field: 'tenant',
+    });
+  }
+  return named;
+}
+
+/** What GET /ops/expirations and GET /ops/expirations/counts filter by. A blank value counts as absent. */
+export class ExpirationFiltersDto extends TenantFilterDto {
   /** The reservation's scope, or one above it. */
   @Optional()
   @IsString()
@@ -61,9 +84,6 @@ export class ExpirationFiltersDto {
   @Optional()
   @IsInAnyCase(EXPIRATION_STATES)
   state?: string;
-
-  @PageCursor()
-  cursor?: string;
 }
 
 /** Query of GET /ops/expirations. Both bounds are inclusive. */
@@ -84,17 +104,6 @@ export class ExpirationsQueryDto extends ExpirationFiltersDto {
   @Optional()
   @IsInAnyCase(FORMATS)
   format?: string;
-}
-
-/** Query of GET /ops/verify. Without a tenant, it verifies all tenants, in pages. */
-export class VerifyQueryDto {
-  @Optional()
-  @IsString()
-  @Length(1, 64)
-  tenant?: string;
-
-  @PageCursor()
-  cursor?: string;
 }
 
 const DEFAULT_LIMIT = 100;
@@ -195,7 +204,7 @@ export function searchOf<Bound extends number | undefined>(
   }
   const scope = query.scope === undefined ? undefined : parseScopePath(query.scope);
   const ofScope = scope === undefined ? undefined : tenantOfScope(scope);
-  const named = query.tenant?.trim().toLowerCase();
+  const named = tenantOf(query);
   if (named !== undefined && ofScope !== undefined && named !== ofScope) {
     throw new Refusal('INVALID_REQUEST', "the scope is not one of the tenant's", { field: 'scope' });
   }

@@ -11,14 +11,15 @@ import {
   ExpirationsService,
   type Format,
   formatOf,
-  VerifyQueryDto,
+  TenantFilterDto,
+  tenantOf,
 } from './expirations.service.js';
 import { HistoryService } from './reservation-history.js';
 import { VerifyService } from './verify.service.js';
 
 const validateExpirations = compileQuery(ExpirationsQueryDto);
 const validateCounts = compileQuery(ExpirationCountsQueryDto);
-const validateVerify = compileQuery(VerifyQueryDto);
+const validateVerify = compileQuery(TenantFilterDto);
 
 const EXPORT_TYPES: Readonly<Record<Exclude<Format, 'json'>, string>> = {
   ndjson: 'application/x-ndjson; charset=utf-8',
@@ -58,7 +59,7 @@ export class OpsController {
     operationId: 'listExpirations',
     summary: 'List the expirations in a time window, as JSON, or as NDJSON or CSV for export',
   })
-  @QuerySchema(ExpirationsQueryDto, { tenant: 'acme' })
+  @QuerySchema(ExpirationsQueryDto, { tenant_id: 'acme' })
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
   async listExpirations(
@@ -110,10 +111,10 @@ export class OpsController {
     operationId: 'verifyLedger',
     summary: 'Recompute every budget from its live reservations and report drift',
   })
-  @QuerySchema(VerifyQueryDto, { tenant: 'acme' })
+  @QuerySchema(TenantFilterDto, { tenant_id: 'acme' })
   @Answers(200, 'VerifyReport')
   async verify(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { tenant, cursor } = validateVerify(query);
-    sendJson(reply, 200, stringifyJson(await this.verification.page(tenant, cursor)));
+    const asked = validateVerify(query);
+    sendJson(reply, 200, stringifyJson(await this.verification.page(tenantOf(asked), asked.cursor)));
   }
 }

@@ -91,7 +91,7 @@ export class VerifyService {
     const started = performance.now();
     const total = { tenants: 0, budgets: 0, drift: [] as object[], unreadable: [] as object[] };
     let next: string | undefined;
-    for await (const [partition, tenantId] of this.tenants(tenant?.trim().toLowerCase(), cursor)) {
+    for await (const [partition, tenantId] of this.tenants(tenant, cursor)) {
       if (total.tenants > 0 && performance.now() - started > PAGE_BUDGET_MS) {
         next = encodeCursor(FINGERPRINT, { value: partition, id: tenantId });
         break;

@@ -43,7 +43,7 @@ export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyO
   try {
     let cursor = '';
     do {
-      const query = new URLSearchParams({ cursor, ...(tenant === undefined ? {} : { tenant }) });
+      const query = new URLSearchParams({ cursor, ...(tenant === undefined ? {} : { tenant_id: tenant }) });
       const page = await fetchPage(`${baseUrl}/ops/verify?${query.toString()}`, adminKey);
       page.drift.flatMap(driftLines).forEach(print);
       for (const { tenant_id, reservation_id, reason } of page.unreadable) {

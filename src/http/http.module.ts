@@ -12,6 +12,7 @@ import {
 } from '../auth/index.js';
 import { HealthContributors, MetricsModule, ShutdownState } from '../telemetry/index.js';
 import { AccessGuard, CallerFinder, PublicRateLimit } from './access.guard.js';
+import { KnownParameters } from './known-parameters.guard.js';
 import { ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
 import { HealthController, ReadinessCheck, ReadinessMetrics, StoreHealth } from './health.controller.js';
 import { OpenApiDocument } from './openapi/document.js';
@@ -38,6 +39,8 @@ export class RateLimitsModule {}
     SessionAccess,
     AccessGuard,
     { provide: APP_GUARD, useExisting: AccessGuard },
+    // Behind the access guard, so that only operators learn what there is.
+    { provide: APP_GUARD, useClass: KnownParameters },
   ],
   exports: [AdminKey, ApiKeyVerifier, AuthMetrics, CallerFinder, ConsoleSessions, SessionAccess],
 })

@@ -18,6 +18,7 @@ import {
 import { HOLDFAST_VERSION } from '../../config/index.js';
 import { GOVERNANCE_ERROR_CODES, Refusal, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
+import { QueryParameters } from '../known-parameters.guard.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
 import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
@@ -55,6 +56,7 @@ export function QuerySchema<T extends object>(
 ): MethodDecorator {
   const { properties = {}, required = [] } = rulesToSchema(dto);
   return applyDecorators(
+    QueryParameters(Object.keys(properties)),
     ...Object.entries(properties).map(([name, schema]) => {
       const form = schema.type === 'array' ? { style: 'form' as const, explode: false } : {};
       const value = example?.[name as keyof T];

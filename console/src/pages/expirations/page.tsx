@@ -58,7 +58,7 @@ export function Expirations(): ReactNode {
   // A window that ends now keeps its end until another one is chosen.
   const shown = useMemo(() => windowOf({ last, from, to }, Date.now()), [last, from, to]);
   const query = useMemo(
-    () => ({ from: isoOf(shown.fromMs), to: isoOf(shown.toMs), tenant, scope, state }),
+    () => ({ from: isoOf(shown.fromMs), to: isoOf(shown.toMs), tenant_id: tenant, scope, state }),
     [shown, tenant, scope, state],
   );
   const { counts, error, retry } = useCounts({ ...query, slot_ms: slotOf(shown) });

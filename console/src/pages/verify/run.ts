@@ -87,7 +87,7 @@ async function proceed(first: Run): Promise<void> {
 
 async function afterNextPage(run: Run): Promise<Run> {
   try {
-    const page = await get<Page>('/ops/verify', { tenant: run.tenant, cursor: run.cursor });
+    const page = await get<Page>('/ops/verify', { tenant_id: run.tenant, cursor: run.cursor });
     return {
       ...run,
       tenants: run.tenants + page.tenants,

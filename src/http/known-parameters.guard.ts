@@ -1,0 +1,42 @@
+import {
+  type CanActivate,
+  type CustomDecorator,
+  type ExecutionContext,
+  Injectable,
+  SetMetadata,
+} from '@nestjs/common';
+import type { FastifyRequest } from 'fastify';
+import { Refusal } from '../ledger/index.js';
+
+const QUERY_PARAMETERS = 'holdfast:query-parameters';
+
+/** Declares the query parameters of an operation. */
+export function QueryParameters(names: readonly string[]): CustomDecorator {
+  return SetMetadata(QUERY_PARAMETERS, names);
+}
+
+/**
+ * Refuses query parameters that an operation under /ops does not declare. There a filter that is ignored would export, or change, more
+ * than was asked for. Under /v1 the protocol has unknown parameters ignored.
+ */
+@Injectable()
+export class KnownParameters implements CanActivate {
+  /** @throws Refusal INVALID_REQUEST that names the first unknown parameter and those that are known. */
+  canActivate(context: ExecutionContext): true {
+    const request = context.switchToHttp().getRequest<FastifyRequest>();
+    if (request.routeOptions.url?.startsWith('/ops/') !== true) {
+      return true;
+    }
+    const known = (Reflect.getMetadata(QUERY_PARAMETERS, context.getHandler()) ?? []) as readonly string[];
+    const unknown = Object.keys(request.query as object).find((name) => !known.includes(name));
+    if (unknown !== undefined) {
+      const allowed = known.length === 0 ? 'there are none here' : `allowed: ${known.join(', ')}`;
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `${JSON.stringify(unknown.slice(0, 64))} is not a parameter of this operation; ${allowed}`,
+        { field: unknown.slice(0, 64) },
+      );
+    }
+    return true;
+  }
+}
