@@ -25,5 +25,5 @@ export {
 } from './openapi/document.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';
 export type { RouteTable } from './route-table.js';
-export { refuseForged, SessionAccess } from './session-access.js';
+export { isRead, refuseForged, SessionAccess } from './session-access.js';
 export { auditTraceOf, onOneLine, originOf, type Sender, senderOf, traceRequests } from './tracing.js';

@@ -84,7 +84,14 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
 
   // A request without credentials, although the operation is known.
   world.holdfast.app.get(AuditTrail).endWindow();
+  const counted = (): Promise<number> =>
+    world.holdfast.metric('holdfast_governance_changes_total', {
+      operation: row.id,
+      outcome: 'UNAUTHORIZED',
+    });
+  const before = await counted();
   const stranger = await world.holdfast.call(sample.method, sample.path, { body: sample.body });
+  expect((await counted()) - before).toBe(sample.method === 'GET' ? 0 : 1);
   const unauthenticated = await onlyRowOf(stranger);
   expectFailure(row.id, unauthenticated, stranger);
   expect(unauthenticated).toMatchObject({

@@ -30,6 +30,16 @@ const BEFORE: Readonly<Record<string, string>> = {
   updateApiKey: 'createApiKey',
 };
 
+/** The counters of changes on the runtime plane. All others are counted together, by operation. */
+const RUNTIME_COUNTERS: Readonly<Record<string, string>> = {
+  createReservation: 'cycles_reservations_reserve_total',
+  commitReservation: 'cycles_reservations_commit_total',
+  releaseReservation: 'cycles_reservations_release_total',
+  extendReservation: 'cycles_reservations_extend_total',
+  decide: 'holdfast_decisions_total',
+  createEvent: 'cycles_events_total',
+};
+
 /** Sends the examples of the served document to the instance that serves it. */
 class Reader {
   /** The last value in a response for each id member; paths are filled from them. */
@@ -55,7 +65,11 @@ class Reader {
   /** What is wrong with an operation's example, or undefined if it works. */
   async problemOf(id: string): Promise<string | undefined> {
     const { template, method, operation } = this.examples.operation(id);
+    const before = await this.counted(id);
     const answer = await this.send(id);
+    if (method !== 'get' && (await this.counted(id)) !== before + 1) {
+      return `${id} changes something, and is not counted`;
+    }
     const said = `${answer.status} ${answer.text.slice(0, 300)}`;
     const response = operation.responses[answer.status];
     if (answer.status >= 300 || response === undefined) {
@@ -71,6 +85,14 @@ class Reader {
         ? problemsOf(this.book.validatorOf('own', pointer), JSON.parse(answer.text))
         : [];
     return problems.length === 0 ? undefined : `${id} answers ${problems.join(', ')}: ${said}`;
+  }
+
+  /** How often the operation succeeded, by its counter. */
+  private counted(id: string): Promise<number> {
+    const counter = RUNTIME_COUNTERS[id];
+    return counter === undefined
+      ? this.holdfast.metric('holdfast_governance_changes_total', { operation: id, outcome: 'OK' })
+      : this.holdfast.metric(counter);
   }
 
   /** Sends an example. A repetition gets its own idempotency key, as the description says. */
@@ -188,7 +210,7 @@ async function count(): Promise<void> {
   expectStatus(await holdfast.admin('PATCH', path, { action_quotas: [] }), 200);
 }
 
-describe('the examples of the document work unchanged, in its order', () => {
+describe('the examples of the document work unchanged, in its order, and each change moves a counter', () => {
   test.each<[string, Keys]>([
     ["with the tenant's key wherever it is taken", ['ApiKeyAuth']],
     ['with the admin key wherever it is taken', ['AdminKeyAuth']],

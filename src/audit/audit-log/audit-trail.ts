@@ -2,7 +2,7 @@ import { type BeforeApplicationShutdown, Injectable, type OnModuleInit } from '@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { type Caller, sourceOf } from '../../auth/index.js';
-import { CallerFinder, onOneLine, onResponseEnd, type Sender, senderOf } from '../../http/index.js';
+import { CallerFinder, isRead, onOneLine, onResponseEnd, type Sender, senderOf } from '../../http/index.js';
 import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
 import { type AuditedOperation, AuditOperations, resourceTypeOf } from './audit-operations.js';
 import { type AuditRow, AuditTrailMetrics, AuditWriter, type PathClass } from './audit-writer.js';
@@ -41,7 +41,7 @@ interface Answered {
 /**
  * Ensures that each request of the governance plane gets exactly one audit row. A script that changes something writes it; this class
  * writes all others, after the response was sent. Runtime requests have none, except for an operator's release, whose script writes it;
- * they only cost a check of the path here.
+ * they only cost a check of the path here. The same requests are counted here, if they are not reads.
  */
 @Injectable()
 export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
@@ -97,6 +97,9 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
       return;
     }
     this.followed.add(request);
+    if (operation !== undefined && !isRead(request)) {
+      this.metrics.changed(operation.id, request.refusal?.code);
+    }
     // Read now, because a closed connection has no address.
     const sender = senderOf(request);
     const template = onOneLine(
@@ -157,10 +160,6 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
       this.metrics.wrote(pathClass, 'sampled-out');
     }
   }
-}
-
-function isRead({ method }: FastifyRequest): boolean {
-  return method === 'GET' || method === 'HEAD';
 }
 
 /** Whether a request needs a row, if no script wrote one. */

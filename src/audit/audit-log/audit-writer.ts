@@ -36,10 +36,16 @@ export type PathClass = 'success' | 'failure' | 'unauthenticated';
 
 @Injectable()
 export class AuditTrailMetrics {
+  private readonly changes: LabelledCounter;
   private readonly writes: LabelledCounter;
   private readonly displaced: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
+    this.changes = metrics.counter({
+      name: 'holdfast_governance_changes_total',
+      help: 'Requests of the governance plane and for operators that are not reads, by operation and outcome: OK or the error code.',
+      labels: ['operation', 'outcome'],
+    });
     this.writes = metrics.counter({
       name: 'cycles_admin_audit_writes_total',
       help: 'Audit rows not written by scripts: written, lost through an error or a full queue, or only counted in a summary row.',
@@ -49,6 +55,11 @@ export class AuditTrailMetrics {
       name: 'holdfast_audit_rows_displaced_total',
       help: 'Audit rows of reads and missing credentials removed before the end of their retention because their log was full.',
     });
+  }
+
+  /** @param operation its id; @param errorCode of a refusal or a failure */
+  changed(operation: string, errorCode: string | undefined): void {
+    this.changes.inc({ operation, outcome: errorCode ?? 'OK' });
   }
 
   wrote(pathClass: PathClass, outcome: 'written' | 'error' | 'sampled-out', count = 1): void {
