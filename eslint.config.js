@@ -61,10 +61,28 @@ const LAYER_RULES = LAYERS.flatMap((layer, index) => {
   ];
 });
 
-const REDIS_TIME_ONLY = {
-  selector: "CallExpression[callee.object.name='Date'][callee.property.name='now']",
-  message: 'Decisions use the time of Redis; durations use performance.now().',
-};
+/** Dates may be parsed, computed and compared. Whatever else is done with Date may read the host's clock. */
+const HOST_CLOCK = [
+  "MemberExpression[object.name='Date'][property.name!=/^(parse|UTC)$/]",
+  "MemberExpression[object.name='Date'][computed=true]",
+  "NewExpression[callee.name='Date'][arguments.length=0]",
+  "NewExpression[callee.name='Date'] > SpreadElement",
+  ":not(NewExpression, MemberExpression, BinaryExpression, TSTypeReference) > Identifier[name='Date']",
+  "NewExpression[callee.name!='Date'] > Identifier[name='Date']",
+  "MemberExpression[property.name='Date']",
+  "MemberExpression[property.value='Date']",
+  "MemberExpression[property.name='timeOrigin']",
+  "MemberExpression[property.name='hrtime']",
+  "ImportSpecifier[imported.name='hrtime']",
+  "Property[key.name=/^(timeOrigin|hrtime)$/][parent.type='ObjectPattern']",
+  "Identifier[name='Temporal']",
+];
+
+const noHostClock = (/** @type {string} */ message) => HOST_CLOCK.map((selector) => ({ selector, message }));
+
+const REDIS_TIME_ONLY = noHostClock(
+  'Decisions use the time of Redis, instants that leave the process RedisClock, durations performance.now().',
+);
 
 /** The rule about dependencies cannot see a package that is named this way. */
 const NO_HIDDEN_REQUIRE = {
@@ -126,7 +144,7 @@ export default tseslint.config(
       '@typescript-eslint/no-extraneous-class': 'off',
       eqeqeq: 'error',
       'no-console': 'error',
-      'no-restricted-syntax': ['error', REDIS_TIME_ONLY],
+      'no-restricted-syntax': ['error', ...REDIS_TIME_ONLY],
     },
   },
   {
@@ -151,6 +169,7 @@ export default tseslint.config(
           selector: "JSXAttribute[name.name='dangerouslySetInnerHTML']",
           message: 'Show texts as text; stored ones may be an attack.',
         },
+        ...noHostClock("The browser's clock may be wrong: ask api/server-time."),
       ],
       'no-restricted-properties': [
         'error',
@@ -167,7 +186,7 @@ export default tseslint.config(
         'error',
         { devDependencies: false, optionalDependencies: false, peerDependencies: false, includeTypes: true },
       ],
-      'no-restricted-syntax': ['error', REDIS_TIME_ONLY, NO_HIDDEN_REQUIRE],
+      'no-restricted-syntax': ['error', ...REDIS_TIME_ONLY, NO_HIDDEN_REQUIRE],
     },
   },
   {

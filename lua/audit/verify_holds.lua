@@ -6,34 +6,38 @@
 -- ARGV[2]   walked_id      its reservation
 -- ARGV[3]   examine        maximum entries to examine
 -- ARGV[4]   first_ms       start of the window in which the budgets were read
--- ARGV[5]   last_ms        end of that window
 -- ARGV[...] budgets as 'unit scope' whose live holds are to be listed
--- RETURNS   walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms
+-- RETURNS   walked_ms:text? walked_id? has_stepped:flag sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms
 --             ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)*
 --             named_count named(reservation_id amount quarantined:flag budget)*
 -- BOUND     examine entries
 -- EMITS     nothing
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, quarantine_key
+-- @include  keys: tag_of_key, reservation_key, reservation_index_key, quarantine_key
+-- @include  tenant_clock: tenant_now
 -- @include  now_ms: ms_text
 -- @include  int64: i64_saturating_add
 -- @include  hold: whole_number, load_hold, hold_defect
 -- @include  index_walk: index_stretch
 --
 -- A budget is named by its 'unit scope'.
--- The sums cover holds that were live for the whole window. Holds that were created or ended within it are listed in moving, with an empty
+-- The sums cover holds that were created before the window and are live. Those created or ended later are listed in moving, with an empty
 -- ended_ms while live. walked_ms is empty at the end of the index. An overdue hold is live until it is expired, because its budgets still
 -- hold the amount.
+-- An instant in the future was written before the clock stepped back. What it dates has happened, before the window; has_stepped tells
+-- that other instants may be wrong as well.
 local index = KEYS[1]
 local walked_ms, walked_id, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local first_ms, last_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local first_named = 6
+local first_ms = tonumber(ARGV[4])
+local first_named = 5
 local wanted = {}
 for i = first_named, #ARGV do
   wanted[ARGV[i]] = true
 end
 
 local tag = tag_of_key(index)
+local now = tenant_now(tag, string.sub(index, #reservation_index_key(tag, '') + 1))
+local has_stepped = false
 local sums, moving, unreadable, named = {}, {}, {}, {}
 
 local function quarantined(reservation_id)
@@ -67,17 +71,26 @@ local function end_within(key, hold)
     return ''
   end
   local ended = hold.fields and hold.fields[FIELD.ended_at] or redis.call('HGET', key, FIELD.ended_at)
-  return whole_number(ended) and tonumber(ended) >= first_ms and ended or nil
+  ended = whole_number(ended)
+  if ended and ended > now then
+    has_stepped = true
+    return nil
+  end
+  return ended and ended >= first_ms and ms_text(ended) or nil
 end
 
 local function count_in(reservation_id, hold, ended)
   local budgets = budgets_of(hold)
-  if hold.created_at < first_ms and (ended == '' or tonumber(ended) > last_ms) then
+  local born = hold.created_at
+  if born > now then
+    has_stepped, born = true, 0
+  end
+  if born < first_ms and ended == '' then
     for _, budget in ipairs(budgets) do
       add(budget, hold.amount)
     end
-  elseif hold.created_at <= last_ms then
-    put(moving, reservation_id, ms_text(hold.created_at), ended, hold.amount, tostring(#budgets), unpack(budgets))
+  else
+    put(moving, reservation_id, ms_text(born), ended, hold.amount, tostring(#budgets), unpack(budgets))
   end
   for _, budget in ipairs(budgets) do
     if ended == '' and wanted[budget] then
@@ -116,7 +129,7 @@ local summed = {}
 for budget, sum in pairs(sums) do
   put(summed, budget, tostring(sum.count), sum.amount)
 end
-local reply = { ended_here and '' or walked_ms, walked_id }
+local reply = { ended_here and '' or walked_ms, walked_id, has_stepped and '1' or '0' }
 for _, list in ipairs({ summed, moving, unreadable, named }) do
   reply[#reply + 1] = tostring(list.count or 0)
   for _, text in ipairs(list) do

@@ -78,14 +78,17 @@ local function packed_end(key)
   return readable and fields[FIELD.ended_at]
 end
 
--- `since` is nil in the run in which the walk of the tenant began: what is live now was live then.
+-- `since` is nil in the run in which the walk of the tenant began: what is live now was live then. An instant in the future was written
+-- before the clock stepped back, so what it dates had happened before the walk.
 local function count_one(key, born_ms, state, ended)
+  local tenant_now = clock_ms or now
+  born_ms = born_ms > tenant_now and 0 or born_ms
   if state == 'ACTIVE' then
     low = low + ((not since or born_ms < since) and 1 or 0)
     high = high + ((not since or born_ms <= since) and 1 or 0)
   elseif state and since and born_ms <= since then
     local ended_ms = tonumber(ended or packed_end(key) or '')
-    if ended_ms and ended_ms >= since then
+    if ended_ms and ended_ms >= since and ended_ms <= tenant_now then
       low = low + ((ended_ms > since and born_ms < since) and 1 or 0)
       high = high + 1
     end

@@ -16,7 +16,8 @@ import {
  * First the budgets are read several times, each time at an instant T by the time of Redis. Then the tenant's reservations are walked
  * in batches while traffic continues. What was live at T can still be determined: records of ended reservations stay, with the instants
  * of their creation and end, and amounts never change. The only uncertainty is about reservations created or ended in the same
- * millisecond as T: the budget that was read may or may not include them. So each reading gives a range for the drift, from all of them
+ * millisecond as T: the budget that was read may or may not include them. After Redis' clock has stepped back, that holds for all that
+ * were created or ended since the first reading, as far as their instants tell. So each reading gives a range for the drift, from all of them
  * included to none. The true drift is in the ranges of all readings. If all ranges include 0, no drift is proven and none is reported.
  */
 export interface Reading {
@@ -31,7 +32,7 @@ export interface Reading {
 export const FIGURES = ['remaining', 'reserved', 'spent', 'allocated', 'debt'] as const;
 export type Figure = (typeof FIGURES)[number];
 
-/** A reservation created or ended while the budgets were read. */
+/** A reservation created or ended since the first reading of the budgets. */
 export interface MovingHold {
   readonly bornMs: number;
   /** Undefined while it lives. */
@@ -43,6 +44,8 @@ export interface Holds {
   /** The sum of the holds that were live during all readings. */
   readonly steady: bigint;
   readonly moving: readonly MovingHold[];
+  /** Whether the instants of `moving` cannot be trusted, because Redis' clock has stepped back. */
+  readonly isUntimed?: boolean;
 }
 
 export interface Drift {
@@ -81,10 +84,15 @@ export function driftOf(readings: readonly Reading[], holds: Holds): Drift | und
 }
 
 /** The sum of holds that were certainly live at an instant, and of those that may have been. */
-function liveAt(atMs: number, { steady, moving }: Holds): [certain: bigint, possible: bigint] {
+function liveAt(
+  atMs: number,
+  { steady, moving, isUntimed = false }: Holds,
+): [certain: bigint, possible: bigint] {
   let [certain, possible] = [steady, 0n];
   for (const { bornMs, endedMs = Infinity, amount } of moving) {
-    if (bornMs < atMs && endedMs > atMs) {
+    if (isUntimed) {
+      possible += amount;
+    } else if (bornMs < atMs && endedMs > atMs) {
       certain += amount;
     } else if (bornMs <= atMs && endedMs >= atMs) {
       possible += amount;
@@ -132,13 +140,14 @@ export interface UnreadableHold {
 
 export interface BudgetReadings {
   readonly readings: ReadonlyMap<BudgetName, readonly Reading[]>;
-  /** The instants of the first and of the last reading. */
+  /** The instant of the first reading. */
   readonly firstMs: number;
-  readonly lastMs: number;
 }
 
 /** The result of walking a tenant's reservations; see reconciliation.ts. */
 export interface WalkedHolds {
+  /** Whether Redis' clock has stepped back from instants that are still to come. */
+  hasStepped: boolean;
   readonly steady: Map<BudgetName, bigint>;
   readonly moving: Map<BudgetName, MovingHold[]>;
   /** Live reservations of the budgets requested by name. */
@@ -154,18 +163,17 @@ export class TenantReader {
   /** Reads every budget of the tenant `rounds` times. */
   async readBudgets(tenantId: string, rounds: number): Promise<BudgetReadings> {
     const readings = new Map<BudgetName, Reading[]>();
-    let [firstMs, lastMs] = [Infinity, 0];
+    let firstMs = Infinity;
     for (let round = 0; round < rounds; round += 1) {
       if (round > 0) {
         await delay(PAUSE_MS);
       }
-      lastMs = await this.readOnce(tenantId, readings);
-      firstMs = Math.min(firstMs, lastMs);
+      firstMs = Math.min(firstMs, await this.readOnce(tenantId, readings));
     }
     for (const { atMs } of [...readings.values()].flat()) {
       firstMs = Math.min(firstMs, atMs);
     }
-    return { readings, firstMs, lastMs };
+    return { readings, firstMs };
   }
 
   private async readOnce(tenantId: string, readings: Map<BudgetName, Reading[]>): Promise<number> {
@@ -190,21 +198,22 @@ export class TenantReader {
     return atMs;
   }
 
-  /** Walks all reservations of the tenant and sums up what was live during the readings from `firstMs` to `lastMs`. */
-  async walkHolds(
-    tenantId: string,
-    firstMs: number,
-    lastMs: number,
-    names: readonly BudgetName[],
-  ): Promise<WalkedHolds> {
+  /** Walks all reservations of the tenant and sums up what was live during the readings, which began at `firstMs`. */
+  async walkHolds(tenantId: string, firstMs: number, names: readonly BudgetName[]): Promise<WalkedHolds> {
     const index = reservationIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
-    const found: WalkedHolds = { steady: new Map(), moving: new Map(), named: new Map(), unreadable: [] };
+    const found: WalkedHolds = {
+      hasStepped: false,
+      steady: new Map(),
+      moving: new Map(),
+      named: new Map(),
+      unreadable: [],
+    };
     let [walkedMs, walkedId] = ['', ''];
     do {
       const run = await this.redis.queries.call(
         'verify_holds',
         { reservationIndex: index },
-        { walkedMs, walkedId, examine: EXAMINED_A_RUN, firstMs, lastMs, rest: names },
+        { walkedMs, walkedId, examine: EXAMINED_A_RUN, firstMs, rest: names },
       );
       [walkedMs, walkedId] = [run.walkedMs ?? '', run.walkedId ?? ''];
       addRun(run, found);
@@ -222,6 +231,7 @@ function amountOf(text: string | undefined): bigint | undefined {
 }
 
 function addRun(run: ScriptReply<'verify_holds'>, found: WalkedHolds): void {
+  found.hasStepped ||= run.hasStepped;
   for (const { budget, amount } of run.sums) {
     found.steady.set(budget, (found.steady.get(budget) ?? 0n) + BigInt(amount));
   }

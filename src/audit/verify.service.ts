@@ -187,8 +187,8 @@ export class VerifyService {
   }
 
   private async snapshot(tenantId: string, names: readonly BudgetName[]): Promise<TenantReport> {
-    const { readings, firstMs, lastMs } = await this.reader.readBudgets(tenantId, ROUNDS);
-    const walked = await this.reader.walkHolds(tenantId, firstMs, lastMs, names);
+    const { readings, firstMs } = await this.reader.readBudgets(tenantId, ROUNDS);
+    const walked = await this.reader.walkHolds(tenantId, firstMs, names);
     const budgets = new Set([...readings.keys(), ...walked.steady.keys()]);
     const drifts = [...budgets]
       .sort()
@@ -206,6 +206,7 @@ function driftsOf(
   const drift = driftOf(readings, {
     steady: walked.steady.get(budget) ?? 0n,
     moving: walked.moving.get(budget) ?? [],
+    isUntimed: walked.hasStepped,
   });
   return drift === undefined ? [] : [{ tenantId, budget, drift, holds: walked.named.get(budget) ?? [] }];
 }

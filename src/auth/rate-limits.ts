@@ -5,6 +5,7 @@ import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
+import { RedisService } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
 
 const WINDOW_MS = 60_000;
@@ -37,7 +38,7 @@ export class RateLimit {
   constructor(
     readonly perMinute: number,
     private readonly what: string,
-    private readonly clock: WindowClock,
+    private readonly clock: Pick<WindowClock, 'nowMs' | 'redisMs'>,
     private readonly refused: () => void,
   ) {}
 
@@ -69,11 +70,11 @@ export class RateLimit {
     const nowMs = this.clock.nowMs();
     let window = this.windows.get(source);
     if (window === undefined || nowMs >= window.endsAtMs) {
-      // Wall-clock time is only for the header. The window ends by the monotonic clock.
+      // Redis' time is only for the header. The window ends by the monotonic clock.
       window = {
         used: 0,
         endsAtMs: nowMs + WINDOW_MS,
-        resetsAtS: String(Math.ceil((new Date().getTime() + WINDOW_MS) / 1000)),
+        resetsAtS: String(Math.ceil((this.clock.redisMs() + WINDOW_MS) / 1000)),
       };
       this.windows.set(source, window);
     }
@@ -95,9 +96,15 @@ export class RateLimit {
   }
 }
 
-/** Monotonic milliseconds. Tests replace it to control the windows. */
+/** Monotonic milliseconds, and Redis' time. Tests replace it to control the windows. */
 @Injectable()
 export class WindowClock {
+  constructor(@Inject(RedisService) private readonly redis: RedisService) {}
+
+  redisMs(): number {
+    return this.redis.clock.nowMs();
+  }
+
   nowMs(): number {
     return performance.now();
   }

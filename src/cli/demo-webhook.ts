@@ -67,6 +67,7 @@ export class DemoReceiver {
       timestamp: string;
       data: { reservation_id?: string };
     };
+    // eslint-disable-next-line no-restricted-syntax -- a receiver has only its own clock
     const delay_ms = Math.max(0, new Date().getTime() - Date.parse(timestamp));
     this.arrivals.push({
       eventId,

@@ -140,6 +140,12 @@ function generateKey(notBeforeMs: number): WrittenKey {
   return { kty: 'OKP', crv: 'Ed25519', kid, x, d, cycles_nbf_ms: notBeforeMs };
 }
 
+/**
+ * The window of a first key starts this long before the time of the host that makes it, so that it covers Redis' time even if Redis'
+ * clock is behind that host's.
+ */
+export const FIRST_KEY_LEAD_MS = 86_400_000;
+
 /** A set of one new key that signs from `notBeforeMs` on, as text. */
 export function generateEvidenceKeys(notBeforeMs: number): string {
   return JSON.stringify({ keys: [generateKey(notBeforeMs)] });

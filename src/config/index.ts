@@ -13,6 +13,7 @@ export {
 export {
   type EvidenceKey,
   type EvidenceKeys,
+  FIRST_KEY_LEAD_MS,
   generateEvidenceKeys,
   parseEvidenceKeys,
   rotateEvidenceKeys,

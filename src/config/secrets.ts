@@ -3,7 +3,12 @@ import { chmodSync, linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync
 import { join, resolve } from 'node:path';
 import type { Logger } from 'pino';
 import { ConfigError, type HoldfastConfig } from './config.js';
-import { type EvidenceKeys, generateEvidenceKeys, parseEvidenceKeys } from './evidence-keys.js';
+import {
+  type EvidenceKeys,
+  FIRST_KEY_LEAD_MS,
+  generateEvidenceKeys,
+  parseEvidenceKeys,
+} from './evidence-keys.js';
 
 /** A secret that the first start generates and stores in DATA_DIR, with mode 0600. */
 export interface StoredSecret {
@@ -152,13 +157,11 @@ export function resolveWebhookSecretKey(config: HoldfastConfig, logger: Logger):
   return Buffer.from(text, 'hex');
 }
 
-/** The window of a new key starts this long ago, so that it covers Redis' time even if Redis' clock is behind this host's. */
-const KEY_LEAD_MS = 3_600_000;
-
 const EVIDENCE_KEYS: StoredSecret = {
   fileName: 'evidence-keys.json',
   what: 'the keys that sign evidence',
-  generate: () => generateEvidenceKeys(new Date().getTime() - KEY_LEAD_MS),
+  // eslint-disable-next-line no-restricted-syntax -- Redis is not known yet
+  generate: () => generateEvidenceKeys(new Date().getTime() - FIRST_KEY_LEAD_MS),
   isValid: (text) => 'keys' in parseEvidenceKeys(text),
   invalid: 'holds no usable set of evidence keys; restore it, or set EVIDENCE_KEYS',
 };

@@ -86,8 +86,6 @@ export class EvidenceService implements OnModuleInit {
   private readonly retentionMs: number;
   private readonly maxStoredBytes: number;
   private loggedAtMs = -Infinity;
-  /** Redis' clock less that of `performance`, as of the newest outcome. */
-  private clockOffsetMs: number | undefined;
 
   constructor(
     private readonly redis: RedisService,
@@ -114,13 +112,13 @@ export class EvidenceService implements OnModuleInit {
     const { signer } = this;
     if (signer !== undefined) {
       this.redis.scripts.attestOutcomes();
-      this.health.register({ name: 'evidence', check: () => healthOf(signer, this.redisTimeMs()) });
+      this.health.register({ name: 'evidence', check: () => healthOf(signer, this.redis.clock.nowMs()) });
     }
   }
 
   /** The public keys as JSON text, or undefined if no evidence is issued. */
   keySet(): string | undefined {
-    return this.signer?.keySet(new Date().getTime());
+    return this.signer?.keySet(this.redis.clock.nowMs());
   }
 
   referenceTo(evidenceId: string): EvidenceReference {
@@ -139,9 +137,6 @@ export class EvidenceService implements OnModuleInit {
     }
     const { artifact, payload, isReplay } = outcome;
     const statement = { artifact, payload, traceId, issuedAtMs: Number(issuedAt) };
-    if (!isReplay) {
-      this.clockOffsetMs = statement.issuedAtMs - performance.now();
-    }
     let envelope: Envelope;
     try {
       envelope = this.signer.envelopeOf(statement);
@@ -259,11 +254,6 @@ export class EvidenceService implements OnModuleInit {
       },
     );
     return status === 'KEPT';
-  }
-
-  /** What Redis' clock says, by which keys are chosen; before the first outcome, this instance's clock. */
-  private redisTimeMs(): number {
-    return this.clockOffsetMs === undefined ? new Date().getTime() : this.clockOffsetMs + performance.now();
   }
 
   private fail(artifact: ArtifactType, reason: EmitFailure, error: unknown): void {

@@ -29,7 +29,7 @@ export const SLOT_MS = 10_000;
 const SLOTS_AN_HOUR = HOUR_MS / SLOT_MS;
 /** A slot older than an hour is not read, but the memory of each hour is kept for a day. */
 const KEPT_MS = 26 * HOUR_MS;
-const CLOCK_EVERY_MS = 60_000;
+const SAMPLE_EVERY_MS = 60_000;
 /** A loss is logged at most this often. */
 const LOG_INTERVAL_MS = 60_000;
 const MEMORY_HOURS = 24;
@@ -52,9 +52,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
   private readonly lost: LabelledCounter;
   private timer: NodeJS.Timeout | undefined;
   private flushing: Promise<void> | undefined;
-  /** Redis' time minus the clock of this process. */
-  private offsetMs: number | undefined;
-  private syncedAt = 0;
+  private sampledAt = 0;
   private loggedAt = -Infinity;
 
   constructor(
@@ -88,17 +86,6 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
       this.flushing = undefined;
     });
     return this.flushing;
-  }
-
-  /** Redis' time. @throws StoreUnavailable */
-  async nowMs(): Promise<number> {
-    const clock = performance.now();
-    if (this.offsetMs === undefined || clock - this.syncedAt > CLOCK_EVERY_MS) {
-      const [seconds, micros] = await orStoreError(this.redis.client.time());
-      this.offsetMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - performance.now();
-      this.syncedAt = clock;
-    }
-    return Math.floor(performance.now() + this.offsetMs);
   }
 
   /** The counts of the slots from one to another, both included. @throws StoreUnavailable */
@@ -140,12 +127,12 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
 
   private async send(): Promise<void> {
     const counts = this.metrics.activity.take();
-    const isMinute = performance.now() - this.syncedAt > CLOCK_EVERY_MS;
+    const isMinute = performance.now() - this.sampledAt > SAMPLE_EVERY_MS;
     if (counts.size === 0 && !isMinute) {
       return;
     }
     try {
-      const nowMs = await this.nowMs();
+      const nowMs = this.redis.clock.nowMs();
       const key = this.keyOf(Math.floor(nowMs / HOUR_MS));
       const slot = Math.floor(nowMs / SLOT_MS);
       const pipeline = this.redis.client.pipeline();
@@ -153,6 +140,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
         pipeline.hincrby(key, `${slot}:${activity}`, count);
       }
       if (isMinute) {
+        this.sampledAt = performance.now();
         const { usedBytes } = await this.redis.memory();
         pipeline.hset(key, MEMORY_FIELD, `${nowMs} ${usedBytes}`);
       }

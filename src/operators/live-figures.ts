@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LATENESS_BUCKETS, SweeperState, type SweeperStateReport } from '../expiry/index.js';
 import { type Readiness, ReadinessCheck, UnexpectedErrors } from '../http/index.js';
-import { StoreUnavailable } from '../redis/index.js';
+import { RedisService, StoreUnavailable } from '../redis/index.js';
 import type { Activity } from '../telemetry/index.js';
 import { ActivityRecorder, type MemorySample, SLOT_MS, type SlotCounts } from './activity-recorder.js';
 
@@ -67,6 +67,7 @@ export class LiveFigures {
     private readonly recorder: ActivityRecorder,
     private readonly state: SweeperState,
     private readonly unexpected: UnexpectedErrors,
+    private readonly redis: RedisService,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
@@ -74,7 +75,7 @@ export class LiveFigures {
   async compute(): Promise<LiveSnapshot> {
     const [readiness, stored] = await Promise.all([this.readiness.check(), this.readUnlessFailing()]);
     return {
-      at_ms: new Date().getTime(),
+      at_ms: this.redis.clock.nowMs(),
       readiness,
       records_activity: this.config.recordActivity,
       memory: [],
@@ -104,7 +105,7 @@ export class LiveFigures {
   }
 
   private async readStored(): Promise<Partial<LiveSnapshot>> {
-    const nowMs = await this.recorder.nowMs();
+    const nowMs = this.redis.clock.nowMs();
     const sweeper = sweeperOf(await this.sweeperState());
     if (!this.config.recordActivity) {
       return { at_ms: nowMs, sweeper };

@@ -14,6 +14,7 @@ import {
 } from '../auth/index.js';
 import { PublicAccess, refuseForged, sendJson, SessionAccess } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
+import { RedisService } from '../redis/index.js';
 import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
 import { LiveFeed } from './live-feed.js';
 
@@ -37,6 +38,7 @@ export class SessionController {
     private readonly limits: RateLimits,
     private readonly metrics: AuthMetrics,
     private readonly feed: LiveFeed,
+    private readonly redis: RedisService,
   ) {}
 
   @Post('login')
@@ -59,14 +61,14 @@ export class SessionController {
     const { token, session } = await this.sessions.create(role);
     request.caller = { kind: 'admin', keyId: session.id };
     reply.header('set-cookie', sessionCookie(isSecure(request), token));
-    sendSession(reply, session);
+    this.send(reply, session);
   }
 
   /** The current session, or null. Never 401, because the page asks before it knows. */
   @Get('session')
   @PublicAccess()
   async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendSession(reply, await this.access.find(request));
+    this.send(reply, await this.access.find(request));
   }
 
   @Post('logout')
@@ -82,25 +84,26 @@ export class SessionController {
       request.caller = { kind: 'admin', keyId: session.id };
     }
     reply.header('set-cookie', sessionCookie(isSecure(request)));
-    sendSession(reply, undefined);
+    this.send(reply, undefined);
+  }
+
+  private send(reply: FastifyReply, session: ConsoleSession | undefined): void {
+    reply.header('cache-control', 'no-store');
+    sendJson(
+      reply,
+      200,
+      stringifyJson({
+        session:
+          session === undefined
+            ? null
+            : { id: session.id, role: session.role, expires_in_ms: session.expiresInMs },
+        now_ms: this.redis.clock.nowMs(),
+      }),
+    );
   }
 }
 
 /** Behind a proxy that ends TLS and is not in TRUST_PROXY, only the Origin tells what the browser sees. */
 function isSecure({ protocol, headers }: FastifyRequest): boolean {
   return protocol === 'https' || headers.origin?.startsWith('https://') === true;
-}
-
-function sendSession(reply: FastifyReply, session: ConsoleSession | undefined): void {
-  reply.header('cache-control', 'no-store');
-  sendJson(
-    reply,
-    200,
-    stringifyJson({
-      session:
-        session === undefined
-          ? null
-          : { id: session.id, role: session.role, expires_in_ms: session.expiresInMs },
-    }),
-  );
 }

@@ -24,6 +24,7 @@ import {
   sumMemory,
 } from './memory-guard.js';
 import { Queries } from './queries.js';
+import { RedisClock } from './redis-clock.js';
 import { QueryMetrics, RedisMetrics } from './redis.metrics.js';
 import { ScriptRegistry } from './scripts.js';
 
@@ -63,6 +64,8 @@ const QUERIES_AWAY = 'the connection for queries is lost: lists, searches and ex
 @Injectable()
 export class RedisService implements OnApplicationShutdown {
   readonly scripts: ScriptRegistry;
+  /** Every instant that leaves the process is read here. */
+  readonly clock: RedisClock;
   private readonly tracked: (Redis | Cluster)[] = [];
   private lastGuardState: GuardState = { ok: true, problems: [], allowed: [] };
   private checking: Promise<StoreStatus> | undefined;
@@ -81,6 +84,7 @@ export class RedisService implements OnApplicationShutdown {
       parts.times.commandTimeoutMs,
     );
     this.scripts.traceCalls(parts.tracing);
+    this.clock = new RedisClock(client, parts.logger);
   }
 
   /**
@@ -282,6 +286,8 @@ export class RedisService implements OnApplicationShutdown {
     }
     await agreeOnPartitions(this.client, this.partitions);
     await this.scripts.load();
+    await this.clock.sync();
+    this.clock.follow(this.parts.closing.signal);
   }
 
   private judge(report: MemoryReport): GuardState {

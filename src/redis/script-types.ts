@@ -81,11 +81,11 @@ export const SCRIPT_SIGNATURES = {
   /** lua/audit/verify_holds.lua: the sums of a tenant's live holds at each budget, in bounded pages of its reservation index. */
   verify_holds: {
     keys: ['reservation_index'],
-    args: ['walked_ms', 'walked_id', 'examine', 'first_ms', 'last_ms'],
+    args: ['walked_ms', 'walked_id', 'examine', 'first_ms'],
     rest: true,
     flags: ['no-writes'],
     returns:
-      'walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)*',
+      'walked_ms:text? walked_id? has_stepped:flag sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)*',
   },
   /** lua/bulk/begin_bulk_action.lua: claim an idempotency key for a bulk action, or return the action that was begun with it. */
   begin_bulk_action: {
@@ -1237,6 +1237,7 @@ export interface ScriptReplies {
   readonly verify_holds: {
     readonly walkedMs?: string;
     readonly walkedId?: string;
+    readonly hasStepped: boolean;
     readonly sums: readonly { readonly budget: string; readonly holds: number; readonly amount: string }[];
     readonly moving: readonly {
       readonly reservationId: string;

@@ -123,6 +123,7 @@ export class GroupMetrics {
       help: 'Start time of the parent process since unix epoch in seconds.',
       registers,
       aggregator: 'min',
+      // eslint-disable-next-line no-restricted-syntax -- the time of its host, as every exporter's
     }).set(performance.timeOrigin / 1000);
   }
 

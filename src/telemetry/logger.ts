@@ -74,6 +74,7 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
     level,
     base: { service: 'holdfast' },
     messageKey: 'msg',
+    // eslint-disable-next-line no-restricted-syntax -- log lines have the time of their host, like those of other processes
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label) => ({ level: label }) },
     hooks: { streamWrite: escapeUnprintable },

@@ -47,6 +47,16 @@ describe('a drift', () => {
     ).toMatchObject({ kind: 'RESERVED', expected: 9n });
   });
 
+  test('is not proven by instants that may be wrong, because the clock has stepped back', () => {
+    const moving = [hold(8, 11, 2n), hold(11, undefined, 5n)];
+    for (const reserved of [7n, 9n, 12n, 14n]) {
+      expect(driftOf([reading(10, reserved)], { steady: 7n, moving, isUntimed: true })).toBeUndefined();
+    }
+    expect(driftOf([reading(10, 15n)], { steady: 7n, moving, isUntimed: true })).toMatchObject({
+      kind: 'RESERVED',
+    });
+  });
+
   test('is never found in a balanced ledger, in any order of changes within a millisecond', () => {
     const steps = fc.array(
       fc.record({

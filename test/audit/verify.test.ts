@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { budgetKey, tenantKey } from '../../src/redis/keyspace.js';
+import { budgetKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { serverTimeMs } from '../support/server-time.js';
 import { commandCounts, startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -73,6 +74,30 @@ describe('verifying the ledger', () => {
       unreadable: [],
       has_more: false,
     });
+  });
+
+  test("is not misled by instants that Redis' clock wrote before it stepped back by an hour", async () => {
+    const tenant = await newTenant();
+    const [live, committed, both] = [await hold(tenant, 10), await hold(tenant, 20), await hold(tenant, 40)];
+    expectStatus(await holdfast.commit(tenant, committed, 15), 200);
+    expectStatus(await holdfast.settle(tenant, 'release', both), 200);
+    const ahead = String((await serverTimeMs(stored.redis)) + 3_600_000);
+    const index = reservationIndexKey(stored.tagOfTenant(tenant.id), tenant.id);
+    for (const [id, fields] of [
+      [live, { ca: ahead }],
+      [committed, { fa: ahead }],
+      [both, { ca: ahead, fa: ahead }],
+    ] as const) {
+      await stored.set(id, fields);
+      await stored.redis.zadd(index, 'ca' in fields ? ahead : '1', id);
+    }
+    const balanced = { ok: true, budgets: 2, drift: [], unreadable: [] };
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject(balanced);
+    // Drift is found all the same.
+    await change(tenant, '', { reserved: 5, remaining: -5 });
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
+      { kind: 'RESERVED', stored: { reserved: 15 }, expected: 10 },
+    ]);
   });
 
   test('a tenant that does not exist is refused, but not one that only lost its record', async () => {

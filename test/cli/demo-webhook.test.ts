@@ -105,12 +105,14 @@ describe("the demonstration's endpoint", () => {
       secrets: [receiver.secret],
       headers: {},
       event: { eventId: 'evt_1', eventType: 'reservation.expired' },
+      nowMs: Date.now(),
       body,
     });
     const other = signedHeaders({
       secrets: ['another'],
       headers: {},
       event: { eventId: 'evt_1', eventType: 'reservation.expired' },
+      nowMs: Date.now(),
       body,
     });
     for (const sent of [

@@ -192,20 +192,16 @@ test('when no key can sign, responses have no evidence, are counted, and readine
   expect((await on.call('GET', '/health/ready')).body.details.evidence).toMatchObject({ status: 'up' });
 });
 
-test("readiness follows the clock of Redis from the first outcome on, whatever the instance's own clock says", async () => {
+test("readiness follows the clock of Redis, whatever the instance's own clock says", async () => {
   const notBeforeMs = new Date().getTime() + 3_600_000;
   const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(notBeforeMs) });
-  const evidence = async (): Promise<Json> => {
-    const clock = jest.spyOn(Date.prototype, 'getTime').mockReturnValue(notBeforeMs + 1000);
-    const ready = await early.call('GET', '/health/ready');
-    clock.mockRestore();
-    return ready.body.details.evidence;
-  };
-  expect(await evidence()).toMatchObject({ status: 'up' });
-  expect((await reserve(early, reserveBody(tenant, 1))).body).not.toHaveProperty('cycles_evidence');
-  // A readiness response is reused for a moment.
-  await eventually('readiness is red', async () => (await evidence()).status === 'down', 5000);
-  expect(await evidence()).toMatchObject({ problem: 'no key covers the time of issue' });
+  jest.spyOn(Date.prototype, 'getTime').mockReturnValue(notBeforeMs + 1000);
+  const ready = await early.call('GET', '/health/ready');
+  jest.restoreAllMocks();
+  expect(ready.body.details.evidence).toEqual({
+    status: 'down',
+    problem: 'no key covers the time of issue',
+  });
 });
 
 test('readiness is green again once a key covers the time, without a further outcome', async () => {

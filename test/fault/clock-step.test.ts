@@ -1,11 +1,15 @@
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Webhook } from 'standardwebhooks';
+import { generateEvidenceKeys, rotateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { randomFrom } from '../../scripts/seed.mjs';
 import { buildService, startService } from '../support/built-service.js';
+import { ConsoleClient, LiveReader } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce } from '../support/exactly-once.js';
 import {
   ADMIN_API_KEY,
+  type Answer,
   expectRefusal,
   expectStatus,
   HoldfastClient,
@@ -16,6 +20,7 @@ import {
 import { JournaledLoad } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { stateOf } from '../expiry/instances.js';
 
 const HOUR_MS = 3_600_000;
@@ -114,3 +119,86 @@ test('a clock of the process that jumps by an hour, on and back, changes no deci
   expect(load.acknowledged).toHaveLength(load.entries.length);
   await expectExactlyOnce(load, stored.redis);
 }, 60_000);
+
+test.each([
+  ['ahead', HOUR_MS],
+  ['behind', -HOUR_MS],
+])(
+  "what leaves a host whose clock is an hour %s has Redis' time",
+  async (_, offsetMs) => {
+    const redis = await startRedis();
+    const stored = new StoredHolds(redis.url);
+    cleanUps.push(() => stored.close());
+    const endpoint = await WebhookReceiver.start();
+    cleanUps.push(() => endpoint.stop());
+    // Either wrong clock would find another of these keys.
+    const keys = [-HOUR_MS / 2, HOUR_MS / 2].reduce(
+      (set, fromNowMs) => rotateEvidenceKeys(set, Date.now() + fromNowMs),
+      generateEvidenceKeys(Date.now() - 2 * HOUR_MS),
+    );
+    const service = await startService({
+      REDIS_URL: redis.url,
+      ADMIN_API_KEY,
+      WEBHOOK_SECRET_ENCRYPTION_KEY,
+      EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
+      EVIDENCE_KEYS: keys,
+      RATE_LIMIT_PER_KEY_PER_MINUTE: '3',
+      TENANT_MAX_LIVE_RESERVATIONS: '1',
+      NODE_OPTIONS: `--import ${PRELOAD}`,
+      CLOCK_OFFSET_MS: String(offsetMs),
+    });
+    cleanUps.push(async () => {
+      service.child.kill('SIGTERM');
+      await service.ended;
+    });
+    const client = new HoldfastClient(service.url);
+    // The tests and Redis share one clock.
+    const expectNow = (atMs: number): void => expect(Math.abs(atMs - Date.now())).toBeLessThan(SLACK_MS);
+    const resetOf = ({ headers }: Answer): number => Number(headers.get('x-ratelimit-reset')) * 1000;
+
+    const security = { blocked_cidr_ranges: [], allow_http: true };
+    expectStatus(await client.admin('PUT', '/v1/admin/config/webhook-security', security), 200);
+    const tenant = await client.createTenant();
+    const made = await client.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, {
+      url: `${endpoint.url}/hook`,
+      event_types: ['reservation.denied'],
+    });
+    const { subscription, signing_secret: secret } = expectStatus(made, 201);
+    await client.createBudget(tenant, '', 100);
+
+    const answers = [await client.reserve(tenant, 1), await client.reserve(tenant, 1)];
+    expect(expectStatus(answers[0] as Answer, 200)).toHaveProperty('cycles_evidence');
+    expectRefusal(answers[1] as Answer, 429, 'LIMIT_EXCEEDED');
+    answers.push(await client.reserve(tenant, 1000), await client.reserve(tenant, 1));
+    expectRefusal(answers[2] as Answer, 409, 'BUDGET_EXCEEDED');
+    expect(expectRefusal(answers[3] as Answer, 429, 'LIMIT_EXCEEDED').details).toBeUndefined();
+    for (const answer of answers) {
+      const untilMs = answer === answers[1] ? Number(answer.headers.get('retry-after')) * 1000 : 60_000;
+      expectNow(resetOf(answer) - untilMs);
+    }
+
+    await eventually('the denial is delivered', () => endpoint.received.length > 0);
+    const probe = await client.admin('POST', `/v1/admin/webhooks/${subscription.subscription_id}/test`);
+    expect(expectStatus(probe, 200).success).toBe(true);
+    for (const { body, headers } of endpoint.received) {
+      expect(() => new Webhook(secret as string).verify(body, headers)).not.toThrow();
+      expectNow(Date.parse(JSON.parse(body).timestamp));
+    }
+    expect(endpoint.received).toHaveLength(2);
+
+    const keySet = expectStatus(await client.call('GET', '/v1/.well-known/cycles-jwks.json'), 200);
+    expect((keySet.keys as Json[]).map(({ status }) => status as string)).toEqual([
+      'retired',
+      'active',
+      'active',
+    ]);
+    const page = new ConsoleClient(service.url);
+    expectNow((await page.logIn()).body.now_ms as number);
+    expectNow((await page.send('GET', '/console/api/session')).body.now_ms as number);
+    const live = new LiveReader(service.url, page.cookie);
+    await eventually('a snapshot arrives', () => live.events.length > 0);
+    expectNow(JSON.parse(live.events[0]?.data ?? '').at_ms as number);
+    await live.close();
+  },
+  60_000,
+);

@@ -131,11 +131,12 @@ describe('verify', () => {
         const reply = await ledger.scripts.run(
           'verify_holds',
           [reservationIndexKey(ledger.tag, ledger.tenant)],
-          [ms, id, examine, now, now, name],
+          [ms, id, examine, now, name],
         );
         [ms, id] = reply as [string, string];
-        let at = 3;
-        for (let left = Number(reply[2]); left > 0; left -= 1, at += 3) {
+        expect(reply[2]).toBe('0');
+        let at = 4;
+        for (let left = Number(reply[3]); left > 0; left -= 1, at += 3) {
           sums.set(
             reply[at] as string,
             (sums.get(reply[at] as string) ?? 0n) + BigInt(reply[at + 2] as string),

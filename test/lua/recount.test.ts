@@ -1,5 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, ownedKey, tenantIndexKey, tenantKey } from '../../src/redis/keyspace.js';
+import {
+  endedKey,
+  ownedKey,
+  reservationIndexKey,
+  tenantIndexKey,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { nextMillisecond } from '../support/server-time.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -87,6 +93,20 @@ describe('the count of live reservations', () => {
     expect((await walk(ledger)).recounts).toEqual([told]);
     expect(await live(ledger)).toBe('20');
     expect((await walk(ledger)).recounts).toEqual([]);
+  });
+
+  test("is right after Redis' clock has stepped back from the instants of some records", async () => {
+    const { ledger, ids } = await withHolds(40);
+    const ahead = (await ledger.serverTime()) + 3_600_000;
+    for (const id of ids.slice(20, 30)) {
+      await ledger.redis.zadd(reservationIndexKey(ledger.tag, ledger.tenant), ahead, id);
+    }
+    for (const id of ids.slice(30)) {
+      await ledger.release(id);
+      await ledger.redis.hset(ledger.reservationKeyOf(id), 'fa', ahead);
+    }
+    expect((await walk(ledger)).recounts).toEqual([]);
+    expect(await live(ledger)).toBe('30');
   });
 
   test('is corrected where its hash is damaged', async () => {

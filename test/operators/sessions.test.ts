@@ -29,6 +29,7 @@ describe('a session', () => {
     const { body } = await page.logIn();
     expect(body).toEqual({
       session: { id: expect.stringMatching(/^ses_/), role: 'operator', expires_in_ms: 8 * 3_600_000 },
+      now_ms: expect.any(Number),
     });
     expect((await page.send('GET', TENANTS)).status).toBe(200);
     expect((await page.send('GET', '/ops/sweeper')).status).toBe(200);
@@ -57,7 +58,10 @@ describe('a session', () => {
     await live.ended;
     expect(live.events.at(-1)).toEqual({ name: 'ended', data: 'session' });
     expect((await page.send('GET', TENANTS)).status).toBe(401);
-    expect((await page.send('GET', '/console/api/session')).body).toEqual({ session: null });
+    expect((await page.send('GET', '/console/api/session')).body).toEqual({
+      session: null,
+      now_ms: expect.any(Number),
+    });
   });
 
   test('ends when its time is up, and with the keys that it was opened with', async () => {

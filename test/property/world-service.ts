@@ -80,7 +80,7 @@ export class WorldService {
     const service = new WorldService(name);
     await time.as(service.actor, async () => {
       service.actor.isAssembled = false;
-      const module = await service.assemble(endpoint);
+      const module = await service.assemble(endpoint, time);
       service.actor.isAssembled = true;
       Object.assign(module.get(Reconciler), { startsInMs: RECONCILED_AFTER_MS });
       await module.init();
@@ -104,12 +104,13 @@ export class WorldService {
     time.as(this.actor, () => void job?.().catch(() => undefined));
   }
 
-  private assemble(endpoint: Endpoint): Promise<TestingModule> {
+  private assemble(endpoint: Endpoint, time: WorldTime): Promise<TestingModule> {
     const client = this.connection as unknown as Redis;
     const redis = {
       client,
       scripts: new ScriptRegistry(client),
       partitions: PARTITIONS,
+      clock: { nowMs: () => time.nowMs },
       inOneWrite: <T>(send: () => T): T => send(),
     };
     const given: Provider[] = [

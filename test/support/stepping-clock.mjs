@@ -1,9 +1,9 @@
-// Loaded before a built service by NODE_OPTIONS. Each SIGUSR2 shifts the wall clock of the process by the
-// next offset in CLOCK_STEPS_MS. Timers are not affected, because changing a wall clock never affects the
-// monotonic one.
+// Loaded before a built service by NODE_OPTIONS. The wall clock of the process is off by CLOCK_OFFSET_MS from
+// the start, and each SIGUSR2 shifts it by the next offset in CLOCK_STEPS_MS. Timers are not affected, because
+// changing a wall clock never affects the monotonic one.
 const RealDate = Date;
 const steps = (process.env.CLOCK_STEPS_MS ?? '').split(',').map(Number);
-let offsetMs = 0;
+let offsetMs = Number(process.env.CLOCK_OFFSET_MS ?? 0);
 
 const now = () => RealDate.now() + offsetMs;
 

@@ -16,13 +16,16 @@ const EVENT: SignedEvent = {
 const BODY = '{"event_id":"evt_0199e51f2a03f000","name":"Ünïcode"}';
 const standardSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
 
+/** Now, because verifiers refuse what is old. */
+const NOW_MS = Date.now();
+
 function headersOf({
   secrets = [standardSecret()] as [string, ...string[]],
   headers = {},
   event = EVENT,
   body = BODY,
 } = {}): Record<string, string> {
-  return signedHeaders({ secrets, headers, event, body });
+  return signedHeaders({ secrets, headers, event, nowMs: NOW_MS, body });
 }
 
 describe('the headers of the protocol', () => {
@@ -39,7 +42,7 @@ describe('the headers of the protocol', () => {
       traceparent: expect.stringMatching(new RegExp(`^00-${EVENT.traceId}-[0-9a-f]{16}-00$`)),
       'x-request-id': 'req_1',
       'webhook-id': EVENT.eventId,
-      'webhook-timestamp': expect.stringMatching(/^\d{10}$/),
+      'webhook-timestamp': String(Math.floor(NOW_MS / 1000)),
       'webhook-signature': expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
     });
   });

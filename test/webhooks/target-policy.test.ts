@@ -55,7 +55,7 @@ beforeEach(async () => {
   await settings.replace({ allow_http: true }, ORIGIN);
   registry = new MetricsRegistry(loadConfig({}));
   policy = new TargetPolicy(settings, resolve, new TargetMetrics(registry));
-  transport = new WebhookTransport(policy);
+  transport = new WebhookTransport(policy, running.service.clock);
   receiver = await WebhookReceiver.start();
 });
 

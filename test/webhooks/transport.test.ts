@@ -67,8 +67,11 @@ class TestPolicy implements DialPolicy {
   }
 }
 
+/** Redis' time. */
+const NOW_MS = Date.UTC(2026, 9, 21, 7, 28, 5);
+
 const transportWith = (policy: TestPolicy, ca?: string): WebhookTransport => {
-  const transport = new WebhookTransport(policy, ca === undefined ? {} : { ca });
+  const transport = new WebhookTransport(policy, { nowMs: () => NOW_MS }, ca === undefined ? {} : { ca });
   open.push({ stop: () => transport.onApplicationShutdown() });
   return transport;
 };
@@ -337,6 +340,15 @@ describe('Retry-After', () => {
     endpoint.react = (response) => response.writeHead(503, headers).end();
     const { retryAfterMs } = await post(transportWith(new TestPolicy()), endpoint.url);
     expect(retryAfterMs).toBe(expected);
+  });
+
+  test("may ask for a date without its own, which is then compared with Redis' time", async () => {
+    const endpoint = await receiver();
+    endpoint.react = (response) => {
+      response.sendDate = false;
+      response.writeHead(503, { 'retry-after': 'Wed, 21 Oct 2026 07:28:30 GMT' }).end();
+    };
+    expect((await post(transportWith(new TestPolicy()), endpoint.url)).retryAfterMs).toBe(25_000);
   });
 
   test('in a 200 response has no effect', async () => {

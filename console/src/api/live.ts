@@ -1,5 +1,6 @@
 import { useSyncExternalStore } from 'react';
 import { parseExact } from './json';
+import { learnServerTime } from './server-time';
 import { endSession } from './session';
 
 /** LiveSnapshot of src/operators/live-figures.ts: what the server sends once a second. */
@@ -63,7 +64,9 @@ function publish(next: Live): void {
 function open(): void {
   source = new EventSource('/console/api/stream');
   source.onmessage = ({ data }: MessageEvent<string>) => {
-    publish({ snapshot: parseExact(data) as LiveSnapshot, isLive: true });
+    const snapshot = parseExact(data) as LiveSnapshot;
+    learnServerTime(snapshot.at_ms);
+    publish({ snapshot, isLive: true });
     window.clearTimeout(staleTimer);
     staleTimer = window.setTimeout(() => publish({ ...state, isLive: false }), STALE_AFTER_MS);
   };

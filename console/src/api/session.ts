@@ -1,5 +1,6 @@
 import { QueryClient, useQuery } from '@tanstack/react-query';
 import { ApiError, call, get, onSessionEnd } from './client';
+import { learnServerTime } from './server-time';
 
 export interface Session {
   readonly id: string;
@@ -9,7 +10,10 @@ export interface Session {
 
 interface SessionAnswer {
   readonly session: Session | null;
+  readonly now_ms: number;
 }
+
+type Known = Pick<SessionAnswer, 'session'>;
 
 const SESSION = ['session'] as const;
 
@@ -25,8 +29,13 @@ export const queryClient = new QueryClient({
   },
 });
 
+function learned({ session, now_ms: nowMs }: SessionAnswer): Known {
+  learnServerTime(nowMs);
+  return { session };
+}
+
 /** Nothing of one session is shown in another. */
-function setSession(answer: SessionAnswer): void {
+function setSession(answer: Known): void {
   queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] });
   queryClient.setQueryData(SESSION, answer);
 }
@@ -45,7 +54,7 @@ export function useSession(): {
 } {
   const { data, error, refetch } = useQuery({
     queryKey: SESSION,
-    queryFn: () => get<SessionAnswer>('/console/api/session'),
+    queryFn: async () => learned(await get<SessionAnswer>('/console/api/session')),
     staleTime: Infinity,
   });
   return { session: data?.session, error, retry: () => void refetch() };
@@ -58,9 +67,9 @@ export function useMayChange(): boolean {
 
 /** @throws ApiError 401 if the key is wrong, 429 after too many attempts */
 export async function logIn(key: string): Promise<void> {
-  setSession(await call<SessionAnswer>('POST', '/console/api/login', { key }));
+  setSession(learned(await call<SessionAnswer>('POST', '/console/api/login', { key })));
 }
 
 export async function logOut(): Promise<void> {
-  setSession(await call<SessionAnswer>('POST', '/console/api/logout'));
+  setSession(learned(await call<SessionAnswer>('POST', '/console/api/logout')));
 }

@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react';
+import { serverNowMs } from '../api/server-time';
 
 /** Dates are as the reader's language has them. Times have 24 hours in every language, as on the axes of graphs. */
 export const FULL = new Intl.DateTimeFormat(undefined, {
@@ -25,7 +26,7 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
 /** An instant in the reader's time zone, with UTC on hover. */
 export function Time({ at, clock = false }: { at: string | number; clock?: boolean }): ReactNode {
   const date = new Date(at);
-  const format = clock ? CLOCK : date.getFullYear() === new Date().getFullYear() ? SHORT : FULL;
+  const format = clock ? CLOCK : date.getFullYear() === new Date(serverNowMs()).getFullYear() ? SHORT : FULL;
   return (
     <time className="num" dateTime={date.toISOString()} title={`${date.toISOString()} (UTC)`}>
       {format.format(date)}

@@ -62,6 +62,8 @@ export interface ErrorAnswer {
   /** The reference to the evidence of the refusal, if there is any. */
   readonly evidence?: object | undefined;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Of a 429: when to try again. The protocol then requires X-RateLimit-Reset, an instant, on top of the other headers. */
+  readonly resetsInS?: number;
   /** Whether the error was not anticipated. It is then logged and counted. */
   readonly unexpected?: boolean;
 }
@@ -127,7 +129,7 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
   }
   const { retryAfterS } = error;
   if (error instanceof TooBusy) {
-    return { ...answer, headers: retryHeaders(error.retryAfterS) };
+    return throttled(answer, error.retryAfterS);
   }
   if (!(error instanceof TenantLimitExceeded)) {
     return retryAfterS === undefined
@@ -136,17 +138,12 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
   }
   return retryAfterS === undefined
     ? { ...answer, status: 400 }
-    : { ...answer, headers: retryHeaders(retryAfterS) };
+    : throttled(answer, retryAfterS);
 }
 
-/** The headers that the protocol requires on each 429. */
-function retryHeaders(retryAfterS: number): Record<string, string> {
-  const resetsAtS = Math.ceil(new Date().getTime() / 1000) + retryAfterS;
-  return {
-    'Retry-After': String(retryAfterS),
-    'X-RateLimit-Remaining': '0',
-    'X-RateLimit-Reset': String(resetsAtS),
-  };
+function throttled(answer: ErrorAnswer, retryAfterS: number): ErrorAnswer {
+  const headers = { 'Retry-After': String(retryAfterS), 'X-RateLimit-Remaining': '0' };
+  return { ...answer, headers, resetsInS: retryAfterS };
 }
 
 export function pathOf({ url }: FastifyRequest): string {

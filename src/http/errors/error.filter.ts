@@ -7,6 +7,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { RedisService } from '../../redis/index.js';
 import {
   HealthContributors,
   type LabelledCounter,
@@ -62,6 +63,7 @@ export class ErrorFilter implements ExceptionFilter {
   constructor(
     @Inject(UnexpectedErrors) private readonly unexpected: UnexpectedErrors,
     @Inject(RouteTable) private readonly routes: RouteTable,
+    @Inject(RedisService) private readonly redis: RedisService,
   ) {}
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -74,6 +76,10 @@ export class ErrorFilter implements ExceptionFilter {
     }
     // A response that was already sent cannot be replaced. The log has the error.
     if (!reply.sent) {
+      if (answer.resetsInS !== undefined) {
+        const resetsAtS = Math.ceil(this.redis.clock.nowMs() / 1000) + answer.resetsInS;
+        reply.header('X-RateLimit-Reset', String(resetsAtS));
+      }
       sendError(reply, answer, request.trace);
     }
   }

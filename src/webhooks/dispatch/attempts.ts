@@ -154,7 +154,7 @@ export class Attempts {
     const answer = await this.transport.post({
       owner: target.owner,
       url: target.url,
-      headers: signedHeaders({ ...material, event: signed, body, spanId }),
+      headers: signedHeaders({ ...material, event: signed, nowMs: this.redis.clock.nowMs(), body, spanId }),
       body,
       timeoutMs: this.config.webhookTimeoutMs,
     });

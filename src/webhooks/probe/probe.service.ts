@@ -39,6 +39,7 @@ export class Prober {
   private readonly timeoutMs: number;
 
   constructor(
+    private readonly redis: RedisService,
     private readonly box: SecretBox,
     private readonly transport: WebhookTransport,
     metrics: MetricsRegistry,
@@ -67,6 +68,7 @@ export class Prober {
     const { event_id: eventId, event_type: eventType, trace_id: traceId, request_id: requestId } = event;
     const headers = signedHeaders({
       ...material,
+      nowMs: this.redis.clock.nowMs(),
       body,
       event: { eventId, eventType, traceId, traceFlags, requestId },
     });
@@ -110,7 +112,7 @@ export function probeEvent(
   owner: string,
   subscriptionId: string,
   { actor, keyId, requestId, trace }: Origin,
-  partitions: number,
+  { partitions, clock }: Pick<RedisService, 'partitions' | 'clock'>,
 ): CyclesEvent {
   const fields = new Map([
     ['ty', 'system.webhook_test'],
@@ -125,7 +127,7 @@ export function probeEvent(
   if (keyId !== '') {
     fields.set('ki', keyId);
   }
-  const entryId = `${new Date().getTime()}-${randomInt(FIRST_SEQUENCE, LAST_SEQUENCE)}`;
+  const entryId = `${clock.nowMs()}-${randomInt(FIRST_SEQUENCE, LAST_SEQUENCE)}`;
   return toEvent(partitionCode(partitionOfTenant(owner, partitions)), entryId, fields);
 }
 
@@ -148,7 +150,7 @@ export class ProbeService {
     const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
     return this.prober.send(
       target,
-      probeEvent(target.owner, subscriptionId, origin, this.redis.partitions),
+      probeEvent(target.owner, subscriptionId, origin, this.redis),
       traceFlags,
     );
   }

@@ -119,6 +119,8 @@ export interface UnsignedDelivery {
   /** The subscription's custom headers. */
   readonly headers: Readonly<Record<string, string>>;
   readonly event: SignedEvent;
+  /** Redis' time of the attempt. */
+  readonly nowMs: number;
   /** The exact bytes that are sent. */
   readonly body: string | Buffer;
   /** The span of the attempt, which those of the endpoint continue. Random if there is none. */
@@ -138,12 +140,13 @@ export function signedHeaders({
   secrets,
   headers,
   event,
+  nowMs,
   body,
   spanId = newSpanId(),
 }: UnsignedDelivery): Record<string, string> {
   const { eventId, eventType, requestId } = event;
   const { traceId, traceFlags } = traceOfDelivery(event);
-  const timestampS = Math.floor(new Date().getTime() / 1000);
+  const timestampS = Math.floor(nowMs / 1000);
   const custom = Object.entries(headers).flatMap(([name, value]) =>
     isReservedHeader(name) ? [] : [[name.toLowerCase(), value] as const],
   );

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import type { RedisClock } from '../../redis/index.js';
 import { LOOKUPS_BUSY } from '../target-policy/host-lookups.js';
 import { TARGET_BLOCKED } from '../target-policy/target-policy.js';
 
@@ -14,13 +15,14 @@ const HTTP_DATE =
 
 /**
  * The delay that an endpoint asks for in `Retry-After` (RFC 9110, 10.2.3), in ms: seconds, or a date, which is compared with the
- * response's `Date` so that the clocks need not agree. From 0 to an hour; undefined if the header is missing or malformed.
+ * response's `Date` so that the clocks need not agree, or else with `nowMs`. From 0 to an hour; undefined if the header is missing or
+ * malformed.
  */
-export function retryAfterMs(headers: AnswerHeaders): number | undefined {
+export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | undefined {
   const text = textOf(headers['retry-after']);
   const delayMs = SECONDS.test(text)
     ? Number(text) * 1000
-    : dateMs(text) - (dateMs(textOf(headers['date'])) || new Date().getTime());
+    : dateMs(text) - (dateMs(textOf(headers['date'])) || nowMs);
   return Number.isNaN(delayMs) ? undefined : Math.min(Math.max(delayMs, 0), RETRY_AFTER_MAX_MS);
 }
 
@@ -71,6 +73,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   constructor(
     private readonly timeoutMs: number,
     private readonly settle: (outcome: AttemptOutcome) => void,
+    private readonly clock: Pick<RedisClock, 'nowMs'>,
   ) {
     this.timer = setTimeout(() => this.cutOff(), timeoutMs);
   }
@@ -88,7 +91,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
       return;
     }
     const durationMs = this.elapsedMs();
-    this.answer = status < 300 ? { ok: true, status, durationMs } : refusedBy(status, durationMs, headers);
+    this.answer =
+      status < 300
+        ? { ok: true, status, durationMs }
+        : refusedBy(status, durationMs, retryAfterMs(headers, this.clock.nowMs()));
     clearTimeout(this.timer);
     this.timer = setTimeout(
       () => this.cutOff(),
@@ -135,13 +141,12 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 }
 
-function refusedBy(status: number, durationMs: number, headers: AnswerHeaders): AttemptOutcome {
+function refusedBy(status: number, durationMs: number, pauseMs: number | undefined): AttemptOutcome {
   const reason = status < 400 ? 'http_3xx' : status < 500 ? 'http_4xx' : 'http_5xx';
   const error =
     status < 400
       ? `the endpoint answered ${status}; redirects are not followed`
       : `the endpoint answered ${status}`;
-  const pauseMs = retryAfterMs(headers);
   return {
     ok: false,
     status,

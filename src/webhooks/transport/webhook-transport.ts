@@ -1,6 +1,7 @@
 import { isIP, type LookupFunction } from 'node:net';
 import { Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Agent, buildConnector } from 'undici';
+import { type RedisClock, RedisService } from '../../redis/index.js';
 import { TargetPolicyModule } from '../target-policy/security-config.controller.js';
 import { TargetPolicy } from '../target-policy/target-policy.js';
 import { Attempt, type AttemptOutcome } from './attempt.js';
@@ -53,6 +54,7 @@ export class WebhookTransport implements OnApplicationShutdown {
 
   constructor(
     private readonly policy: DialPolicy,
+    private readonly clock: Pick<RedisClock, 'nowMs'>,
     private readonly trust: TransportTrust = {},
   ) {
     this.agent = this.newAgent();
@@ -88,7 +90,7 @@ export class WebhookTransport implements OnApplicationShutdown {
   private send(url: URL, { owner, headers, body, timeoutMs }: WebhookRequest): Promise<AttemptOutcome> {
     const agent = this.currentAgent();
     return new Promise((resolve) => {
-      const attempt = new Attempt(timeoutMs, resolve);
+      const attempt = new Attempt(timeoutMs, resolve, this.clock);
       // The attempt has a single time limit, so undici's own are disabled.
       const noLimits = { headersTimeout: 0, bodyTimeout: 0 };
       try {
@@ -167,8 +169,8 @@ function newAgent(policy: DialPolicy, trust: TransportTrust): Agent {
   providers: [
     {
       provide: WebhookTransport,
-      inject: [TargetPolicy],
-      useFactory: (policy: TargetPolicy) => new WebhookTransport(policy),
+      inject: [TargetPolicy, RedisService],
+      useFactory: (policy: TargetPolicy, { clock }: RedisService) => new WebhookTransport(policy, clock),
     },
   ],
   exports: [WebhookTransport],

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
+import { serverNowMs } from '../../api/server-time';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
@@ -39,7 +40,7 @@ interface History {
 
 /** The events of a budget and of the scopes below it in the last days, newest first. */
 async function readHistory({ tenant_id: tenant, scope, unit }: Budget): Promise<History> {
-  const fromMs = new Date(Date.now() - (DAYS - 1) * DAY_MS).setHours(0, 0, 0, 0);
+  const fromMs = new Date(serverNowMs() - (DAYS - 1) * DAY_MS).setHours(0, 0, 0, 0);
   const events: CyclesEvent[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page += 1) {

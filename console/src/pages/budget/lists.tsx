@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useState } from 'react';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
+import { serverNowMs } from '../../api/server-time';
 import type { Budget } from '../../api/types';
 import { Amount, type AmountOf } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
@@ -28,9 +29,9 @@ const COUNT = new Intl.NumberFormat();
 
 /** The time, once a second. */
 function useNow(): number {
-  const [now, setNow] = useState(() => Date.now());
+  const [now, setNow] = useState(serverNowMs);
   useEffect(() => {
-    const timer = window.setInterval(() => setNow(Date.now()), CLOCK_MS);
+    const timer = window.setInterval(() => setNow(serverNowMs()), CLOCK_MS);
     return () => window.clearInterval(timer);
   }, []);
   return now;

@@ -1,5 +1,6 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { get } from '../../api/client';
+import { serverNowMs } from '../../api/server-time';
 import type { Budget } from '../../api/types';
 import type { AmountOf } from '../../parts/amount';
 import { boundariesAfter, type Every, EVERY } from '../../../../src/governance/budgets/recurrence';
@@ -75,7 +76,7 @@ export function requestOf({ every, zone, day, month }: Calendar): object {
 
 /** When the first period by a calendar ends, as the server will find, unless its time zones are of another year. */
 export function firstBoundary({ every, zone, day, month }: Calendar): number | undefined {
-  return boundariesAfter({ every, timeZone: zone, anchorDay: day, anchorMonth: month }, Date.now(), 1)[0];
+  return boundariesAfter({ every, timeZone: zone, anchorDay: day, anchorMonth: month }, serverNowMs(), 1)[0];
 }
 
 // 1 January 2024 was a Monday.

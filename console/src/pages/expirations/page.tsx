@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useMemo } from 'react';
 import { usePage } from '../../api/list';
+import { serverNowMs } from '../../api/server-time';
 import { Exporter } from '../../parts/exporter';
 import {
   type FilterChange,
@@ -56,7 +57,7 @@ export function Expirations(): ReactNode {
   const navigate = route.useNavigate();
   const { last, from, to, tenant, scope, state, cursor } = search;
   // A window that ends now keeps its end until another one is chosen.
-  const shown = useMemo(() => windowOf({ last, from, to }, Date.now()), [last, from, to]);
+  const shown = useMemo(() => windowOf({ last, from, to }, serverNowMs()), [last, from, to]);
   const query = useMemo(
     () => ({ from: isoOf(shown.fromMs), to: isoOf(shown.toMs), tenant_id: tenant, scope, state }),
     [shown, tenant, scope, state],

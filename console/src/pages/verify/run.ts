@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
+import { serverNowMs } from '../../api/server-time';
 import { queryClient } from '../../api/session';
 
 export interface Drift {
@@ -61,7 +62,7 @@ const current = (): Run | undefined => queryClient.getQueryData<Run>(RUN);
 
 export async function start(tenant: string | undefined): Promise<void> {
   const empty = { tenants: 0, budgets: 0, drift: [], unreadable: [] };
-  await proceed({ tenant, state: 'running', startedMs: Date.now(), ...empty });
+  await proceed({ tenant, state: 'running', startedMs: serverNowMs(), ...empty });
 }
 
 /** Goes on where a run was stopped or failed. */
@@ -70,7 +71,7 @@ export async function resume({ error: _error, endedMs: _endedMs, ...run }: Run):
 }
 
 export function stop(run: Run): void {
-  queryClient.setQueryData<Run>(RUN, { ...run, state: 'stopped', endedMs: Date.now() });
+  queryClient.setQueryData<Run>(RUN, { ...run, state: 'stopped', endedMs: serverNowMs() });
 }
 
 async function proceed(first: Run): Promise<void> {
@@ -95,9 +96,9 @@ async function afterNextPage(run: Run): Promise<Run> {
       drift: [...run.drift, ...page.drift],
       unreadable: [...run.unreadable, ...page.unreadable],
       cursor: page.next_cursor,
-      ...(page.next_cursor === undefined ? { state: 'done', endedMs: Date.now() } : {}),
+      ...(page.next_cursor === undefined ? { state: 'done', endedMs: serverNowMs() } : {}),
     };
   } catch (error) {
-    return { ...run, state: 'failed', endedMs: Date.now(), error: error as Error };
+    return { ...run, state: 'failed', endedMs: serverNowMs(), error: error as Error };
   }
 }
