@@ -15,22 +15,24 @@
 -- ARGV[11]  key_id           empty for an operator
 -- ARGV[12]  request_id       of the action's first attempt; the set of changed rows is named after it
 -- ARGV[13]  trace            trace id and flags
+-- ARGV[14]  retention_ms     how long the records of holds that this run expires are kept
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
---           | BUDGET_EXCEEDED | INT64_OVERFLOW
--- BOUND     one budget
+--           | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- BOUND     one budget; 100 due holds, if it reclaims
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
---           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover
+--           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover;
+--           those of the expiry transition
 -- @include  keys: tag_of_key, bulk_rows_key
 -- @include  now_ms: ms_text
 -- @include  int64: i64_positive
 -- @include  governed_budget: governed_budget
--- @include  funding: planned_funding, funding_changes, apply_funding
+-- @include  funding: planned_funding, reclaimed_before, funding_changes, apply_funding
 -- @include  append_event: require_event_log
 --
 -- Unlike fund_budget, it skips REPAY_DEBT on a budget without debt, and an operation that would not change any figure.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, operation, amount, given_spent, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-local keep_ms = ARGV[8]
+local keep_ms, retention_ms = ARGV[8], ARGV[14]
 local origin = { actor = ARGV[10], key = ARGV[11], request = ARGV[12], trace = ARGV[13], correlation = ARGV[9] }
 
 local tag = tag_of_key(budget_record)
@@ -51,8 +53,9 @@ if operation == 'REPAY_DEBT' and not i64_positive(budget.debt) then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
 end
 local planned, refused = planned_funding(budget, operation, amount, given_spent)
-if not planned then
-  return refused
+local first = reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+if first or not planned then
+  return first or refused
 end
 if not funding_changes(budget, planned) then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }

@@ -16,24 +16,26 @@
 -- ARGV[11]  actor            api_key or admin_on_behalf_of
 -- ARGV[12]  key_id           the calling API key, or empty
 -- ARGV[13]  request_id
--- ARGV[14]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[14]  retention_ms     how long the records of holds that this run expires are kept
+-- ARGV[15]  trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt
 --           new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN
---           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW
--- BOUND     one budget
+--           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- BOUND     one budget; 100 due holds, if it reclaims
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
---           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover
+--           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover;
+--           those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember
 -- @include  governed_budget: governed_budget
--- @include  funding: planned_funding, apply_funding
+-- @include  funding: planned_funding, reclaimed_before, apply_funding
 -- @include  append_event: require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 local budget_record, idempotency = KEYS[1], KEYS[2]
 local tenant_id, scope, unit, operation, amount, given_spent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local fingerprint, idempotency_ttl_ms, reason, metadata = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local origin = { actor = ARGV[11], key = ARGV[12], request = ARGV[13], trace = ARGV[14] }
+local fingerprint, idempotency_ttl_ms, reason, metadata, retention_ms = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[14]
+local origin = { actor = ARGV[11], key = ARGV[12], request = ARGV[13], trace = ARGV[15] }
 
 local tag = tag_of_key(budget_record)
 
@@ -55,8 +57,9 @@ if budget.status ~= 'ACTIVE' then
 end
 
 local planned, refused = planned_funding(budget, operation, amount, given_spent)
-if not planned then
-  return refused
+local first = reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+if first or not planned then
+  return first or refused
 end
 require_event_log(tag)
 require_audit_log(tag)

@@ -12,11 +12,13 @@
 -- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[9]   period_start     ms, or empty for no change, or now for a first period
 -- ARGV[10]  period_end       ms, or empty for no change
+-- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, rollover_policy, metadata
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 --           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END|RECURRING
--- BOUND     one budget
--- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- BOUND     one budget; 100 due holds, if it reclaims
+-- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover; those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text
 -- @include  int64: i64_positive
@@ -27,12 +29,13 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 -- @include  wake_waiters: wake_waiters
+-- @include  expiry: reclaimed
 --
 -- A request without changes writes nothing and emits nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8] }
-local starts, ends, first_field = ARGV[9], ARGV[10], 11
+local starts, ends, retention_ms, first_field = ARGV[9], ARGV[10], ARGV[11], 12
 
 local tag = tag_of_key(budget_record)
 
@@ -49,6 +52,19 @@ end
 if reason then
   return { 'INVALID_PERIOD', reason }
 end
+local was_over = budget_over_limit(budget)
+local over = was_over
+if overdraft_limit ~= '' then
+  -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the scope ran out of
+  -- funds: only funds clear it, no limit does.
+  local by_debt = debt_over_limit(budget.debt, budget.overdraft_limit)
+  local is_capped = budget.is_over_limit == '1' and not by_debt and not i64_positive(budget.remaining)
+  local first = is_capped and budget.reserved ~= '0' and reclaimed(nil, tag, budget.clock_ms and tenant_id, now, retention_ms, origin)
+  if first then
+    return first
+  end
+  over = debt_over_limit(budget.debt, overdraft_limit) or is_capped
+end
 require_event_log(tag)
 require_audit_log(tag)
 
@@ -58,16 +74,9 @@ for i = first_field, #ARGV, 2 do
   changes[#changes + 1], changes[#changes + 2] = ARGV[i], ARGV[i + 1]
   changed[#changed + 1] = ARGV[i]
 end
-local was_over = budget_over_limit(budget)
-local over = was_over
 if overdraft_limit ~= '' then
   changes[#changes + 1], changes[#changes + 2] = 'overdraft_limit', overdraft_limit
   changed[#changed + 1] = 'overdraft_limit'
-  -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the scope ran out of
-  -- funds: only funds clear it, no limit does.
-  local by_debt = debt_over_limit(budget.debt, budget.overdraft_limit)
-  over = debt_over_limit(budget.debt, overdraft_limit)
-    or (budget.is_over_limit == '1' and not by_debt and not i64_positive(budget.remaining))
   changes[#changes + 1], changes[#changes + 2] = 'is_over_limit', over and '1' or '0'
 end
 if period then

@@ -20,14 +20,16 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 --           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int
--- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants if a damaged record does not name its own
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims; 1,000 tenants if a damaged record does not name its own
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key
--- @include  int64: i64_figure, i64_text, i64_less
+-- @include  int64: i64_figure, i64_text, i64_sub, i64_less
+-- @include  admission: short_budget
 -- @include  idempotency: remember
 -- @include  group: group_now, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
 -- @include  plain_move: moves_plainly
@@ -37,10 +39,13 @@
 -- @include  owned: LONG_VALUE
 -- @include  record: POLICY_LETTERS
 -- @include  hold: HOLD_POLICIES, constants_of_hold, awaits_cleanup, deadline_index_key
--- @include  expiry: quarantine
+-- @include  expiry: quarantine, reclaimed
 -- @include  threshold: marks_of
 -- @include  governing_policy: governing_policy
 -- @include  policy_rate: rate_refusal, count_rate
+--
+-- An expired hold never caps or refuses a charge, marks a scope or drives it into debt: if what goes beyond the estimate does not remain,
+-- due holds are reclaimed first, and the caller runs the script again.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
@@ -92,6 +97,12 @@ local charge, over
 if is_plain then
   charge = { charged = actual, released = i64_text(estimate - cost), overage = '0', debt = '0' }
 else
+  if policy ~= 'REJECT' and i64_less(estimate, cost) and short_budget(budgets, i64_text(i64_sub(cost, estimate))) then
+    local first = reclaimed(group, tag, hold.clock_ms and hold.tenant, now, retention_ms, origin)
+    if first then
+      return first
+    end
+  end
   budgets = copies_of(budgets)
   charge, over = charge_of(budgets, hold.amount, actual, policy, marks)
 end

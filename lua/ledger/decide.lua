@@ -23,10 +23,9 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  keys: tag_of_key
--- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember
 -- @include  tenant: read_tenant
--- @include  expiry: reclaim_due
+-- @include  expiry: reclaimed
 -- @include  group: new_group, group_now, tenant_time
 -- @include  admission: budgets_at, missing_budget, hold_refusal
 -- @include  governing_policy: governing_policy
@@ -42,7 +41,6 @@ local idempotency_ttl_ms, retention_ms = ARGV[5], ARGV[6]
 local origin = { actor = 'api_key', key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
 local action_facts, scopes = ARGV[10], { unpack(ARGV, 12, 11 + tonumber(ARGV[11])) }
 local first_field = 12 + #scopes
-local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(idempotency)
 local group = new_group()
@@ -105,9 +103,9 @@ end
 
 local refusal = exhausted or hold_refusal(budgets, amount)
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
-  local outcomes = reclaim_due(group, tag, clock_ms and tenant_id, now, RECLAIM_LIMIT, retention_ms, origin)
-  if #outcomes > 0 then
-    return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
+  local first = reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+  if first then
+    return first
   end
 end
 if refusal then

@@ -24,11 +24,10 @@
 -- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  keys: tag_of_key
--- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event, require_event_log
--- @include  expiry: reclaim_due
+-- @include  expiry: reclaimed
 -- @include  group: new_group, group_now, tenant_time, copies_of, keep_budget, write_group
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
@@ -44,7 +43,6 @@ local overage_policy, idempotency_ttl_ms, retention_ms = ARGV[6], ARGV[7], ARGV[
 local origin = { actor = 'api_key', key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
 local scopes = { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
 local first_field = 13 + #scopes
-local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(idempotency)
 local group = new_group()
@@ -83,9 +81,9 @@ end
 
 local short = short_budget(budgets, actual)
 if short then
-  local outcomes = reclaim_due(group, tag, clock_ms and tenant_id, now, RECLAIM_LIMIT, retention_ms, origin)
-  if #outcomes > 0 then
-    return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
+  local first = reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+  if first then
+    return first
   end
 end
 if short and overage_policy == 'REJECT' then

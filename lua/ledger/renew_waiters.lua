@@ -9,12 +9,14 @@
 -- RETURNS   RENEWED places*
 -- BOUND     the places given, at most 100; 1,000 places of dead instances
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_key, waiter_queue_key, reserve_idempotency_key
+-- @include  keys: tag_of_key, budget_key, waiter_queue_key, reserve_idempotency_key, ttl_index_key, clock_deadlines_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  extras: mark_extras
+-- @include  tenant_clock: clock_of
 -- @include  wake_waiters: first_waiter, is_worth_a_try
 --
--- Returns the places that are first in their queues and for which enough remains. Usually their instance knows: this finds what a lost
+-- Returns the places that are first in their queues and for which enough remains, or may remain once due holds are reclaimed: the reserve does
+-- that when it runs. Usually their instance knows: this finds what a lost
 -- message or a lost instance has left behind. It also returns those whose idempotency key has got an outcome meanwhile, from another
 -- request. A place that Redis has lost is put back where it was.
 local waiters = KEYS[1]
@@ -50,9 +52,12 @@ for i = first_place, #ARGV, A_PLACE do
     reply[#reply + 1] = place
   end
 end
+local clock_ms = clock_of(tag, tenant_id)
+local index = clock_ms and clock_deadlines_key(tag, tenant_id) or ttl_index_key(tag)
+local has_due = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(clock_ms or now), 'LIMIT', 0, 1) > 0
 for _, budget in ipairs(budgets) do
   local place = first_waiter(budget, now)
-  if place and is_ours[place] and is_worth_a_try(budget, place) then
+  if place and is_ours[place] and (has_due or is_worth_a_try(budget, place)) then
     reply[#reply + 1] = place
   end
 end

@@ -52,7 +52,7 @@
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
--- @include  expiry: reclaim_due
+-- @include  expiry: reclaimed
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of
 -- @include  reserve_replay: replayed_reserve
 -- @include  governing_policy: group_policy
@@ -65,15 +65,13 @@
 -- @include  denial: reason_of, emit_denial, denial_parts, denial_reply
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
--- An expired hold never causes a denial. If holds are due in the partition, the script expires up to RECLAIM_LIMIT of them and
--- returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
+-- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
 local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], 19
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
-local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(reservation)
 local real_now = group_now(group)
@@ -137,9 +135,9 @@ end
 if refusal then
   local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
   if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
-    local outcomes = reclaim_due(group, tag, clock_ms and tenant_id, now, RECLAIM_LIMIT, retention_ms, origin)
-    if #outcomes > 0 then
-      return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
+    local first = reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+    if first then
+      return first
     end
   end
   local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, real_now)

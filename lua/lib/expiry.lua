@@ -179,14 +179,21 @@ local function flat_outcomes(outcomes)
   return flat
 end
 
--- Checks and reclaims what is due in the partition, at most `limit` entries, or of a tenant with a test clock, if one is given. Returns
--- their outcomes as a flat list of three texts each.
-local function reclaim_due(group, tag, clocked_tenant, now, limit, retention_ms, origin)
+-- The entries that one run checks before its script decides.
+local RECLAIM_LIMIT = 100
+
+-- Checks and reclaims what is due in the partition, or of a tenant with a test clock, if one is given. Returns the reply of the script,
+-- RECLAIMED, after which its caller runs it again; or nil if nothing is due.
+-- An expired hold counts for nothing. So a script calls this before it refuses, caps, indebts or marks anything because of what remains in
+-- a budget or a window, or because of what a tenant or a run has live. `group` is nil in a script that has none.
+local function reclaimed(group, tag, clocked_tenant, now, retention_ms, origin)
   local index = clocked_tenant and clock_deadlines_key(tag, clocked_tenant) or ttl_index_key(tag)
-  local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
+  local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)
   if #due == 0 then
-    return {}
+    return nil
   end
-  leave_group(group, tag)
-  return flat_outcomes(reclaim(tag, due, now, retention_ms, origin, index))
+  if group then
+    leave_group(group, tag)
+  end
+  return { 'RECLAIMED', ms_text(now), unpack(flat_outcomes(reclaim(tag, due, now, retention_ms, origin, index))) }
 end

@@ -4,6 +4,7 @@
 -- @include new_figures: emit_new_figures
 -- @include append_event: append_event
 -- @include wake_waiters: wake_waiters
+-- @include expiry: reclaimed
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
 -- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining both grow by the
@@ -49,6 +50,15 @@ local function planned_funding(budget, operation, amount, given_spent)
   end
   return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved, spent = spent, debt = debt,
     overdraft_limit = budget.overdraft_limit, is_over_limit = over }
+end
+
+-- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if something is, and
+-- the operation is refused, or leaves nothing in the budget.
+local function reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+  if budget.reserved == '0' or planned and i64_positive(planned.remaining) then
+    return nil
+  end
+  return reclaimed(nil, tag, budget.clock_ms and tenant_id, budget.now, retention_ms, origin)
 end
 
 -- Whether the operation changes any figure.

@@ -1,10 +1,9 @@
-import { Injectable, Module } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import {
   type LabelledCounter,
   type LabelledGauge,
   type LabelledHistogram,
   MaintenanceMetrics,
-  MetricsModule,
   MetricsRegistry,
 } from '../telemetry/index.js';
 
@@ -86,9 +85,6 @@ export class ExpiryMetrics {
     this.decisions.inc({ action, outcome });
   }
 }
-
-@Module({ imports: [MetricsModule], providers: [ExpiryMetrics], exports: [ExpiryMetrics] })
-export class ExpiryMetricsModule {}
 
 const JOB = 'reservation_expiry';
 

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { CleanupController } from './cleanup/cleanup.controller.js';
 import { CleanupService } from './cleanup/cleanup.service.js';
-import { ExpiryMetricsModule, SweepMetrics } from './expiry.metrics.js';
+import { ExpiryMetrics, SweepMetrics } from './expiry.metrics.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../http/index.js';
 import { MetricsModule, TracingModule } from '../telemetry/index.js';
@@ -11,8 +11,17 @@ import { PartitionDrain } from './partition-drain.js';
 import { SweepLeases } from './sweep-partition.js';
 import { QuarantineController } from './quarantine/quarantine.controller.js';
 import { QuarantineService } from './quarantine/quarantine.service.js';
+import { Reclaims } from './reclaims.js';
 import { Reconciler } from './reconciler.js';
 import { SweeperController, SweeperState } from './sweeper-state.js';
+
+/** What counts expiries, and what runs the scripts that may expire holds first. */
+@Module({
+  imports: [MetricsModule],
+  providers: [ExpiryMetrics, Reclaims],
+  exports: [ExpiryMetrics, Reclaims],
+})
+export class ExpiryMetricsModule {}
 
 @Module({
   imports: [

@@ -56,7 +56,14 @@ export class QuotaCountersModule {}
 export class ApiKeysModule {}
 
 @Module({
-  imports: [BulkActionsModule, ListingModule, MetricsModule, TenantLimitsModule, WorkerModule],
+  imports: [
+    BulkActionsModule,
+    ExpiryMetricsModule,
+    ListingModule,
+    MetricsModule,
+    TenantLimitsModule,
+    WorkerModule,
+  ],
   controllers: [
     BudgetPeriodController,
     BudgetRecurrenceController,

@@ -307,10 +307,11 @@ export const SCRIPT_SIGNATURES = {
       'key_id',
       'request_id',
       'trace',
+      'retention_ms',
     ],
     flags: [],
     returns:
-      'SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN | BUDGET_EXCEEDED | INT64_OVERFLOW',
+      'SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/governance/bulk_tenant.lua: apply a bulk action to one tenant, once. */
   bulk_tenant: {
@@ -434,11 +435,12 @@ export const SCRIPT_SIGNATURES = {
       'actor',
       'key_id',
       'request_id',
+      'retention_ms',
       'trace',
     ],
     flags: [],
     returns:
-      'FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW',
+      'FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/governance/get_budget.lua: one budget's record without free-text fields. */
   get_budget: {
@@ -626,11 +628,12 @@ export const SCRIPT_SIGNATURES = {
       'trace',
       'period_start',
       'period_end',
+      'retention_ms',
     ],
     rest: true,
     flags: [],
     returns:
-      'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END|RECURRING',
+      'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END|RECURRING | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/governance/update_policy.lua: change what a policy sets, or when and whether it applies. Its pattern and its owner never change. */
   update_policy: {
@@ -684,7 +687,7 @@ export const SCRIPT_SIGNATURES = {
     ],
     flags: ['allow-oom'],
     returns:
-      'COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int',
+      'COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/ledger/decide.lua: answer whether a reserve would be granted now, without holding anything. */
   decide: {
@@ -1475,7 +1478,16 @@ export interface ScriptReplies {
     | { readonly status: 'BUDGET_CLOSED' }
     | { readonly status: 'BUDGET_FROZEN' }
     | { readonly status: 'BUDGET_EXCEEDED' }
-    | { readonly status: 'INT64_OVERFLOW' };
+    | { readonly status: 'INT64_OVERFLOW' }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+      };
   readonly bulk_tenant:
     | { readonly status: 'SUCCEEDED' }
     | { readonly status: 'SKIPPED'; readonly reason: 'ALREADY_IN_TARGET_STATE' }
@@ -1568,7 +1580,16 @@ export interface ScriptReplies {
     | { readonly status: 'BUDGET_FROZEN' }
     | { readonly status: 'BUDGET_CLOSED' }
     | { readonly status: 'BUDGET_EXCEEDED' }
-    | { readonly status: 'INT64_OVERFLOW' };
+    | { readonly status: 'INT64_OVERFLOW' }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+      };
   readonly get_budget:
     | { readonly status: 'FOUND'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' };
@@ -1699,6 +1720,15 @@ export interface ScriptReplies {
     | {
         readonly status: 'INVALID_PERIOD';
         readonly reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END' | 'RECURRING';
+      }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
       };
   readonly update_policy:
     | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
@@ -1776,6 +1806,15 @@ export interface ScriptReplies {
         readonly limit: string;
         readonly allowed: number;
         readonly retryMs: number;
+      }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
       };
   readonly decide:
     | { readonly status: 'ALLOW'; readonly answer: 'fresh' | 'replay' }

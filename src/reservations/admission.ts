@@ -1,45 +1,20 @@
 import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
-import { ExpiryMetrics } from '../expiry/index.js';
 import { KnownKinds } from '../governance/index.js';
 import { deriveScopes, hasPolicyKey, type ErrorCode, percentEncoded, Refusal } from '../ledger/index.js';
-import { type Attestable, type ScriptReply, StoreUnavailable } from '../redis/index.js';
+import type { Attestable, ScriptReply } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf } from './deny-detail.js';
 import type { ActionDto, AmountDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
 
-/** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
-const MAX_RECLAIM_ROUNDS = 100;
-
 type AdmittingReply = ScriptReply<'reserve' | 'decide' | 'direct_debit'>;
-type Decided<Answer extends AdmittingReply> = Exclude<Answer, { status: 'RECLAIMED' }>;
 
-/** How reserve, decide and direct debit call their scripts. lua/lib/admission.lua is the counterpart in Lua. */
+/** What reserve and decide tell their scripts of an action. */
 @Injectable()
 export class Admission {
-  constructor(
-    private readonly expiry: ExpiryMetrics,
-    private readonly kinds: KnownKinds,
-  ) {}
-
-  /**
-   * Runs the script until it decides. A run that only expired overdue holds is counted and followed by another one.
-   * @throws StoreUnavailable when the partition has more overdue holds than one request should wait for.
-   */
-  async decided<Answer extends AdmittingReply>(run: () => Promise<Answer>): Promise<Decided<Answer>> {
-    for (let round = 0; round < MAX_RECLAIM_ROUNDS; round += 1) {
-      const reply = await run();
-      if (reply.status !== 'RECLAIMED') {
-        return reply as Decided<Answer>;
-      }
-      for (const outcome of reply.outcomes) {
-        this.expiry.outcome('access', outcome, reply.nowMs);
-      }
-    }
-    throw new StoreUnavailable('backlog');
-  }
+  constructor(private readonly kinds: KnownKinds) {}
 
   /** What the quotas of a policy need to know of a request. lua/lib/action_quota.lua describes the text. */
   actionFacts(subject: SubjectDto, action: ActionDto): string {

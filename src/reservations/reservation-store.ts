@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed, type ScopeFilter } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { ExpiryMetrics } from '../expiry/index.js';
+import { type Decided, ExpiryMetrics, Reclaims } from '../expiry/index.js';
 import { Refusal } from '../ledger/index.js';
 import {
   RedisService,
@@ -13,11 +13,10 @@ import {
 import type { Operation } from './admission.js';
 import { DamagedRecords, refusalOf } from './script-refusals.js';
 
-const DAY_MS = 86_400_000;
 /** What the scripts answer that commit, release, extend and get call. */
 type SettlingReply = ScriptReply<'commit' | 'release' | 'extend' | 'get_reservation'>;
 
-/** What commit, release, extend and get share: locating a reservation, scope checks, and checking a script's reply. */
+/** What the operations share: calling scripts until they decide, locating a reservation, scope checks, and checking a script's reply. */
 @Injectable()
 export class ReservationStore {
   readonly retentionMs: number;
@@ -26,11 +25,20 @@ export class ReservationStore {
   constructor(
     private readonly redis: RedisService,
     private readonly expiry: ExpiryMetrics,
+    private readonly reclaims: Reclaims,
     private readonly damaged: DamagedRecords,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = reclaims.retentionMs;
     this.idempotencyTtlMs = config.idempotencyTtlMs;
+  }
+
+  /**
+   * Runs a script until it decides: due holds come first.
+   * @throws StoreUnavailable as Reclaims does, and what `run` throws
+   */
+  decided<Answer extends { readonly status: string }>(run: () => Promise<Answer>): Promise<Decided<Answer>> {
+    return this.reclaims.decided(run);
   }
 
   /**

@@ -138,6 +138,18 @@ describe('a reserve that may wait', () => {
 });
 
 describe('places', () => {
+  test('that only an expired hold keeps waiting are found by a renewal, and their reserve reclaims it', async () => {
+    const { ledger, id } = await saturated();
+    const waiter = waiterOf(60);
+    await run(ledger, waiter);
+    expect(await renew(ledger, waiter)).toEqual(['RENEWED']);
+    await ledger.makeOverdue(id);
+    expect(await renew(ledger, waiter)).toEqual(['RENEWED', waiter.place]);
+    expect((await run(ledger, waiter))[0]).toBe('RECLAIMED');
+    expect((await run(ledger, waiter)).slice(0, 2)).toEqual(['ALLOW', 'fresh']);
+    await assertInvariants(ledger);
+  });
+
   test('of dead instances lapse, and the next one is notified', async () => {
     const { ledger, id } = await saturated();
     const dead = Array.from({ length: 120 }, () => waiterOf(100, 'two'));

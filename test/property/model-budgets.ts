@@ -1,6 +1,6 @@
 import { fundBudget, type FundRequest } from './model-funding.js';
 import { rolloverEvents, rolloversUntil } from './model-periods.js';
-import type { ModelBudget, ModelHold, ModelTenant } from './model-records.js';
+import { deadlineOf, dueOf, type ModelBudget, type ModelHold, type ModelTenant } from './model-records.js';
 import { type ModelWindow, planAtOf, windowAt } from './model-windows.js';
 import { crossingsBetween } from './readings.js';
 
@@ -90,7 +90,15 @@ export class BudgetModel {
     if (budget.status !== 'ACTIVE') {
       return ['BUDGET_FROZEN'];
     }
-    const { reply, events } = fundBudget(budget, request, this.reservedOf(budget));
+    // What is due may have decided only if the operation is refused, or leaves nothing.
+    const reserved = this.reservedOf(budget);
+    const { reply, events } = fundBudget({ ...budget }, request, reserved);
+    const hasFunds = reply[0] === 'FUNDED' && BigInt(reply[5] as string) > 0n;
+    const reclaimed = reserved === 0n || hasFunds ? undefined : this.reclaimed(now);
+    if (reclaimed !== undefined) {
+      return reclaimed;
+    }
+    fundBudget(budget, request, reserved);
     this.events.push(...events);
     this.touched ||= events.length > 0;
     return reply;
@@ -219,6 +227,27 @@ export class BudgetModel {
       this.rolled += rollovers.length;
     }
     return rollovers.length > 0;
+  }
+
+  /** What a script does instead of deciding because of what is held, if anything is due. */
+  protected reclaimed(now: number): string[] | undefined {
+    const due = dueOf(this.holds, now);
+    this.currentOf(due, now);
+    const outcomes = due.flatMap((hold) => this.expireHold(hold, now));
+    return outcomes.length === 0 ? undefined : ['RECLAIMED', String(now), ...outcomes];
+  }
+
+  /** A run first rolls over the budgets of all holds that it will expire, and then expires them. */
+  protected currentOf(holds: readonly ModelHold[], now: number): void {
+    holds.forEach((hold) => this.begun(hold.budgets, now));
+  }
+
+  protected expireHold(hold: ModelHold, now: number): string[] {
+    this.begun(hold.budgets, now);
+    this.touched = true;
+    hold.state = 'EXPIRED';
+    this.events.push(`reservation.expired ${hold.tenant} ${hold.leaf} ${hold.id}`);
+    return ['EXPIRED', hold.tenant, String(deadlineOf(hold))];
   }
 
   /** The protocol's utilization. What is used of nothing exceeds each mark. */

@@ -27,7 +27,12 @@ export class OperatedModel extends BudgetModel {
     const wasOver = isOver(budget);
     // The mark of a capped charge stays until there are funds; for debt, only the new limit counts.
     const byDebt = budget.overdraftLimit > 0n && budget.debt > budget.overdraftLimit;
-    budget.marked &&= !byDebt && this.remainingOf(budget) <= 0n;
+    const isCapped = budget.marked && !byDebt && this.remainingOf(budget) <= 0n;
+    const reclaimed = isCapped && this.reservedOf(budget) > 0n ? this.reclaimed(now) : undefined;
+    if (reclaimed !== undefined) {
+      return reclaimed;
+    }
+    budget.marked = isCapped;
     budget.overdraftLimit = overdraftLimit;
     budget.marked = isOver(budget);
     if (ends !== undefined) {

@@ -137,6 +137,15 @@ export class LedgerModel extends OperatedModel {
       if (stopped !== undefined) {
         return [`BUDGET_${stopped.status}`, stopped.scope];
       }
+      const overage = actual - hold.amount;
+      const isShort =
+        overage > 0n &&
+        hold.policy !== 'REJECT' &&
+        shortOf(hold.budgets, overage, (budget) => this.remainingOf(budget)) !== undefined;
+      const reclaimed = isShort ? this.reclaimed(now) : undefined;
+      if (reclaimed !== undefined) {
+        return reclaimed;
+      }
       const charge = chargeHold(hold, actual, (budget) => this.remainingOf(budget));
       if (Array.isArray(charge)) {
         return charge;
@@ -366,26 +375,6 @@ export class LedgerModel extends OperatedModel {
 
   private balances(budgets: readonly ModelBudget[]): string[] {
     return budgets.flatMap((budget) => [budget.scope, this.figures(budget)]);
-  }
-
-  private reclaimed(now: number): string[] | undefined {
-    const due = dueOf(this.holds, now);
-    this.currentOf(due, now);
-    const outcomes = due.flatMap((hold) => this.expireHold(hold, now));
-    return outcomes.length === 0 ? undefined : ['RECLAIMED', String(now), ...outcomes];
-  }
-
-  /** A run first rolls over the budgets of all holds that it will expire, and then expires them. */
-  private currentOf(holds: readonly ModelHold[], now: number): void {
-    holds.forEach((hold) => this.begun(hold.budgets, now));
-  }
-
-  private expireHold(hold: ModelHold, now: number): string[] {
-    this.begun(hold.budgets, now);
-    this.touched = true;
-    hold.state = 'EXPIRED';
-    this.events.push(`reservation.expired ${hold.tenant} ${hold.leaf} ${hold.id}`);
-    return ['EXPIRED', hold.tenant, String(deadlineOf(hold))];
   }
 
   private expiredOnAccess(hold: ModelHold, now: number): string[] | undefined {

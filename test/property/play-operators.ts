@@ -1,6 +1,6 @@
 import { periodPlansKey } from '../../src/redis/keyspace.js';
 import { setWindows } from '../support/governance-client.js';
-import { type LedgerClient, TRACE } from '../support/ledger-client.js';
+import { type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import type { LedgerState } from '../support/ledger-state.js';
 import type { LedgerModel } from './model.js';
 import type { ModelBudget } from './model-records.js';
@@ -103,7 +103,17 @@ export function operatorCall(
             await client.scripts.run(
               'update_budget',
               [client.budgetKeyOf(scope, unit)],
-              [owner, scope, unit, String(overdraftLimit), ...ADMIN, '', String(ends ?? ''), ...rest],
+              [
+                owner,
+                scope,
+                unit,
+                String(overdraftLimit),
+                ...ADMIN,
+                '',
+                String(ends ?? ''),
+                RETENTION_MS,
+                ...rest,
+              ],
             ),
           ),
         judge: asDated((model, now) => model.update(budget, { overdraftLimit, ends, policy }, now)),

@@ -10,6 +10,7 @@ import type { LedgerState } from '../support/ledger-state.js';
 import { fund } from '../support/governance-client.js';
 import type { LedgerModel } from './model.js';
 import type { ModelBudget, ModelPeriod } from './model-records.js';
+import { undatedFunding } from './readings.js';
 import type { PeriodOperation, PeriodPlan } from './period-operations.js';
 import type { Call } from './play.js';
 
@@ -169,9 +170,8 @@ export function periodCall(
   }
   const { operation: funding, amount, spent } = operation;
   return {
-    // The last part of a FUNDED reply is the time.
     send: async (client) =>
-      (await fund(client, amount, { scope, unit, operation: funding, spent: spent ?? '' })).slice(0, 10),
+      undatedFunding(await fund(client, amount, { scope, unit, operation: funding, spent: spent ?? '' })),
     judge: (model, now) => model.fund(budget, { operation: funding, amount, spent }, now),
   };
 }

@@ -28,6 +28,10 @@ export function instantOf(reply: readonly string[]): number | undefined {
   }
 }
 
+/** The reply of fund_budget without the time, which is the last part of FUNDED. */
+export const undatedFunding = (reply: readonly string[]): string[] =>
+  reply[0] === 'FUNDED' ? reply.slice(0, 10) : [...reply];
+
 const BUDGET_FIGURES = ['allocated', 'remaining', 'spent', 'debt', 'reserved'];
 
 /** A rollover with all its figures: before, after, and both periods. */

@@ -14,6 +14,7 @@ import {
 } from '../support/ledger-client.js';
 import { type Funding, FUNDINGS } from './model-funding.js';
 import type { ModelBudget } from './model-records.js';
+import { undatedFunding } from './readings.js';
 import { Connection } from './world-connection.js';
 import type { Verdict, WorldLedger } from './world-ledger.js';
 import { RETENTION_MS } from './world-service.js';
@@ -231,8 +232,7 @@ export class WorldClient {
           const budget = model.budgets.find((one) => one.scope === scope && one.unit === unit);
           return model.fund(budget as ModelBudget, { operation, amount, spent }, now);
         },
-        // The last part of a FUNDED reply is the time.
-        known: (reply) => reply.slice(0, 10),
+        known: undatedFunding,
       }),
       isRepeatable: false,
     };

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { fingerprintOf } from '../../src/ledger/fingerprint.js';
 import { bulkActionKey, budgetKey, tagOfWebhookId, tenantKey, webhookKey } from '../../src/redis/keyspace.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
+import { RETENTION_MS } from './ledger-client.js';
 import type { StoredRecords } from './stored-records.js';
 
 const KEEP_MS = 900_000;
@@ -58,7 +59,17 @@ export class BulkActionTrace {
       await this.scripts.run(
         'bulk_budget',
         [key],
-        [tenantId, scope, 'TOKENS', 'CREDIT', amount, '', '', ...this.origin('admin_on_behalf_of')],
+        [
+          tenantId,
+          scope,
+          'TOKENS',
+          'CREDIT',
+          amount,
+          '',
+          '',
+          ...this.origin('admin_on_behalf_of'),
+          RETENTION_MS,
+        ],
       );
     }
   }

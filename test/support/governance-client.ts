@@ -10,7 +10,14 @@ import {
   tenantKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
-import { IDEMPOTENCY_TTL_MS, randomText, TRACE, type Amount, type LedgerClient } from './ledger-client.js';
+import {
+  IDEMPOTENCY_TTL_MS,
+  randomText,
+  RETENTION_MS,
+  TRACE,
+  type Amount,
+  type LedgerClient,
+} from './ledger-client.js';
 
 /** The scripts of the governance plane, called as the services call them. */
 
@@ -105,7 +112,7 @@ export function updateBudget(
   return ledger.scripts.run(
     'update_budget',
     [ledger.budgetKeyOf()],
-    [ledger.tenant, ledger.scope(), 'TOKENS', overdraftLimit, ...ADMIN, starts, ends],
+    [ledger.tenant, ledger.scope(), 'TOKENS', overdraftLimit, ...ADMIN, starts, ends, RETENTION_MS],
   );
 }
 
@@ -146,6 +153,7 @@ export function fund(ledger: LedgerClient, amount: Amount, options: FundOptions 
       'api_key',
       'key_1',
       'req_fund',
+      RETENTION_MS,
       TRACE,
     ],
   );
@@ -183,6 +191,7 @@ export function bulkBudget(
       '',
       request,
       TRACE,
+      RETENTION_MS,
     ],
   );
 }

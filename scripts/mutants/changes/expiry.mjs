@@ -95,8 +95,8 @@ export const EXPIRY = {
       },
       {
         what: 'reclaiming takes what is due only now',
-        find: "'-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)",
-        put: "'-inf', ms_text(now), 'LIMIT', 0, limit)",
+        find: "'-inf', '(' .. ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)",
+        put: "'-inf', ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)",
       },
     ],
   },

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { BulkActions, type BulkRun, type Changed, type RowFailure } from '../../bulk/index.js';
+import { type Decided, Reclaims } from '../../expiry/index.js';
 import { oneLine, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService, type ScriptReply, tenantKey } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin } from '../../wire/index.js';
@@ -25,7 +26,7 @@ function budgetOfRow(row: string): MatchedBudget {
   return { ledgerId, scope, unit };
 }
 
-type Failed = Exclude<ScriptReply<'bulk_budget'>, { status: 'SUCCEEDED' | 'SKIPPED' }>['status'];
+type Failed = Exclude<Decided<ScriptReply<'bulk_budget'>>, { status: 'SUCCEEDED' | 'SKIPPED' }>['status'];
 
 const FAILURES: Readonly<Record<Failed, RowFailure>> = {
   NOT_FOUND: { error_code: 'NOT_FOUND', message: 'there is no such budget' },
@@ -46,6 +47,7 @@ export class BudgetBulkActionService {
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly bulk: BulkActions,
+    private readonly reclaims: Reclaims,
   ) {}
 
   /**
@@ -111,19 +113,22 @@ export class BudgetBulkActionService {
       return { failed: { error_code: 'INVALID_TRANSITION', message } };
     }
     const tenantId = filter.tenant_id;
-    const reply = await this.redis.scripts.call(
-      'bulk_budget',
-      { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
-      {
-        ...run,
-        tenantId,
-        scope,
-        unit,
-        operation: action,
-        amount: amount.amount.toString(),
-        spent: (action === 'RESET_SPENT' ? spent?.amount.toString() : undefined) ?? '',
-        reason: oneLine(reason),
-      },
+    const reply = await this.reclaims.decided(() =>
+      this.redis.scripts.call(
+        'bulk_budget',
+        { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
+        {
+          ...run,
+          tenantId,
+          scope,
+          unit,
+          operation: action,
+          amount: amount.amount.toString(),
+          spent: (action === 'RESET_SPENT' ? spent?.amount.toString() : undefined) ?? '',
+          reason: oneLine(reason),
+          retentionMs: this.reclaims.retentionMs,
+        },
+      ),
     );
     switch (reply.status) {
       case 'SUCCEEDED':

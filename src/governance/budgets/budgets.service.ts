@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
+import { Reclaims } from '../../expiry/index.js';
 import { oneLine, randomBase62, Refusal, type Unit } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
@@ -216,6 +217,7 @@ export class BudgetChangesService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly reclaims: Reclaims,
   ) {}
 
   /**
@@ -232,18 +234,21 @@ export class BudgetChangesService {
     const { unit } = query;
     const { overdraft_limit: overdraftLimit } = request;
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
-    const reply = await this.redis.scripts.call(
-      'update_budget',
-      { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
-      {
-        tenantId,
-        scope,
-        unit,
-        overdraftLimit: overdraftLimit?.amount.toString() ?? '',
-        ...origin,
-        ...periodArguments(request),
-        rest: storedFields(request),
-      },
+    const reply = await this.reclaims.decided(() =>
+      this.redis.scripts.call(
+        'update_budget',
+        { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
+        {
+          tenantId,
+          scope,
+          unit,
+          overdraftLimit: overdraftLimit?.amount.toString() ?? '',
+          ...origin,
+          ...periodArguments(request),
+          retentionMs: this.reclaims.retentionMs,
+          rest: storedFields(request),
+        },
+      ),
     );
     if (reply.status === 'INVALID_PERIOD') {
       throw periodRefusal(reply.reason);

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { Reclaims } from '../../expiry/index.js';
 import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, idempotencyKey, Records, RedisService, type ScriptAnswer } from '../../redis/index.js';
 import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
@@ -27,6 +28,7 @@ export class FundingService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly reclaims: Reclaims,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
@@ -50,22 +52,28 @@ export class FundingService {
     requireUnit(unit, 'amount', amount);
     requireUnit(unit, 'spent', spent);
     const tag = this.records.tagOfTenant(tenantId);
-    const reply = await this.redis.scripts.call(
-      'fund_budget',
-      { budget: budgetKey(tag, unit, scope), idempotency: idempotencyKey.fund(tag, unit, scope, key ?? '') },
-      {
-        tenantId,
-        scope,
-        unit,
-        operation,
-        amount: amount.amount.toString(),
-        spent: spent?.amount.toString() ?? '',
-        fingerprint: key === undefined ? '' : fingerprintOf(request),
-        idempotencyTtlMs: this.config.idempotencyTtlMs,
-        reason: oneLine(request.reason),
-        metadata: metadata === undefined ? '' : stringifyJson(metadata),
-        ...origin,
-      },
+    const reply = await this.reclaims.decided(() =>
+      this.redis.scripts.call(
+        'fund_budget',
+        {
+          budget: budgetKey(tag, unit, scope),
+          idempotency: idempotencyKey.fund(tag, unit, scope, key ?? ''),
+        },
+        {
+          tenantId,
+          scope,
+          unit,
+          operation,
+          amount: amount.amount.toString(),
+          spent: spent?.amount.toString() ?? '',
+          fingerprint: key === undefined ? '' : fingerprintOf(request),
+          idempotencyTtlMs: this.config.idempotencyTtlMs,
+          reason: oneLine(request.reason),
+          metadata: metadata === undefined ? '' : stringifyJson(metadata),
+          ...origin,
+          retentionMs: this.reclaims.retentionMs,
+        },
+      ),
     );
     if (reply.status !== 'FUNDED') {
       throw refusalOf(reply.status, scope, unit);

@@ -101,25 +101,27 @@ export class CommitService {
     const { actual, metadata } = request;
     const tag = this.store.tagOf(reservationId);
     await this.store.requireInScope(operation, tag, reservationId);
-    const reply = await this.redis.scripts.callAttestable(
-      'commit',
-      {
-        reservation: reservationKey(tag, reservationId),
-        idempotency: idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
-      },
-      {
-        tenantId: caller.tenantId,
-        reservationId,
-        fingerprint: fingerprintOf(request),
-        unit: actual.unit,
-        actual: actual.amount.toString(),
-        metadata: metadata === undefined ? '' : stringifyJson(metadata),
-        idempotencyTtlMs: this.store.idempotencyTtlMs,
-        retentionMs: this.store.retentionMs,
-        keyId: caller.keyId,
-        requestId: trace.requestId,
-        trace: traceText(trace),
-      },
+    const reply = await this.store.decided(() =>
+      this.redis.scripts.callAttestable(
+        'commit',
+        {
+          reservation: reservationKey(tag, reservationId),
+          idempotency: idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
+        },
+        {
+          tenantId: caller.tenantId,
+          reservationId,
+          fingerprint: fingerprintOf(request),
+          unit: actual.unit,
+          actual: actual.amount.toString(),
+          metadata: metadata === undefined ? '' : stringifyJson(metadata),
+          idempotencyTtlMs: this.store.idempotencyTtlMs,
+          retentionMs: this.store.retentionMs,
+          keyId: caller.keyId,
+          requestId: trace.requestId,
+          trace: traceText(trace),
+        },
+      ),
     );
     if (reply.status === 'UNIT_MISMATCH') {
       const { unit, scope } = reply;

@@ -68,7 +68,7 @@ export class DecideService {
     const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
     const fields = recordFields(request.subject, request.action, tenantId);
     const fingerprint = fingerprintOf(request);
-    return this.admission.decided(() =>
+    return this.store.decided(() =>
       this.redis.scripts.callAttestable(
         'decide',
         {

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
+import type { Decided } from '../../expiry/index.js';
 import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
 import {
   idempotencyKey,
@@ -12,7 +13,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { IsInt64, Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
-import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { StandardMetricsDto } from '../commit/commit.service.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
@@ -46,7 +47,6 @@ export class DirectDebitService {
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
     private readonly metrics: ReservationMetrics,
-    private readonly admission: Admission,
   ) {}
 
   /**
@@ -74,7 +74,7 @@ export class DirectDebitService {
     { caller, trace }: Operation,
     request: DirectDebitDto,
     scopes: readonly string[],
-  ): Promise<Exclude<ScriptReply<'direct_debit'>, { status: 'RECLAIMED' }>> {
+  ): Promise<Decided<ScriptReply<'direct_debit'>>> {
     const { actual } = request;
     const { tenantId } = caller;
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
@@ -83,7 +83,7 @@ export class DirectDebitService {
     const eventId = `evn_${code}${randomBase62(16)}`;
     const fields = [...recordFields(request.subject, request.action, tenantId), ...debitFields(request)];
     const fingerprint = fingerprintOf(request);
-    return this.admission.decided(() =>
+    return this.store.decided(() =>
       this.redis.scripts.call(
         'direct_debit',
         {

@@ -187,7 +187,7 @@ export class ReserveService {
       fields.push('md', stringifyJson(metadata));
     }
     const fingerprint = fingerprintOf(request);
-    return this.admission.decided(() =>
+    return this.store.decided(() =>
       this.redis.scripts.callAttestable(
         'reserve',
         {

@@ -1,0 +1,53 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { StoreUnavailable } from '../redis/index.js';
+import { ExpiryMetrics, type ExpiryOutcome } from './expiry.metrics.js';
+
+/** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
+const MAX_ROUNDS = 100;
+const DAY_MS = 86_400_000;
+
+interface Reclaimed {
+  readonly status: 'RECLAIMED';
+  readonly nowMs: number;
+  readonly outcomes: readonly ExpiryOutcome[];
+}
+
+export type Decided<Answer extends { readonly status: string }> = Exclude<Answer, { status: 'RECLAIMED' }>;
+
+/** How services call the scripts that reclaim due holds before they decide: see lua/lib/expiry.lua. */
+@Injectable()
+export class Reclaims {
+  /** How long the records of holds are kept that such a script expires. */
+  readonly retentionMs: number;
+
+  constructor(
+    private readonly expiry: ExpiryMetrics,
+    @Inject(CONFIG) config: HoldfastConfig,
+  ) {
+    this.retentionMs = config.auditRetentionDays * DAY_MS;
+  }
+
+  /**
+   * Runs the script until it decides. A run that only expired overdue holds is counted and followed by another one.
+   * @throws StoreUnavailable when the partition has more overdue holds than one request should wait for.
+   */
+  async decided<Answer extends { readonly status: string }>(
+    run: () => Promise<Answer>,
+  ): Promise<Decided<Answer>> {
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const reply: Answer | Reclaimed = await run();
+      if (!isReclaimed(reply)) {
+        return reply as Decided<Answer>;
+      }
+      for (const outcome of reply.outcomes) {
+        this.expiry.outcome('access', outcome, reply.nowMs);
+      }
+    }
+    throw new StoreUnavailable('backlog');
+  }
+}
+
+function isReclaimed(reply: { readonly status: string }): reply is Reclaimed {
+  return reply.status === 'RECLAIMED';
+}
