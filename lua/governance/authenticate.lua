@@ -2,16 +2,17 @@
 -- authenticate: find the owner of an API key, and check that the key is valid.
 --
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
--- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
+-- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter references_evidence:flag use_noted:flag | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
 -- BOUND     three records, of which only small fields are read
 -- EMITS     nothing
 -- @include  keys: tag_of_key, tenant_key, api_key_key
 -- @include  now_ms: now_ms, ms_text
--- @include  api_key: read_api_key
+-- @include  api_key: read_api_key, use_is_noted
 -- @include  tenant: read_tenant
 --
 -- A key of a closed tenant that is not revoked passes, so that the operation itself can return TENANT_CLOSED. A tenant without a record has
--- no status to check: its keys work.
+-- no status to check: its keys work. This script writes nothing, so that a Redis that cannot write still answers reads; if use_noted is 0,
+-- the caller calls note_key_use.
 local secret_hash = KEYS[1]
 
 local tag = tag_of_key(secret_hash)
@@ -27,7 +28,8 @@ end
 if record.status == 'REVOKED' then
   return { 'REVOKED' }
 end
-local expires_in_ms = record.expires_at - now_ms()
+local now = now_ms()
+local expires_in_ms = record.expires_at - now
 if expires_in_ms <= 0 then
   return { 'EXPIRED' }
 end
@@ -35,4 +37,7 @@ local tenant = read_tenant(tenant_key(tag, record.tenant))
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 end
-return { 'OK', key_id, record.tenant, ms_text(expires_in_ms), record.permissions, record.scope_filter }
+return {
+  'OK', key_id, record.tenant, ms_text(expires_in_ms), record.permissions, record.scope_filter,
+  record.references_evidence and '1' or '0', use_is_noted(record, now) and '1' or '0',
+}

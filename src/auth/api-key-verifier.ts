@@ -6,6 +6,7 @@ import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js'
 import { Refusal } from '../ledger/index.js';
 import {
   apiKeyHashKey,
+  apiKeyKey,
   keyRevokedChannel,
   RedisService,
   type ScriptReply,
@@ -41,6 +42,7 @@ export class AuthMetrics {
   private readonly hits: LabelledCounter;
   private readonly misses: LabelledCounter;
   private readonly deprecated: LabelledCounter;
+  private readonly uses: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.refusals = metrics.counter({
@@ -61,6 +63,15 @@ export class AuthMetrics {
       help: 'Requests that a permission allowed which a later version will not accept for them.',
       labels: ['permission'],
     });
+    this.uses = metrics.counter({
+      name: 'holdfast_api_key_uses_noted_total',
+      help: 'Updates of the last_used_at of API keys, at most one a minute for each, by outcome: noted or failed.',
+      labels: ['outcome'],
+    });
+  }
+
+  useNoted(outcome: 'noted' | 'failed'): void {
+    this.uses.inc({ outcome });
   }
 
   failed(reason: AuthFailure): void {
@@ -176,6 +187,9 @@ export class ApiKeyVerifier {
       .call('authenticate', { secretHash: apiKeyHashKey(tag, secretHash) }, {})
       .then((reply) => {
         const verdict = this.verdictOf(reply);
+        if (reply.status === 'OK' && !reply.useNoted) {
+          void this.noteUse(tag, reply.keyId);
+        }
         if (reply.status === 'OK' && typeof verdict === 'object' && this.lookups.get(secretHash) === lookup) {
           this.cache.set(secretHash, verdict, {
             start,
@@ -193,17 +207,30 @@ export class ApiKeyVerifier {
     return lookup;
   }
 
+  /** No request waits for it. A key in use is looked up each second, so what fails is tried again. Never rejects. */
+  private async noteUse(tag: string, keyId: string): Promise<void> {
+    try {
+      const { status } = await this.redis.scripts.call('note_key_use', { apiKey: apiKeyKey(tag, keyId) }, {});
+      if (status === 'NOTED') {
+        this.metrics.useNoted('noted');
+      }
+    } catch {
+      this.metrics.useNoted('failed');
+    }
+  }
+
   private verdictOf(reply: ScriptReply<'authenticate'>): TenantCaller | AuthFailure {
     if (reply.status !== 'OK') {
       return FAILURES[reply.status];
     }
-    const { keyId, tenantId, permissions, scopeFilter } = reply;
+    const { keyId, tenantId, permissions, scopeFilter, referencesEvidence } = reply;
     return {
       kind: 'tenant',
       keyId,
       tenantId,
       permissions: new Set(listOf(permissions, keyId)),
       scopeFilter: listOf(scopeFilter, keyId),
+      referencesEvidence,
     };
   }
 }

@@ -16,6 +16,8 @@ export interface TenantCaller {
   readonly permissions: ReadonlySet<string>;
   /** Empty if the key may act on all scopes; see `scopeAllowed`. */
   readonly scopeFilter: ScopeFilter;
+  /** Whether answers refer to their evidence. Strict models of some clients refuse answers with references. */
+  readonly referencesEvidence: boolean;
 }
 
 /** The operator, who has all permissions and no tenant. */

@@ -288,7 +288,7 @@ export const SCRIPT_SIGNATURES = {
     args: [],
     flags: ['no-writes'],
     returns:
-      'OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED',
+      'OK key_id tenant_id expires_in_ms permissions scope_filter references_evidence:flag use_noted:flag | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED',
   },
   /** lua/governance/bulk_budget.lua: apply a bulk action to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does. */
   bulk_budget: {
@@ -499,6 +499,8 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
+  /** lua/governance/note_key_use.lua: record that an API key is in use, at most once a minute. */
+  note_key_use: { keys: ['api_key'], args: [], flags: ['allow-oom'], returns: 'NOTED | UNCHANGED' },
   /** lua/governance/plan_periods.lua: give a budget with a recurrence the boundaries of its next periods. */
   plan_periods: {
     keys: ['budget'],
@@ -1465,6 +1467,8 @@ export interface ScriptReplies {
         readonly expiresInMs: number;
         readonly permissions: string;
         readonly scopeFilter: string;
+        readonly referencesEvidence: boolean;
+        readonly useNoted: boolean;
       }
     | { readonly status: 'UNKNOWN' }
     | { readonly status: 'REVOKED' }
@@ -1648,6 +1652,7 @@ export interface ScriptReplies {
     readonly nextMember?: string;
     readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
+  readonly note_key_use: { readonly status: 'NOTED' } | { readonly status: 'UNCHANGED' };
   readonly plan_periods: { readonly status: 'PLANNED' } | { readonly status: 'SKIP' };
   readonly plan_window: { readonly status: 'PLANNED' } | { readonly status: 'SKIP' };
   readonly read_budgets: {

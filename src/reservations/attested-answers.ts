@@ -103,7 +103,9 @@ export class AttestedAnswers {
       owner: this.ownerOf(request),
       reservationId: outcome.reservationId,
     });
-    return reference === undefined ? '' : `,"cycles_evidence":${JSON.stringify(reference)}`;
+    return reference === undefined || !wantsReference(request)
+      ? ''
+      : `,"cycles_evidence":${JSON.stringify(reference)}`;
   }
 
   private async attestDenial(error: unknown, request: AttestedRequest): Promise<void> {
@@ -125,7 +127,7 @@ export class AttestedAnswers {
       isReplay: false,
       owner: this.ownerOf(request),
     });
-    if (reference !== undefined) {
+    if (reference !== undefined && wantsReference(request)) {
       error.evidence = reference;
     }
   }
@@ -138,6 +140,11 @@ export class AttestedAnswers {
     const tag = reservationId === undefined ? undefined : tagOfReservationId(reservationId, partitions);
     return { tag: tag ?? tagOf(partitionCode(partitionOfTenant(tenantId, partitions))), tenantId };
   }
+}
+
+/** Evidence is issued all the same: a key only decides what its client sees. */
+function wantsReference({ operation: { caller } }: AttestedRequest): boolean {
+  return caller.kind === 'admin' || caller.referencesEvidence;
 }
 
 /** The members of a request that an envelope has: those of cycles-protocol-v0, without its extensions. */

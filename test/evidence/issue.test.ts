@@ -77,6 +77,33 @@ const call = (
 ): Promise<Answer> =>
   holdfast.call('POST', path, { key: tenant.key, body, ...more, headers: { 'x-cycles-trace-id': TRACE_ID } });
 
+test('a key can opt out of references, in answers and refusals, and back in; evidence is issued all the same', async () => {
+  const key = await holdfast.createKey(tenant.id, { metadata: { evidence_references: false } });
+  const keys = async (): Promise<Json[]> =>
+    expectStatus(await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`), 200).keys;
+  const [{ key_id: keyId }] = (await keys()).filter(
+    ({ metadata }) => metadata?.evidence_references === false,
+  );
+  const issued = await holdfast.metric('holdfast_evidence_issued_total');
+  const ask = async (): Promise<Json[]> => [
+    expectStatus(await call('/v1/reservations', reserveBody(tenant, 9), { key }), 200),
+    expectStatus(await call('/v1/decide', reserveBody(tenant, 9), { key }), 200),
+    expectRefusal(
+      await call('/v1/reservations', reserveBody(tenant, 9_000_000), { key }),
+      409,
+      'BUDGET_EXCEEDED',
+    ),
+  ];
+  for (const body of await ask()) {
+    expect(body).not.toHaveProperty('cycles_evidence');
+  }
+  expect(await holdfast.metric('holdfast_evidence_issued_total')).toBe(issued + 3);
+  expectStatus(await holdfast.admin('PATCH', `/v1/admin/api-keys/${keyId}`, { metadata: {} }), 200);
+  for (const body of await ask()) {
+    expect(body).toHaveProperty('cycles_evidence');
+  }
+});
+
 describe('a reserve', () => {
   test('has signed evidence of the request and the response, which anybody can get', async () => {
     shows('evidence', 'getEvidence', 'createReservation');

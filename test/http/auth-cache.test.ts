@@ -5,8 +5,16 @@ import { keyRevokedChannel } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
-import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import { serverTimeMs } from '../support/server-time.js';
 import { commandCounts, connectTo } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -28,6 +36,52 @@ describe('the memory of API keys', () => {
     await on.holdfast.createBudget(tenant, '', 1000);
     return tenant;
   }
+
+  const keyRecordOf = async ({ id }: TestTenant): Promise<Json> =>
+    expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${id}`), 200).keys[0];
+
+  test('notes when a key was last used: once a minute, beside the requests', async () => {
+    const tenant = await tenantWithBudget();
+    expect(await keyRecordOf(tenant)).not.toHaveProperty('last_used_at');
+    const noted = (outcome: string): Promise<number> =>
+      on.holdfast.metric('holdfast_api_key_uses_noted_total', { outcome });
+    const before = await noted('noted');
+    const startMs = await serverTimeMs(on.stored.redis);
+    expectStatus(await lookUp(tenant, tenant.key), 200);
+    await eventually('the use is noted', async () => (await noted('noted')) === before + 1);
+    const first = (await keyRecordOf(tenant)).last_used_at as string;
+    expect(Date.parse(first)).toBeGreaterThanOrEqual(startMs);
+    // The next look-up in Redis finds it noted.
+    const { key_id: keyId } = await keyRecordOf(tenant);
+    on.holdfast.app.get(ApiKeyVerifier, { strict: false }).forget(hashOfSecret(tenant.key));
+    expectStatus(await lookUp(tenant, tenant.key), 200);
+    expect((await keyRecordOf(tenant)).last_used_at).toBe(first);
+    // A minute later.
+    await on.stored.redis.hset(
+      on.stored.apiKeyKey(keyId as string),
+      'last_used_at',
+      String(startMs - 60_000),
+    );
+    on.holdfast.app.get(ApiKeyVerifier, { strict: false }).forget(hashOfSecret(tenant.key));
+    expectStatus(await lookUp(tenant, tenant.key), 200);
+    await eventually('the next use is noted', async () => (await noted('noted')) === before + 2);
+    expect((await keyRecordOf(tenant)).last_used_at >= first).toBe(true);
+  });
+
+  test('answers also if the use of a key cannot be noted, and counts that', async () => {
+    const tenant = await tenantWithBudget();
+    const scripts = on.holdfast.app.get(RedisService).scripts;
+    const call = scripts.call.bind(scripts) as (...all: unknown[]) => Promise<never>;
+    const spy = jest
+      .spyOn(scripts, 'call')
+      .mockImplementation((name, ...rest) =>
+        name === 'note_key_use' ? Promise.reject(new Error('no')) : call(name, ...rest),
+      );
+    expectStatus(await lookUp(tenant, tenant.key), 200);
+    spy.mockRestore();
+    expect(await on.holdfast.metric('holdfast_api_key_uses_noted_total', { outcome: 'failed' })).toBe(1);
+    expect(await keyRecordOf(tenant)).not.toHaveProperty('last_used_at');
+  });
 
   /** The key's id, which its secret does not reveal. */
   async function keyIdOf(tenant: TestTenant): Promise<string> {

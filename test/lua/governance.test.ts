@@ -117,6 +117,24 @@ describe('create_budget', () => {
 describe('API key scripts', () => {
   const connections = useConnections(1);
 
+  test('the use of a key is noted once a minute, as long as its record exists', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const key = newKey(ledger);
+    const record = apiKeyKey(ledger.tag, key.id);
+    const note = (): Promise<Reply> => ledger.scripts.run('note_key_use', [record], []);
+    expect(await unchanged(ledger, note)).toEqual(['UNCHANGED']);
+    await createKey(ledger, key);
+    expect(await note()).toEqual(['NOTED']);
+    expect((await authenticate(ledger, key.hash)).at(-1)).toBe('1');
+    expect(await unchanged(ledger, note)).toEqual(['UNCHANGED']);
+    const [connection] = connections() as [Redis];
+    const noted = Number(await connection.hget(record, 'last_used_at'));
+    await connection.hset(record, 'last_used_at', String(noted - 60_000));
+    expect((await authenticate(ledger, key.hash)).at(-1)).toBe('0');
+    expect(await note()).toEqual(['NOTED']);
+  });
+
   test('a key is valid from its creation until it is revoked, and its events hold neither secret nor hash', async () => {
     shows('createApiKey');
     const ledger = await newLedger();
@@ -132,6 +150,8 @@ describe('API key scripts', () => {
       expect.stringMatching(/^\d{1,5}$/),
       '["balances:read"]',
       '[]',
+      '1',
+      '0',
     ]);
     expect(Number(good[3])).toBeLessThanOrEqual(KEY_LIFE_MS);
     expect((await revoke(ledger, key.id))[0]).toBe('REVOKED');

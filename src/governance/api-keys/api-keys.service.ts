@@ -50,6 +50,8 @@ export interface ApiKey {
   readonly status: ApiKeyStatus;
   readonly created_at: string;
   readonly expires_at: string;
+  /** When it was last used, at most a minute earlier than it really was. */
+  readonly last_used_at?: string;
   readonly revoked_at?: string;
   readonly revoked_reason?: string;
   readonly metadata?: Record<string, unknown>;
@@ -85,6 +87,7 @@ export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
     status: statusOf(fields, nowMs),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     expires_at: timeOf(fieldOf(fields, 'expires_at')),
+    ...optionalTime(fields, 'last_used_at'),
     ...optionalTime(fields, 'revoked_at'),
     ...optionalText(fields, 'revoked_reason'),
   };
@@ -129,7 +132,7 @@ export class ApiKeysService {
       fields.push('description', description);
     }
     if (metadata !== undefined) {
-      fields.push('metadata', stringifyJson(metadata));
+      fields.push(...metadataFields(metadata));
     }
     const reply = await this.redis.scripts.call(
       'create_api_key',
@@ -277,6 +280,15 @@ function scopeFilterText(filter: readonly string[]): string {
   return JSON.stringify(filter.map((entry) => entry.toLowerCase()));
 }
 
+/**
+ * `evidence_references: false` in the metadata makes answers to the key have no references to their evidence. It is there because the
+ * protocol's requests for keys are closed, and its clients can set metadata.
+ */
+function metadataFields(metadata: Record<string, unknown>): string[] {
+  const references = metadata['evidence_references'] !== false;
+  return ['metadata', stringifyJson(metadata), 'evidence_references', String(references)];
+}
+
 function fieldsToStore({
   name,
   description,
@@ -289,6 +301,6 @@ function fieldsToStore({
     ...(description === undefined ? [] : ['description', description]),
     ...(permissions === undefined ? [] : ['permissions', permissionsText(permissions)]),
     ...(filter === undefined ? [] : ['scope_filter', scopeFilterText(filter)]),
-    ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
+    ...(metadata === undefined ? [] : metadataFields(metadata)),
   ];
 }
