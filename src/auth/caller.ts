@@ -31,6 +31,11 @@ export interface AdminCaller {
 
 export type Caller = TenantCaller | AdminCaller;
 
+/** Whether answers to the caller refer to their evidence. It is issued all the same: a key only decides what its client sees. */
+export function seesEvidence(caller: Caller): boolean {
+  return caller.kind === 'admin' || caller.referencesEvidence;
+}
+
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set by the access guard on every operation that declares `@Access`. */

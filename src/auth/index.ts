@@ -6,6 +6,7 @@ export {
   listedTenant,
   scopeAllowed,
   type ScopeFilter,
+  seesEvidence,
   type TenantCaller,
 } from './caller.js';
 export {

@@ -252,7 +252,7 @@ const WEBHOOKS = {
 
 const EVIDENCE = {
   evidenceServerId: optional('EVIDENCE_SERVER_ID', '(no evidence is issued)', serverId).describe(
-    'Public base URL of the API with its /v1; issues signed evidence under this identity, the same on every instance.',
+    'Public base URL of the API with its /v1; issues signed evidence under this identity, the same on every instance. Some published clients refuse answers with evidence: see docs/evidence.md.',
   ),
   evidenceKeys: secret(
     'EVIDENCE_KEYS',

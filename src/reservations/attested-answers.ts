@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import type { Caller } from '../auth/index.js';
+import { type Caller, seesEvidence } from '../auth/index.js';
 import { type ArtifactType, EvidenceService } from '../evidence/index.js';
 import { refusalResponse, sendJson } from '../http/index.js';
 import { type ErrorCode, Refusal } from '../ledger/index.js';
@@ -103,7 +103,7 @@ export class AttestedAnswers {
       owner: this.ownerOf(request),
       reservationId: outcome.reservationId,
     });
-    return reference === undefined || !wantsReference(request)
+    return reference === undefined || !seesEvidence(request.operation.caller)
       ? ''
       : `,"cycles_evidence":${JSON.stringify(reference)}`;
   }
@@ -127,7 +127,7 @@ export class AttestedAnswers {
       isReplay: false,
       owner: this.ownerOf(request),
     });
-    if (reference !== undefined && wantsReference(request)) {
+    if (reference !== undefined && seesEvidence(operation.caller)) {
       error.evidence = reference;
     }
   }
@@ -140,11 +140,6 @@ export class AttestedAnswers {
     const tag = reservationId === undefined ? undefined : tagOfReservationId(reservationId, partitions);
     return { tag: tag ?? tagOf(partitionCode(partitionOfTenant(tenantId, partitions))), tenantId };
   }
-}
-
-/** Evidence is issued all the same: a key only decides what its client sees. */
-function wantsReference({ operation: { caller } }: AttestedRequest): boolean {
-  return caller.kind === 'admin' || caller.referencesEvidence;
 }
 
 /** The members of a request that an envelope has: those of cycles-protocol-v0, without its extensions. */

@@ -94,9 +94,13 @@ test('a key can opt out of references, in answers and refusals, and back in; evi
       'BUDGET_EXCEEDED',
     ),
   ];
-  for (const body of await ask()) {
+  const bodies = await ask();
+  for (const body of bodies) {
     expect(body).not.toHaveProperty('cycles_evidence');
   }
+  const path = `/v1/reservations/${bodies[0].reservation_id}`;
+  expect(expectStatus(await holdfast.call('GET', path, { key }), 200)).not.toHaveProperty('evidence');
+  expect(expectStatus(await holdfast.admin('GET', path), 200)).toHaveProperty('evidence.reserve');
   expect(await holdfast.metric('holdfast_evidence_issued_total')).toBe(issued + 3);
   expectStatus(await holdfast.admin('PATCH', `/v1/admin/api-keys/${keyId}`, { metadata: {} }), 200);
   for (const body of await ask()) {

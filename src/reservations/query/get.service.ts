@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Caller } from '../../auth/index.js';
+import { type Caller, seesEvidence } from '../../auth/index.js';
 import { EvidenceService } from '../../evidence/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
@@ -51,7 +51,7 @@ export class GetService {
       this.expiry.outcome('access', outcome);
     }
     const detail = detailOf(reservationId, record, report);
-    return this.evidence.isIssuing
+    return this.evidence.isIssuing && seesEvidence(caller)
       ? withEvidence(detail, record.get('re'), record.get('ee'), (id) => this.evidence.referenceTo(id))
       : detail;
   }
