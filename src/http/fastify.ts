@@ -113,6 +113,8 @@ export function hostProblem({ httpVersion, rawHeaders }: IncomingMessage): strin
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
 /** How long a client may take to send its request. Does not limit the response. */
 const REQUEST_TIMEOUT_MS = 30_000;
+/** How often Node looks for clients that have taken longer. Its default is 30 s, so that they could take twice as long. */
+const CHECK_INTERVAL_MS = 1000;
 /** Reservation ids have at most 128 characters, tenant ids 64. Scopes are never part of a path. */
 const MAX_PARAM_LENGTH = 256;
 
@@ -120,7 +122,11 @@ const MAX_PARAM_LENGTH = 256;
  * Options with which servers are created. Only then does Node derive the limit for the headers from that for the request. If the former
  * were the longer one, as by default, Node would apply it to the whole request.
  */
-export const SERVER_OPTIONS = { requireHostHeader: false, requestTimeout: REQUEST_TIMEOUT_MS } as const;
+export const SERVER_OPTIONS = {
+  requireHostHeader: false,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  connectionsCheckingInterval: CHECK_INTERVAL_MS,
+} as const;
 
 type AnswerListener = (request: FastifyRequest, reply: FastifyReply) => void;
 

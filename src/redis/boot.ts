@@ -7,6 +7,7 @@ import type { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import { metaKey } from './keyspace.js';
 import { parseInfo } from './memory-guard.js';
+import type { ScriptRegistry } from './scripts.js';
 
 const BOOT_TIMEOUT_MS = 10_000;
 const POLL_MS = 20;
@@ -75,7 +76,8 @@ export async function prepareInTime(prepare: () => Promise<void>, logger: Logger
       return await prepare();
     } catch (error) {
       const failure = toStoreError(error);
-      if (!(failure instanceof StoreUnavailable) || performance.now() > deadline) {
+      const mayPass = failure instanceof StoreUnavailable && failure.reason !== 'permission';
+      if (!mayPass || performance.now() > deadline) {
         throw error;
       }
       logger.info({ err: failure }, 'the store went away during the start; the start waits for it');
@@ -113,15 +115,44 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }
 
-/** @throws StoreBootError if a master is older than Redis 7.0, which has no flags for scripts. */
-export async function checkVersion(masters: readonly Redis[], where: string): Promise<void> {
+/**
+ * @throws StoreBootError if a master is older than Redis 7.0, which has no flags for scripts, or REDIS_URL names a replica;
+ * StoreUnavailable if a failover has just made a master of Sentinels or of a cluster one.
+ */
+export async function checkServers(masters: readonly Redis[], target: RedisTarget): Promise<void> {
+  const where = describeTarget(target);
   for (const master of masters) {
-    const version = parseInfo(await master.info('server')).get('redis_version') ?? 'unknown';
+    const info = parseInfo(await master.info('server', 'replication'));
+    const version = info.get('redis_version') ?? 'unknown';
     if (!(Number.parseInt(version, 10) >= OLDEST_MAJOR)) {
       throw new StoreBootError(
         `${where} has version ${version}; Holdfast needs Redis 7.0 or newer, or Valkey`,
       );
     }
+    if (info.get('role') === 'slave') {
+      const found = `${where} is a replica of ${info.get('master_host')}:${info.get('master_port')}`;
+      throw target.mode === 'single'
+        ? new StoreBootError(`${found} and takes no writes; name the master in REDIS_URL`)
+        : new StoreUnavailable('readonly', new Error(found));
+    }
+  }
+}
+
+/**
+ * A Redis that refuses scripts for another reason may soon run them; until then, readiness is red.
+ * @throws StoreBootError if this user may not run all scripts; StoreUnavailable if Redis does not answer
+ */
+export async function checkRights(scripts: Pick<ScriptRegistry, 'probe'>, where: string): Promise<void> {
+  const denied = await scripts.probe().catch((error: unknown) => {
+    if (error instanceof StoreUnavailable && error.refusal !== undefined && error.reason !== 'permission') {
+      return [];
+    }
+    throw error;
+  });
+  if (denied.length > 0) {
+    throw new StoreBootError(
+      `${where} does not let this user run ${denied.join(', ')} in scripts; docs/redis.md has the rights that it needs`,
+    );
   }
 }
 

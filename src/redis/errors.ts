@@ -7,6 +7,8 @@ export type StoreUnavailableReason =
   | 'readonly'
   | 'cluster'
   | 'persistence'
+  | 'replicas'
+  | 'permission'
   | 'backlog'
   | 'quarantine';
 
@@ -18,6 +20,8 @@ const RETRY_AFTER_S: Readonly<Record<StoreUnavailableReason, number>> = {
   readonly: 1,
   cluster: 1,
   persistence: 5,
+  replicas: 5,
+  permission: 5,
   backlog: 1,
   quarantine: 60,
 };
@@ -30,6 +34,8 @@ const EXPLANATION: Readonly<Record<StoreUnavailableReason, string>> = {
   readonly: 'the store is read-only while it fails over',
   cluster: 'the store cluster is rearranging its slots',
   persistence: 'the store cannot persist its data',
+  replicas: 'the store has too few replicas to accept writes',
+  permission: 'the user of the store may not run a command that this needs',
   backlog: 'expired holds are still being reclaimed, and the budget depends on them',
   quarantine: 'the record of the reservation is damaged and must be repaired by an operator',
 };
@@ -46,6 +52,12 @@ export class StoreUnavailable extends Error {
   ) {
     super(EXPLANATION[reason], { cause });
     this.retryAfterS = RETRY_AFTER_S[reason];
+  }
+
+  /** The reply with which Redis refused to serve, which needs somebody's attention unless it soon serves again. */
+  get refusal(): string | undefined {
+    const { cause } = this;
+    return cause instanceof Error && cause.name === 'ReplyError' ? cause.message : undefined;
   }
 }
 
@@ -66,7 +78,9 @@ const BY_REPLY_CODE: ReadonlyMap<string, StoreUnavailableReason> = new Map([
   ['ASK', 'cluster'],
   ['BUSY', 'timeout'],
   ['MISCONF', 'persistence'],
-  ['NOREPLICAS', 'persistence'],
+  ['NOREPLICAS', 'replicas'],
+  ['NOPERM', 'permission'],
+  ['UNBLOCKED', 'readonly'],
   ['NOAUTH', 'connection'],
   ['WRONGPASS', 'connection'],
 ]);
@@ -86,6 +100,9 @@ const BY_MESSAGE: ReadonlyArray<readonly [start: string, reason: StoreUnavailabl
   ['ERR max number of clients reached', 'connection'],
   ['EXECABORT Transaction discarded because of: OOM', 'memory'],
 ];
+
+/** What a script may not call, in Redis 7.0 and since 7.2. A grouped script puts ERR before it once more. */
+const DENIED_IN_SCRIPT = /^(?:ERR ){1,2}(?:The user executing the script can't|ACL failure in script)/;
 
 const BY_NAME: ReadonlyMap<string, StoreUnavailableReason> = new Map([
   ['MaxRetriesPerRequestError', 'connection'],
@@ -124,12 +141,15 @@ function reasonOf(error: Error): StoreUnavailableReason | undefined {
   if (known !== undefined) {
     return known[1];
   }
+  if (DENIED_IN_SCRIPT.test(error.message)) {
+    return 'permission';
+  }
   return error.name === 'ReplyError' ? BY_REPLY_CODE.get(error.message.split(' ', 1)[0] ?? '') : undefined;
 }
 
 /**
- * Converts an error of ioredis or Redis to StoreUnavailable if the store caused it. Returns every other error as it is: WRONGTYPE,
- * NOPERM or an error in a script is a defect and must surface as one.
+ * Converts an error of ioredis or Redis to StoreUnavailable if the store caused it. Returns every other error as it is: WRONGTYPE or an
+ * error in a script is a defect and must surface as one.
  */
 export function toStoreError(error: unknown): unknown {
   if (error instanceof StoreUnavailable || !(error instanceof Error)) {

@@ -1,5 +1,5 @@
 import { ReplyError as AnyReplyError } from 'ioredis';
-import { StoreUnavailable } from './errors.js';
+import { StoreUnavailable, toStoreError } from './errors.js';
 import type { Runnable } from './script-source.js';
 import type { Argument, Arguments, Reply } from './script-call.js';
 
@@ -137,7 +137,7 @@ export class GroupedCalls {
 
 function settle({ resolve, reject }: WaitingCall, reply: Reply | Error): void {
   if (reply instanceof Error) {
-    reject(reply);
+    reject(toStoreError(reply));
   } else {
     resolve(reply);
   }

@@ -6,6 +6,7 @@ export class RedisMetrics {
   readonly connectionLost: Counter;
   readonly connectionRestored: Counter;
   readonly embeddedRestarts: Counter;
+  readonly unavailable: Counter;
   readonly scriptTextsRun: Counter;
   private readonly groupSizes: Histogram;
   readonly memoryUsedBytes: Gauge;
@@ -27,6 +28,12 @@ export class RedisMetrics {
     this.embeddedRestarts = new Counter({
       name: 'holdfast_embedded_redis_restarts_total',
       help: 'Times that the embedded Redis exited and was restarted.',
+      registers,
+    });
+    this.unavailable = new Counter({
+      name: 'holdfast_store_unavailable_total',
+      help: 'Requests answered with 503, by why the store could not serve them.',
+      labelNames: ['reason'],
       registers,
     });
     this.scriptTextsRun = new Counter({

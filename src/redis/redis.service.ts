@@ -3,7 +3,14 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Registry } from 'prom-client';
 import type { HoldfastConfig } from '../config/index.js';
 import { type Logger, Tracing } from '../telemetry/index.js';
-import { agreeOnPartitions, checkDatabase, checkVersion, prepareInTime, waitUntilReady } from './boot.js';
+import {
+  agreeOnPartitions,
+  checkDatabase,
+  checkRights,
+  checkServers,
+  prepareInTime,
+  waitUntilReady,
+} from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
 import {
   type ConnectionTimes,
@@ -26,6 +33,7 @@ import {
 import { Queries } from './queries.js';
 import { RedisClock } from './redis-clock.js';
 import { QueryMetrics, RedisMetrics } from './redis.metrics.js';
+import { Refusals } from './refusals.js';
 import { ScriptRegistry } from './scripts.js';
 
 /** The store as readiness shows it. */
@@ -68,6 +76,7 @@ export class RedisService implements OnApplicationShutdown {
   readonly clock: RedisClock;
   private readonly tracked: (Redis | Cluster)[] = [];
   private lastGuardState: GuardState = { ok: true, problems: [], allowed: [] };
+  readonly refusals: Refusals;
   private checking: Promise<StoreStatus> | undefined;
   private closing: Promise<void> | undefined;
 
@@ -85,6 +94,7 @@ export class RedisService implements OnApplicationShutdown {
     );
     this.scripts.traceCalls(parts.tracing);
     this.clock = new RedisClock(client, parts.logger);
+    this.refusals = new Refusals(client, this.scripts, parts.metrics, parts.logger);
   }
 
   /**
@@ -211,7 +221,9 @@ export class RedisService implements OnApplicationShutdown {
     return this.lastGuardState;
   }
 
-  /** Checks connection and memory, for readiness. Never rejects. Concurrent calls share one check. */
+  /**
+   * Checks the connection, the memory and whether scripts may run, for readiness. Never rejects. Concurrent calls share one check.
+   */
   status(): Promise<StoreStatus> {
     this.checking ??= this.check().finally(() => {
       this.checking = undefined;
@@ -272,7 +284,7 @@ export class RedisService implements OnApplicationShutdown {
 
   private async prepare(): Promise<void> {
     const { target, logger } = this.parts;
-    await checkVersion(this.masters(), describeTarget(target));
+    await checkServers(this.masters(), target);
     await checkDatabase(this.client, target);
     const state = this.judge(await this.memory());
     const refused = state.problems.find(({ code }) => code === 'eviction_policy');
@@ -286,6 +298,7 @@ export class RedisService implements OnApplicationShutdown {
     }
     await agreeOnPartitions(this.client, this.partitions);
     await this.scripts.load();
+    await checkRights(this.scripts, describeTarget(target));
     await this.clock.sync();
     this.clock.follow(this.parts.closing.signal);
   }
@@ -309,12 +322,16 @@ export class RedisService implements OnApplicationShutdown {
   private async check(): Promise<StoreStatus> {
     const messages = (found: GuardState['problems']): string[] => found.map(({ message }) => message);
     try {
-      const [report] = await Promise.all([this.memory(), this.ping()]);
+      const [report, refusals] = await Promise.all([this.memory(), this.refusals.find(), this.ping()]);
       const state = this.judge(report);
       const { policy, maxmemoryBytes, usedBytes } = report;
+      const problems = [...messages(state.problems), ...refusals];
+      if (problems.length === 0) {
+        this.refusals.served();
+      }
       return {
-        ready: state.ok,
-        problems: messages(state.problems),
+        ready: problems.length === 0,
+        problems,
         warnings: [...messages(state.allowed), ...(this.queries.isConnected() ? [] : [QUERIES_AWAY])],
         memory: { policy, maxmemoryBytes, usedBytes },
       };

@@ -36,6 +36,8 @@ export interface ScriptLibrary {
   readonly name: string;
   readonly code: string;
   readonly scripts: ReadonlyMap<string, Script>;
+  /** Every command that a script calls by name, with its subcommand if it has some. */
+  readonly commands: readonly string[];
 }
 
 /** The common prefix of the names of Holdfast's libraries and functions. */
@@ -191,7 +193,7 @@ export function libraryOf(
     const scripts = new Map([...assembled].map(([key, script]) => [key, named(script, digest)]));
     const functions = [...scripts.values()].map(functionsOf);
     const code = `#!lua name=${name}\nlocal ${SHARED} = {}\n${shared.join('')}${functions.join('')}`;
-    return { name, code, scripts };
+    return { name, code, scripts, commands: commandsIn(code) };
   };
   return libraryNamed(digestOf(libraryNamed('').code));
 }
@@ -206,6 +208,17 @@ function digestOf(nameless: string): string {
 export function isOwnLibrary(name: string, code: string): boolean {
   const digest = LIBRARY_NAME.exec(name)?.[1];
   return digest !== undefined && digestOf(code.replaceAll(digest, '')) === digest;
+}
+
+/** In `redis.call('XGROUP', 'CREATE', …)`, as in `redis.call(is_down and 'XREVRANGE' or 'XRANGE', …)`. */
+const CALLED = /\bredis\.p?call\((?:\w+ and )?'([A-Z]+)'(?:(?: or |, )'([A-Z]+)')?/g;
+
+function commandsIn(code: string): string[] {
+  const found = [...code.matchAll(CALLED)].flatMap(([call, first = '', second]) => {
+    const both = second === undefined ? [first] : [first, second];
+    return call.includes(' or ') ? both : [both.join(' ')];
+  });
+  return [...new Set(found)].sort();
 }
 
 type NamedScript = Script & Pick<AssembledScript, 'text'>;

@@ -882,6 +882,8 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id type)*',
   },
+  /** lua/redis/probe.lua: prove that this user may run a script that writes, and every command that scripts use. */
+  probe: { keys: [], args: ['key', 'channel'], rest: true, flags: ['allow-oom'], returns: 'denied*' },
   /** lua/spikes/burn_rate_tenants.lua: a partition's tenants, and which of them have webhook subscriptions, a bounded run at a time. */
   burn_rate_tenants: {
     keys: ['tenant_index'],
@@ -2156,6 +2158,7 @@ export interface ScriptReplies {
     }[];
     readonly recent: readonly { readonly entryId: string; readonly type: string }[];
   };
+  readonly probe: { readonly denied: readonly string[] };
   readonly burn_rate_tenants: {
     readonly next?: string;
     readonly tenants: readonly { readonly tenant: string; readonly hasWebhooks: boolean }[];

@@ -2,6 +2,7 @@ import { Cluster, type Redis } from 'ioredis';
 import { Tracing } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
 import { GroupedCalls } from './grouped-calls.js';
+import { keyRevokedChannel, metaKey } from './keyspace.js';
 import {
   type Arguments,
   FunctionCall,
@@ -186,6 +187,20 @@ export class ScriptRegistry {
   }
 
   /**
+   * Runs a script that may write on every master.
+   * @returns the commands that scripts use and this user may not run on one of them
+   * @throws StoreUnavailable if a master would refuse a script now
+   */
+  async probe(): Promise<string[]> {
+    const script = this.script('probe');
+    const args = [metaKey(), keyRevokedChannel(), ...this.library.commands];
+    const denied = await Promise.all(
+      this.masters().map((master) => this.sendAlone(script, [], args, master)),
+    );
+    return [...new Set(denied.flat())];
+  }
+
+  /**
    * Runs one script.
    * @returns the script's reply, by the names in its header.
    * @throws StoreUnavailable if Redis cannot answer. Any other error is a broken invariant or a defect.
@@ -271,28 +286,35 @@ export class ScriptRegistry {
       : this.groups.call(script, keys, args);
   }
 
-  private async sendAlone(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
+  private async sendAlone(
+    script: Runnable,
+    keys: Arguments,
+    args: Arguments,
+    to: Redis | Cluster = this.client,
+  ): Promise<Reply> {
     try {
-      return this.plain(
-        script,
-        await this.client.sendCommand(new FunctionCall(script.functionName, keys, args)),
-      );
+      return this.plain(script, await to.sendCommand(new FunctionCall(script.functionName, keys, args)));
     } catch (error) {
       if (!isUnknownFunction(error)) {
         throw toStoreError(error);
       }
     }
-    return this.sendText(script, keys, args);
+    return this.sendText(script, keys, args, to);
   }
 
-  private async sendText(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
+  private async sendText(
+    script: Runnable,
+    keys: Arguments,
+    args: Arguments,
+    to: Redis | Cluster = this.client,
+  ): Promise<Reply> {
     this.textRan();
     // The call does not wait for this. If it fails, the next call tries again.
     this.loading ??= this.restore()
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
     try {
-      return this.plain(script, await this.client.eval(script.source(), keys.length, ...keys, ...args));
+      return this.plain(script, await to.eval(script.source(), keys.length, ...keys, ...args));
     } catch (error) {
       throw toStoreError(error);
     }

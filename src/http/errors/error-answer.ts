@@ -136,9 +136,7 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
       ? answer
       : { ...answer, headers: { 'Retry-After': String(retryAfterS) } };
   }
-  return retryAfterS === undefined
-    ? { ...answer, status: 400 }
-    : throttled(answer, retryAfterS);
+  return retryAfterS === undefined ? { ...answer, status: 400 } : throttled(answer, retryAfterS);
 }
 
 function throttled(answer: ErrorAnswer, retryAfterS: number): ErrorAnswer {

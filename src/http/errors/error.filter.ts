@@ -7,7 +7,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { RedisService } from '../../redis/index.js';
+import { RedisService, StoreUnavailable } from '../../redis/index.js';
 import {
   HealthContributors,
   type LabelledCounter,
@@ -63,7 +63,6 @@ export class ErrorFilter implements ExceptionFilter {
   constructor(
     @Inject(UnexpectedErrors) private readonly unexpected: UnexpectedErrors,
     @Inject(RouteTable) private readonly routes: RouteTable,
-    @Inject(RedisService) private readonly redis: RedisService,
   ) {}
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -73,6 +72,9 @@ export class ErrorFilter implements ExceptionFilter {
     const answer = answerTo(error, request, this.routes);
     if (answer.unexpected === true) {
       this.unexpected.reportRequest(error, request);
+    }
+    if (error instanceof StoreUnavailable) {
+      this.redis.refusals.couldNotServe(error);
     }
     // A response that was already sent cannot be replaced. The log has the error.
     if (!reply.sent) {
