@@ -63,6 +63,7 @@ export class ErrorFilter implements ExceptionFilter {
   constructor(
     @Inject(UnexpectedErrors) private readonly unexpected: UnexpectedErrors,
     @Inject(RouteTable) private readonly routes: RouteTable,
+    @Inject(RedisService) private readonly redis: RedisService,
   ) {}
 
   catch(error: unknown, host: ArgumentsHost): void {
