@@ -1,5 +1,5 @@
 // npm run verify-evidence -- <url or file> [--keys <url or file>] [--signer <public key>]: verifies an evidence envelope without its server.
-// Exit codes: 0 verified; 1 refuted; 2 not verified.
+// Exit codes: 0 verified; 1 refuted; 2 not verified; 3 whole, but nobody has said whose key signed it.
 import { SetupError, explanationOf, importForCommand } from './install.mjs';
 
 const NOT_VERIFIED = 2;

@@ -1,3 +1,5 @@
+import { readJson, stringifyJson } from '../wire/index.js';
+
 const TIMEOUT_MS = 10_000;
 
 /** A step failed. The message is one line for the user. */
@@ -23,7 +25,7 @@ export class Api {
   async call(method: Method, path: string, body?: object): Promise<Answer> {
     const headers =
       body === undefined ? this.credential : { ...this.credential, 'Content-Type': 'application/json' };
-    const content = body === undefined ? {} : { body: JSON.stringify(body) };
+    const content = body === undefined ? {} : { body: stringifyJson(body) };
     let text: string;
     let status: number;
     try {
@@ -43,7 +45,7 @@ export class Api {
       );
     }
     try {
-      return { status, body: text === '' ? {} : (JSON.parse(text) as Answer['body']) };
+      return { status, body: text === '' ? {} : (readJson(text) as Answer['body']) };
     } catch (error) {
       throw new DemoError(`${method} ${path}: ${status} with a body that is not JSON`, { cause: error });
     }
@@ -71,5 +73,5 @@ export class Api {
 export function describe({ status, body }: Answer): string {
   return typeof body['error'] === 'string'
     ? `${status} ${body['error']}: ${String(body['message'])}`
-    : `${status} ${JSON.stringify(body)}`;
+    : `${status} ${stringifyJson(body)}`;
 }

@@ -18,11 +18,15 @@ export interface VerifyEvidenceOptions {
 }
 
 const NOT_VERIFIED = 2;
+/** The envelope is whole, but nobody has said whose key signed it. */
+const SIGNER_UNKNOWN = 3;
+
+type ExitCode = 0 | 1 | 2 | 3;
 
 /** The exit codes of `npm run verify-evidence`. */
-const EXIT_CODES: Readonly<Record<Disposition, 0 | 1 | 2>> = {
+const EXIT_CODES: Readonly<Record<Disposition, ExitCode>> = {
   authentic: 0,
-  binding_only: 0,
+  binding_only: SIGNER_UNKNOWN,
   signature_invalid: 1,
   signer_authority_failed: 1,
   malformed: 1,
@@ -81,7 +85,7 @@ export async function verifyEvidence({
   keys,
   signer,
   print,
-}: VerifyEvidenceOptions): Promise<0 | 1 | 2> {
+}: VerifyEvidenceOptions): Promise<ExitCode> {
   let text: string;
   try {
     text = await read(source);
@@ -107,5 +111,8 @@ export async function verifyEvidence({
     print('  THE URL NAMES ANOTHER ENVELOPE');
     return 1;
   }
-  return pinned === false ? 1 : EXIT_CODES[disposition];
+  if (pinned === false) {
+    return 1;
+  }
+  return pinned === true && disposition === 'binding_only' ? 0 : EXIT_CODES[disposition];
 }

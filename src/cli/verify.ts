@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { parseJson } from '../wire/index.js';
+import { readJson } from '../wire/index.js';
 
 /** A page usually takes seconds, but a single tenant with millions of reservations can take minutes. */
 const PAGE_TIMEOUT_MS = 600_000;
@@ -74,7 +74,7 @@ async function fetchPage(url: string, adminKey: string): Promise<Page> {
   if (response.status !== 200) {
     throw new Error(`GET /ops/verify answered ${response.status} ${text.slice(0, 300)}`);
   }
-  return parseJson(text) as Page;
+  return readJson(text) as Page;
 }
 
 function driftLines({

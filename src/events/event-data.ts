@@ -1,6 +1,6 @@
 import { percentDecoded } from '../ledger/index.js';
 import { actionOf, type DenyDetail, denyDetailOf, subjectOf } from '../reservations/index.js';
-import { exactInteger, type Fields, parseJson, timeOf } from '../wire/index.js';
+import { exactInteger, type Fields, readJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
@@ -223,7 +223,7 @@ function listOf(text: string): unknown {
 /** Parses stored JSON. Returns malformed text as it is. */
 export function jsonOf(text: string): unknown {
   try {
-    return parseJson(text);
+    return readJson(text);
   } catch {
     return text;
   }

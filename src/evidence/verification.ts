@@ -1,6 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { PROTOCOL_ERROR_CODES } from '../ledger/index.js';
-import { canonicalJson, depthWithin, parseJson } from '../wire/index.js';
+import { canonicalJson, depthWithin, JsonProblem, readJson } from '../wire/index.js';
 import { ARTIFACT_TYPES, type ArtifactType, SCHEMA_VERSION, sha256Hex } from './envelope.js';
 
 /** The dispositions of cycles-evidence-v0.2, and `malformed` for anything that is not an envelope. */
@@ -78,9 +78,9 @@ function payloadProblem({ artifact_type: artifact, payload }: ParsedEnvelope): s
 function parseEnvelope(text: string): ParsedEnvelope | string {
   let parsed: unknown;
   try {
-    parsed = parseJson(text);
-  } catch {
-    return 'it is not JSON';
+    parsed = readJson(text);
+  } catch (error) {
+    return error instanceof JsonProblem ? `it ${error.message}` : 'it is not JSON';
   }
   if (typeof parsed !== 'object' || parsed === null) {
     return 'it is not a JSON object';
@@ -141,7 +141,7 @@ function candidateOf(written: unknown): Jwk | undefined {
 /** The keys of a set, or undefined if the text is not a JWK Set. */
 function keysOf(text: string): readonly unknown[] | undefined {
   try {
-    const { keys } = JSON.parse(text) as { keys?: unknown };
+    const { keys } = readJson(text) as { keys?: unknown };
     return Array.isArray(keys) ? keys : undefined;
   } catch {
     return undefined;

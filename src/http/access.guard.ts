@@ -20,7 +20,7 @@ import {
   sourceOf,
   type TenantCaller,
 } from '../auth/index.js';
-import { Refusal } from '../ledger/index.js';
+import { headerText, Refusal } from '../ledger/index.js';
 import { isRead, SessionAccess } from './session-access.js';
 
 export interface AccessRule {
@@ -77,7 +77,7 @@ const GUARDED = /^\/(v1|ops|console\/api)\//;
 /** The value of a header, or undefined if it is blank. Repeated headers are joined by Node. */
 export function presentedKey(request: FastifyRequest, name: string): string | undefined {
   const value = request.headers[name];
-  return typeof value === 'string' && value.trim() !== '' ? value : undefined;
+  return typeof value === 'string' && value.trim() !== '' ? headerText(value) : undefined;
 }
 
 /**

@@ -16,7 +16,7 @@ import {
   LogController,
 } from 'fastify';
 import type { HoldfastConfig } from '../config/index.js';
-import { Refusal } from '../ledger/index.js';
+import { EncodedBody, headerText, oneLine, Refusal } from '../ledger/index.js';
 import type { Logger } from '../telemetry/index.js';
 import { parseBody, stringifyJson } from '../wire/index.js';
 import { answerTo, type ErrorAnswer, errorBody, noRoute, pathOf, sendError } from './errors/error-answer.js';
@@ -224,18 +224,30 @@ function installJson(instance: FastifyInstance, largeBodies: LargeBodies): void 
   instance.removeAllContentTypeParsers();
   for (const type of ['application/json', /^application\/[a-z0-9.-]+\+json(;|$)/]) {
     instance.addContentTypeParser<Buffer>(type, { parseAs: 'buffer' }, (request, body, done) => {
+      const parse = (): unknown => parseBody(decoded(request, body));
       if (body.length <= LARGE_BODY_BYTES) {
-        finish(done, () => parseBody(body));
+        finish(done, parse);
         return;
       }
-      largeBodies.inTurn(request, () => finish(done, () => parseBody(body))).catch(done);
+      largeBodies.inTurn(request, () => finish(done, parse)).catch(done);
     });
   }
-  instance.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, body, done) => {
-    finish(done, () => refuseBody(body));
+  instance.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (request, body, done) => {
+    finish(done, () => refuseBody(decoded(request, body)));
   });
   instance.setReplySerializer((payload) => stringifyJson(payload));
 }
+
+/** @throws EncodedBody */
+function decoded({ headers }: FastifyRequest, body: Buffer): Buffer {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? '';
+  if (body.length > 0 && encoding !== '' && encoding !== 'identity') {
+    throw new EncodedBody(oneLine(headerText(encoding)).slice(0, MAX_SHOWN_ENCODING));
+  }
+  return body;
+}
+
+const MAX_SHOWN_ENCODING = 64;
 
 function finish(done: (error: Error | null, body?: unknown) => void, parse: () => unknown): void {
   let body: unknown;

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { oneLine } from '../ledger/index.js';
+import { headerText, oneLine } from '../ledger/index.js';
 import { type Span, spanIdFrom, type Tracing } from '../telemetry/index.js';
 import type { Origin, RequestTrace } from '../wire/index.js';
 
@@ -110,8 +110,8 @@ export function onOneLine(text: string, most: number): string {
 export function senderOf(request: FastifyRequest): Sender {
   return {
     // A closed connection has no address.
-    sourceIp: onOneLine(request.ip ?? '', MAX_ADDRESS).replaceAll(' ', ''),
-    userAgent: onOneLine(request.headers['user-agent'] ?? '', MAX_USER_AGENT),
+    sourceIp: onOneLine(headerText(request.ip ?? ''), MAX_ADDRESS).replaceAll(' ', ''),
+    userAgent: onOneLine(headerText(request.headers['user-agent'] ?? ''), MAX_USER_AGENT),
   };
 }
 

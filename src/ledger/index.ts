@@ -24,6 +24,7 @@ export {
 } from './amount.js';
 export { fingerprintOf } from './fingerprint.js';
 export {
+  EncodedBody,
   type ErrorCode,
   GOVERNANCE_ERROR_CODES,
   PROTOCOL_ERROR_CODES,
@@ -47,4 +48,4 @@ export {
   TENANT_ID_PATTERN,
   tenantOfScope,
 } from './scopes.js';
-export { oneLine, percentDecoded, percentEncoded, randomBase62 } from './text.js';
+export { headerText, oneLine, percentDecoded, percentEncoded, randomBase62 } from './text.js';

@@ -20,6 +20,17 @@ export class Refusal extends Error {
   }
 }
 
+/** The body is compressed or otherwise encoded. HTTP has a status for that (RFC 9110, section 15.5.16), and the protocol no code. */
+export class EncodedBody extends Refusal {
+  constructor(encoding: string) {
+    super(
+      'INVALID_REQUEST',
+      `the Content-Encoding ${JSON.stringify(encoding)} is not supported; send the body as it is`,
+      { field: 'Content-Encoding' },
+    );
+  }
+}
+
 /**
  * The filter of a bulk action matches more rows than one action may change. The protocol uses LIMIT_EXCEEDED here too, but with
  * status 400, because waiting does not help.

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
 
 /** Line breaks, control characters, and marks that change the direction of text. */
@@ -22,6 +23,17 @@ export function percentDecoded(text: string): string {
   } catch {
     return text;
   }
+}
+
+const NOT_ASCII = /[\u0080-\u00ff]/;
+
+/** The text of a request header. Node gives each of its bytes as a character, so text in UTF-8 arrives garbled. */
+export function headerText(value: string): string {
+  if (!NOT_ASCII.test(value)) {
+    return value;
+  }
+  const bytes = Buffer.from(value, 'latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : value;
 }
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { KnownKinds } from '../governance/index.js';
-import { deriveScopes, hasPolicyKey, type ErrorCode, percentEncoded, Refusal } from '../ledger/index.js';
+import {
+  deriveScopes,
+  hasPolicyKey,
+  headerText,
+  type ErrorCode,
+  percentEncoded,
+  Refusal,
+} from '../ledger/index.js';
 import type { Attestable, ScriptReply } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf } from './deny-detail.js';
@@ -148,8 +155,9 @@ function keep(fields: string[], name: string, value: string | undefined): void {
  * The protocol's IDEMPOTENCY section: if the header gives a key, it must equal the one in the body.
  * @throws Refusal INVALID_REQUEST when they differ.
  */
-export function requireSameKey(header: string | string[] | undefined, idempotencyKey: string): void {
-  if (header !== undefined && header !== idempotencyKey) {
+export function requireSameKey({ headers }: FastifyRequest, idempotencyKey: string): void {
+  const header = headers['x-idempotency-key'];
+  if (header !== undefined && headerText(String(header)) !== idempotencyKey) {
     throw new Refusal('INVALID_REQUEST', 'X-Idempotency-Key must equal the idempotency_key of the body', {
       field: 'X-Idempotency-Key',
     });

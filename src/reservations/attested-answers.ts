@@ -12,7 +12,7 @@ import {
   tagOf,
   tagOfReservationId,
 } from '../redis/index.js';
-import { canonicalJson, parseJson } from '../wire/index.js';
+import { canonicalJson, readJson } from '../wire/index.js';
 import type { Operation } from './admission.js';
 
 const ENDPOINTS = {
@@ -97,7 +97,7 @@ export class AttestedAnswers {
       payload: {
         ...(reservationId === undefined ? {} : { reservation_id: reservationId }),
         request: attestedRequest(body),
-        response: parseJson(outcome.response),
+        response: readJson(outcome.response),
       },
       isReplay: outcome.answer === 'replay',
       owner: this.ownerOf(request),
@@ -122,7 +122,7 @@ export class AttestedAnswers {
         http_status: status,
         ...(reservationId === undefined ? {} : { reservation_id: reservationId }),
         ...(isSmall(body) ? { request: attestedRequest(body) } : {}),
-        response: parseJson(text),
+        response: readJson(text),
       },
       isReplay: false,
       owner: this.ownerOf(request),

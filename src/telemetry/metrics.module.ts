@@ -2,7 +2,7 @@ import { Controller, Get, Inject, Injectable, Module, Req, Res } from '@nestjs/c
 import { ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
-import { Refusal } from '../ledger/index.js';
+import { headerText, Refusal } from '../ledger/index.js';
 import { exposition } from './group-metrics.js';
 import { MaintenanceMetrics, MetricsRegistry } from './metrics-registry.js';
 
@@ -54,9 +54,9 @@ export class MetricsController {
 function presentedKey(request: FastifyRequest): string | undefined {
   const header = request.headers['x-admin-api-key'];
   if (typeof header === 'string' && header !== '') {
-    return header;
+    return headerText(header);
   }
-  return /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+  return /^Bearer (\S+)$/i.exec(headerText(request.headers.authorization ?? ''))?.[1];
 }
 
 /** Upper bounds of the buckets in seconds, from half a millisecond to the 10 s within which a shutdown must end. */

@@ -1,5 +1,6 @@
 export { csvCell } from './csv.js';
-export { canonicalJson, exactInteger, parseBody, parseJson, stringifyJson } from './json.js';
+export { exactInteger, JsonProblem, readJson, stringifyJson } from './exact-json.js';
+export { canonicalJson, parseBody } from './json.js';
 export {
   decodeCursor,
   encodeCursor,

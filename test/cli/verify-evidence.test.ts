@@ -58,7 +58,7 @@ async function verify(
 
 test('an envelope in a file is verified without its server, and with its keys it is authentic', async () => {
   const [code, text] = await verify(file);
-  expect(code).toBe(0);
+  expect(code).toBe(3);
   expect(text).toBe(`binding_only: no key set was asked whether the signer is the server’s
   decide ${envelope.evidenceId}
   issued at 1800000000000 ms (2027-01-15T08:00:00.000Z) by ${serverId}
@@ -95,6 +95,21 @@ test('an envelope that cannot be read is not verified, and one line says why', a
     2,
     expect.stringMatching(/^the envelope cannot be read: [^\n]*(?:ECONNREFUSED|bad port)[^\n]*$/),
   ]);
+});
+
+test('an envelope with a member twice is malformed, whichever of the two is genuine', async () => {
+  const forged = join(dir, 'forged.json');
+  for (const [from, to] of [
+    ['"payload":', '"payload":{"decide":{}},"payload":'],
+    ['"server_id":', '"server_id":"https://forged.example","server_id":'],
+    ['"request":{', '"request":{"a":1,"\\u0061":2'],
+  ] as const) {
+    writeFileSync(forged, envelope.text.replace(from, to));
+    expect(await verify(forged, { keys: keysFile })).toEqual([
+      1,
+      expect.stringMatching(/^malformed: it has the member "\w+" twice$/),
+    ]);
+  }
 });
 
 test('a changed envelope, an unexpected signer and unreadable keys have their own exit codes', async () => {

@@ -3,7 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { RouteTable } from '../../src/http/route-table.js';
-import { stringifyJson } from '../../src/wire/json.js';
+import { stringifyJson } from '../../src/wire/exact-json.js';
 import { shows } from '../compatibility/shows.js';
 import { Holdfast } from '../support/holdfast.js';
 import {

@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { isEnvelopeOf, seal, sha256Hex, type Statement, unsealed } from '../../src/evidence/envelope.js';
 import { type KeySet, verifyEnvelope } from '../../src/evidence/verification.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../src/ledger/refusal.js';
-import { canonicalJson, parseJson } from '../../src/wire/json.js';
+import { readJson } from '../../src/wire/exact-json.js';
+import { canonicalJson } from '../../src/wire/json.js';
 import { type Json } from '../support/holdfast.js';
 import { envelopeProblems, evidenceFixtures, specAbsence } from '../support/spec/index.js';
 
@@ -34,7 +35,7 @@ withSpec(`all 13 fixtures of the protocol are reproduced byte for byte, and veri
   const fixtures = evidenceFixtures();
   expect(fixtures).toHaveLength(13);
   for (const { name, text } of fixtures) {
-    const envelope = parseJson(text) as Json;
+    const envelope = readJson(text) as Json;
     const [[artifact, payload]] = Object.entries(envelope.payload) as [[Statement['artifact'], object]];
     expect(canonicalJson(envelope)).toBe(text);
     expect(envelopeProblems(text)).toEqual([]);
@@ -76,7 +77,7 @@ describe('an envelope', () => {
     fc.assert(
       fc.property(fc.dictionary(names, values), (metadata) => {
         const { evidenceId, text } = seal(statement({ request: { metadata } }), privateKey);
-        const parsed = parseJson(text) as Json;
+        const parsed = readJson(text) as Json;
         expect(text).toBe(canonicalJson(parsed));
         expect(sha256Hex(canonicalJson({ ...parsed, evidence_id: '', signature: '' }))).toBe(evidenceId);
         expect(parsed.evidence_id).toBe(evidenceId);
@@ -207,6 +208,30 @@ describe('a verifier', () => {
       text.replace('"artifact_type":"decide"', '"artifact_type":"commit"'),
       NO_KEYS,
       'malformed',
+    ],
+    [
+      'a forged payload before the genuine one',
+      text.replace('"payload":{', '"payload":{"decide":{"request":{},"response":{}}},"payload":{'),
+      NO_KEYS,
+      'malformed',
+    ],
+    [
+      'a forged server before the genuine one',
+      text.replace('"server_id"', '"server_id":"https://forged.example","server_id"'),
+      NO_KEYS,
+      'malformed',
+    ],
+    [
+      'a member twice deep inside',
+      text.replace('"request":{', '"request":{"a":1,"a":1,'),
+      NO_KEYS,
+      'malformed',
+    ],
+    [
+      'a key set with a member twice',
+      asDid(),
+      { kind: 'found', text: `{"keys":[],${JSON.stringify({ keys: [jwk()] }).slice(1)}` },
+      'signer_resolution_failed',
     ],
     ['two payloads', text.replace('"payload":{', '"payload":{"commit":{},'), NO_KEYS, 'malformed'],
     ['a payload 2,000 levels deep', nested(2000), NO_KEYS, 'malformed'],

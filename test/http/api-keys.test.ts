@@ -73,7 +73,7 @@ describe('API keys', () => {
       permissions: ['balances:read', 'events:read'],
       scope_filter: ['workspace:eng', 'tenant:acme/agent:*'],
       expires_at: '2099-12-31T23:59:59.000Z',
-      metadata: { owner: 'ops', nested: { deep: [1, null] } },
+      metadata: { owner: 'ops', nested: { deep: [1, null], exact: 9007199254740993n } },
     };
     const { key_id: keyId } = expectStatus(await create(id, settings), 201);
     const listed = (await list(`tenant_id=${id}`)).keys.find((key: Json) => key.key_id === keyId);

@@ -357,6 +357,18 @@ describe('bodies', () => {
       /amount must be an integer from 0/,
     ],
     ['a null', '{"key":"a","amount":null}', /amount must not be null/],
+    ['a member twice', '{"key":"a","key":"a"}', /has the member "key" twice/],
+    [
+      'a member twice beside a long number',
+      '{"key":"a","amount":9007199254740993,"amount":1}',
+      /"amount" twice/,
+    ],
+    ['a member twice, once in escapes', '{"key":"a","\\u006bey":"b"}', /has the member "key" twice/],
+    [
+      'a member twice deep inside',
+      '{"key":"a","metadata":{"x":[{},{"y":1,"z":[],"y":2}]}}',
+      /has the member "y" twice/,
+    ],
   ])('%s is refused', async (_name, body, message) => {
     await expectRefusal(echo, post(body), 400, 'INVALID_REQUEST', message);
   });
@@ -388,6 +400,44 @@ describe('bodies', () => {
       400,
       'INVALID_REQUEST',
       /UTF-8/,
+    );
+  });
+
+  test('numbers with many digits after the point are read', async () => {
+    const body =
+      '{"key":"a","metadata":{"share":3.3333333333333335,"pi":3.14159265358979323846264338327950288}}';
+    expect(JSON.parse((await call(echo, post(body))).text)).toEqual({
+      key: 'a',
+      metadata: { share: 3.3333333333333335, pi: 3.141592653589793 },
+    });
+  });
+
+  test.each(['gzip', 'br', 'gzip, identity', 'GZIP'])('a body encoded as %s is 415', async (encoding) => {
+    for (const type of ['application/json', 'text/plain']) {
+      const request = post('{"key":"a"}', type);
+      const headers = { ...(request.headers as Record<string, string>), 'content-encoding': encoding };
+      const answer = await call(echo, { ...request, headers });
+      expect(answer.headers['accept-encoding']).toBe('identity');
+      await expectRefusal(
+        echo,
+        { ...request, headers },
+        415,
+        'INVALID_REQUEST',
+        new RegExp(`Content-Encoding "${encoding.toLowerCase()}" is not supported`),
+      );
+    }
+  });
+
+  test('identity is no encoding, and without a body there is nothing to encode', async () => {
+    const request = post('{"key":"a"}');
+    const headers = { ...(request.headers as Record<string, string>), 'content-encoding': 'Identity' };
+    expect(await call(echo, { ...request, headers })).toMatchObject({ status: 200 });
+    await expectRefusal(
+      echo,
+      { method: 'POST', headers: { 'content-encoding': 'gzip' } },
+      400,
+      'INVALID_REQUEST',
+      /needs a JSON object/,
     );
   });
 
@@ -445,23 +495,6 @@ describe('bodies', () => {
     };
     await expectRefusal(echo, streamed, 413, 'INVALID_REQUEST', /larger than 4096 bytes/);
   });
-
-  test('repeated members keep the last value, also beside a long number', async () => {
-    expect((await call(echo, post('{"key":"a","key":"b"}'))).text).toBe('{"key":"b"}');
-    expect((await call(echo, post('{"key":"a","key":"b","amount":9007199254740993}'))).text).toBe(
-      '{"key":"b","amount":9007199254740993}',
-    );
-  });
-
-  test.each(['0', '9007199254740991', '9007199254740993', '9223372036854775807'])(
-    'the amount %s comes back digit for digit',
-    async (amount) => {
-      const text = `{"key":"a","amount":${amount},"metadata":{"n":-9223372036854775808,"s":"12345678901234567890","f":0.1234567890123456789}}`;
-      const answer = await call(echo, post(text));
-      expect(answer.status).toBe(200);
-      expect(answer.text).toBe(text.replace('0.1234567890123456789', '0.12345678901234568'));
-    },
-  );
 
   test('objects that Nest serialises keep their digits too', async () => {
     expect((await call('/probe/items/7')).text).toBe('{"id":"7","big":9223372036854775807}');

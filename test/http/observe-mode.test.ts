@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { stringifyJson } from '../../src/wire/json.js';
+import { stringifyJson } from '../../src/wire/exact-json.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import {

@@ -23,7 +23,7 @@ import { sendJson } from '../../src/http/errors/error-answer.js';
 import { BodySchema, QuerySchema } from '../../src/http/openapi/document.js';
 import { Refusal } from '../../src/ledger/refusal.js';
 import { StoreUnavailable } from '../../src/redis/errors.js';
-import { stringifyJson } from '../../src/wire/json.js';
+import { stringifyJson } from '../../src/wire/exact-json.js';
 import { compileQuery, compileValidator } from '../../src/wire/rules/compile.js';
 import { IsFreeObject, IsInt64, Length, Optional } from '../../src/wire/rules/decorators.js';
 import { sharedStoreUrl, storeSettings } from '../support/store.js';

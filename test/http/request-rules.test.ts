@@ -16,6 +16,8 @@ import {
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
+/** Node writes each character of a header as a byte. */
+const bytesOf = (text: string): string => Buffer.from(text).toString('latin1');
 const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 
 async function held(): Promise<{ tenant: TestTenant; id: string }> {
@@ -63,6 +65,20 @@ describe('the idempotency key of the header', () => {
       expect([200, 201]).toContain((await send(body['idempotency_key'] as string)).status);
     },
   );
+
+  test.each(Object.keys(REQUESTS))('is compared as UTF-8 in a %s, as the body is', async (name) => {
+    const { tenant, id } = await held();
+    const [path, body] = (REQUESTS[name] as Request)(tenant, id);
+    const key = `clé-鍵-🔑-${newKey()}`;
+    const send = (header: string): Promise<Answer> =>
+      on.holdfast.call('POST', path, {
+        key: tenant.key,
+        body: { ...body, idempotency_key: key },
+        headers: { 'x-idempotency-key': bytesOf(header) },
+      });
+    expectRefusal(await send(key.replace('é', 'e')), 400, 'INVALID_REQUEST');
+    expect([200, 201]).toContain((await send(key)).status);
+  });
 });
 
 test('an extension changes the expiry of a reservation and nothing else of it', async () => {

@@ -4,7 +4,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type AppOptions, createApp } from '../../src/app/create-app.js';
 import { loadConfig } from '../../src/config/config.js';
 import { partitionOfTenant } from '../../src/redis/keyspace.js';
-import { parseJson, stringifyJson } from '../../src/wire/json.js';
+import { readJson, stringifyJson } from '../../src/wire/exact-json.js';
 import { balanceProblems } from './balance-rules.js';
 import { send } from './send.js';
 import { isOfExtensions, sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
@@ -81,7 +81,7 @@ export class HoldfastClient {
     const received = await send(this.url + path, { method, headers: requestHeaders, body: payload });
     const { headers: answerHeaders, text } = received;
     const json = answerHeaders.get('content-type')?.includes('json') === true && text !== '';
-    const answer = { ...received, body: json ? parseJson(text) : undefined };
+    const answer = { ...received, body: json ? readJson(text) : undefined };
     const problems = [
       ...contractProblems({ method, path, requestHeaders, requestBody: payload, ...answer }),
       ...[

@@ -47,7 +47,8 @@ export function send(url: string, { method, headers, body }: Sent): Promise<Rece
         done({ status: response.statusCode ?? 0, headers: headersOf(response), text }),
       );
     });
-    sent.end(body);
+    // As bytes: with a text, Node would write the headers in the encoding of the text.
+    sent.end(body === undefined ? undefined : Buffer.from(body));
   });
 }
 

@@ -10,7 +10,7 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
-import { fieldOf, type Fields, type Batch, timeOf } from '../../wire/index.js';
+import { fieldOf, type Fields, type Batch, readJson, timeOf } from '../../wire/index.js';
 
 /** AuditLogEntry of cycles-governance-admin-v0.1.25: one row of the audit log. */
 export interface AuditLogEntry {
@@ -104,7 +104,7 @@ function detailOf(name: string, text: string): unknown {
   if (name === 'window_key') {
     return percentDecoded(text);
   }
-  return JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text;
+  return JSON_DETAILS.has(name) ? readJson(text) : text;
 }
 
 /**

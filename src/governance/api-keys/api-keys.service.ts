@@ -26,6 +26,7 @@ import {
   type Page,
   RecordSelection,
   sortOrderOf,
+  readJson,
   stringifyJson,
   timeOf,
   withTexts,
@@ -70,7 +71,7 @@ export function apiKeyTexts(fields: Fields): Pick<ApiKey, 'description' | 'metad
   const metadata = fields.get('metadata');
   return {
     ...optionalText(fields, 'description'),
-    ...(metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, unknown> }),
+    ...(metadata === undefined ? {} : { metadata: readJson(metadata) as Record<string, unknown> }),
   };
 }
 

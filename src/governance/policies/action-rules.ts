@@ -1,5 +1,5 @@
 import { Refusal } from '../../ledger/index.js';
-import { type Fields, parseJson, stringifyJson } from '../../wire/index.js';
+import { type Fields, readJson, stringifyJson } from '../../wire/index.js';
 import type { KnownKinds } from '../action-kinds/known-kinds.js';
 import type { ActionRulesDto } from './action-rules.dto.js';
 
@@ -20,7 +20,7 @@ const LIST_MAX_BYTES = 16_384;
 /** @throws Error when the record is corrupt. */
 export function actionRulesOf(fields: Fields): ActionRules {
   return Object.fromEntries(
-    RULE_FIELDS.map((name) => [name, parseJson(fields.get(name) ?? '[]')]),
+    RULE_FIELDS.map((name) => [name, readJson(fields.get(name) ?? '[]')]),
   ) as unknown as ActionRules;
 }
 

@@ -1,6 +1,6 @@
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
-import { fieldOf, type Fields, optionalText, optionalTime, parseJson, timeOf } from '../../wire/index.js';
+import { fieldOf, type Fields, optionalText, optionalTime, readJson, timeOf } from '../../wire/index.js';
 import { type ActionRules, actionRulesOf } from './action-rules.js';
 import { POLICY_STATUSES, type PolicyStatus } from './policy.dto.js';
 
@@ -45,7 +45,7 @@ export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'
   const caps = fields.get('caps');
   return {
     ...optionalText(fields, 'description'),
-    ...(caps === undefined ? {} : { caps: parseJson(caps) }),
+    ...(caps === undefined ? {} : { caps: readJson(caps) }),
   };
 }
 

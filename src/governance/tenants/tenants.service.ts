@@ -16,6 +16,7 @@ import {
   optionalTime,
   type Origin,
   type Page,
+  readJson,
   RecordSelection,
   sortOrderOf,
   timeOf,
@@ -82,7 +83,7 @@ function integerOf(fields: Fields, name: string, fallback: number): number {
 /** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
 export function tenantTexts(fields: Fields): Pick<Tenant, 'metadata'> {
   const metadata = fields.get('metadata');
-  return metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, string> };
+  return metadata === undefined ? {} : { metadata: readJson(metadata) as Record<string, string> };
 }
 
 /** @throws Error when the record is corrupt. */

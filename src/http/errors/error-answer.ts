@@ -1,6 +1,13 @@
 import { HttpException, NotFoundException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type ErrorCode, Refusal, TenantLimitExceeded, TooBusy, TooManyMatched } from '../../ledger/index.js';
+import {
+  EncodedBody,
+  type ErrorCode,
+  Refusal,
+  TenantLimitExceeded,
+  TooBusy,
+  TooManyMatched,
+} from '../../ledger/index.js';
 import { StoreUnavailable } from '../../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../../wire/index.js';
 import type { RouteTable } from '../route-table.js';
@@ -14,7 +21,7 @@ export interface CatalogueEntry {
 /**
  * The HTTP status of each error code: ERROR SEMANTICS of cycles-protocol-v0, and for the additional codes of the governance plane
  * cycles-governance-admin-v0.1.25. An outage of the store is 503 with INTERNAL_ERROR. Errors of HTTP itself keep their status (405,
- * 408, 413, 431) with INVALID_REQUEST.
+ * 408, 413, 415, 431) with INVALID_REQUEST.
  */
 export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
   INVALID_REQUEST: { status: 400, message: 'the request is not valid' },
@@ -124,6 +131,9 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
   const { status, message } = ERROR_CATALOGUE[error.code];
   const { code, details, evidence } = error;
   const answer = { status, code, message: error.message || message, details, evidence };
+  if (error instanceof EncodedBody) {
+    return { ...answer, status: 415, headers: { 'Accept-Encoding': 'identity' } };
+  }
   if (error instanceof TooManyMatched) {
     return { ...answer, status: 400 };
   }
@@ -176,7 +186,7 @@ function clientError(error: Error, status: number, request: FastifyRequest): Err
       };
     }
     case 415:
-      // The protocol has no 415.
+      // The protocol has no 415. Only that of an encoded body, which HTTP's own words explain, is kept.
       return { status: 400, code: 'INVALID_REQUEST', message: 'the Content-Type must be application/json' };
     default:
   }

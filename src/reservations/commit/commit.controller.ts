@@ -50,7 +50,7 @@ export class CommitController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const dto = validate(body);
-    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    requireSameKey(request, dto.idempotency_key);
     const operation = operationOf(request);
     const attested = { artifact: 'commit', operation, body: dto, reservationId } as const;
     await this.forecast.explaining(request, { amount: dto.actual, reservationId }, () =>

@@ -40,7 +40,7 @@ export class DecideController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const dto = validate(body);
-    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    requireSameKey(request, dto.idempotency_key);
     const operation = operationOf(request);
     await this.answers.send(reply, { artifact: 'decide', operation, body: dto }, async () => {
       const decision = await this.service.decide(operation, dto);

@@ -55,7 +55,7 @@ export class DirectDebitController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const dto = validate(body);
-    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    requireSameKey(request, dto.idempotency_key);
     const wanted = { amount: dto.actual, subject: dto.subject };
     const applied = await this.forecast.explaining(request, wanted, () =>
       this.service.debit(operationOf(request), dto),

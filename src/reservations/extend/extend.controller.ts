@@ -32,7 +32,7 @@ export class ExtendController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const dto = validate(body);
-    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    requireSameKey(request, dto.idempotency_key);
     const { expiresAtMs, remainingTtlMs } = await this.service.extend(
       operationOf(request),
       reservationId,

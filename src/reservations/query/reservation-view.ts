@@ -6,7 +6,7 @@ import {
   type SubjectLevels,
 } from '../../ledger/index.js';
 import type { EvidenceReference } from '../../evidence/index.js';
-import { parseJson } from '../../wire/index.js';
+import { readJson } from '../../wire/index.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 
 /** Called for a stored text that is malformed. The text is then left out of the response. */
@@ -48,7 +48,7 @@ export function storedJson<Name extends string>(
 
 function parsed(text: string): unknown {
   try {
-    return parseJson(text);
+    return readJson(text);
   } catch {
     return undefined;
   }

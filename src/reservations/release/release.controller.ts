@@ -46,7 +46,7 @@ export class ReleaseController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const dto = validate(body);
-    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    requireSameKey(request, dto.idempotency_key);
     const traceOfRow = request.caller?.kind === 'admin' ? auditTraceOf(request) : undefined;
     const operation = operationOf<Caller>(request);
     await this.answers.send(reply, { artifact: 'release', operation, body: dto, reservationId }, async () => {

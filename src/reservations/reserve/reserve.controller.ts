@@ -103,7 +103,7 @@ export class ReserveController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const dto = validate(body);
-    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    requireSameKey(request, dto.idempotency_key);
     const operation = operationOf(request);
     const patience = patienceOf(request, reply);
     await this.forecast.explaining(

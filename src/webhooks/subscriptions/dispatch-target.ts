@@ -1,6 +1,6 @@
 import { type CyclesEvent, type EventCategory, TENANT_EVENT_CATEGORIES } from '../../events/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
-import { fieldOf, type Fields, parseJson } from '../../wire/index.js';
+import { fieldOf, type Fields, readJson } from '../../wire/index.js';
 import { matchesGlob } from '../target-policy/address-rules.js';
 import type { SubscriptionStatus } from './subscription.dto.js';
 import { listOf, retryPolicyOf, statusOf } from './subscription.js';
@@ -95,7 +95,7 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
 }
 
 function ratesOf(text: string | undefined): RateThresholds {
-  const given = parseJson(text ?? '{}') as Readonly<Record<string, unknown>>;
+  const given = readJson(text ?? '{}') as Readonly<Record<string, unknown>>;
   const rate = (name: keyof RateThresholds): number => Number(given[name] ?? DEFAULT_RATES[name]);
   return {
     denial_rate_threshold: rate('denial_rate_threshold'),

@@ -1,4 +1,4 @@
-import { fieldOf, type Fields, parseJson, stringifyJson, timeOf } from '../../wire/index.js';
+import { fieldOf, type Fields, readJson, stringifyJson, timeOf } from '../../wire/index.js';
 import { MASK } from './headers.js';
 import {
   type RetryPolicyDto,
@@ -127,7 +127,7 @@ const text = <Name extends string>(fields: Fields, field: string, name: Name): M
 const time = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> =>
   member(fields, field, name, timeOf);
 const json = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, unknown> =>
-  member(fields, field, name, parseJson);
+  member(fields, field, name, readJson);
 
 function maskedHeaders(fields: Fields): { headers?: Record<string, string> } {
   const names = listOf(fields.get('hn') ?? '');

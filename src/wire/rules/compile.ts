@@ -1,5 +1,5 @@
 import { Refusal } from '../../ledger/index.js';
-import { exactInteger, isWrittenAsDecimal } from '../json.js';
+import { exactInteger, isWrittenAsDecimal } from '../exact-json.js';
 import { type ClassRules, type DtoClass, type FieldRules, readRules, fieldSchema } from './class-rules.js';
 import { explain } from './explain.js';
 import type { Rule } from './rule.js';

@@ -9,7 +9,7 @@ import {
   type ValidationOptions,
 } from 'class-validator';
 import { INT64_MAX, Refusal } from '../../ledger/index.js';
-import { stringifyJson } from '../json.js';
+import { stringifyJson } from '../exact-json.js';
 import { describeSchema, type Oversize, type Rule } from './rule.js';
 
 /** Maximum nesting of free JSON. Deeper values could exhaust the stack of recursive readers. */

@@ -1,6 +1,6 @@
 import { validateSync, type ValidationError } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
-import { isWrittenAsDecimal } from '../json.js';
+import { isWrittenAsDecimal } from '../exact-json.js';
 import { type ClassRules, type FieldRules, fieldSchema } from './class-rules.js';
 import { oversizeMessage } from './decorators.js';
 import { describeSchema } from './rule.js';

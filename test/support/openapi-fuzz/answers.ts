@@ -1,5 +1,5 @@
 import { ERROR_CATALOGUE } from '../../../src/http/errors/error-answer.js';
-import { parseJson } from '../../../src/wire/json.js';
+import { readJson } from '../../../src/wire/exact-json.js';
 import { balanceProblems } from '../balance-rules.js';
 import { isOfExtensions, sdkProblems } from '../sdk-rules.js';
 import { contractProblems } from '../spec/index.js';
@@ -56,7 +56,7 @@ export function judge(request: FuzzRequest, answer: WireAnswer): JudgedAnswer {
 
 function parsed(text: string, problems: string[]): unknown {
   try {
-    return parseJson(text);
+    return readJson(text);
   } catch (error) {
     problems.push(`the response is not JSON: ${String(error)}`);
     return undefined;
