@@ -6,7 +6,8 @@
 -- ARGV[1]   subscription_id
 -- ARGV[2]   outcome          success, failure (a delivery was given up), or triggered (the outcome is not known yet)
 -- ARGV[3]   delivery_id      public id of the failed delivery
--- ARGV[4]   trace            trace id and flags, or empty
+-- ARGV[4]   trace            trace id and flags of its event, or empty
+-- ARGV[5]   request_id       of the request that caused the event, or empty
 -- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
 -- BOUND     one subscription
 -- EMITS     webhook.disabled
@@ -18,7 +19,7 @@
 -- Writes only the bookkeeping fields, so a concurrent edit survives. Each failure counts once: the subscription remembers the last delivery
 -- counted.
 local subscription = KEYS[1]
-local subscription_id, outcome, delivery_id, trace = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local subscription_id, outcome, delivery_id, trace, request_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local tag = tag_of_key(subscription)
 local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld', 'um')
@@ -50,7 +51,8 @@ end
 redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now)
 webhooks_changed(tag, subscription_id, { tn = owner, st = 'DISABLED', um = record[6] })
 append_event(tag, 'webhook.disabled', owner, nil,
-  { actor = 'system', trace = trace, correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
+  { actor = 'system', request = request_id, trace = trace,
+    correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
     'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED',
     'disable_reason', 'consecutive_failures_exceeded_threshold',
   })

@@ -17,6 +17,7 @@
 -- ARGV[12]  delivery_id      public
 -- ARGV[13]  event_id         public
 -- ARGV[14]  trace            trace id and flags of the event, or empty
+-- ARGV[15]  request_id       of the request that caused the event, or empty
 -- RETURNS   SETTLED now_ms attempts:int left_in_queue:int | ENDED now_ms final_status left_in_queue:int
 --           | GONE now_ms left_in_queue:int
 -- BOUND     one delivery, and 100 places of its queue if it is not first
@@ -31,7 +32,8 @@
 local delivery = KEYS[1]
 local ref, queue, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local announce, reason, subscription_id, delivery_id, event_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+local announce, reason, subscription_id, delivery_id, event_id = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local origin = { actor = 'system', request = ARGV[15], trace = ARGV[14] }
 
 local tag = tag_of_key(delivery)
 local now = now_ms()
@@ -88,7 +90,7 @@ redis.call(unpack(changes))
 if outcome == 'FAILED' and announce == '1' then
   redis.call('ZADD', outcomes_key(tag), ms_text(now), ref)
   if event_type ~= 'system.webhook_delivery_failed' then
-    append_event(tag, 'system.webhook_delivery_failed', '__system__', nil, { actor = 'system', trace = trace }, {
+    append_event(tag, 'system.webhook_delivery_failed', '__system__', nil, origin, {
       'component', 'webhook_dispatcher', 'message', message, 'severity', 'warning', 'subscription_id', subscription_id,
       'delivery_id', delivery_id, 'event_id', event_id, 'failed_event_type', event_type, 'attempts', tostring(attempts),
       'reason', reason, 'response_status', response_status,

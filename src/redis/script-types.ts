@@ -1056,7 +1056,7 @@ export const SCRIPT_SIGNATURES = {
   /** lua/webhooks/record_delivery_outcome.lua: update a subscription's count of consecutive failures, and disable it after too many. */
   record_delivery_outcome: {
     keys: ['subscription'],
-    args: ['subscription_id', 'outcome', 'delivery_id', 'trace'],
+    args: ['subscription_id', 'outcome', 'delivery_id', 'trace', 'request_id'],
     flags: ['allow-oom'],
     returns: 'RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE',
   },
@@ -1093,6 +1093,7 @@ export const SCRIPT_SIGNATURES = {
       'delivery_id',
       'event_id',
       'trace',
+      'request_id',
     ],
     flags: ['allow-oom'],
     returns:

@@ -23,6 +23,29 @@ test('every call of append_event names its event as a literal, so that the check
   }
 });
 
+/** Scripts and parts whose events no request causes: time does, a loop in the background, or many requests together. */
+const WITHOUT_REQUEST = [
+  'check_auth_rate',
+  'check_burn_rates',
+  'check_latency',
+  'check_rates',
+  'emit_store_outage',
+  'expire_api_keys',
+  'reconcile',
+  'rollover',
+];
+
+test('every event that a request causes, however late, has its request id', () => {
+  shows('request id of events');
+  const texts = new Set(scriptTexts().flatMap(({ own, included }) => [own, ...included]));
+  const without = [...texts].flatMap((text) => {
+    const origins = [...code(text).matchAll(/\{ ?actor = [^}]*\}/g)].map(([origin]) => origin);
+    const name = /^-- (\w+):/m.exec(text)?.[1] as string;
+    return origins.some((origin) => !origin.includes('request = ')) ? [name] : [];
+  });
+  expect(without.sort()).toEqual(WITHOUT_REQUEST);
+});
+
 const absence = specAbsence();
 const withSpec = absence === undefined ? test : test.skip;
 const why = absence === undefined ? '' : ` (skipped: ${absence})`;

@@ -97,6 +97,7 @@ class Dispatch {
         `dlv_${entryId}`,
         `evt_${entryId}`,
         TRACE,
+        'req_cause',
       ],
     );
   }
@@ -106,7 +107,7 @@ class Dispatch {
     return scripts.run(
       'record_delivery_outcome',
       [webhookKey(tag, this.subscription)],
-      [this.subscription, outcome, deliveryId, TRACE],
+      [this.subscription, outcome, deliveryId, TRACE, 'req_cause'],
     );
   }
 
@@ -379,6 +380,7 @@ describe('settle_delivery', () => {
         tn: '__system__',
         ac: 'system',
         tr: TRACE,
+        rq: 'req_cause',
         delivery_id: `dlv_${entryId}`,
         event_id: `evt_${entryId}`,
         attempts: '2',
@@ -462,6 +464,8 @@ describe('record_delivery_outcome', () => {
         tn: tenant,
         previous_status: 'ACTIVE',
         new_status: 'DISABLED',
+        tr: TRACE,
+        rq: 'req_cause',
         co: `webhook_auto_disable:${dispatch.subscription}:dlv_3`,
       }),
     ]);

@@ -74,6 +74,16 @@ function planned(id: string): Promise<Json> {
   });
 }
 
+/** The request and the trace that an event belongs to. */
+async function causeOf(eventId: string): Promise<{ request_id: string; trace_id: string }> {
+  const { request_id, trace_id } = expectStatus(
+    await holdfast.admin('GET', `/v1/admin/events/${eventId}`),
+    200,
+  );
+  expect([request_id, trace_id]).toEqual([expect.any(String), expect.any(String)]);
+  return { request_id, trace_id };
+}
+
 describe('a delivery that fails', () => {
   test('has exactly as many attempts as its policy allows, never too early, and is then given up with an event', async () => {
     shows('delivery retries', 'delivery failed');
@@ -111,6 +121,7 @@ describe('a delivery that fails', () => {
       event_type: 'system.webhook_delivery_failed',
       tenant_id: SYSTEM,
       actor: { type: 'system' },
+      ...(await causeOf(delivery.event_id as string)),
       data: {
         component: 'webhook_dispatcher',
         severity: 'warning',
@@ -254,6 +265,7 @@ describe('a subscription', () => {
     expect(JSON.parse(alarm.received[0]?.body ?? '')).toMatchObject({
       event_type: 'webhook.disabled',
       tenant_id: tenant.id,
+      ...(await causeOf(last.event_id as string)),
       correlation_id: `webhook_auto_disable:${id}:${last.delivery_id}`,
       data: {
         subscription_id: id,

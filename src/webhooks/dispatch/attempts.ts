@@ -120,6 +120,7 @@ export class Attempts {
       deliveryId: isDeadLetter ? deliveryIdOf(delivery) : '',
       eventId: event?.signed.eventId ?? '',
       trace: event?.trace ?? '',
+      requestId: event?.signed.requestId ?? '',
     };
     const reply = await this.together(() =>
       this.tracing.within(verdict.span, () => this.redis.scripts.call('settle_delivery', keys, args)),

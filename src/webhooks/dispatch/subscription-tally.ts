@@ -60,7 +60,11 @@ export class SubscriptionTally {
   async failed(delivery: Delivery): Promise<boolean> {
     const { subscriptionId, partition, ref, event } = delivery;
     await this.write(subscriptionId);
-    const reply = await this.record(subscriptionId, 'failure', deliveryIdOf(delivery), event?.trace);
+    const reply = await this.record(subscriptionId, 'failure', {
+      deliveryId: deliveryIdOf(delivery),
+      trace: event?.trace ?? '',
+      requestId: event?.signed.requestId ?? '',
+    });
     if (reply === undefined) {
       return false;
     }
@@ -130,8 +134,7 @@ export class SubscriptionTally {
   private async record(
     subscriptionId: string,
     outcome: 'success' | 'failure' | 'triggered',
-    deliveryId = '',
-    trace = '',
+    failure = { deliveryId: '', trace: '', requestId: '' },
   ): Promise<ScriptReply<'record_delivery_outcome'> | undefined> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
     if (tag === undefined) {
@@ -141,7 +144,7 @@ export class SubscriptionTally {
       return await this.redis.scripts.call(
         'record_delivery_outcome',
         { subscription: webhookKey(tag, subscriptionId) },
-        { subscriptionId, outcome, deliveryId, trace },
+        { subscriptionId, outcome, ...failure },
       );
     } catch (error) {
       this.logger.debug(
