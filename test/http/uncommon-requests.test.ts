@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { SERVER_OPTIONS } from '../../src/http/fastify.js';
@@ -298,6 +299,52 @@ test('a request may take 30 s to arrive, with its body, on every port', () => {
     expect(Math.max(headersTimeout, requestTimeout)).toBe(30_000);
   }
 });
+
+/** The server of a port: the one of the admin port is known only to who listens. */
+async function serverOf(port: number): Promise<Server> {
+  const channel = 'http.server.request.start';
+  let found: Server | undefined;
+  const note = (message: unknown): void => {
+    const { server } = message as { readonly server: Server };
+    found = (server.address() as AddressInfo).port === port ? server : found;
+  };
+  subscribe(channel, note);
+  await exchange(port, Buffer.from('GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'));
+  unsubscribe(channel, note);
+  return found as Server;
+}
+
+test.each([
+  ['nothing', ''],
+  ['half of its headers', 'POST /probe/echo HTTP/1.1\r\nHost: x\r\n'],
+  [
+    'half of its body',
+    'POST /probe/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"key"',
+  ],
+])(
+  'a client that has sent %s when its time is over is cut within a second, on every port',
+  async (_what, sent) => {
+    for (const [name, port] of ports) {
+      const server = await serverOf(port);
+      const { headersTimeout, requestTimeout } = server;
+      Object.assign(server, { headersTimeout: 1, requestTimeout: 1 });
+      try {
+        const socket = connect(port, '127.0.0.1');
+        const received: Buffer[] = [];
+        socket.on('data', (chunk: Buffer) => received.push(chunk));
+        socket.write(sent);
+        // Node's own check every 30 s would come after the time limit of the test.
+        await once(socket, 'end');
+        expect({ name, answer: Buffer.concat(received).toString().slice(0, 12) }).toEqual({
+          name,
+          answer: 'HTTP/1.1 408',
+        });
+      } finally {
+        Object.assign(server, { headersTimeout, requestTimeout });
+      }
+    }
+  },
+);
 
 test('a client that disconnects while it sends its body is not an unexpected failure', async () => {
   const socket = connect(listeners.port, '127.0.0.1');
