@@ -9,7 +9,7 @@ import { buildService } from '../support/built-service.js';
 import { ClusterSite, type Crash } from '../support/cluster-site.js';
 import { eventually } from '../support/eventually.js';
 import { RecordedClients } from '../support/history/clients.js';
-import { Holdfast } from '../support/holdfast.js';
+import { Holdfast, type HoldfastClient } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { slotOf } from '../support/redis-topologies.js';
 
@@ -53,9 +53,25 @@ async function historyOf(instances: readonly Holdfast[]): Promise<RecordedClient
   return clients;
 }
 
+/** How many calls of the instances' scripts came in runs with others. */
+async function sharedRuns(instances: readonly HoldfastClient[]): Promise<number> {
+  const counts = await Promise.all(
+    instances.map(async (instance) => {
+      const [calls, runs] = await Promise.all(
+        ['sum', 'count'].map((part) => instance.metric(`holdfast_script_group_size_${part}`)),
+      );
+      return (calls as number) - (runs as number);
+    }),
+  );
+  return counts.reduce((all, count) => all + count, 0);
+}
+
 test('an order explains what clients of two instances got, and none does if a script forgets a check', async () => {
   const { redis, instances } = await startTwo();
   expect((await historyOf(instances)).verdict()).toEqual({ word: 'explained', faults: [] });
+  const shared = await sharedRuns(instances);
+  process.stdout.write(`  ${shared} calls came in runs with others\n`);
+  expect(shared).toBeGreaterThan(0);
   for (const change of [
     { what: 'what remains', find: 'budget.remaining_figure < wanted', put: 'false' },
     {
@@ -72,7 +88,8 @@ test('an order explains what clients of two instances got, and none does if a sc
   }
 });
 
-async function playRound(site: ClusterSite, random: () => number): Promise<void> {
+/** @returns how many calls came in runs with others, in instances that are still alive */
+async function playRound(site: ClusterSite, random: () => number): Promise<number> {
   const loads = await Promise.all(
     Array.from({ length: TENANTS }, (_, index) => RecordedClients.make(site.clients, seed + 10 * index)),
   );
@@ -103,6 +120,7 @@ async function playRound(site: ClusterSite, random: () => number): Promise<void>
   process.stdout.write(
     `  ${all.join(' + ')} requests of ${TENANTS} tenants, ${answered.join(' + ')} responses: explained\n`,
   );
+  return sharedRuns(site.clients());
 }
 
 if (rounds > 0) {
@@ -114,9 +132,12 @@ if (rounds > 0) {
       const site = await ClusterSite.open(2, { HOLDFAST_ROLES: 'api' });
       cleanUps.push(() => site.close());
       const random = randomFrom(seed);
+      let shared = 0;
       for (let round = 0; round < rounds; round += 1) {
-        await playRound(site, random);
+        shared += await playRound(site, random);
       }
+      process.stdout.write(`  ${shared} calls came in runs with others\n`);
+      expect(shared).toBeGreaterThan(0);
     },
     60_000 + rounds * 60_000,
   );

@@ -3,6 +3,7 @@ import { seedFrom } from '../../scripts/seed.mjs';
 import { shows } from '../compatibility/shows.js';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { CheckedScripts } from '../support/checked-scripts.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { CLIENTS, worldOf } from './operations.js';
@@ -37,13 +38,15 @@ test(
   'whatever the clients do, every script answers as the model does and every invariant holds after each step',
   async () => {
     shows('balance adds up', 'debt only with overdraft');
-    process.stdout.write(`  ${worlds} worlds of ${length} operations\n`);
     const replies = new Map<string, number>();
+    let runs = 0;
+    const counted = (connection: Redis): CheckedScripts =>
+      new CheckedScripts(connection, undefined, (_, calls) => (runs += calls > 1 ? 1 : 0));
     await fc.assert(
       fc.asyncProperty(worldOf(length), async (world) => {
         const first = await LedgerClient.make(connections[0] as Redis);
         const play = new Play(
-          connections.map((connection) => first.over(connection)),
+          connections.map((connection) => first.over(connection, counted(connection))),
           world,
         );
         await play.run();
@@ -54,6 +57,8 @@ test(
       }),
       { seed, numRuns: worlds, endOnFailure: !shrink, ...(path === undefined ? {} : { path }) },
     );
+    process.stdout.write(`  ${worlds} worlds of ${length} operations, ${runs} runs of several calls\n`);
+    expect(path === undefined ? runs : 1).toBeGreaterThan(0);
     if (path === undefined && worlds * length >= 4000) {
       // If a play never reached these, it would show nothing about them.
       const words = [

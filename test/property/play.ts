@@ -127,10 +127,7 @@ export class Play {
     }
   }
 
-  /**
-   * Sends the calls concurrently. Groupable ones share a run, except the first, which starts before the
-   * others arrive.
-   */
+  /** Sends the calls concurrently. Groupable ones share a run. */
   private async compare(operation: Operation, calls: readonly Call[]): Promise<void> {
     const client = this.clients['client' in operation ? operation.client : 0] as LedgerClient;
     const [bytes, toldBefore] = [await snapshot(client), (await readLedger(client)).events.length];

@@ -1,4 +1,4 @@
-import { groupOf, replyOf } from '../../src/redis/grouped-calls.js';
+import { type GroupedCall, groupOf, replyOf } from '../../src/redis/grouped-calls.js';
 import { readLibrary, type Runnable, type Script } from '../../src/redis/script-source.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import type { StoreClient } from '../support/store.js';
@@ -33,20 +33,57 @@ export function setClock(redis: StoreClient, nowMs: number): Promise<unknown> {
   return redis.hset(CLOCK, { seconds: Math.floor(nowMs / 1000), micros: (nowMs % 1000) * 1000 });
 }
 
-/** Sends every call immediately, separately and in order. */
+interface CollectedCall extends GroupedCall {
+  readonly script: Runnable | Script;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+function answer({ resolve, reject }: CollectedCall, text: string | undefined): void {
+  const reply = text === undefined ? new Error('the run ended before this call') : replyOf(text);
+  if (reply instanceof Error) {
+    reject(reply);
+  } else {
+    resolve(reply);
+  }
+}
+
+/** Sends every call immediately and in order. */
 export class CallsInOrder extends ScriptRegistry {
+  /** The calls of the next run of a grouped script. */
+  private collected: CollectedCall[] | undefined;
+
   constructor(private readonly redis: StoreClient) {
     super(redis);
   }
 
-  protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
-    const isGrouped = script.header.group !== undefined;
-    const sent = isGrouped ? groupOf([{ keys, args }]) : { keys, args };
-    const answer = await this.redis.fcall(script.functionName, sent.keys.length, ...sent.keys, ...sent.args);
-    const reply = isGrouped ? replyOf((answer as Reply)[0] as string) : (answer as Reply);
-    if (reply instanceof Error) {
-      throw reply;
+  /** Sends the calls that `make` makes in one run. All must be of the same grouped script. */
+  inOneRun<T>(make: () => T): T {
+    const calls: CollectedCall[] = [];
+    this.collected = calls;
+    const made = make();
+    this.collected = undefined;
+    const { functionName } = (calls[0] as CollectedCall).script;
+    const { keys, args } = groupOf(calls);
+    void this.redis.fcall(functionName, keys.length, ...keys, ...args).then(
+      (texts) => calls.forEach((call, index) => answer(call, (texts as string[])[index])),
+      (error: unknown) => calls.forEach(({ reject }) => reject(error)),
+    );
+    return made;
+  }
+
+  private grouped(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
+    if (this.collected === undefined) {
+      return this.inOneRun(() => this.grouped(script, keys, args));
     }
+    return new Promise((resolve, reject) => this.collected?.push({ script, keys, args, resolve, reject }));
+  }
+
+  protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
+    if (script.header.group !== undefined) {
+      return this.grouped(script, keys, args);
+    }
+    const reply = (await this.redis.fcall(script.functionName, keys.length, ...keys, ...args)) as Reply;
     // The last text of a script that may write audit rows is not part of its declared reply.
     return script.audits ? reply.slice(0, -1) : reply;
   }

@@ -43,11 +43,13 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** @throws Error if the scripts differ from the model */
-async function replay(walk: Walk): Promise<void> {
+/** @returns how many runs had several calls @throws Error if the scripts differ from the model */
+async function replay(walk: Walk, isGrouped = false): Promise<number> {
   const ledger = await LedgerClient.make(redis);
   try {
-    await new Replay(ledger, walk).run();
+    const taken = new Replay(ledger, walk, isGrouped);
+    await taken.run();
+    return taken.runsOfSeveral;
   } finally {
     await redis.unlink(await redis.keys(`${ledger.tag}*`));
   }
@@ -58,17 +60,22 @@ test(
   async () => {
     await loadScripts(redis);
     let replayed = 0;
+    let runs = 0;
     for (let [from, walks] = [0, first]; from < count; from += AT_ONCE) {
       const batch = await walks;
       walks = from + AT_ONCE < count ? walksFrom(from + AT_ONCE) : walks;
       for (const [index, walk] of batch.entries()) {
-        await replay(walk).catch((error: unknown) => {
+        const found = (error: unknown): never => {
           throw new Error(`walk ${index} of SPEC_SEED=${seedOf(from)}: ${String(error)}`);
-        });
+        };
+        await replay(walk).catch(found);
+        runs += await replay(walk, true).catch(found);
         replayed += 1;
       }
     }
+    process.stdout.write(`  ${runs} runs of several calls in ${count} walks\n`);
     expect(replayed).toBe(count);
+    expect(runs).toBeGreaterThan(0);
   },
   60_000 + count * 100,
 );

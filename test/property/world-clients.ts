@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis';
 import { OVERAGE_POLICIES } from '../../src/ledger/amount.js';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import { StoreUnavailable } from '../../src/redis/errors.js';
+import { idempotencyKey } from '../../src/redis/keyspace.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import type { Runnable } from '../../src/redis/script-source.js';
 import { debit } from '../support/admission-client.js';
@@ -13,7 +14,7 @@ import {
   RETENTION_MS as USUAL_RETENTION_MS,
 } from '../support/ledger-client.js';
 import { type Funding, FUNDINGS } from './model-funding.js';
-import type { ModelBudget } from './model-records.js';
+import type { ModelBudget, ModelHold } from './model-records.js';
 import { undatedFunding } from './readings.js';
 import { Connection } from './world-connection.js';
 import type { Verdict, WorldLedger } from './world-ledger.js';
@@ -25,6 +26,8 @@ const REPEATED_MS = 15_000;
 const REMEMBERED = 20;
 const SUBJECTS: readonly SubjectLevels[] = [{}, { agent: 'bot' }, { agent: 'other' }];
 const UNIT = 'TOKENS';
+/** Requests of one script that a client sends at once. */
+const MOST_AT_ONCE = 8;
 
 /** A request, which may be sent several times. */
 interface Request {
@@ -35,6 +38,8 @@ interface Request {
   /** The part of a reply that the model knows. */
   readonly known: (reply: string[]) => string[];
   readonly isRepeatable: boolean;
+  /** The idempotency key of a request whose script shares runs. */
+  readonly shares?: { readonly script: 'reserve' | 'commit'; readonly key: string };
 }
 
 /** The scripts with the play's retention, which is short enough to pass during the play. */
@@ -47,7 +52,7 @@ class ShortLived extends ScriptRegistry {
   }
 }
 
-/** A client of the ledger that sends one request at a time. It repeats most requests that got no reply. */
+/** A client of the ledger that sends one request at a time, or several that share a run. It repeats most requests that got no reply. */
 export class WorldClient {
   readonly actor: Actor;
   readonly connection: Connection;
@@ -74,16 +79,42 @@ export class WorldClient {
   }
 
   /**
-   * Starts the next request.
+   * Starts the next requests.
    * @returns a description for the record of the play
    */
   begin(): string {
     return this.time.as(this.actor, () => {
-      const request = this.next();
+      const requests = this.nextOnes();
       this.isBusy = true;
-      void this.perform(request).finally(() => (this.isBusy = false));
-      return `${this.actor.name} begins a request`;
+      this.connection.judge = (ledger, replies, fresh, now, keys) =>
+        ledger.judge(
+          replies.map((text, index) => {
+            const { verdict, known } = requestOf(requests, keys[index] as readonly string[]);
+            return { verdict, reply: known(text) };
+          }),
+          fresh,
+          now,
+        );
+      void Promise.all(requests.map((request) => this.perform(request))).finally(() => (this.isBusy = false));
+      return `${this.actor.name} begins ${requests.length} requests`;
     });
+  }
+
+  /** Sometimes further new requests of the same script and ledger. */
+  private nextOnes(): Request[] {
+    const { random } = this.time;
+    const requests = [this.next()];
+    const [{ ledger, shares }] = requests as [Request];
+    const count = shares === undefined || random() < 0.7 ? 1 : 2 + Math.floor(random() * (MOST_AT_ONCE - 1));
+    while (requests.length < count) {
+      const next = shares?.script === 'reserve' ? this.reserve(ledger) : this.commit(ledger);
+      if (next === undefined || next.shares?.script !== shares?.script) {
+        break;
+      }
+      requests.push(next);
+      this.remembered.push(next);
+    }
+    return requests;
   }
 
   private next(): Request {
@@ -106,9 +137,6 @@ export class WorldClient {
   }
 
   private async perform(request: Request): Promise<void> {
-    const { connection } = this;
-    connection.judge = (ledger, reply, fresh, now) =>
-      ledger.judge(request.verdict, request.known(reply), fresh, now);
     try {
       let reply: Reply;
       do {
@@ -144,9 +172,11 @@ export class WorldClient {
       graceMs: Math.floor(this.time.random() * 4000),
       dryRun: this.time.random() < 0.05,
     };
+    const { tenant, key } = request;
     return this.request(ledger, {
       send: (client) => client.reserve({ ...request, by: client.tenant }),
       verdict: (model, now) => model.reserve(request, now),
+      shares: { script: 'reserve', key: idempotencyKey.reserve(ledger.client.tag, tenant, key) },
     });
   }
 
@@ -178,25 +208,41 @@ export class WorldClient {
     };
   }
 
-  /** Commits, releases, extends or reads a hold, mostly a live one. */
-  private settle(ledger: WorldLedger, kind: number): Request {
+  /** Mostly a live one. */
+  private holdOf(ledger: WorldLedger): ModelHold | undefined {
     const { random } = this.time;
     const all = [...ledger.model.holds.values()].filter(
       ({ seenEndedAt = Infinity }) => this.time.nowMs - REPEATED_MS < seenEndedAt,
     );
     const live = all.filter(({ state }) => state === 'ACTIVE');
-    const hold = this.one(random() < 0.8 && live.length > 0 ? live : all);
+    return this.one(random() < 0.8 && live.length > 0 ? live : all);
+  }
+
+  private commit(ledger: WorldLedger, hold = this.holdOf(ledger)): Request | undefined {
+    if (hold === undefined) {
+      return undefined;
+    }
+    const { id, tenant, unit } = hold;
+    const key = randomText(12);
+    const actual = (hold.amount * BigInt(Math.floor(this.time.random() * 150))) / 100n;
+    return this.request(ledger, {
+      send: (client) => client.commit(id, actual, { tenant, key, unit }),
+      verdict: (model, now) => model.commit({ id, tenant, key, unit, actual }, now),
+      shares: { script: 'commit', key: idempotencyKey.commit(ledger.client.tag, tenant, id, key) },
+    });
+  }
+
+  /** Commits, releases, extends or reads a hold. */
+  private settle(ledger: WorldLedger, kind: number): Request {
+    const { random } = this.time;
+    const hold = this.holdOf(ledger);
     if (hold === undefined) {
       return this.reserve(ledger);
     }
     const target = { id: hold.id, tenant: hold.tenant, key: randomText(12) };
     const { id, tenant, key } = target;
     if (kind < 0.54) {
-      const actual = (hold.amount * BigInt(Math.floor(random() * 150))) / 100n;
-      return this.request(ledger, {
-        send: (client) => client.commit(id, actual, { tenant, key, unit: hold.unit }),
-        verdict: (model, now) => model.commit({ ...target, unit: hold.unit, actual }, now),
-      });
+      return this.commit(ledger, hold) as Request;
     }
     if (kind < 0.62) {
       return this.request(ledger, {
@@ -240,7 +286,7 @@ export class WorldClient {
 
   private request(
     ledger: WorldLedger,
-    parts: Pick<Request, 'send' | 'verdict'> & Partial<Pick<Request, 'known'>>,
+    parts: Pick<Request, 'send' | 'verdict' | 'shares'> & Partial<Pick<Request, 'known'>>,
   ): Request {
     return { ledger, bornAt: this.time.nowMs, known: (reply) => reply, isRepeatable: true, ...parts };
   }
@@ -248,4 +294,12 @@ export class WorldClient {
   private one<Item>(items: readonly Item[]): Item | undefined {
     return items[Math.floor(this.time.random() * items.length)];
   }
+}
+
+/** The request of a call. A run may end before its last call, so calls are known by their idempotency keys. */
+function requestOf(requests: readonly Request[], keys: readonly string[]): Request {
+  const [only] = requests as [Request];
+  return requests.length === 1
+    ? only
+    : (requests.find(({ shares }) => keys.includes(shares?.key ?? '')) as Request);
 }

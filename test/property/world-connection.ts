@@ -5,14 +5,15 @@ import type { Actor } from './world-time.js';
 type Argument = string | number | Buffer;
 
 /**
- * What the play does with the reply of a command as soon as Redis has run it, and with the events that the
- * command emitted.
+ * What the play does with the replies of a command's calls as soon as Redis has run it, and with the events
+ * that the command emitted. `keys` are those of each call that was made.
  */
 export type Judge = (
   ledger: WorldLedger,
-  reply: string[],
+  replies: readonly string[][],
   fresh: readonly LedgerEvent[],
   now: number,
+  keys: readonly (readonly string[])[],
 ) => void;
 
 /** A command on its way to Redis. */

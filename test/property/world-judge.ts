@@ -13,12 +13,12 @@ const TOLD: Readonly<Record<string, string>> = {
 export function judgeService({ header }: Script, args: Command['args']): Judge {
   // The function, the number of keys and the keys precede the script's own arguments.
   const own = args.slice(2 + Number(args[1])).map(String);
-  return (ledger, reply, fresh, now) => {
+  return (ledger, [reply = []], fresh, now) => {
     if (header.name === 'expire_page') {
       const [, , ...ids] = own;
-      ledger.judge((model) => model.expirePage(ids, now), reply, fresh, now);
+      ledger.judge([{ verdict: (model) => model.expirePage(ids, now), reply }], fresh, now);
     } else if (header.name === 'expire') {
-      ledger.judge((model) => model.expire(own[0] as string, now), reply, fresh, now);
+      ledger.judge([{ verdict: (model) => model.expire(own[0] as string, now), reply }], fresh, now);
     } else {
       const wrong = fresh.find(({ fields }) => fields['ty'] !== TOLD[header.name]);
       if (wrong !== undefined) {

@@ -18,20 +18,30 @@ const FORGET_EVERY_MS = 5000;
 /** The model's reply to a request, at the instant at which its script runs. */
 export type Verdict = (model: LedgerModel, now: number) => string[];
 
+/** One call of a run. */
+export interface Judged {
+  readonly verdict: Verdict;
+  readonly reply: readonly string[];
+}
+
 interface Kept {
   readonly model: LedgerModel;
   readonly events: readonly LedgerEvent[];
   readonly last: string;
 }
 
-/** The single reply of a call, as the callers of the scripts see it. */
-export function plainReply({ header, audits }: Script, reply: unknown): string[] {
+/** The replies of the calls of a run, as the callers of the scripts see them. */
+export function plainReplies({ header, audits }: Script, reply: unknown): string[][] {
   const texts = audits ? (reply as string[]).slice(0, -1) : (reply as string[]);
-  const own = header.group === undefined ? texts : replyOf(texts[0] as string);
-  if (own instanceof Error) {
-    throw own;
+  return header.group === undefined ? [texts] : texts.map(madeReply);
+}
+
+function madeReply(text: string): string[] {
+  const reply = replyOf(text);
+  if (reply instanceof Error) {
+    throw reply;
   }
-  return own;
+  return reply;
 }
 
 /** A partition's events after the last known one. */
@@ -60,14 +70,19 @@ export class WorldLedger {
     readonly client: LedgerClient,
   ) {}
 
-  /** Compares a reply and the events of its call with the model. @throws Error that names each difference */
-  judge(verdict: Verdict, reply: readonly string[], fresh: readonly LedgerEvent[], now: number): void {
+  /** Compares the replies of the calls of a run, and its events, with the model. @throws Error that names each difference */
+  judge(judged: readonly Judged[], fresh: readonly LedgerEvent[], now: number): void {
     this.model.begin();
-    const expected = verdict(this.model, now);
+    const crossings: string[] = [];
+    const replies = judged.flatMap(({ verdict, reply }) => {
+      const expected = verdict(this.model, now);
+      crossings.push(...this.model.crossings());
+      return differences('reply', reply, expected);
+    });
     const faults = [
-      ...differences('reply', reply, expected),
+      ...replies,
       ...differences('events', fresh.filter((event) => !isCrossing(event)).map(told), this.model.events),
-      ...differences('crossings', fresh.filter(isCrossing).map(told).sort(), this.model.crossings().sort()),
+      ...differences('crossings', fresh.filter(isCrossing).map(told).sort(), crossings.sort()),
     ];
     if (faults.length > 0) {
       throw new Error(faults.join('\n'));

@@ -9,7 +9,7 @@ import type { Command, Connection } from './world-connection.js';
 import { type Answer, Endpoint } from './world-endpoint.js';
 import { WorldFaults } from './world-faults.js';
 import { judgeService } from './world-judge.js';
-import { eventsAfter, plainReply, type WorldLedger } from './world-ledger.js';
+import { eventsAfter, plainReplies, type WorldLedger } from './world-ledger.js';
 import { type LibraryChange, SCRIPTS } from './world-scripts.js';
 import { RETENTION_MS, WorldService } from './world-service.js';
 import { makeLedgers } from './world-start.js';
@@ -26,6 +26,8 @@ const MOST_CALM_STEPS = 4000;
 const LONGEST_WAIT_MS = 1000;
 const LONGEST_PAUSE_MS = 400;
 const SHOWN_STEPS = 40;
+/** Runs in which several calls of one client came together. */
+const SEVERAL = 'run of several calls';
 const TAG_LENGTH = tagOf(partitionCode(0)).length;
 
 export interface WorldOptions {
@@ -243,8 +245,14 @@ export class World {
       this.mayFail(error, script);
     } else if (ledger !== undefined && script !== undefined) {
       ledger.saw(seen);
-      const plain = plainReply(script, reply);
-      (command.judge ?? judgeService(script, command.args))(ledger, plain, seen, nowMs);
+      const replies = plainReplies(script, reply);
+      if (replies.length > 1) {
+        this.counts.set(SEVERAL, (this.counts.get(SEVERAL) ?? 0) + 1);
+      }
+      const keys = command.args.slice(2, 2 + Number(command.args[1])).map(String);
+      const each = script.header.keys.length;
+      const keysOfCalls = replies.map((_, index) => keys.slice(index * each, (index + 1) * each));
+      (command.judge ?? judgeService(script, command.args))(ledger, replies, seen, nowMs, keysOfCalls);
     }
     connection?.reply(command, error, reply);
     // Usually the sender has the reply before anything else happens.

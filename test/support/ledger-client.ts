@@ -125,8 +125,8 @@ export class LedgerClient {
   }
 
   /** The same partition and tenant over another connection. */
-  over(redis: StoreClient): LedgerClient {
-    return new LedgerClient(redis, this.tag, this.tenant);
+  over(redis: StoreClient, scripts?: ScriptRegistry): LedgerClient {
+    return new LedgerClient(redis, this.tag, this.tenant, scripts);
   }
 
   newId(): string {

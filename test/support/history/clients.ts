@@ -15,6 +15,9 @@ const HOLDS_KEPT = 6;
 /** How long a client pauses after a request without a response. */
 const PAUSE_MS = 60;
 const ATTEMPTS = 40;
+/** How often a client sends several requests at once, and how many. */
+const AT_ONCE = 0.3;
+const MOST_AT_ONCE = 3;
 
 interface KnownHold {
   readonly key: string;
@@ -63,7 +66,12 @@ export class RecordedClients {
       Array.from({ length: clients }, async (_, index) => {
         const random = randomFrom(this.seed + index);
         for (let count = 0; !this.stopped; count += 1) {
-          await this.persist(this.choose(`${index}.${count}`, random), random);
+          // Requests that come at once can share a run.
+          const atOnce = random() < AT_ONCE ? MOST_AT_ONCE : 1;
+          const requests = Array.from({ length: atOnce }, (_, part) =>
+            this.choose(`${index}.${count}.${part}`, random),
+          );
+          await Promise.all(requests.map((request) => this.persist(request, random)));
         }
       }),
     );
