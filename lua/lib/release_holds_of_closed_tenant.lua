@@ -9,6 +9,7 @@
 -- @include expiry: quarantine, reclaim
 -- @include ended: note_ended
 -- @include owned: count_ended
+-- @include action_counters: uncount_run
 -- @include refund: new_refunds, take_back, write_refunds
 
 -- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
@@ -20,7 +21,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   local live, overdue = {}, {}
   local is_own = index == clock_deadlines_key(tag, tenant_id) or index == clock_cleanup_key(tag, tenant_id)
   for _, reservation_id in ipairs(reservation_ids) do
-    local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
+    local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id), FIELD.run_counters)
     if readable and hold and hold.tenant == tenant_id and hold.state == 'ACTIVE' then
       if is_overdue(hold, now) then
         overdue[#overdue + 1] = reservation_id
@@ -70,6 +71,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     redis.call('HSET', hold.key, FIELD.state, 'RELEASED', FIELD.ended_at, ms_text(now), FIELD.ended_by, 'system',
       FIELD.release_reason, 'tenant_closed')
     redis.call('PEXPIRE', hold.key, retention_ms)
+    uncount_run(tag, tenant_id, hold[FIELD.run_counters])
   end
   count_ended(tag, tenant_id, #ids)
   note_ended(tag, unpack(ids))
