@@ -15,6 +15,7 @@ import { RESULTS, marked, updatePage } from './summary.mjs';
 export const BENCHMARKS = {
   reserve: async () => (await import('./reserve.mjs')).measure(),
   sweep: async () => (await import('./sweep.mjs')).measure(),
+  leak: async (options) => (await import('./leak.mjs')).measure(options),
   webhooks: async () => (await import('./webhooks.mjs')).measure(),
   'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
   quotas: async () => (await import('./quotas.mjs')).measure(),

@@ -12,6 +12,9 @@ export const startHttpLoad = () => startLoad('./http-load.mjs', PHASE_TIMEOUT_MS
 /** @returns {import('./types.ts').WatchLoad} */
 export const startWatchLoad = () => startLoad('./http-load.mjs', PHASE_TIMEOUT_MS);
 
+/** @returns {import('./types.ts').LeakLoad} */
+export const startLeakLoad = () => startLoad('./leak-load.mjs', PHASE_TIMEOUT_MS);
+
 /** @returns {import('./types.ts').RawLoad} */
 export const startRawLoad = () => startLoad('./raw-load.mjs', PHASE_TIMEOUT_MS);
 

@@ -62,7 +62,7 @@ function isOptionOf(name, option) {
     case 'pairs':
       return Object.hasOwn(BENCHMARKS, name);
     case 'only':
-      return name === 'isolation';
+      return name === 'isolation' || name === 'leak';
     case 'most':
       return name === 'growth' || name === 'all';
     default:

@@ -77,6 +77,25 @@ export interface WatchResult extends LoadResult, Latency {
   readonly failures: Counts;
 }
 
+/** Reserves in a closed loop, over the targets in turn, that nobody settles. */
+export interface LeakPlan {
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly ttlMs: number;
+  readonly targets: readonly Target[];
+  readonly first: number;
+}
+
+export interface LeakResult extends RateResult, Latency {
+  /** When it started, in ms since 1970. */
+  readonly startedAt: number;
+  /** Answers by second since the start. */
+  readonly bySecond: readonly number[];
+}
+
+export type LeakLoad = Load<LeakPlan, LeakResult>;
+
 export type HttpLoad = Load<ClosedPlan | PacedPlan, HttpResult>;
 export type WatchLoad = Load<WatchPlan, WatchResult>;
 

@@ -15,6 +15,11 @@ const MS_DIGITS = 11;
 
 /** @type {Map<string, Noted>} */
 let paths = new Map();
+/**
+ * Requests by second since 1970.
+ * @type {Map<number, number>}
+ */
+let seconds = new Map();
 
 /**
  * @param {string} path
@@ -28,6 +33,8 @@ function note(path, eventId) {
     paths.set(path, noted);
   }
   noted.requests += 1;
+  const second = Math.floor(at / 1000);
+  seconds.set(second, (seconds.get(second) ?? 0) + 1);
   noted.last = at;
   if (!noted.events.has(eventId)) {
     noted.events.set(eventId, at - Number.parseInt(eventId.slice(0, MS_DIGITS), 16));
@@ -65,8 +72,12 @@ server.listen(0, '127.0.0.1', () => {
   process.send?.({ port: typeof address === 'object' && address !== null ? address.port : 0 });
 });
 
-/** Returns its record on request, and then starts a new one if told so. */
-process.on('message', (/** @type {{ forget: boolean }} */ { forget }) => {
+/** Returns its record on request, and then starts a new one if told so. `brief` asks for the counts by second alone. */
+process.on('message', (/** @type {{ forget: boolean, brief?: boolean }} */ { forget, brief = false }) => {
+  if (brief) {
+    process.send?.({ seconds: [...seconds] });
+    return;
+  }
   const noted = [...paths].map(([path, { events, ...rest }]) => ({
     path,
     ...rest,
@@ -74,6 +85,7 @@ process.on('message', (/** @type {{ forget: boolean }} */ { forget }) => {
   }));
   if (forget) {
     paths = new Map();
+    seconds = new Map();
   }
   process.send?.({ noted });
 });

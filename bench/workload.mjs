@@ -27,16 +27,20 @@ const keyOf = (run, number) => `${run}-0000-4000-8000-${String(number).padStart(
 /**
  * The two HTTP requests of an operation.
  * @param {import('./types.ts').Target} target
+ * @param {{ ttlMs: number, graceMs: number }} lease
  */
-export function httpRequests({ tenant, apiKey, run }) {
+export function httpRequests(
+  { tenant, apiKey, run },
+  { ttlMs, graceMs } = { ttlMs: TTL_MS, graceMs: GRACE_MS },
+) {
   const placeholder = keyOf(run, 0);
   const body = JSON.stringify({
     idempotency_key: placeholder,
     subject: { tenant, ...SUBJECT },
     action: { kind: 'llm.completion', name: 'gpt-4o' },
     estimate: { unit: 'TOKENS', amount: ESTIMATE },
-    ttl_ms: TTL_MS,
-    grace_period_ms: GRACE_MS,
+    ttl_ms: ttlMs,
+    grace_period_ms: graceMs,
     overage_policy: POLICY,
   });
   const commitBody = JSON.stringify({

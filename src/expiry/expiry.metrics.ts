@@ -105,6 +105,8 @@ export class SweepMetrics {
   private readonly lastSuccess: LabelledGauge;
   private readonly pages: LabelledCounter;
   private readonly cuts: LabelledCounter;
+  private readonly late: LabelledCounter;
+  private readonly pauses: LabelledCounter;
   private readonly leaseChanges: LabelledCounter;
   private readonly restarts: LabelledCounter;
   private readonly figures: Readonly<Record<keyof SweepFigures, LabelledGauge>>;
@@ -125,6 +127,14 @@ export class SweepMetrics {
     this.cuts = metrics.counter({
       name: 'holdfast_sweep_cut_total',
       help: 'Sweeps that their time budget ended before everything due was judged.',
+    });
+    this.late = metrics.counter({
+      name: 'holdfast_sweep_late_total',
+      help: 'Sweeps that found a hold more than 250 ms after its deadline, and then did not make way for requests.',
+    });
+    this.pauses = metrics.counter({
+      name: 'holdfast_sweep_pauses_total',
+      help: 'Pauses of sweeps that left time to requests.',
     });
     this.leaseChanges = metrics.counter({
       name: 'holdfast_sweep_lease_changes_total',
@@ -196,6 +206,14 @@ export class SweepMetrics {
 
   passCut(): void {
     this.cuts.inc();
+  }
+
+  foundLate(): void {
+    this.late.inc();
+  }
+
+  paused(): void {
+    this.pauses.inc();
   }
 
   leaseChanged(change: 'taken' | 'lost' | 'released'): void {

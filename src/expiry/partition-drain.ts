@@ -12,44 +12,28 @@ import {
 } from '../redis/index.js';
 import { LOGGER, type Logger, type Span, spanIdFrom, Tracing } from '../telemetry/index.js';
 import { ExpiryMetrics, type ExpiryOutcome, SweepMetrics } from './expiry.metrics.js';
+import {
+  CALL_SIZE,
+  type DrainReport,
+  LATE_CALLS,
+  LATE_MS,
+  LATE_SIDE_BY_SIDE,
+  Page,
+  type Pass,
+  Run,
+  SIDE_BY_SIDE,
+} from './drain-run.js';
 import type { SweepSnapshot, SweepPartition } from './sweep-partition.js';
 
-/**
- * Candidates of one call, and of all calls in flight: Redis works on one call while the outcomes of another are read. Redis runs calls that
- * arrive together without a pause, so this bounds how long the sweep can block other clients: about 2 ms at 50 µs each.
- */
-const CALL_SIZE = 20;
-const MOST_UNDER_WAY = 2 * CALL_SIZE;
-/** Partitions drained concurrently. If each has few due holds, serial round trips would add up to lateness. */
-const SIDE_BY_SIDE = 4;
 /** How much slower than the fastest of its pass a call may be without contention. */
 const USUAL_WAIT_MS = 2;
 const DAY_MS = 86_400_000;
-
-/** The result of one pass over some partitions. */
-export interface DrainReport {
-  judged: number;
-  expired: number;
-  /** Partitions and candidates that could not be judged. */
-  failed: number;
-  /** True if the time budget ended the pass before everything due was judged. */
-  cut: boolean;
-}
-
-export interface Pass {
-  /** Token of the lease. Empty for none, which is harmless, because only expire.lua decides. */
-  readonly token: string;
-  /** Called before every batch. False if the pass must end: its time is up, or it is no longer wanted. */
-  goesOn(): boolean;
-  /** Called when another instance holds the partition. */
-  lost(partition: SweepPartition): void;
-}
 
 /**
  * Judges due holds page by page. Each page is read under a lease that is checked and renewed with the read. lua/expiry/expire_page.lua
  * judges its candidates in batches. If a batch fails, lua/expiry/expire.lua judges each of its candidates separately. Partitions with a
  * backlog take turns, one page each. Small pauses between batches leave part of the time to requests (SWEEP_TIME_SHARE), as Redis' active
- * expiry limits itself.
+ * expiry limits itself. A sweep that is late keeps several batches in flight, and waits for nobody beyond that share.
  */
 @Injectable()
 export class PartitionDrain {
@@ -75,8 +59,11 @@ export class PartitionDrain {
     const span = partitions.length === 0 ? undefined : this.startSpan(traceId, partitions.length);
     const run = new Run(pass, `${traceId}-${span?.flags ?? '01'}`);
     const queue = [...partitions].sort((one, other) => one.servedAt - other.servedAt);
+    const now = performance.now();
+    this.found(run, Math.max(0, ...partitions.map((partition) => partition.overdueMs(now))));
+    const loops = run.isLate ? LATE_SIDE_BY_SIDE : SIDE_BY_SIDE;
     return this.tracing.during(span, async () => {
-      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => this.serve(queue, run)));
+      await Promise.all(Array.from({ length: loops }, () => this.serve(queue, run)));
       const { judged, expired, failed, cut } = run.report;
       span?.set({
         'holdfast.sweep.judged': judged,
@@ -133,25 +120,15 @@ export class PartitionDrain {
     }
     const readAt = performance.now();
     partition.see(snapshot, readAt);
-    for (let start = 0; start < snapshot.reservationIds.length; start += CALL_SIZE) {
-      const batch = snapshot.reservationIds.slice(start, start + CALL_SIZE);
-      await run.calls.take(batch.length);
-      try {
-        // If the lease expired meanwhile, for example in a frozen process, another instance may hold it now and judge this page.
-        if (!run.pass.goesOn() || performance.now() - readAt > this.config.sweepLeaseMs) {
-          this.cut(run);
-          return false;
-        }
-        const began = performance.now();
-        await this.judge(partition, batch, run);
-        // Candidates stay reserved during the pause; otherwise another partition would use it.
-        await this.rest(performance.now() - began, batch.length, run);
-      } finally {
-        run.calls.give(batch.length);
-      }
+    this.found(run, partition.oldestDueForMs(readAt));
+    const page = new Page(snapshot.reservationIds, readAt);
+    await this.judgePage(partition, page, run);
+    if (page.isCut) {
+      this.cut(run);
+      return false;
     }
-    if (snapshot.reservationIds.length === this.config.sweepBatchSize) {
-      partition.due = Math.max(0, snapshot.due - snapshot.reservationIds.length);
+    if (page.left > 0 || snapshot.reservationIds.length === this.config.sweepBatchSize) {
+      partition.due = Math.max(0, snapshot.due - snapshot.reservationIds.length + page.left);
       return true;
     }
     if (run.stayed(partition) > 0) {
@@ -160,6 +137,44 @@ export class PartitionDrain {
       partition.caughtUp(snapshot, readAt);
     }
     return false;
+  }
+
+  /**
+   * One batch after the other, or several at a time if the sweep is late. Ends early if it turns out to be late, so that the rest of the page
+   * is read again and judged faster. @throws StoreUnavailable when none of the batches is in flight any more
+   */
+  private async judgePage(partition: SweepPartition, page: Page, run: Run): Promise<void> {
+    const wasLate = run.isLate;
+    const lanes = Array.from({ length: wasLate ? LATE_CALLS : 1 }, async () => {
+      while (page.left > 0 && !page.isCut && run.isLate === wasLate) {
+        await this.judgeNext(partition, page, run);
+      }
+    });
+    const failed = (await Promise.allSettled(lanes)).find(({ status }) => status === 'rejected');
+    if (failed !== undefined) {
+      throw (failed as PromiseRejectedResult).reason;
+    }
+  }
+
+  private async judgeNext(partition: SweepPartition, page: Page, run: Run): Promise<void> {
+    const batch = page.take(CALL_SIZE);
+    await run.calls.take(batch.length);
+    try {
+      // If the lease expired meanwhile, for example in a frozen process, another instance may hold it now and judge this page.
+      if (page.isCut || !run.pass.goesOn() || performance.now() - page.readAt > this.config.sweepLeaseMs) {
+        page.isCut = true;
+        return;
+      }
+      const began = performance.now();
+      await this.judge(partition, batch, run);
+      // Candidates stay reserved during the pause; otherwise another partition would use it.
+      await this.rest(performance.now() - began, batch.length, run);
+    } catch (error) {
+      page.isCut = true;
+      throw error;
+    } finally {
+      run.calls.give(batch.length);
+    }
   }
 
   private async read(partition: SweepPartition, run: Run): Promise<SweepSnapshot | undefined> {
@@ -200,6 +215,7 @@ export class PartitionDrain {
       this.expiry.outcome('sweep', outcome, outcome.nowMs);
       if (outcome.word === 'EXPIRED') {
         run.report.expired += 1;
+        this.found(run, (outcome.nowMs ?? 0) - Number(outcome.secondDetail));
       } else if (outcome.word === 'QUARANTINED') {
         this.logger.warn(
           { reservation: reservationIds[index], reason: outcome.detail },
@@ -253,17 +269,28 @@ export class PartitionDrain {
 
   /**
    * The pause after a call: what the share of time requires, or as long as the call waited for others, whichever is longer. So a backlog
-   * drains fast on a quiet Redis and slowly on a busy one. Pauses accumulate until a timer can measure them. Oversleeping counts towards
-   * later pauses.
+   * drains fast on a quiet Redis and slowly on a busy one, until the sweep is late: then only the share counts. Pauses accumulate until a
+   * timer can measure them. Oversleeping counts towards later pauses.
    */
   private async rest(workedMs: number, candidates: number, run: Run): Promise<void> {
     run.fastestMs = Math.min(run.fastestMs, workedMs / candidates);
     const waitedMs = workedMs - run.fastestMs * candidates - USUAL_WAIT_MS;
-    run.owedMs += Math.max(workedMs * this.pauseRatio, waitedMs);
+    run.owedMs += run.isLate
+      ? run.fastestMs * candidates * this.pauseRatio
+      : Math.max(workedMs * this.pauseRatio, waitedMs);
     if (run.owedMs >= 1) {
+      this.metrics.paused();
       const began = performance.now();
       await delay(Math.floor(run.owedMs));
       run.owedMs -= performance.now() - began;
+    }
+  }
+
+  /** @param lateMs how long after its deadline a hold was found */
+  private found(run: Run, lateMs: number): void {
+    if (lateMs > LATE_MS && !run.isLate) {
+      run.isLate = true;
+      this.metrics.foundLate();
     }
   }
 
@@ -293,52 +320,5 @@ function judgedOf(reply: ScriptReply<'expire'>): Judged {
       return { word: 'SKIP', detail: reply.reason };
     case 'NOT_FOUND':
       return { word: 'NOT_FOUND' };
-  }
-}
-
-/** Bounds the candidates in flight. Strictly first come, first served, so a large request is not overtaken by small ones. */
-class Calls {
-  private readonly waiting: { readonly count: number; readonly go: () => void }[] = [];
-  private free = MOST_UNDER_WAY;
-
-  async take(count: number): Promise<void> {
-    if (this.waiting.length > 0 || count > this.free) {
-      await new Promise<void>((go) => this.waiting.push({ count, go }));
-    } else {
-      this.free -= count;
-    }
-  }
-
-  give(count: number): void {
-    this.free += count;
-    for (let next = this.waiting[0]; next !== undefined && next.count <= this.free; next = this.waiting[0]) {
-      this.waiting.shift();
-      this.free -= next.count;
-      next.go();
-    }
-  }
-}
-
-/** The state of one pass. */
-class Run {
-  readonly calls = new Calls();
-  readonly report: DrainReport = { judged: 0, expired: 0, failed: 0, cut: false };
-  owedMs = 0;
-  /** Lowest time per candidate among the calls of this pass. */
-  fastestMs = Number.POSITIVE_INFINITY;
-  private readonly stuck = new Map<string, number>();
-
-  constructor(
-    readonly pass: Pass,
-    /** The events of one pass share a trace. */
-    readonly trace: string,
-  ) {}
-
-  stays(code: string): void {
-    this.stuck.set(code, (this.stuck.get(code) ?? 0) + 1);
-  }
-
-  stayed({ code }: SweepPartition): number {
-    return this.stuck.get(code) ?? 0;
   }
 }

@@ -82,6 +82,11 @@ export class SweepPartition {
     return this.oldestDueAt === undefined ? 0 : Math.max(0, now - this.oldestDueAt);
   }
 
+  /** The same, and how long ago one became due that was only known to become due. Below 0 if none has. */
+  overdueMs(now: number): number {
+    return Math.max(this.oldestDueForMs(now), now - this.dueFrom);
+  }
+
   /**
    * How long a due hold has waited for this sweeper. Time before this instance held the partition, or while Redis was unreachable, does not
    * count.

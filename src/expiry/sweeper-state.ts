@@ -14,7 +14,7 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { stringifyJson } from '../wire/index.js';
-import type { DrainReport } from './partition-drain.js';
+import type { DrainReport } from './drain-run.js';
 import { instantMs, type SweepPartition } from './sweep-partition.js';
 
 /** How many of the last ticks that did something are reported. */

@@ -1,0 +1,271 @@
+// The sweeper and the dispatcher at saturation: 200 connections make holds of 2 s as fast as the service answers, and nobody settles them.
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { cpuSecondsOf, machineCpuSeconds, redisCpuSeconds } from './cpu.mjs';
+import { unlessShort } from './duration.mjs';
+import { Endpoint } from './endpoint.mjs';
+import { leakResult } from './leak-report.mjs';
+import { startLeakLoad } from './load.mjs';
+import { say } from './report.mjs';
+import { allowLocalWebhooks, askAsAdmin, provision, startService } from './service.mjs';
+import { Holds } from './sweep-holds.mjs';
+
+/**
+ * @typedef {{ name: string, tenants: number, instances: number, isSubscribed: boolean }} Case
+ * @typedef {{ lateness_ms: number, backlog: number, expired: number, reserves: number, delivered: number }} Second
+ * @typedef {{
+ *   calm: readonly import('./types.ts').LeakResult[], leak: import('./types.ts').LeakResult, lateness: import('./types.ts').Lateness,
+ *   seconds: readonly Second[], loadSeconds: number,
+ * }} Round  `calm` before and after it
+ * @typedef {import('./types.ts').Shared & { name: string, isSubscribed: boolean, rounds: readonly Round[] }} Measured
+ */
+
+const CONNECTIONS = 200;
+const TTL_MS = 2000;
+/** A lease that does not end while the benchmark runs. */
+const LASTING_MS = 3_600_000;
+const SECONDS = unlessShort({ warmUp: 3, calm: 5, leak: 15 }, { warmUp: 1, calm: 1, leak: 4 });
+/** Odd, so that there is a median. */
+const ROUNDS = unlessShort(3, 1);
+const DRAIN_TIMEOUT_MS = 150_000;
+const POLL_MS = 500;
+const MANY = 64;
+
+/** @type {readonly Case[]} */
+const CASES = [
+  { name: 'one tenant, one instance', tenants: 1, instances: 1, isSubscribed: false },
+  { name: 'one tenant, two instances', tenants: 1, instances: 2, isSubscribed: false },
+  { name: '64 tenants, one instance', tenants: MANY, instances: 1, isSubscribed: false },
+  { name: '64 tenants, two instances', tenants: MANY, instances: 2, isSubscribed: false },
+  { name: 'one tenant, subscribed', tenants: 1, instances: 1, isSubscribed: true },
+  { name: '64 tenants, subscribed', tenants: MANY, instances: 1, isSubscribed: true },
+];
+
+/** @param {{ only?: string }} options */
+export async function measure({ only = '' }) {
+  const cases = CASES.filter(({ name }) => name.includes(only));
+  const measured = [];
+  let store = '';
+  for (const one of cases) {
+    const { result, storeText } = await measureCase(one);
+    measured.push(result);
+    store = storeText;
+  }
+  return leakResult(store, measured);
+}
+
+/** @param {Case} one */
+async function measureCase(one) {
+  const service = await startService({ HOLDFAST_WORKERS: String(one.instances) });
+  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  const load = startLeakLoad();
+  const endpoint = one.isSubscribed ? await Endpoint.start() : undefined;
+  /** @type {Holds | undefined} */
+  let holds;
+  try {
+    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+    const targets = [];
+    for (let number = 0; number < one.tenants; number += 1) {
+      const tenant = await provision(service.port, `leak-${number}`);
+      targets.push({ ...tenant, run: randomBytes(4).toString('hex') });
+    }
+    if (endpoint !== undefined) {
+      await allowLocalWebhooks(service.port);
+      // Of one tenant, or of the operators for all of them.
+      const owner = one.tenants === 1 ? '?tenant_id=leak-0' : '';
+      await askAsAdmin(service.port, 'POST', `/v1/admin/webhooks${owner}`, {
+        url: `${endpoint.url}/expired`,
+        event_types: ['reservation.expired'],
+      });
+    }
+    holds = new Holds(service.socket, targets, randomBytes(4).toString('hex'));
+    const bench = new LeakBenchmark({ service, redis, load, endpoint, holds, targets });
+    return { result: await bench.measure(one), storeText: await storeText(redis) };
+  } finally {
+    endpoint?.stop();
+    load.stop();
+    holds?.close();
+    redis.disconnect();
+    await service.stop();
+  }
+}
+
+/** @param {Redis} redis */
+async function storeText(redis) {
+  const { storeOf } = await import('./report.mjs');
+  return storeOf(redis);
+}
+
+class LeakBenchmark {
+  next = 0;
+
+  /**
+   * @param {{
+   *   service: import('./types.ts').Service,
+   *   redis: Redis,
+   *   load: import('./types.ts').LeakLoad,
+   *   endpoint: Endpoint | undefined,
+   *   holds: Holds,
+   *   targets: readonly import('./types.ts').Target[],
+   * }} parts
+   */
+  constructor({ service, redis, load, endpoint, holds, targets }) {
+    this.service = service;
+    this.redis = redis;
+    this.load = load;
+    this.endpoint = endpoint;
+    this.holds = holds;
+    this.targets = targets;
+  }
+
+  /**
+   * Each round is between two stretches without leaks, because the speed of a shared machine drifts.
+   * @param {Case} one
+   * @returns {Promise<Measured>}
+   */
+  async measure({ name, isSubscribed }) {
+    const cpu = await this.cpuSeconds();
+    const began = performance.now();
+    await this.reserve(`${name}: warming up`, SECONDS.warmUp, LASTING_MS);
+    let before = await this.reserve(`${name}: without leaks`, SECONDS.calm, LASTING_MS);
+    let loads_s = before.cpu_s;
+    const rounds = [];
+    while (rounds.length < ROUNDS) {
+      const { leak, ...found } = await this.leaking(name);
+      const after = await this.reserve(`${name}: without leaks`, SECONDS.calm, LASTING_MS);
+      loads_s += leak.cpu_s + after.cpu_s;
+      rounds.push({ ...found, leak, calm: [before, after], loadSeconds: SECONDS.leak });
+      before = after;
+    }
+    const used = await this.cpuSeconds();
+    const elapsed_s = (performance.now() - began) / 1000;
+    const other_cpu_s = Math.max(0, used.machine - cpu.machine - (used.own - cpu.own) - loads_s);
+    return { name, isSubscribed, elapsed_s, other_cpu_s, rounds };
+  }
+
+  /** @param {string} name */
+  async leaking(name) {
+    const mark = await this.holds.mark();
+    const earlier = await this.delivered();
+    const leak = await this.reserve(`${name}: every hold leaks`, SECONDS.leak, TTL_MS);
+    await this.drained(leak.operations + sumOf(earlier.values()));
+    const expired = await this.holds.expiredSince(mark);
+    const seconds = secondsOf(leak, expired, await this.delivered());
+    return { leak, lateness: latenessIn(expired), seconds };
+  }
+
+  /**
+   * @param {string} title
+   * @param {number} seconds
+   * @param {number} ttlMs
+   */
+  async reserve(title, seconds, ttlMs) {
+    say(title);
+    const { port } = this.service;
+    const plan = { port, connections: CONNECTIONS, seconds, ttlMs, targets: this.targets, first: this.next };
+    const result = await this.load.ask(plan);
+    this.next = result.next;
+    return result;
+  }
+
+  /** @returns {Promise<Map<number, number>>} by second since 1970 */
+  async delivered() {
+    return (await this.endpoint?.bySecond()) ?? new Map();
+  }
+
+  /**
+   * Waits until nothing is due, and everything is delivered. Polls rarely, so that polling costs nothing.
+   * @param {number} count
+   */
+  async drained(count) {
+    say('what is left expires');
+    await delay(TTL_MS + POLL_MS);
+    const tags = [...new Set(this.holds.tenants.map(({ tag }) => tag))];
+    const deadline = performance.now() + DRAIN_TIMEOUT_MS;
+    const isDone = async () => {
+      const due = await Promise.all(tags.map((tag) => this.redis.zcount(`${tag}ttl`, '-inf', Date.now())));
+      const isDelivered = this.endpoint === undefined || sumOf((await this.delivered()).values()) >= count;
+      return due.every((some) => some === 0) && isDelivered;
+    };
+    while (!(await isDone())) {
+      if (performance.now() > deadline) {
+        throw new Error('the backlog was not drained in time');
+      }
+      await delay(POLL_MS);
+    }
+  }
+
+  /** Of the machine, and of the processes of this run but for the load. */
+  async cpuSeconds() {
+    const { user, system } = process.cpuUsage();
+    const others = (cpuSecondsOf(this.endpoint?.pid) || 0) + (await redisCpuSeconds(this.redis));
+    return {
+      machine: machineCpuSeconds(),
+      own: (user + system) / 1e6 + others + nodeSeconds(this.service.pid),
+    };
+  }
+}
+
+/** @param {Iterable<number>} values */
+const sumOf = (values) => [...values].reduce((sum, value) => sum + value, 0);
+
+/**
+ * CPU seconds of a process and its workers. Its Redis is not counted.
+ * @param {number} pid
+ * @returns {number}
+ */
+function nodeSeconds(pid) {
+  if (!readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('node')) {
+    return 0;
+  }
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+  return children.reduce((sum, child) => sum + nodeSeconds(Number(child)), cpuSecondsOf(pid) || 0);
+}
+
+/** @param {readonly import('./sweep-holds.mjs').Expired[]} expired */
+function latenessIn(expired) {
+  const late = Float64Array.from(expired, ({ deadline, at }) => at - deadline).sort();
+  const at = (/** @type {number} */ share) => late[Math.max(0, Math.ceil(late.length * share) - 1)] ?? NaN;
+  return { count: late.length, min_ms: late[0] ?? NaN, p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1) };
+}
+
+/**
+ * What each second from the start of the load to the last event brought: the greatest lateness of what expired in it, and what was due and
+ * not expired at its end.
+ * @param {import('./types.ts').LeakResult} leak
+ * @param {readonly import('./sweep-holds.mjs').Expired[]} expired
+ * @param {Map<number, number>} delivered by second since 1970
+ * @returns {Second[]}
+ */
+function secondsOf({ startedAt, bySecond }, expired, delivered) {
+  const secondOf = (/** @type {number} */ ms) => Math.floor((ms - startedAt) / 1000);
+  const lastAt = expired.reduce((latest, { at }) => Math.max(latest, at), startedAt);
+  const count = Math.max(secondOf(lastAt), secondOf(Math.max(0, ...delivered.keys()) * 1000)) + 1;
+  const seconds = Array.from({ length: count }, (_, second) => ({
+    lateness_ms: 0,
+    backlog: 0,
+    expired: 0,
+    reserves: bySecond[second] ?? 0,
+    // The endpoint's seconds begin with the clock's.
+    delivered: delivered.get(Math.floor(startedAt / 1000) + second) ?? 0,
+  }));
+  const became = Array.from({ length: count + 1 }, () => 0);
+  for (const { deadline, at } of expired) {
+    const second = seconds[secondOf(at)];
+    if (second !== undefined) {
+      second.expired += 1;
+      second.lateness_ms = Math.max(second.lateness_ms, at - deadline);
+      const due = Math.max(0, secondOf(deadline));
+      became[due] = (became[due] ?? 0) + 1;
+    }
+  }
+  let backlog = 0;
+  for (const [index, second] of seconds.entries()) {
+    backlog += (became[index] ?? 0) - second.expired;
+    second.backlog = backlog;
+  }
+  return seconds;
+}

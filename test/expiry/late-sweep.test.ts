@@ -1,0 +1,189 @@
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
+import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/index.js';
+import type { ScriptRegistry } from '../../src/redis/scripts.js';
+import { makeHolds } from '../support/bulk-holds.js';
+import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { serverTimeMs } from '../support/server-time.js';
+import { startStore, type Store } from '../support/store.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { makeTenants } from './instances.js';
+
+/** A sweeper is polite as long as it is on time. */
+
+const CALL_SIZE = 20;
+/** Calls that a late sweep keeps in flight. */
+const AT_ONCE = 8;
+
+let redis: Store;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+let scripts: ScriptRegistry;
+let call: ScriptRegistry['call'];
+
+beforeAll(async () => {
+  redis = await startStore();
+  // Without pauses that are due whether or not the sweep is late.
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url, SWEEP_TIME_SHARE: '100' });
+  stored = new StoredHolds(redis.url);
+  ({ scripts } = holdfast.app.get(RedisService));
+  call = scripts.call.bind(scripts);
+  scripts.call = call;
+});
+afterEach(() => {
+  scripts.call = call;
+});
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await redis.stop();
+});
+
+/** Of the scripts that a sweep calls. */
+interface Answer {
+  readonly nowMs: number;
+  readonly oldestDueMs?: number;
+  readonly outcomes?: readonly object[];
+}
+
+/** Holds whose deadline passed a second ago. */
+async function makeOverdue(tenant: TestTenant, count: number): Promise<void> {
+  const tag = stored.tagOfTenant(tenant.id);
+  const holds = Array.from({ length: count }, () => ({}));
+  const ids = await makeHolds(stored.redis, tag, tenant.id, holds);
+  const endedAt = (await serverTimeMs(stored.redis)) - 1000;
+  const pipeline = stored.redis.pipeline();
+  for (const id of ids) {
+    pipeline.hset(reservationKey(tag, id), 'ex', endedAt, 'gr', 0).zadd(ttlIndexKey(tag), endedAt, id);
+  }
+  await pipeline.exec();
+}
+
+/** Passes each call of a sweep through `around`, and counts how many batches are in flight at most. */
+function watchBatches(around: (send: () => Promise<Answer>, underWay: number) => Promise<Answer>) {
+  const real = scripts.call as (...args: unknown[]) => Promise<Answer>;
+  const seen = { underWay: 0, most: 0, batches: 0 };
+  const watched = async (name: string, ...rest: unknown[]): Promise<Answer> => {
+    if (name !== 'expire_page') {
+      return real(name, ...rest);
+    }
+    seen.batches += 1;
+    seen.underWay += 1;
+    seen.most = Math.max(seen.most, seen.underWay);
+    try {
+      return await around(() => real(name, ...rest), seen.underWay);
+    } finally {
+      seen.underWay -= 1;
+    }
+  };
+  scripts.call = watched;
+  return seen;
+}
+
+const sweep = () => holdfast.app.get(ExpiryService).sweep();
+const pauses = () => holdfast.metric('holdfast_sweep_pauses_total');
+const lateSweeps = () => holdfast.metric('holdfast_sweep_late_total');
+
+/** Pages say that their holds have just become due, if `applies` to their number. */
+function asIfOnTime(applies: (pages: number) => boolean): void {
+  const real = scripts.call as (...args: unknown[]) => Promise<Answer>;
+  let pages = 0;
+  const answer = async (...given: unknown[]): Promise<Answer> => {
+    const reply = await real(...given);
+    const isPage = reply.oldestDueMs !== undefined;
+    pages += isPage ? 1 : 0;
+    return isPage && applies(pages) ? { ...reply, oldestDueMs: reply.nowMs - 1 } : reply;
+  };
+  scripts.call = answer;
+}
+
+/** A gate that opens once as many have come. */
+function gateFor(count: number): () => Promise<void> {
+  let come = 0;
+  let open: () => void = () => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return () => {
+    come += 1;
+    if (come === count) {
+      open();
+    }
+    return opened;
+  };
+}
+
+test('a late sweep keeps several batches in flight and does not pause because they waited', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  await makeOverdue(tenant, 2 * AT_ONCE * CALL_SIZE);
+  const [pausesBefore, lateBefore] = [await pauses(), await lateSweeps()];
+  // The first batches wait for each other, so that the sweep ends only if all of them are in flight.
+  const arrive = gateFor(AT_ONCE);
+  const seen = watchBatches(async (send) => {
+    await arrive();
+    return send();
+  });
+  expect(await sweep()).toMatchObject({ expired: 2 * AT_ONCE * CALL_SIZE, failed: 0, cut: false });
+  expect(seen).toMatchObject({ most: AT_ONCE, batches: 2 * AT_ONCE });
+  expect((await pauses()) - pausesBefore).toBe(0);
+  expect((await lateSweeps()) - lateBefore).toBe(1);
+});
+
+test('the batches of several late partitions are bounded together', async () => {
+  const tenants = await makeTenants(holdfast, 4);
+  await Promise.all(tenants.map((tenant) => makeOverdue(tenant, AT_ONCE * CALL_SIZE)));
+  const arrive = gateFor(AT_ONCE);
+  const seen = watchBatches(async (send) => {
+    await arrive();
+    return send();
+  });
+  expect(await sweep()).toMatchObject({ expired: 4 * AT_ONCE * CALL_SIZE, failed: 0 });
+  expect(seen.most).toBe(AT_ONCE);
+});
+
+test('a sweep on time sends one batch of a partition after the other, and pauses when one had to wait', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  await makeOverdue(tenant, 3 * CALL_SIZE);
+  const [pausesBefore, lateBefore] = [await pauses(), await lateSweeps()];
+  let firstMs = 0;
+  const seen = watchBatches(async (send) => {
+    const began = performance.now();
+    const reply = await send();
+    firstMs ||= performance.now() - began;
+    // As if others had kept Redis busy meanwhile.
+    while (seen.batches === 2 && performance.now() - began < 2 * firstMs + 10) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    // As if the holds had just become due.
+    return {
+      ...reply,
+      outcomes: (reply.outcomes ?? []).map((outcome) => ({
+        ...outcome,
+        secondDetail: String(reply.nowMs - 1),
+      })),
+    };
+  });
+  asIfOnTime(() => true);
+  expect(await sweep()).toMatchObject({ expired: 3 * CALL_SIZE, failed: 0, cut: false });
+  expect(seen).toMatchObject({ most: 1, batches: 3 });
+  expect((await pauses()) - pausesBefore).toBeGreaterThanOrEqual(1);
+  expect((await lateSweeps()) - lateBefore).toBe(0);
+});
+
+test('a sweep that turns out to be late reads the rest of its page again, and then judges it faster', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  await makeOverdue(tenant, (1 + AT_ONCE) * CALL_SIZE);
+  const pagesBefore = await holdfast.metric('holdfast_sweep_pages_total');
+  const arrive = gateFor(AT_ONCE);
+  const seen = watchBatches(async (send) => {
+    if (seen.batches > 1) {
+      await arrive();
+    }
+    return send();
+  });
+  // Only the outcomes of the first batch show how late the holds are.
+  asIfOnTime((pages) => pages === 1);
+  expect(await sweep()).toMatchObject({ expired: (1 + AT_ONCE) * CALL_SIZE, failed: 0, cut: false });
+  expect(seen).toMatchObject({ most: AT_ONCE, batches: 1 + AT_ONCE });
+  // One for each partition, and one more for the second read.
+  expect((await holdfast.metric('holdfast_sweep_pages_total')) - pagesBefore).toBe(65);
+});
