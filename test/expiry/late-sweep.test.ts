@@ -77,7 +77,7 @@ function watchBatches(around: (send: () => Promise<Answer>, underWay: number) =>
       seen.underWay -= 1;
     }
   };
-  scripts.call = watched;
+  Object.assign(scripts, { call: watched });
   return seen;
 }
 
@@ -95,7 +95,7 @@ function asIfOnTime(applies: (pages: number) => boolean): void {
     pages += isPage ? 1 : 0;
     return isPage && applies(pages) ? { ...reply, oldestDueMs: reply.nowMs - 1 } : reply;
   };
-  scripts.call = answer;
+  Object.assign(scripts, { call: answer });
 }
 
 /** A gate that opens once as many have come. */
