@@ -1,8 +1,8 @@
 #!lua flags=no-writes
 -- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows, in bounded pages.
 --
--- KEYS[1]   budget_index   sorted set of the tenant's 'scope unit'
--- ARGV[1]   after          the 'scope unit' at which the previous run ended, or empty
+-- KEYS[1]   budget_index   sorted set of the tenant's budgets, as lib/scope names them
+-- ARGV[1]   after          the member at which the previous run ended, or empty
 -- ARGV[2]   limit          budgets per run, at least 1
 -- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*
 -- BOUND     limit budgets
@@ -10,6 +10,7 @@
 -- @include  keys: tag_of_key, budget_key, budget_index_key
 -- @include  tenant_clock: tenant_now, period_index_of, period_plans_of
 -- @include  now_ms: ms_text
+-- @include  scope: budget_of_member
 -- @include  int64: i64_is_amount
 -- @include  period: POLICIES, instant_of, plan_of
 -- @include  window: parse_windows, parse_plans, rules_of
@@ -83,8 +84,9 @@ end
 local reply = { ms_text(now), '' }
 local members = redis.call('ZRANGEBYLEX', budget_index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
 for _, member in ipairs(members) do
-  local scope, unit = string.match(member, '^(%S+) (%S+)$')
-  reply[#reply + 1] = member
+  local scope, unit = budget_of_member(member)
+  local name = scope .. ' ' .. unit
+  reply[#reply + 1] = name
   local key = budget_key(tag, unit, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
     'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans', 'extras',
@@ -92,7 +94,7 @@ for _, member in ipairs(members) do
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
   end
-  reply[#reply + 1] = period_defect(key, member, f[6], { unpack(f, 7, 12) }) or window_defect(key, member, f[6], { unpack(f, 13, 15) })
+  reply[#reply + 1] = period_defect(key, name, f[6], { unpack(f, 7, 12) }) or window_defect(key, name, f[6], { unpack(f, 13, 15) })
     or (f[8] or f[13] or f[17]) and not f[16] and 'NOT_MARKED' or ''
 end
 if #members == limit then

@@ -8,18 +8,22 @@
 -- ARGV[3]   stop           entry to end with
 -- ARGV[4]   examine        maximum entries to examine
 -- ARGV[5]   limit          maximum events to return
--- ARGV[...] condition and value pairs: a field as named in lua/lib/append_event.lua and its value (a prefix for sc and tr); category,
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/append_event.lua and its value (for sc a scope, which includes those below it, and for tr a prefix); category,
 --           one or more, comma-separated; search, a lower-case text that the scope or the correlation id contains
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
 -- @include  stream_walk: entry_bytes, walk_stream
+-- @include  scope: is_within
 --
 -- next_start is empty at the end.
 local event_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local first_condition = 6
-local BEGINS = { sc = true, tr = true }
+local function begins(value, text)
+  return string.sub(value, 1, #text) == text
+end
+local MATCHES = { sc = is_within, tr = begins }
 local CATEGORIES = { budget = true, tenant = true, api_key = true, policy = true, reservation = true, webhook = true }
 
 local is_index = walked ~= event_log
@@ -36,7 +40,7 @@ for i = first_condition, #ARGV, 2 do
   elseif name == 'search' then
     search = value
   else
-    wanted[#wanted + 1] = { name, value, BEGINS[name] }
+    wanted[#wanted + 1] = { name, value, MATCHES[name] or rawequal }
   end
 end
 
@@ -74,7 +78,7 @@ end
 local function is_wanted(fields)
   for _, condition in ipairs(wanted) do
     local text, value = condition[2], value_of(fields, condition[1])
-    if not value or (condition[3] and string.sub(value, 1, #text) or value) ~= text then
+    if not value or not condition[3](value, text) then
       return false
     end
   end

@@ -15,6 +15,7 @@
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
 -- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, clock_periods_key, clock_plans_key
+-- @include  scope: budget_of_member
 -- @include  keys: budget_index_key, closing_key, api_key_index_key, webhook_index_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
@@ -76,9 +77,9 @@ end
 -- Budgets and webhooks are in the order of their names, keys in the order of creation. No index loses a member meanwhile.
 local function close_owned(members, close)
   for _, member in ipairs(members) do
-    local outcome, kind = close(member)
+    local outcome, kind, name = close(member)
     if outcome == 'FAILED' then
-      append_outcome({ 'FAILED', kind, member })
+      append_outcome({ 'FAILED', kind, name or member })
     elseif outcome then
       changed = changed + 1
     end
@@ -89,8 +90,8 @@ end
 local function close_budgets()
   local from = cursor == '' and '-' or '(' .. cursor
   return close_owned(redis.call('ZRANGEBYLEX', budget_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
-    local scope, unit = string.match(member, '^(%S+) (%S+)$')
-    return close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin), 'budget'
+    local scope, unit = budget_of_member(member)
+    return close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin), 'budget', scope .. ' ' .. unit
   end)
 end
 

@@ -2,7 +2,7 @@
 -- create_budget: create a ledger for one (scope, unit).
 --
 -- KEYS[1]   budget           hash, created by this script
--- KEYS[2]   budget_index     sorted set of the tenant's 'scope unit'
+-- KEYS[2]   budget_index     sorted set of the tenant's budgets, as lib/scope names them
 -- KEYS[3]   tenant           hash of the owner
 -- ARGV[1]   tenant_id
 -- ARGV[2]   ledger_id        the new id
@@ -28,6 +28,7 @@
 -- @include  tenant_clock: tenant_now
 -- @include  owned: count_refusal
 -- @include  budget: read_budget
+-- @include  scope: in_tree_order
 -- @include  new_period: new_period, set_period
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
@@ -63,7 +64,7 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 -- The index first: if it is damaged, the script fails here.
-redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
+redis.call('ZADD', budget_index, 0, in_tree_order(scope .. ' ' .. unit))
 local now_text, starts, ends = ms_text(now), period and period.starts or '', period and period.ends or ''
 redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
   'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,

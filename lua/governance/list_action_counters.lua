@@ -5,7 +5,7 @@
 -- ARGV[1]   tenant_id
 -- ARGV[2]   section          calendar or runs
 -- ARGV[3]   run              only its counters, percent-encoded, or empty
--- ARGV[4]   scope_prefix     only counters of scopes that begin with it, or empty
+-- ARGV[4]   scope_prefix     only counters of this scope and those below it, or empty
 -- ARGV[5]   after            the position at which the previous page ended, or empty
 -- ARGV[6]   limit            counters to look at, at least 1
 -- RETURNS   now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms expires_ms)*
@@ -14,6 +14,7 @@
 -- @include  keys: tag_of_key, action_counters_key, action_counter_index_key, run_counters_key
 -- @include  now_ms: ms_text
 -- @include  tenant_clock: tenant_now
+-- @include  scope: is_within
 -- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, counter_figures, parts_of_field
 --
 -- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
@@ -39,7 +40,7 @@ local function append_counters(key, their_run, first, fields)
     local scope, window_name, kind = parts_of_field(field)
     local window = window_name and WINDOWS[window_name] or error('corrupt action counter ' .. field .. ' in ' .. key)
     local counter = values[i] and (parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key))
-    if counter and string.sub(scope, 1, #scope_prefix) == scope_prefix and is_current(window, counter, now) then
+    if counter and is_within(scope, scope_prefix) and is_current(window, counter, now) then
       reply[#reply + 1] = members[first + i - 1]
       for _, text in ipairs({ scope, window_name, kind, unpack(counter_figures(window, counter, their_run)) }) do
         reply[#reply + 1] = text

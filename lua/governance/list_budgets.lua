@@ -4,7 +4,7 @@
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id        or empty for all
 -- ARGV[2]   tenant           where the previous run ended, or empty
--- ARGV[3]   after            the 'scope unit' at which it ended, or empty
+-- ARGV[3]   after            the member of the tenant's index at which it ended, or empty
 -- ARGV[4]   limit            records per run, at least 1
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
@@ -13,6 +13,7 @@
 -- @include  now_ms: now_ms
 -- @include  listing: list_owned
 -- @include  listed_budget: append_budget
+-- @include  scope: budget_of_member
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
@@ -20,5 +21,6 @@ local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV
 local now = now_ms()
 
 return list_owned(tenant_index, tenant_id, tenant, after, limit, budget_index_key, function(reply, tag, member)
-  return append_budget(reply, tag, member, now)
+  local scope, unit = budget_of_member(member)
+  return append_budget(reply, tag, scope, unit, now)
 end)

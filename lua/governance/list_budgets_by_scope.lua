@@ -12,9 +12,10 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  listing: members_after_name, members_before_name, RUN_BYTES
 -- @include  listed_budget: append_budget
+-- @include  scope: budget_of_member
 --
--- The next run starts after next_member, which is empty at the end. The index sorts as scopes do, because no character of a scope
--- sorts before the space between scope and unit.
+-- The next run starts after next_member, which is empty at the end. The index has each scope before those below it:
+-- see lib/scope.
 local budget_index = KEYS[1]
 local direction, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
@@ -23,7 +24,8 @@ local walk = direction == 'desc' and members_before_name or members_after_name
 
 local reply, bytes = { ms_text(now), '' }, 0
 for number, member in ipairs(walk(budget_index, after, limit)) do
-  bytes = bytes + append_budget(reply, tag, member, now)
+  local scope, unit = budget_of_member(member)
+  bytes = bytes + append_budget(reply, tag, scope, unit, now)
   if number == limit or bytes >= RUN_BYTES then
     reply[2] = member
     break

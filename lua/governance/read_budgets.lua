@@ -18,7 +18,7 @@ local reply, bytes = { ms_text(now), '' }, 0
 for i = 1, math.min(#ARGV, MOST) do
   local scope, unit = string.match(ARGV[i], '^(%S+) (%S+)$')
   if redis.call('EXISTS', budget_key(tag, unit, scope)) == 1 then
-    bytes = bytes + append_budget(reply, tag, ARGV[i], now)
+    bytes = bytes + append_budget(reply, tag, scope, unit, now)
   end
   reply[2] = tostring(i)
   if bytes >= RUN_BYTES then

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
 -- balances: the budgets of one tenant that match a subject, in bounded pages of its budget index.
 --
--- KEYS[1]   budget_index     sorted set of the tenant's 'scope unit', all scores 0, so a scope comes before those below it
--- ARGV[1]   after            the 'scope unit' at which the previous run ended, or empty
+-- KEYS[1]   budget_index     sorted set of the tenant's budgets, as lib/scope names them
+-- ARGV[1]   after            the member at which the previous run ended, or empty
 -- ARGV[2]   limit            maximum budgets to return
 -- ARGV[3]   examine          maximum index entries to examine, at least 1
 -- ARGV[4]   include_children 1 includes the budgets below the matching scopes
@@ -16,6 +16,7 @@
 -- @include  budget: read_budget, balance_text
 -- @include  now_ms: now_ms
 -- @include  period: state_now
+-- @include  scope: in_tree_order, budget_of_member
 -- @include  index_walk: bytes_less
 --
 -- next is where the following run starts, and empty at the end.
@@ -45,12 +46,12 @@ end
 
 local reply, found, examined, last = { '' }, 0, 0, after
 
--- Examines the entries from `first` up to, but not including, `stop`. Returns false if the run ends within them.
+-- Examines the entries from `first` up to, but not including, `stop`.
 local function walk(first, stop)
   local from = bytes_less(last, first) and '[' .. first or '(' .. last
   local members = redis.call('ZRANGEBYLEX', budget_index, from, '(' .. stop, 'LIMIT', 0, examine - examined)
   for _, member in ipairs(members) do
-    local scope, unit = string.match(member, '^(%S+) (%S+)$')
+    local scope, unit = budget_of_member(member)
     examined, last = examined + 1, member
     if matches(scope) then
       local budget = read_budget(tag, unit, scope)
@@ -64,15 +65,13 @@ local function walk(first, stop)
     end
     if found == limit or examined == examine then
       reply[1] = member
-      return false
+      break
     end
   end
-  return true
 end
 
--- First the scope that the prefix names, in each of its units, then the scopes below it. In byte order, '!' follows a space and '0'
--- follows '/'. Scopes between the two ranges only start with the same characters.
-if walk(prefix .. ' ', prefix .. '!') and (include_children or not string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)) then
-  walk(prefix .. '/', prefix .. '0')
-end
+-- The scope that the prefix names, in each of its units, and then the scopes below it. In byte order, '!' and '"' follow a space.
+local is_named = string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)
+local start = in_tree_order(prefix)
+walk(start .. ' ', start .. ((include_children or not is_named) and '"' or '!'))
 return reply

@@ -32,6 +32,7 @@
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: known_fields, known_hold
 -- @include  index_walk: bytes_less, index_stretch
+-- @include  scope: in_tree_order
 -- @include  owned: forget_texts
 --
 -- walked_ms is empty at the end of the index.
@@ -141,7 +142,7 @@ local function sort_value(reservation_id, hold)
   elseif by == 'expires_at_ms' then
     return ms_text(hold.expires_at)
   elseif by == 'scope_path' then
-    return hold.scopes[#hold.scopes]
+    return in_tree_order(hold.scopes[#hold.scopes])
   elseif by == 'status' then
     return hold.state
   end

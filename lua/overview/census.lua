@@ -18,6 +18,7 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_add, i64_is_amount, i64_less, i64_positive
 -- @include  listing: members_after, members_after_name
+-- @include  scope: budget_of_member
 -- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, parts_of_field
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
@@ -80,7 +81,7 @@ local function count_held(scope, unit, reserved)
 end
 
 local function count_budget(member)
-  local scope, unit = string.match(member, '^(%S+) (%S+)$')
+  local scope, unit = budget_of_member(member)
   local key = budget_key(tag, unit, scope)
   local record = redis.call('HMGET', key, 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining', 'reserved')
   local status, debt, overdraft_limit = record[1] or '', record[3] or '', record[4] or ''

@@ -16,6 +16,7 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant_clock: clock_of
 -- @include  listing: members_after_name
+-- @include  scope: budget_of_member
 -- @include  append_event: append_event, require_event_log
 --
 -- What is known of a budget and window: the time and `spent` of the last look, the average spent a minute in the windows before, and how
@@ -79,7 +80,7 @@ local function judge(unit, scope, figures, window_s, lowest)
 end
 
 for _, member in ipairs(members) do
-  local scope, unit = string.match(member, '^(%S+) (%S+)$')
+  local scope, unit = budget_of_member(member)
   local figures = scope and figures_of(unit, scope)
   for i = first_window, figures and #ARGV or 0, 2 do
     judge(unit, scope, figures, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))

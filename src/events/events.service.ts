@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn, IsString, Matches } from 'class-validator';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
-import { fingerprintOf, Refusal } from '../ledger/index.js';
+import { fingerprintOf, Refusal, scopePrefixOf, treeOrder } from '../ledger/index.js';
 import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.js';
 import {
   fieldsOf,
@@ -53,7 +53,7 @@ export class TenantEventQueryDto extends WindowQueryDto {
   @IsIn(EVENT_CATEGORIES)
   category?: EventCategory;
 
-  /** A prefix of the scope. */
+  /** Events at this scope and below it. */
   @Optional()
   @IsString()
   @MaxLength(1024)
@@ -180,7 +180,8 @@ export class EventsService {
       order,
       cursor,
       limit,
-      valueOf: (event) => event[order.sortBy] ?? '',
+      valueOf: (event) =>
+        order.sortBy === 'scope' ? treeOrder(event.scope ?? '') : (event[order.sortBy] ?? ''),
       idOf: ({ event_id: id }) => id,
     });
     return pageSorted(this.logOf(searchOf(query, 'asc', () => true, [])), selection, 'events');
@@ -211,7 +212,7 @@ function searchOf(
     category: category ?? categories.join(','),
     tn: tenantId,
     co: correlationId,
-    sc: query.scope?.toLowerCase(),
+    sc: scopePrefixOf(query.scope),
     rq: query.request_id,
     tr: query.trace_id,
     search: query.search?.toLowerCase(),

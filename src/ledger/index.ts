@@ -38,14 +38,17 @@ export {
 } from './refusal.js';
 export {
   deriveScopes,
+  isWithin,
   parseScopePath,
   SCOPE_LEVELS,
   type ScopeLevel,
+  scopePrefixOf,
   SEGMENT_MAX_LENGTH,
   SEGMENT_PATTERN,
   type SubjectLevels,
   subjectText,
   TENANT_ID_PATTERN,
   tenantOfScope,
+  treeOrder,
 } from './scopes.js';
 export { headerText, oneLine, percentDecoded, percentEncoded, randomBase62 } from './text.js';

@@ -38,6 +38,25 @@ export function subjectText(subject: SubjectLevels, tenantId: string, unit: stri
   return [tenantId, workspace, app, workflow, agent, toolset, unit].join('\u001f');
 }
 
+/** The scope that a filter by prefix names, in canonical form, for `isWithin`. */
+export const scopePrefixOf = (text: string | undefined): string => text?.toLowerCase() ?? '';
+
+/**
+ * Whether a scope is the one given or below it; with a slash at the end of the given one, only whether it is below. Segments count as a
+ * whole: `workspace:eng-2` is not below `workspace:eng`. Every scope is below an empty text. lua/lib/scope.lua has the same rule.
+ */
+export function isWithin(scope: string, above: string): boolean {
+  return scope === above || scope.startsWith(above === '' || above.endsWith('/') ? above : `${above}/`);
+}
+
+/**
+ * A scope, or a budget's `scope unit`, as a text that sorts as a tree does: each scope before those below it, and these before its next
+ * sibling. Budgets stand in the index of their tenant under this text: see lua/lib/scope.lua.
+ */
+export function treeOrder(text: string): string {
+  return text.replaceAll('/', '!');
+}
+
 /** The last segment of a scope path, such as `agent:bot` of `tenant:acme/agent:bot`: `Balance.scope` of the protocol. */
 export function leafSegment(scopePath: string): string {
   return scopePath.slice(scopePath.lastIndexOf('/') + 1);

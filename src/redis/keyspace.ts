@@ -108,7 +108,7 @@ export const waiterQueueKey = (tag: string, unit: string, scope: string): string
 export const waitersKey = (tag: string, tenantId: string): string => `${tag}waiters:${tenantId}`;
 /** The number of the partition's last reserve that began to wait, a string. */
 export const arrivalsKey = (tag: string): string => `${tag}arrivals`;
-/** The tenant's budgets, a sorted set of `scope unit` members, all scores 0. */
+/** The tenant's budgets, a sorted set of members as `treeOrder` makes them of `scope unit`, all scores 0. */
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
 /** The partition's budgets with a period, a sorted set of `scope unit` members scored by the end of the period in ms. */
 export const periodIndexKey = (tag: string): string => `${tag}periods`;

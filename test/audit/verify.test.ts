@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { serverTimeMs } from '../support/server-time.js';
@@ -160,7 +161,7 @@ describe('verifying the ledger', () => {
     ]);
     await stored.redis.zrem(
       `${stored.tagOfTenant(tenant.id)}budgets:${tenant.id}`,
-      `tenant:${tenant.id}/workspace:w TOKENS`,
+      treeOrder(`tenant:${tenant.id}/workspace:w TOKENS`),
     );
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
       { kind: 'MISSING_BUDGET', expected: 9, reservations: [{ reservation_id: id }] },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { boundariesAfter, type Recurrence, recurrenceText } from '../../src/governance/budgets/recurrence.js';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import { auditLogKey, budgetIndexKey, periodIndexKey } from '../../src/redis/keyspace.js';
 import { BlackholeProxy } from '../support/blackhole-proxy.js';
 import { buildService, type ServiceProcess, startService } from '../support/built-service.js';
@@ -103,7 +104,7 @@ async function makeBudgets(tenant: TestTenant, timeZone: string, end: number): P
       recurrence: rule,
       boundaries: [end + after - day, end + after - day + 24 * HOUR_MS].join(),
     });
-    pipeline.zadd(budgetIndexKey(tag, tenant.id), 0, `${scope} TOKENS`);
+    pipeline.zadd(budgetIndexKey(tag, tenant.id), 0, treeOrder(`${scope} TOKENS`));
     pipeline.zadd(periodIndexKey(tag), end, `${scope} TOKENS`);
   }
   await pipeline.exec();

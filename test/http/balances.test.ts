@@ -206,6 +206,24 @@ describe('the governance view of balances', () => {
     expect(walked).toEqual(all);
   });
 
+  test('a confined key gets the figures of the scopes above it with its reserve, and only there', async () => {
+    const key = await holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
+    const confined = { id: tenant.id, key };
+    const granted = expectStatus(
+      await holdfast.reserve(confined, 1, { subject: { tenant: tenant.id, workspace: 'prod' } }),
+      200,
+    );
+    const root = `tenant:${tenant.id}`;
+    expect(granted.balances.map((balance: Json) => balance.scope_path)).toEqual([
+      root,
+      `${root}/workspace:prod`,
+    ]);
+    const shown = expectStatus(await ask('unit=TOKENS', key), 200).balances as Json[];
+    expect(shown.length).toBeGreaterThan(0);
+    expect(shown.filter(({ scope }) => !scope.startsWith(`${root}/workspace:prod`))).toEqual([]);
+    expectStatus(await holdfast.settle(confined, 'release', granted.reservation_id), 200);
+  });
+
   test("is the key's own, needs its permission and stays inside its scope filter", async () => {
     expectRefusal(await ask('tenant_id=another'), 403, 'FORBIDDEN');
     const other = await holdfast.createTenant();

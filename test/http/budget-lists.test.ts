@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetIndexKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
@@ -112,15 +113,15 @@ describe('lists of budgets', () => {
     expect(new Set(seen).size).toBe(230);
   });
 
-  test('a list by scope has its scopes in order and the units of each ascending, in pages of every size', async () => {
+  test('a list by scope has each scope before those below it and these before its next sibling, and the units of each ascending, in pages of every size', async () => {
     const tenant = await on.holdfast.createTenant();
     const units = ['CREDITS', 'RISK_POINTS', 'TOKENS', 'USD_MICROCENTS'];
     const below = [
       '',
       '/app:a',
+      '/app:a/agent:z',
       '/app:a-b',
       '/app:a.b',
-      '/app:a/agent:z',
       '/app:a0',
       '/app:a_b',
       '/workspace:a',
@@ -132,9 +133,8 @@ describe('lists of budgets', () => {
     }
     const named = ({ scope, unit }: Json): string => `${scope} ${unit}`;
     const inOrder = (direction: string): string[] =>
-      below
+      (direction === 'asc' ? below : below.toReversed())
         .map((path) => rootOf(tenant) + path)
-        .sort((one, other) => (one < other === (direction === 'asc') ? -1 : 1))
         .flatMap((scope) =>
           ((scope.length - rootOf(tenant).length) % 2 === 0 ? units : units.slice(2)).map(
             (unit) => `${scope} ${unit}`,
@@ -150,7 +150,9 @@ describe('lists of budgets', () => {
       }
       for (const [filter, matches] of [
         ['unit=TOKENS', (name) => name.endsWith('TOKENS')],
-        [`scope_prefix=${rootOf(tenant)}/APP:a`, (name) => name.includes('/app:a')],
+        [`scope_prefix=${rootOf(tenant)}/APP:a`, (name) => /\/app:a[ /]/.test(name)],
+        [`scope_prefix=${rootOf(tenant)}/app:`, () => false],
+        [`scope_prefix=${rootOf(tenant)}`, () => true],
         [`scope_prefix=${rootOf(tenant)}/app:a/`, (name) => name.includes('/app:a/')],
         ['scope_prefix=z', () => false],
         ['scope_prefix=a', () => false],
@@ -161,6 +163,25 @@ describe('lists of budgets', () => {
           expected.filter(matches),
         ]);
       }
+    }
+  });
+
+  test('a list by scope of all tenants keeps the scopes of a tenant together, however the names of others begin', async () => {
+    const tenant = await on.holdfast.createTenant();
+    const other = `${tenant.id}-2`;
+    expectStatus(
+      await on.holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: other, name: other }),
+      201,
+    );
+    const scopes = [tenant.id, other].flatMap((id) => [`tenant:${id}`, `tenant:${id}/workspace:support`]);
+    for (const scope of scopes) {
+      const [owner = '', below = ''] = scope.slice('tenant:'.length).split('/');
+      await on.holdfast.createBudget({ id: owner, key: '' }, below && `/${below}`, 8);
+    }
+    for (const limit of [1, 3, 100]) {
+      const query = `search=${tenant.id}&sort_by=scope&limit=${limit}`;
+      expect(await walk(undefined, `${query}&sort_dir=asc`)).toEqual(scopes);
+      expect(await walk(undefined, `${query}&sort_dir=desc`)).toEqual(scopes.toReversed());
     }
   });
 
@@ -185,7 +206,7 @@ describe('lists of budgets', () => {
       const name = `/app:n${String(index).padStart(4, '0')}`;
       const figures = { spent: index + 1, remaining: 10_000 - index - 1 };
       pipeline.hset(on.stored.budgetKey(tenant.id, name), { ...template, ...figures });
-      pipeline.zadd(budgetIndexKey(tag, tenant.id), 0, `${rootOf(tenant)}${name} TOKENS`);
+      pipeline.zadd(budgetIndexKey(tag, tenant.id), 0, treeOrder(`${rootOf(tenant)}${name} TOKENS`));
     }
     await pipeline.exec();
     return tenant;
@@ -234,8 +255,8 @@ describe('lists of budgets', () => {
     for (const [query, first, second] of [
       ['sort_dir=asc&limit=20', '', '/app:n0019'],
       ['sort_dir=desc&limit=20', '/app:n2999', '/app:n2979'],
-      [`sort_dir=asc&limit=20&scope_prefix=${rootOf(tenant)}/app:n15`, '/app:n1500', '/app:n1520'],
-      [`sort_dir=desc&limit=20&scope_prefix=${rootOf(tenant)}/app:n15`, '/app:n1599', '/app:n1579'],
+      [`sort_dir=asc&limit=20&scope_prefix=${rootOf(tenant)}`, '', '/app:n0019'],
+      [`sort_dir=desc&limit=20&scope_prefix=${rootOf(tenant)}/`, '/app:n2999', '/app:n2979'],
     ] as const) {
       const [page, read] = await readRecords(tenant, `sort_by=scope&${query}`);
       const [next, readNext] = await readRecords(tenant, `sort_by=scope&${query}&cursor=${page.next_cursor}`);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetIndexKey } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
@@ -105,7 +106,8 @@ describe('a bulk action on budgets', () => {
     });
     expect(await figuresOf(tenant)).toEqual({ reserved: '10', debt: '0', ...figures });
     const told = await toldOf(tenant, requestIdOf(answer));
-    expect(told.filter(({ type }) => type !== 'budget.exhausted')).toHaveLength(2);
+    const others = ['budget.exhausted', 'budget.threshold_crossed'];
+    expect(told.filter(({ type }) => !others.includes(type))).toHaveLength(2);
     expect(
       told.find(({ type, fields }) => type === event && fields['sc'] === `tenant:${tenant.id}`)?.fields,
     ).toMatchObject({
@@ -293,6 +295,29 @@ describe('a bulk action on budgets', () => {
     expect(expectStatus(all, 200).logs).toHaveLength(1);
   });
 
+  test('with a scope_prefix changes the scope itself and all below it, and no scope whose name only begins like it', async () => {
+    shows('bulk filters');
+    const tenant = await on.holdfast.createTenant();
+    const within = ['/workspace:eng', '/workspace:eng/app:a', '/workspace:eng/app:a/agent:b'];
+    const besides = [
+      '',
+      '/workspace:eng-2',
+      '/workspace:eng-2/app:b',
+      '/workspace:eng.b',
+      '/workspace:engineering',
+    ];
+    for (const below of [...within, ...besides]) {
+      await on.holdfast.createBudget(tenant, below, 100);
+    }
+    const filter = { scope_prefix: `tenant:${tenant.id}/workspace:ENG` };
+    const { succeeded } = expectStatus(await act(tenant, 'RESET', 7, { filter }), 200);
+    expect(succeeded).toHaveLength(3);
+    for (const below of [...within, ...besides]) {
+      const { allocated } = await figuresOf(tenant, below);
+      expect([below, allocated]).toEqual([below, within.includes(below) ? '7' : '100']);
+    }
+  });
+
   test('filters as the list does', async () => {
     shows('bulk filters');
     const tenant = await budgeted('a', 'b');
@@ -397,7 +422,11 @@ describe('a bulk action on budgets is refused', () => {
       const below = `/agent:n${index}`;
       pipeline
         .hset(on.stored.budgetKey(tenant.id, below), { ...template, ledger_id: `ldg_${index}` })
-        .zadd(budgetIndexKey(on.stored.tagOf(tenant.id), tenant.id), 0, `tenant:${tenant.id}${below} TOKENS`);
+        .zadd(
+          budgetIndexKey(on.stored.tagOf(tenant.id), tenant.id),
+          0,
+          treeOrder(`tenant:${tenant.id}${below} TOKENS`),
+        );
     }
     await pipeline.exec();
     const refusal = expectRefusal(await act(tenant, 'CREDIT', 1), 400, 'LIMIT_EXCEEDED');

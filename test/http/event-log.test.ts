@@ -119,7 +119,9 @@ describe('the event log', () => {
         'budget.created',
       ]);
       expect(await types(`${own}&category=policy`)).toEqual([]);
-      expect(await types(`scope=tenant:${tenant.id}/AGENT:`)).toEqual(['budget.created']);
+      expect(await types(`scope=tenant:${tenant.id}/`)).toEqual(['budget.created']);
+      expect(await types(`scope=tenant:${tenant.id}/AGENT:`)).toEqual([]);
+      expect(await types(`scope=tenant:${tenant.id.slice(0, -1)}`)).toEqual([]);
       expect(await types(`scope=tenant:${tenant.id}`)).toEqual([
         'budget.frozen',
         'reservation.denied',

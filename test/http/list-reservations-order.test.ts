@@ -49,7 +49,8 @@ describe('order', () => {
   const VALUES: Record<string, (row: Json) => string | bigint> = {
     reservation_id: (row) => row.reservation_id,
     tenant: (row) => row.subject.tenant,
-    scope_path: (row) => row.scope_path,
+    // As a tree: what is below a scope comes before its next sibling.
+    scope_path: (row) => (row.scope_path as string).replaceAll('/', '\u0001'),
     status: (row) => row.status,
     reserved: (row) => BigInt(row.reserved.amount),
     created_at_ms: (row) => BigInt(row.created_at_ms),

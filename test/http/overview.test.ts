@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { EventWindow } from '../../src/overview/event-window.js';
 import { OverviewService } from '../../src/overview/overview.service.js';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetIndexKey, eventLogKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
@@ -223,7 +224,7 @@ describe('the overview', () => {
     for (let debt = 1; debt <= 12; debt += 1) {
       const fields = { ...template, debt: `${debt}0000000000000001`, is_over_limit: '1' };
       await on.stored.redis.hset(on.stored.budgetKey(tenant.id, `/agent:n${debt}`), fields);
-      await on.stored.redis.zadd(index, 0, `tenant:${tenant.id}/agent:n${debt} TOKENS`);
+      await on.stored.redis.zadd(index, 0, treeOrder(`tenant:${tenant.id}/agent:n${debt} TOKENS`));
     }
     const { text } = await on.holdfast.admin('GET', PATH);
     const highest = [12, 11, 10, 9, 8, 7, 6, 5, 4, 3].map((debt) => `${debt}0000000000000001`);
@@ -365,7 +366,7 @@ describe('the overview', () => {
           .zadd(
             budgetIndexKey(on.stored.tagOf(many.id), many.id),
             0,
-            `tenant:${many.id}/agent:n${index} TOKENS`,
+            treeOrder(`tenant:${many.id}/agent:n${index} TOKENS`),
           );
       }
       await pipeline.exec();

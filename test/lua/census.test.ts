@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import {
   actionCountersKey,
   budgetIndexKey,
@@ -39,7 +40,7 @@ async function populate({ tag, redis }: LedgerClient, owned: readonly [budgets: 
       const scope = `tenant:${tenant}/app:${index}`;
       const figures = { allocated: '5', remaining: '4', reserved: '3', debt: '1', overdraft_limit: '9' };
       await redis.hset(budgetKey(tag, 'TOKENS', scope), { status: 'ACTIVE', is_over_limit: '0', ...figures });
-      await redis.zadd(budgetIndexKey(tag, tenant), 0, `${scope} TOKENS`);
+      await redis.zadd(budgetIndexKey(tag, tenant), 0, treeOrder(`${scope} TOKENS`));
     }
     for (let index = 0; index < webhooks; index += 1) {
       await webhook(tenant, `whsub_${place}_${index}`);
@@ -190,7 +191,7 @@ test('a census counts held amounts once, in as many rows as int64 needs, and ski
   await redis.hdel(budgetKey(tag, 'TOKENS', `${scope}3`), 'reserved');
   const below = `${scope}4/agent:a`;
   await redis.hset(budgetKey(tag, 'TOKENS', below), { status: 'ACTIVE', reserved: '2' });
-  await redis.zadd(budgetIndexKey(tag, `census-${tag.slice(2, 4)}-0`), 0, `${below} TOKENS`);
+  await redis.zadd(budgetIndexKey(tag, `census-${tag.slice(2, 4)}-0`), 0, treeOrder(`${below} TOKENS`));
   const reply = await ledger.scripts.run('census', [tenantIndexKey(tag)], ['', '', '', 100, 0]);
   const at = 6 + Number(reply[5]);
   const rows = reply.slice(at + 1, at + 1 + 2 * Number(reply[at]));

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import {
   apiKeyIndexKey,
   apiKeyKey,
@@ -33,8 +34,8 @@ const LISTS: readonly Listed[] = [
   {
     script: 'list_budgets',
     index: budgetIndexKey,
-    key: (tag, id) => budgetKey(tag, 'TOKENS', id.split(' ')[0] as string),
-    member: (name) => `tenant:t/app:${name} TOKENS`,
+    key: (tag, id) => budgetKey(tag, 'TOKENS', id.replaceAll('!', '/').split(' ')[0] as string),
+    member: (name) => treeOrder(`tenant:t/app:${name} TOKENS`),
     texts: ['metadata'],
   },
   {
@@ -183,9 +184,9 @@ describe('list_budgets_by_scope', () => {
     const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
       pages = [
         await read(ledger, 'asc', '', 3),
-        await read(ledger, 'asc', 'tenant:t/app:n02 U', 3),
+        await read(ledger, 'asc', 'tenant:t!app:n02 U', 3),
         await read(ledger, 'desc', '', 3),
-        await read(ledger, 'desc', 'tenant:t/app:n01!', 3),
+        await read(ledger, 'desc', 'tenant:t!app:n01!', 3),
       ];
     });
     expect(pages.map(namesIn)).toEqual([

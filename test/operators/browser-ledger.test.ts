@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Page } from 'playwright-core';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetIndexKey, budgetKey } from '../../src/redis/keyspace.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
@@ -155,7 +156,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         ...template,
         ledger_id: `${template['ledger_id']}${agent}`,
       });
-      pipeline.zadd(budgetIndexKey(tag, of.id), 0, `${path} TOKENS`);
+      pipeline.zadd(budgetIndexKey(tag, of.id), 0, treeOrder(`${path} TOKENS`));
     }
     await pipeline.exec();
     stored.close();

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Unit } from '../../src/ledger/amount.js';
-import { deriveScopes, type SubjectLevels, subjectText } from '../../src/ledger/scopes.js';
+import { deriveScopes, type SubjectLevels, subjectText, treeOrder } from '../../src/ledger/scopes.js';
 import {
   budgetIndexKey,
   budgetKey,
@@ -171,7 +171,7 @@ export class LedgerClient {
       status: options.status ?? 'ACTIVE',
       ...(options.policy === undefined ? {} : { commit_overage_policy: options.policy }),
     });
-    await this.redis.zadd(budgetIndexKey(this.tag, tenant), 0, `${scope} ${unit}`);
+    await this.redis.zadd(budgetIndexKey(this.tag, tenant), 0, treeOrder(`${scope} ${unit}`));
     return scope;
   }
 

@@ -9,6 +9,7 @@ import {
   type QuotaWindow,
   Refusal,
   RISK_COUNTER,
+  scopePrefixOf,
   TENANT_ID_PATTERN,
 } from '../../ledger/index.js';
 import { Records, RedisService, runCounterIndexKey, type ScriptReply } from '../../redis/index.js';
@@ -122,7 +123,7 @@ export class QuotaCountersService {
     const walk: Walk = {
       tenantId,
       run: percentEncoded(query.run_id ?? ''),
-      scopePrefix: query.scope?.toLowerCase() ?? '',
+      scopePrefix: scopePrefixOf(query.scope),
       sections: sectionsOf(query),
       filter: (counter) => scopeAllowed(scopeFilter, counter.scope) && matches(counter, query),
     };

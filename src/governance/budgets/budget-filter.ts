@@ -1,4 +1,4 @@
-import { Refusal } from '../../ledger/index.js';
+import { isWithin, Refusal, scopePrefixOf } from '../../ledger/index.js';
 import { matchesSearch } from '../../wire/index.js';
 import type { BudgetListQueryDto } from './budget.dto.js';
 import { type BudgetLedger, utilizationOf } from './budget.js';
@@ -33,9 +33,6 @@ export interface BudgetMatcher {
   readonly mayMatch: (budget: BudgetFace) => boolean;
 }
 
-/** What scopes have to start with, in lower case as they are. */
-export const scopePrefixOf = (query: BudgetFilter): string => query.scope_prefix?.toLowerCase() ?? '';
-
 export function budgetMatcher(query: BudgetFilter): BudgetMatcher {
   const {
     unit,
@@ -46,9 +43,9 @@ export function budgetMatcher(query: BudgetFilter): BudgetMatcher {
     utilization_max: max,
     search,
   } = query;
-  const prefix = scopePrefixOf(query);
+  const above = scopePrefixOf(query.scope_prefix);
   const mayMatch = (budget: BudgetFace): boolean =>
-    budget.scope.startsWith(prefix) &&
+    isWithin(budget.scope, above) &&
     (unit === undefined || budget.unit === unit) &&
     (status === undefined || budget.status === status) &&
     matchesSearch(search, budget.tenant_id, budget.scope);

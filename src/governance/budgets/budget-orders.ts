@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { UNITS } from '../../ledger/index.js';
+import { isWithin, treeOrder, UNITS } from '../../ledger/index.js';
 import { Records, type ScopeWalk } from '../../redis/index.js';
 import {
   DEFAULT_LIMIT,
@@ -13,15 +13,14 @@ import {
 } from '../../wire/index.js';
 import type { BudgetLedger } from './budget.js';
 
-/** Sorts after the space that follows a scope in the index, and before every character of a longer scope. */
+/** In the index, these sort after the budgets of a scope, and after those and all below it: see `treeOrder`. */
 const AFTER_UNITS = '!';
-/** Sorts after every character of a scope. */
-const AFTER_SCOPES = '\u007f';
+const AFTER_TREE = '"';
 
 export interface ScopeOrder {
   readonly direction: 'asc' | 'desc';
-  /** What the scopes start with, in lower case. */
-  readonly prefix: string;
+  /** The scope whose tree is listed, in canonical form; empty for all. */
+  readonly above: string;
   readonly limit: number | undefined;
 }
 
@@ -40,7 +39,8 @@ export async function offerByScope(
   await records.budgetsByScope(tenantId, startOf(order, selection), (fields) => {
     const scope = fieldOf(fields, 'scope');
     const last = selection.lastKept();
-    const mayBeOnPage = scope.startsWith(order.prefix) && (last === undefined || last.value === scope);
+    const mayBeOnPage =
+      isWithin(scope, order.above) && (last === undefined || last.value === treeOrder(scope));
     const budget = mayBeOnPage ? budgetOf(fields) : undefined;
     if (budget !== undefined) {
       selection.offer(budget);
@@ -50,21 +50,20 @@ export async function offerByScope(
 }
 
 /**
- * Where the page starts in the index, which has each budget as `scope unit`. For descending scopes it is walked backwards, but a list has
+ * Where the page starts in the index, which has each budget in the order of trees. For descending scopes it is walked backwards, but a list has
  * the units of a scope ascending in both directions. So the scope in which the previous page ended is read again, and the selection
  * drops the units that were on that page.
  */
 function startOf(
-  { direction, prefix, limit = DEFAULT_LIMIT }: ScopeOrder,
+  { direction, above, limit = DEFAULT_LIMIT }: ScopeOrder,
   { after: last }: RecordSelection<BudgetLedger>,
 ): ScopeWalk {
   const walk = { direction, limit: Math.min(limit, MAX_LIMIT) + 1 + 2 * UNITS.length };
   if (direction === 'asc') {
-    const after = last?.id ?? '';
-    return { ...walk, after: after > prefix ? after : prefix };
+    return { ...walk, after: treeOrder(last?.id ?? above) };
   }
   const ends = [
-    ...(prefix === '' ? [] : [prefix + AFTER_SCOPES]),
+    ...(above === '' ? [] : [treeOrder(above.replace(/\/$/, '')) + AFTER_TREE]),
     ...(last === undefined ? [] : [String(last.value) + AFTER_UNITS]),
   ];
   return { ...walk, after: ends.sort()[0] ?? '' };

@@ -1,5 +1,12 @@
 import { type Caller, scopeAllowed } from '../../auth/index.js';
-import { parseAmount, parseScopePath, Refusal, tenantOfScope, type Unit } from '../../ledger/index.js';
+import {
+  parseAmount,
+  parseScopePath,
+  Refusal,
+  tenantOfScope,
+  treeOrder,
+  type Unit,
+} from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, timeOf } from '../../wire/index.js';
 import { type BudgetPeriod, periodOf } from './budget-period.js';
 import { BUDGET_STATUSES, type BudgetSortKey, type BudgetStatus } from './budget.dto.js';
@@ -81,6 +88,8 @@ export function sortValueOf(budget: BudgetLedger, key: BudgetSortKey): string | 
       return usedShareOf(budget);
     case 'debt':
       return budget.debt.amount;
+    case 'scope':
+      return treeOrder(budget.scope);
     case 'commit_overage_policy':
       return budget.commit_overage_policy ?? '';
     default:

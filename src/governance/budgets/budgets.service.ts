@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
 import { Reclaims } from '../../expiry/index.js';
-import { oneLine, randomBase62, Refusal, type Unit } from '../../ledger/index.js';
+import { oneLine, randomBase62, Refusal, scopePrefixOf, type Unit } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   budgetIndexKey,
@@ -32,7 +32,7 @@ import {
   type BudgetStatusTransitionDto,
   type BudgetUpdateDto,
 } from './budget.dto.js';
-import { budgetMatcher, requireUtilizationRange, scopePrefixOf } from './budget-filter.js';
+import { budgetMatcher, requireUtilizationRange } from './budget-filter.js';
 import { periodArguments, periodRefusal } from './budget-period.js';
 import {
   type BudgetLedger,
@@ -139,11 +139,11 @@ export class BudgetsService {
       return scopeAllowed(scopeFilter, budget.scope) && matches(budget) ? budget : undefined;
     };
     if (order.sortBy === 'scope' && tenantId !== undefined && tenantId !== '') {
-      const prefix = scopePrefixOf(query);
+      const above = scopePrefixOf(query.scope_prefix);
       await offerByScope(
         this.records,
         tenantId,
-        { direction: order.direction, prefix, limit },
+        { direction: order.direction, above, limit },
         selection,
         listed,
       );

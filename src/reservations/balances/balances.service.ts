@@ -2,7 +2,15 @@ import { Injectable } from '@nestjs/common';
 import { IsBoolean, IsIn, IsString } from 'class-validator';
 import { scopeAllowed, type TenantCaller } from '../../auth/index.js';
 import { BudgetsService } from '../../governance/index.js';
-import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS, type Unit, UNITS } from '../../ledger/index.js';
+import {
+  balanceJson,
+  fingerprintOf,
+  Refusal,
+  SCOPE_LEVELS,
+  treeOrder,
+  type Unit,
+  UNITS,
+} from '../../ledger/index.js';
 import {
   budgetIndexKey,
   partitionCode,
@@ -113,7 +121,7 @@ export class BalancesService {
     const more =
       last === undefined
         ? '"has_more":false'
-        : `"has_more":true,"next_cursor":"${encodeCursor(fingerprint, { value: `${last.scope} ${last.unit}`, id: '' })}"`;
+        : `"has_more":true,"next_cursor":"${encodeCursor(fingerprint, { value: treeOrder(`${last.scope} ${last.unit}`), id: '' })}"`;
     return `{"balances":[${balances.join(',')}],${more}}`;
   }
 

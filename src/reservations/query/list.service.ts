@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { type EvidenceReference, EvidenceService } from '../../evidence/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { Refusal, treeOrder } from '../../ledger/index.js';
 import {
   partitionCode,
   partitionOfTenant,
@@ -120,7 +120,7 @@ const VALUES: Readonly<Record<SortKey, (row: ReservationSummary) => SortValue>> 
   reservation_id: (row) => row.reservation_id,
   // All rows of a list belong to the same tenant.
   tenant: () => '',
-  scope_path: (row) => row.scope_path,
+  scope_path: (row) => treeOrder(row.scope_path),
   status: (row) => row.status,
   reserved: (row) => row.reserved.amount,
   created_at_ms: (row) => row.created_at_ms,
