@@ -31,7 +31,8 @@
 -- @include  governing_policy: governing_policy
 -- @include  action_rules: action_refusal
 -- @include  action_quota: quota_refusal
--- @include  denial: emit_denial, denial_parts, denial_reply
+-- @include  denial: denial_parts, denial_reply
+-- @include  emit_denial: emit_denial
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
 -- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.

@@ -21,7 +21,7 @@
 --           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window]
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
--- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
+-- EMITS     custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  idempotency: recall, remember
@@ -32,11 +32,12 @@
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
 -- @include  charge: charge_of, emit_charge
+-- @include  denial: is_denial, denial_event
 -- @include  threshold: marks_of
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
 -- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
--- first, and the caller runs the script again. The event in the log is the debit's only record.
+-- first, and the caller runs the script again. The event in the log is the debit's only record, also of a refused one.
 local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, event_id, fingerprint, unit, actual = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local overage_policy, idempotency_ttl_ms, retention_ms = ARGV[6], ARGV[7], ARGV[8]
@@ -47,6 +48,16 @@ local first_field = 13 + #scopes
 local tag = tag_of_key(idempotency)
 local group = new_group()
 local now = group_now(group)
+
+-- A debit reserves nothing, so its denial is another event than a reserve's, and no part of the tenant's denial rate.
+local function refused(refusal)
+  if is_denial(refusal) then
+    local scope, cause, figures = denial_event(tenant_id, scopes[#scopes], origin, unit, 'requested_amount', actual, refusal,
+      { unpack(ARGV, first_field) })
+    append_event(tag, 'custom.direct_debit.denied', tenant_id, scope, cause, figures)
+  end
+  return refusal
+end
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -61,16 +72,16 @@ if clock_ms then
   now, origin.clock = tenant_time(group, tenant_id, clock_ms)
 end
 if tenant and tenant.status ~= 'ACTIVE' then
-  return { 'TENANT_' .. tenant.status }
+  return refused({ 'TENANT_' .. tenant.status })
 end
 
 local budgets, mask = budgets_at(group, tag, unit, scopes)
 if #budgets == 0 then
-  return missing_budget(tag, scopes)
+  return refused(missing_budget(tag, scopes))
 end
 local stopped = stopped_budget(budgets)
 if stopped then
-  return stopped
+  return refused(stopped)
 end
 
 local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
@@ -87,13 +98,13 @@ if short then
   end
 end
 if short and overage_policy == 'REJECT' then
-  return short
+  return refused(short)
 end
 -- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
 budgets = copies_of(budgets)
 local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks_of(tenant and tenant.marks))
 if not charge then
-  return over
+  return refused(over)
 end
 require_event_log(tag)
 

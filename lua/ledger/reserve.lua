@@ -62,7 +62,8 @@
 -- @include  count_actions: require_counting, count_actions
 -- @include  observe: observance_of, emit_observed_denial, emit_observed_allowed
 -- @include  waiters: waiters
--- @include  denial: reason_of, emit_denial, denial_parts, denial_reply
+-- @include  denial: reason_of, denial_parts, denial_reply
+-- @include  emit_denial: emit_denial
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.

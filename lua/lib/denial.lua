@@ -1,6 +1,5 @@
--- denial: the answer to a refused request, and its event.
+-- denial: the answer to a refused request, and what its event says.
 -- @include fields: FIELD
--- @include append_event: append_event
 --
 -- A refusal is a list: a status word, the scope that refused, what remains there, and the window of that budget if only this was short.
 -- Where a policy's rules on actions refused, the policy's id stands third, and for a quota its window, the key of that window, how many
@@ -13,11 +12,21 @@ local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = t
 local AT_A_SCOPE = {
   BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
 }
+-- What a denial's event does not keep of its request.
+local UNTOLD = {
+  [FIELD.metadata] = true, [FIELD.idempotency_key] = true, [FIELD.idempotency_uuid] = true, metrics = true, client_time_ms = true,
+}
 -- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'
 
 local function reason_of(refusal)
   return REASONS[refusal[1]] or refusal[1]
+end
+
+-- Whether a refusal of a request that only budgets can refuse is a denial, which has an event. One about the request itself, or about a
+-- suspended tenant, has none.
+local function is_denial(refusal)
+  return AT_A_SCOPE[refusal[1]] or refusal[1] == 'NOT_FOUND' or refusal[1] == 'TENANT_CLOSED'
 end
 
 local function has_field(fields, first, name)
@@ -88,7 +97,7 @@ local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, 
     if fields[i] == FIELD.action_kind then
       kind = fields[i + 1]
     end
-    if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key and fields[i] ~= FIELD.idempotency_uuid then
+    if not UNTOLD[fields[i]] then
       figures[#figures + 1] = fields[i]
       figures[#figures + 1] = fields[i + 1]
     end
@@ -97,11 +106,4 @@ local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, 
     origin = correlated(origin, tenant_id, scope, kind, given(detail[5]), reason)
   end
   return scope, origin, figures
-end
-
--- `is_evaluation` says that nothing would have been reserved anyway; such denials are not part of the tenant's denial rate.
-local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields, is_evaluation, correlates)
-  local scope, cause, figures = denial_event(tenant_id, leaf, origin, unit, 'requested_amount', amount, refusal, fields, correlates)
-  figures[#figures + 1], figures[#figures + 2] = 'va', is_evaluation and '1' or ''
-  append_event(tag, 'reservation.denied', tenant_id, scope, cause, figures)
 end

@@ -73,6 +73,8 @@ const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);
 const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);
 /** Event types whose EventData* schema has no scope. */
 const WITHOUT_SCOPE = /^(?:tenant|webhook|api_key|policy|system|custom)\./;
+/** EventDataReservationDenied, also of direct debits, for which the protocol has no event. */
+const DENIALS = new Set(['reservation.denied', 'custom.direct_debit.denied']);
 /** Types for which the protocol requires `changed_fields` although no field changes. */
 const WITHOUT_CHANGED_FIELDS = new Set(['tenant.created', 'webhook.disabled']);
 const LIFECYCLE = new Set([
@@ -95,7 +97,7 @@ const LIFECYCLE = new Set([
 export function dataOf(eventType: string, fields: Fields): EventData {
   const figures: Record<string, unknown> = {};
   const scope = fields.get('sc');
-  if (scope !== undefined && !WITHOUT_SCOPE.test(eventType)) {
+  if (scope !== undefined && (DENIALS.has(eventType) || !WITHOUT_SCOPE.test(eventType))) {
     figures.scope = scope;
   }
   for (const [name, text] of fields) {
@@ -127,20 +129,25 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
   if (eventType.startsWith('budget.over_limit_')) {
     return { ...figures, ...ratio('debt_utilization', figures.debt, figures.overdraft_limit) };
   }
-  if (eventType === 'reservation.denied') {
+  if (DENIALS.has(eventType)) {
     const { window: _, window_key: _key, used: _used, limit: _limit, risk_class: _class, ...rest } = figures;
-    return { ...rest, deny_detail: denialDetailOf(figures) };
+    return { ...rest, ...budgetWindowOf(figures), deny_detail: denialDetailOf(figures) };
   }
   if (eventType === 'reservation.observed_denied') {
     const { scope, unit, estimated_amount, observe_mode, subject, action } = figures;
     const detail = denialDetailOf(figures);
     const known = { scope, unit, deny_detail: detail, estimated_amount, observe_mode, subject, action };
-    return { ...known, would_have_blocked_at: detail.blocked_by_scope };
+    return { ...known, ...budgetWindowOf(figures), would_have_blocked_at: detail.blocked_by_scope };
   }
   if (WITHOUT_CHANGED_FIELDS.has(eventType)) {
     return { ...figures, changed_fields: [] };
   }
   return eventType.startsWith('system.') ? systemOf(figures) : figures;
+}
+
+/** The window of the budget that denied. That of a quota is in the detail, as `quota_violation`. */
+function budgetWindowOf({ reason_code, window }: Readonly<Record<string, unknown>>): EventData {
+  return reason_code === 'BUDGET_EXCEEDED' && window !== undefined ? { window } : {};
 }
 
 /** The detail of a denial, from what its event has stored. */

@@ -128,8 +128,18 @@ describe('the windows of a budget', () => {
     expect(never).toMatchObject({ window: 'day', retry_unknown: 'FUNDING_REQUIRED' });
     const plain = expectRefusal(await on.holdfast.reserve(tenant, 10), 409, 'BUDGET_EXCEEDED').details;
     expect(Object.keys(plain as object).sort()).toEqual(['deny_detail', 'scope', 'window']);
-    const denied = (await on.stored.events(tenant.id)).filter(({ type }) => type === 'reservation.denied');
-    expect(denied.at(-1)?.fields).toMatchObject({ window: 'day', remaining: '5' });
+    const { estimate: actual, ...asked } = reserveBody(tenant, 10);
+    const debit = { key: tenant.key, body: { ...asked, actual, overage_policy: 'REJECT' } };
+    expectRefusal(await on.holdfast.call('POST', '/v1/events', debit), 409, 'BUDGET_EXCEEDED');
+    for (const type of ['reservation.denied', 'custom.direct_debit.denied']) {
+      const page = await on.holdfast.admin(
+        'GET',
+        `/v1/admin/events?tenant_id=${tenant.id}&event_type=${type}&limit=1`,
+      );
+      expect(expectStatus(page, 200).events).toEqual([
+        expect.objectContaining({ data: expect.objectContaining({ window: 'day', remaining: 5 }) }),
+      ]);
+    }
   });
 
   test.each([

@@ -34,6 +34,7 @@ const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 const MORE: Readonly<Record<string, readonly string[]>> = {
   'budget.updated': ['changed_fields'],
   'budget.exhausted': ['reservation_id'],
+  'reservation.denied': ['window'],
   'reservation.denial_rate_spike': ['current_fraction'],
   'reservation.expiry_rate_spike': ['current_fraction'],
   'api_key.auth_failure_rate_spike': ['current_fraction'],
@@ -95,6 +96,13 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   const { subject, action } = reserveBody(tenant, 1);
   const debit = { idempotency_key: newKey(), subject, action, actual: tokens(1), metadata: { invoice: 7 } };
   expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: debit }), 201);
+  const refused = {
+    ...debit,
+    idempotency_key: newKey(),
+    actual: tokens(1_000_000),
+    overage_policy: 'REJECT',
+  };
+  expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: refused }), 409);
 }
 
 /** A quota that the first reserve uses up and an operator resets. */
@@ -340,6 +348,16 @@ test('every event that scripts emit has the payload of its type', async () => {
     metadata: { invoice: 7 },
     charged: 1,
     idempotency_key: expect.any(String),
+  });
+  expect(told('custom.direct_debit.denied')).toEqual({
+    scope: expect.any(String),
+    unit: 'TOKENS',
+    reason_code: 'BUDGET_EXCEEDED',
+    requested_amount: 1_000_000,
+    remaining: expect.any(Number),
+    subject: expect.any(Object),
+    action: expect.any(Object),
+    deny_detail: expect.objectContaining({ reason_code: 'BUDGET_EXCEEDED' }),
   });
   expect(told('system.store_connection_restored')).toMatchObject({
     component: 'store',

@@ -122,8 +122,23 @@ describe('a direct debit', () => {
   test('REJECT: 409 BUDGET_EXCEEDED when one scope has too little, and nothing changes', async () => {
     shows('direct debit refusals');
     const tenant = await funded(100, 60);
-    expectRefusal(await record(tenant, 61, { overage_policy: 'REJECT' }), 409, 'BUDGET_EXCEEDED');
+    const refused = await record(tenant, 61, { overage_policy: 'REJECT', metadata: { secret: 1 } });
+    expectRefusal(refused, 409, 'BUDGET_EXCEEDED');
     expect(await figures(tenant)).toEqual(['100 0 0 0', '60 0 0 0']);
+    const denials = await on.holdfast.admin(
+      'GET',
+      `/v1/admin/events?tenant_id=${tenant.id}&event_type=custom.direct_debit.denied`,
+    );
+    expect(expectStatus(denials, 200).events).toEqual([
+      expect.objectContaining({
+        category: 'budget',
+        scope: `tenant:${tenant.id}/agent:bot`,
+        actor: { type: 'api_key', key_id: expect.any(String) },
+        request_id: refused.headers.get('x-request-id'),
+        data: expect.objectContaining({ requested_amount: 61, remaining: 60 }),
+      }),
+    ]);
+    expect(denials.text).not.toContain('secret');
     expectStatus(await record(tenant, 60, { overage_policy: 'REJECT' }), 201);
     expect(
       await metric(tenant, { decision: 'DENY', reason: 'BUDGET_EXCEEDED', overage_policy: 'REJECT' }),

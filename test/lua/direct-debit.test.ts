@@ -1,9 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { eventLogKey, idempotencyKey, tenantEventsKey, tenantKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { debit, debitToTheEnd, makePolicy, type DebitOptions } from '../support/admission-client.js';
 import type { BudgetOptions, LedgerClient } from '../support/ledger-client.js';
-import { assertInvariants, isCrossing, snapshot } from '../support/ledger-state.js';
+import { changedKeys } from '../property/readings.js';
+import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -37,7 +38,17 @@ async function eventsOf(ledger: LedgerClient): Promise<string[]> {
 async function refusedBy({ ledger, charge }: World, policy: string, amount: number): Promise<string[]> {
   const before = await snapshot(ledger);
   const reply = await charge(policy, amount);
-  expect(await snapshot(ledger)).toEqual(before);
+  expect(changedKeys(before, await snapshot(ledger)).sort()).toEqual(
+    [tenantEventsKey(ledger.tag, ledger.tenant), eventLogKey(ledger.tag)].sort(),
+  );
+  expect((await readLedger(ledger)).events.at(-1)?.fields).toMatchObject({
+    ty: 'custom.direct_debit.denied',
+    tn: ledger.tenant,
+    sc: reply[1],
+    reason_code: reply[0],
+    requested_amount: String(amount),
+    ...(reply[2] === undefined ? {} : { remaining: reply[2] }),
+  });
   return reply;
 }
 
@@ -272,7 +283,7 @@ describe('a repeated debit', () => {
   });
 });
 
-describe('a debit is refused and changes no byte', () => {
+describe('a debit is refused, and not even an event is written', () => {
   test('when a figure would exceed int64', async () => {
     const one = await world();
     await one.ledger.redis.hset(one.ledger.budgetKeyOf(one.leaf), {
@@ -283,7 +294,9 @@ describe('a debit is refused and changes no byte', () => {
       reserved: 0,
       overdraft_limit: MAX,
     });
-    expect(await refusedBy(one, 'ALLOW_WITH_OVERDRAFT', 2)).toEqual(['INT64_OVERFLOW', one.leaf]);
+    const before = await snapshot(one.ledger);
+    expect(await one.charge('ALLOW_WITH_OVERDRAFT', 2)).toEqual(['INT64_OVERFLOW', one.leaf]);
+    expect(await snapshot(one.ledger)).toEqual(before);
   });
 
   test('with an error when a record cannot be trusted', async () => {

@@ -161,15 +161,19 @@ export class LedgerModel extends OperatedModel {
     const { key, id, ...payload } = request;
     return this.once(['debit', owner, key], payload, now, (remember) => {
       const [tenant, scopes] = [this.tenants.get(owner), deriveScopes(subject, owner)];
+      const deny = (refusal: string[], scope = refusal[1], reason = refusal[0]): string[] => {
+        this.events.push(`custom.direct_debit.denied ${owner} ${scope ?? scopes.at(-1)} ${reason}`);
+        return refusal;
+      };
       if (tenant !== undefined && tenant.status !== 'ACTIVE') {
-        return [`TENANT_${tenant.status}`];
+        return tenant.status === 'CLOSED' ? deny(['TENANT_CLOSED']) : ['TENANT_SUSPENDED'];
       }
       const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
       const stopped = budgets.find(({ status }) => status !== 'ACTIVE');
       if (budgets.length === 0 || stopped !== undefined) {
         return stopped
-          ? [`BUDGET_${stopped.status}`, stopped.scope, String(this.remainingOf(stopped))]
-          : (otherUnits(this.budgets, scopes) ?? ['NOT_FOUND']);
+          ? deny([`BUDGET_${stopped.status}`, stopped.scope, String(this.remainingOf(stopped))])
+          : (otherUnits(this.budgets, scopes) ?? deny(['NOT_FOUND'], undefined, 'BUDGET_NOT_FOUND'));
       }
       const isShort = shortOf(budgets, actual, (budget) => this.remainingOf(budget)) !== undefined;
       const reclaimed = isShort ? this.reclaimed(now) : undefined;
@@ -179,7 +183,7 @@ export class LedgerModel extends OperatedModel {
       const policy = policyOf(request.policy, budgets, tenant);
       const charge = chargeDebit(request, policy, budgets, (budget) => this.remainingOf(budget));
       if (Array.isArray(charge)) {
-        return charge;
+        return charge[0] === 'INT64_OVERFLOW' ? charge : deny(charge);
       }
       this.events.push(...charge.events, `custom.direct_debit.applied ${owner} ${scopes.at(-1)} -`);
       const [charged, , , , , debt] = charge.figures as [string, string, string, string, string, string];

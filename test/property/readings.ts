@@ -54,7 +54,7 @@ export function told({ fields }: LedgerEvent): string {
     return rolloverTold(fields);
   }
   const subject =
-    fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
+    fields['ty']?.endsWith('.denied') === true ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
   return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}`;
 }
 

@@ -12,7 +12,7 @@ import { Empty } from '../../parts/states';
 import { wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import type { CyclesEvent, EventList } from '../events/event';
+import { type CyclesEvent, DENIALS, type EventList } from '../events/event';
 
 const EVERY_MS = 30_000;
 const DAYS = 30;
@@ -24,11 +24,12 @@ const COUNT = new Intl.NumberFormat();
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 
 /** What is counted: denials and expirations here and in the scopes below, thresholds only here. */
-const KINDS: readonly (readonly [label: string, colour: string, type: string, isOwn: boolean])[] = [
-  ['Denials', '--deny', 'reservation.denied', false],
-  ['Expirations', '--expire', 'reservation.expired', false],
-  ['Thresholds crossed', '--reserve', 'budget.threshold_crossed', true],
-];
+const KINDS: readonly (readonly [label: string, colour: string, types: readonly string[], isOwn: boolean])[] =
+  [
+    ['Denials', '--deny', DENIALS, false],
+    ['Expirations', '--expire', ['reservation.expired'], false],
+    ['Thresholds crossed', '--reserve', ['budget.threshold_crossed'], true],
+  ];
 
 interface History {
   readonly events: readonly CyclesEvent[];
@@ -85,14 +86,16 @@ export function BudgetHistory({ budget }: { budget: Budget }): ReactNode {
         {({ events, fromMs, isCut }) => (
           <>
             <div className="grid panel-body">
-              {KINDS.map(([label, colour, kind, isOwn]) => (
+              {KINDS.map(([label, colour, types, isOwn]) => (
                 <Days
                   key={label}
                   label={label}
                   colour={colour}
                   fromMs={fromMs}
                   times={events
-                    .filter(({ event_type: type, scope: of }) => type === kind && (!isOwn || of === scope))
+                    .filter(
+                      ({ event_type: type, scope: of }) => types.includes(type) && (!isOwn || of === scope),
+                    )
                     .map(({ timestamp }) => Date.parse(timestamp))}
                 />
               ))}

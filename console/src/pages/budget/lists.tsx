@@ -13,7 +13,7 @@ import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
-import type { CyclesEvent } from '../events/event';
+import { type CyclesEvent, DENIALS } from '../events/event';
 
 const EVERY_MS = 5000;
 const SHOWN = 50;
@@ -151,20 +151,29 @@ function timeTo(atMs: number, now: number): string {
   return atMs > now ? formatDuration(Math.ceil((atMs - now) / CLOCK_MS) * CLOCK_MS) : 'due';
 }
 
-/** The reservations that this budget, or one below it, refused. */
+/** The reservations and direct debits that this budget, or one below it, refused. */
 export function LastDenials({ budget }: { budget: Budget }): ReactNode {
   const denials = useQuery({
     queryKey: ['/v1/admin/events', 'denials', budget.scope],
-    queryFn: () =>
-      get<{ events: CyclesEvent[] }>('/v1/admin/events', {
-        event_type: 'reservation.denied',
-        tenant_id: budget.tenant_id,
-        scope: budget.scope,
-        limit: DENIALS_READ,
-      }),
+    queryFn: async () => {
+      const pages = await Promise.all(
+        DENIALS.map((event_type) =>
+          get<{ events: CyclesEvent[] }>('/v1/admin/events', {
+            event_type,
+            tenant_id: budget.tenant_id,
+            scope: budget.scope,
+            limit: DENIALS_READ,
+          }),
+        ),
+      );
+      return pages.flatMap(({ events }) => events);
+    },
     // The API does not filter events by unit.
-    select: ({ events }) =>
-      events.filter(({ data: told }) => told?.['unit'] === budget.unit).slice(0, DENIALS_SHOWN),
+    select: (events) =>
+      events
+        .filter(({ data: told }) => told?.['unit'] === budget.unit)
+        .sort((one, other) => Date.parse(other.timestamp) - Date.parse(one.timestamp))
+        .slice(0, DENIALS_SHOWN),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -185,7 +194,7 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
 }
 
 function DenialRow({ event }: { event: CyclesEvent }): ReactNode {
-  const { reason_code: reason, requested_amount: amount, unit } = event.data;
+  const { reason_code: reason, requested_amount: amount, unit, window } = event.data;
   return (
     <tr>
       <td>
@@ -193,6 +202,8 @@ function DenialRow({ event }: { event: CyclesEvent }): ReactNode {
       </td>
       <td>
         {typeof reason === 'string' ? reason.toLowerCase().replaceAll('_', ' ') : 'no reason given'}
+        {typeof window === 'string' && ` in window ${window}`}
+        {event.event_type === 'custom.direct_debit.denied' && ', direct debit'}
         <div className="small">
           <Scope path={event.scope ?? ''} />
         </div>

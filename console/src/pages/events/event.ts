@@ -38,3 +38,6 @@ export function categoryOf(type: string): string {
 
 /** Whether an event belongs to a tenant and not to the deployment. */
 export const hasTenant = ({ tenant_id: id }: Pick<CyclesEvent, 'tenant_id'>): boolean => !id.startsWith('__');
+
+/** Refused reserves and refused direct debits. */
+export const DENIALS: readonly string[] = ['reservation.denied', 'custom.direct_debit.denied'];

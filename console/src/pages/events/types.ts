@@ -56,6 +56,7 @@ export const EVENT_TYPES = [
   'system.webhook_delivery_failed',
   'system.webhook_test',
   'custom.direct_debit.applied',
+  'custom.direct_debit.denied',
   'custom.reservation.quarantined',
   'custom.reservation.quarantine_decided',
   'custom.reservation.reindexed',
