@@ -6,19 +6,18 @@ RUN npm ci --include=dev --no-audit
 COPY tsconfig.json nest-cli.json ./
 COPY scripts ./scripts
 COPY src ./src
+COPY lua ./lua
 COPY console ./console
 RUN npm run build && npm prune --omit=dev --no-audit
 
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production
 WORKDIR /app
-# The service reads the scripts from ../lua, relative to dist.
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
 # For `npm run verify`, `npm run evidence-keys` and `npm run verify-evidence`.
 COPY --from=build /build/scripts ./scripts
-COPY lua ./lua
 USER node
 EXPOSE 7878
 # Not "localhost", which may resolve to ::1, where nothing listens. Checks readiness, which is red without Redis.

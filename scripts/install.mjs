@@ -309,7 +309,9 @@ export function ensureBuild() {
   const built = join(ROOT, 'dist', 'main.js');
   const sources = [
     'src',
+    'lua',
     'console',
+    'scripts/lua',
     'scripts/bundle.mjs',
     'scripts/bundling.mjs',
     'tsconfig.json',

@@ -20,7 +20,7 @@ local function require_audit_log(tag)
   redis.call('XLEN', audit_log_key(tag))
 end
 
--- Runs a script that may append rows. src/redis/script-source.ts calls it; src/redis/scripts.ts removes the last text of the reply.
+-- Runs a script that may append rows. scripts/lua/library.ts lets it run them; src/redis/scripts.ts removes the last text of the reply.
 local function with_audited_request(run, keys, arguments)
   audited_request = ''
   local reply = run(keys, arguments)

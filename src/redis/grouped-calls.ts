@@ -1,6 +1,6 @@
 import { ReplyError as AnyReplyError } from 'ioredis';
 import { StoreUnavailable, toStoreError } from './errors.js';
-import type { Runnable } from './script-source.js';
+import type { Runnable } from './script-library.js';
 import type { Argument, Arguments, Reply } from './script-call.js';
 
 /** ioredis does not declare its type. */
@@ -97,7 +97,7 @@ export class GroupedCalls {
       queue.isStarting = false;
       while (queue.inFlight < RUNS_IN_FLIGHT && this.hasWaiting(queue)) {
         queue.inFlight += 1;
-        void this.run(script, queue, queue.waiting.splice(0, script.header.group));
+        void this.run(script, queue, queue.waiting.splice(0, script.group));
       }
     });
   }

@@ -1,64 +1,48 @@
 import { Command } from 'ioredis';
 import type { Span, Tracing } from '../telemetry/index.js';
-import type { Runnable } from './script-source.js';
-import { SCRIPT_SIGNATURES, type ScriptReplies } from './script-types.js';
+import type { Runnable } from './script-library.js';
+import type { Argument, ScriptContracts, ScriptName } from './script-types.js';
 
-type Signatures = typeof SCRIPT_SIGNATURES;
-export type Argument = string | number;
+export type { Argument, ScriptContracts, ScriptName } from './script-types.js';
 
 export type Arguments = readonly Argument[];
 
 /** A reply of Redis. `ScriptRegistry.call` decodes it to an object, as the script's header describes. */
 export type Reply = string[];
 
-export type ScriptName = keyof Signatures;
-
-/** A name in camel case. At run time, `camelCase` in script-header.ts does the same. */
-type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
-  ? `${First}${Capitalize<CamelCase<Rest>>}`
-  : Name;
-
-type Named<Names extends readonly string[], Value> = {
-  readonly [Name in Names[number] as CamelCase<Name>]: Value;
-};
-type Listed<Names extends readonly string[]> = { [Index in keyof Names]: Argument };
-
 /** The keys of a script by the names in its header. */
-export type NamedKeys<Name extends ScriptName> = Named<Signatures[Name]['keys'], string>;
+export type NamedKeys<Name extends ScriptName> = ScriptContracts[Name]['keys'];
 /** The arguments of a script by the names in its header; `rest` are those after the named ones. */
-export type NamedArgs<Name extends ScriptName> = Named<Signatures[Name]['args'], Argument> &
-  (Signatures[Name] extends { rest: true } ? { readonly rest: readonly Argument[] } : unknown);
+export type NamedArgs<Name extends ScriptName> = ScriptContracts[Name]['args'];
 
 /** The reply of a script, by the names in its header. */
-export type ScriptReply<Name extends ScriptName> = ScriptReplies[Name];
+export type ScriptReply<Name extends ScriptName> = ScriptContracts[Name]['reply'];
 
 /** The replies of a script with this status word. */
 export type ScriptAnswer<Name extends ScriptName, Status extends string> = Extract<
-  ScriptReplies[Name],
+  ScriptReply<Name>,
   { readonly status: Status }
 >;
 
 /** The keys of a script, as a list for Redis. */
-export type ScriptKeys<Name extends ScriptName> = Listed<Signatures[Name]['keys']>;
+export type ScriptKeys<Name extends ScriptName> = Readonly<ScriptContracts[Name]['keyList']>;
 /** The arguments of a script, as a list for Redis. */
-export type ScriptArgs<Name extends ScriptName> = Signatures[Name] extends { rest: true }
-  ? [...Listed<Signatures[Name]['args']>, ...Argument[]]
-  : Listed<Signatures[Name]['args']>;
+export type ScriptArgs<Name extends ScriptName> = Readonly<ScriptContracts[Name]['argList']>;
 
 /**
  * A span for one call of a script, or for several in one pipeline, if the calling code runs in one. Named after OpenTelemetry's
  * conventions for calls of databases. Keys and arguments are not part of it.
  */
-export function spanOfCall(tracing: Tracing, { header }: Runnable, calls?: number): Span | undefined {
+export function spanOfCall(tracing: Tracing, { name }: Runnable, calls?: number): Span | undefined {
   if (!tracing.isOn) {
     return undefined;
   }
-  return tracing.child(header.name, {
+  return tracing.child(name, {
     kind: 'client',
     attributes: {
       'db.system.name': 'redis',
       'db.operation.name': 'FCALL',
-      'db.stored_procedure.name': header.name,
+      'db.stored_procedure.name': name,
       'db.operation.batch.size': calls,
     },
   });

@@ -10,6 +10,7 @@ import {
   type NamedKeys,
   type Reply,
   type ScriptArgs,
+  type ScriptContracts,
   type ScriptKeys,
   type ScriptName,
   type ScriptReply,
@@ -18,12 +19,14 @@ import {
 } from './script-call.js';
 import {
   isOwnLibrary,
-  LIBRARY_PREFIX,
-  readLibrary,
+  LIBRARY,
+  LIBRARY_PATTERN,
+  libraryText,
   type Runnable,
   type Script,
-  type ScriptLibrary,
-} from './script-source.js';
+  SCRIPTS_BY_NAME,
+} from './script-library.js';
+import { LIBRARY_COMMANDS } from './script-types.js';
 
 export type { Arguments, Reply } from './script-call.js';
 
@@ -34,7 +37,9 @@ export interface NamedCall<Name extends ScriptName> {
 }
 
 /** The scripts with an ATTESTED line in their headers. */
-type AttestedName = 'reserve' | 'commit' | 'release' | 'decide';
+type AttestedName = {
+  [Name in ScriptName]: ScriptContracts[Name]['attested'] extends true ? Name : never;
+}[ScriptName];
 
 /** What comes with the reply of an attested script. */
 export interface Attestable {
@@ -58,41 +63,36 @@ function isFull(error: unknown): boolean {
 }
 
 /** Whether a master has the library. */
-async function hasLibrary(master: Redis, { name }: ScriptLibrary): Promise<boolean> {
-  return (await master.function('LIST', 'LIBRARYNAME', name)).length > 0;
+async function hasLibrary(master: Redis): Promise<boolean> {
+  return (await master.function('LIST', 'LIBRARYNAME', LIBRARY.name)).length > 0;
 }
 
 /** The names of the libraries on a master that other versions of Holdfast made. A name alone proves nothing. */
-async function otherVersions(master: Redis, { name: ownName }: ScriptLibrary): Promise<string[]> {
-  const pattern = `${LIBRARY_PREFIX}*`;
-  const listed = (await master.function('LIST', 'LIBRARYNAME', pattern, 'WITHCODE')) as unknown[][];
+async function otherVersions(master: Redis): Promise<string[]> {
+  const listed = (await master.function('LIST', 'LIBRARYNAME', LIBRARY_PATTERN, 'WITHCODE')) as unknown[][];
   const member = (library: unknown[], name: string): string => library[library.indexOf(name) + 1] as string;
   return listed
     .filter((library) => isOwnLibrary(member(library, 'library_name'), member(library, 'library_code')))
     .map((library) => member(library, 'library_name'))
-    .filter((name) => name !== ownName);
+    .filter((name) => name !== LIBRARY.name);
 }
 
 function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
   try {
-    return script.decode<Decoded>(reply);
+    return script.decode(reply) as Decoded;
   } catch (error) {
     return error as Error;
   }
 }
 
-/** Read once per process. Each connection that calls scripts has its own registry. */
-let known: ScriptLibrary | undefined;
-
 /**
- * The scripts by name. The constructor reads and checks them, `load` loads them into every master as functions of one library, and calls use the names
+ * The scripts by name. `load` loads them into every master as functions of one library, and calls use the names
  * of the functions. Redis keeps functions with its data, so they survive a restart and a failover. If a server has lost them (FUNCTION FLUSH,
- * a new master, a full one), the registry runs the text of the script and loads the library again. The names change with the
+ * a new master, a full one), the registry sends the library's text and loads the library again. The names change with the
  * code, so two versions of the service can share a Redis. Only a start deletes libraries of other versions; otherwise two running
  * versions would keep deleting each other's.
  */
 export class ScriptRegistry {
-  private readonly library = (known ??= readLibrary());
   private loading: Promise<void> | undefined;
   private audited: (requestId: string) => void = () => undefined;
   private readonly groups: GroupedCalls;
@@ -113,7 +113,7 @@ export class ScriptRegistry {
   ) {
     this.groups = new GroupedCalls(
       (script, keys, args) => this.sendAlone(script, keys, args),
-      ({ header }, calls) => groupRan(header.name, calls),
+      ({ name }, calls) => groupRan(name, calls),
       waitMs,
     );
   }
@@ -150,7 +150,7 @@ export class ScriptRegistry {
    */
   async load(): Promise<void> {
     await this.eachMaster(async (master) => {
-      const others = await otherVersions(master, this.library);
+      const others = await otherVersions(master);
       await Promise.allSettled(others.map((name) => master.function('DELETE', name)));
       await this.loadInto(master);
     });
@@ -174,11 +174,11 @@ export class ScriptRegistry {
   }
 
   private async loadInto(master: Redis): Promise<void> {
-    if (await hasLibrary(master, this.library)) {
+    if (await hasLibrary(master)) {
       return;
     }
     try {
-      await master.function('LOAD', 'REPLACE', this.library.code);
+      await master.function('LOAD', 'REPLACE', LIBRARY.code);
     } catch (error) {
       if (!isFull(error)) {
         throw error;
@@ -193,7 +193,7 @@ export class ScriptRegistry {
    */
   async probe(): Promise<string[]> {
     const script = this.script('probe');
-    const args = [metaKey(), keyRevokedChannel(), ...this.library.commands];
+    const args = [metaKey(), keyRevokedChannel(), ...LIBRARY_COMMANDS];
     const denied = await Promise.all(
       this.masters().map((master) => this.sendAlone(script, [], args, master)),
     );
@@ -211,9 +211,9 @@ export class ScriptRegistry {
     args: NamedArgs<Name>,
   ): Promise<ScriptReply<Name>> {
     const script = this.script(name);
-    return script.decode<ScriptReply<Name>>(
+    return script.decode(
       await this.sendTraced(script, script.keysOf(keys), script.argsOf(args)),
-    );
+    ) as ScriptReply<Name>;
   }
 
   /**
@@ -237,8 +237,7 @@ export class ScriptRegistry {
     const attested = script.attested as Runnable;
     const reply = await this.sendTraced(attested, script.keysOf(keys), script.argsOf(args));
     const stamp = reply.pop();
-    return { ...(script.decode<ScriptReply<Name>>(reply) as object), stamp } as ScriptReply<Name> &
-      Attestable;
+    return { ...script.decode(reply), stamp } as ScriptReply<Name> & Attestable;
   }
 
   /**
@@ -255,7 +254,7 @@ export class ScriptRegistry {
   }
 
   private script(name: ScriptName): Script {
-    return this.library.scripts.get(name) as Script;
+    return SCRIPTS_BY_NAME.get(name) as Script;
   }
 
   /** The span includes the wait for a run that other calls share. */
@@ -281,7 +280,7 @@ export class ScriptRegistry {
 
   /** Overridden by tests, which run scripts with a clock they control. */
   protected send(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
-    return script.header.group === undefined
+    return script.group === undefined
       ? this.sendAlone(script, keys, args)
       : this.groups.call(script, keys, args);
   }
@@ -314,7 +313,10 @@ export class ScriptRegistry {
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
     try {
-      return this.plain(script, await to.eval(script.source(), keys.length, ...keys, ...args));
+      return this.plain(
+        script,
+        await to.eval(libraryText(script.flags), keys.length, ...keys, ...args, script.functionName),
+      );
     } catch (error) {
       throw toStoreError(error);
     }
@@ -355,7 +357,7 @@ export class ScriptRegistry {
     script: Script,
     calls: readonly { readonly keys: Arguments; readonly args: Arguments }[],
   ): Promise<(Reply | Error)[]> {
-    if (script.header.group !== undefined) {
+    if (script.group !== undefined) {
       const sent = calls.map(({ keys, args }) => this.send(script, keys, args));
       return Promise.all(sent.map((reply) => reply.catch((error: unknown) => error as Error)));
     }

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import * as keyspace from '../../src/redis/keyspace.js';
-import { assemble } from '../../src/redis/script-source.js';
 import { shows } from '../compatibility/shows.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { code, scriptTexts } from '../support/script-text.js';
+import { probeText } from '../support/script-probe.js';
 
 const TAG = keyspace.tagOf('1f');
 
@@ -109,10 +109,7 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
 -- EMITS nothing
 -- @include keys: tag_of_key, ${some.map(([name]) => name).join(', ')}
 `;
-    const source = assemble(
-      'probe',
-      `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`,
-    ).source();
+    const source = probeText(`${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
     expect(await redis.eval(source, 0)).toEqual([TAG, ...some.map(([, [, key]]) => key)]);
   }
   await redis.quit();

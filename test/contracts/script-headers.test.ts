@@ -3,46 +3,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
-import { scriptPaths } from '../../src/redis/script-files.js';
-import { headerField, parseHeader } from '../../src/redis/script-header.js';
-import { assemble, libraryOf, readLibrary, type ScriptLibrary } from '../../src/redis/script-source.js';
-import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-types.js';
+import { scriptPaths } from '../../scripts/lua/files.js';
+import { headerField, parseHeader } from '../../scripts/lua/header.js';
+import { type AssembledLibrary, libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
+import { LIBRARY, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
+import { probeText } from '../support/script-probe.js';
 import { code, scriptTexts } from '../support/script-text.js';
 
 const HEADER =
   '#!lua\n-- probe: says nothing.\n-- KEYS[1] a\n-- ARGV[1] b\n-- RETURNS OK\n-- BOUND one key\n-- EMITS nothing\n';
 
-function withSignature(
-  name: keyof typeof SCRIPT_SIGNATURES,
-  change: Partial<ScriptSignature>,
-): Record<string, ScriptSignature> {
-  return { ...SCRIPT_SIGNATURES, [name]: { ...SCRIPT_SIGNATURES[name], ...change } };
-}
-
-describe('the scripts are refused at boot', () => {
-  test('when a header and its signature differ in keys, arguments, their rest, flags, or replies', () => {
-    const { expire } = SCRIPT_SIGNATURES;
-    expect(() => readLibrary(withSignature('expire', { keys: ['hold'] }))).toThrow(
-      'lua/expiry/expire.lua and its signature differ',
-    );
-    expect(() => readLibrary(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow(
-      'differ',
-    );
-    expect(() => readLibrary(withSignature('expire', { args: expire.args.slice(1) }))).toThrow('differ');
-    expect(() => readLibrary(withSignature('expire', { rest: true }))).toThrow('differ');
-    expect(() => readLibrary(withSignature('expire', { flags: [] }))).toThrow('differ');
-    expect(() => readLibrary(withSignature('reserve', { flags: ['allow-oom'] }))).toThrow('differ');
-    expect(() => readLibrary(withSignature('expire', { returns: 'NOT_FOUND' }))).toThrow('differ');
-  });
-
-  test('when a signature has no script, or a script no signature', () => {
-    expect(() => readLibrary({ ...SCRIPT_SIGNATURES, settle_all: SCRIPT_SIGNATURES.expire })).toThrow(
-      'signatures without a script: settle_all',
-    );
-    const { expire: _, ...others } = SCRIPT_SIGNATURES;
-    expect(() => readLibrary(others)).toThrow('lua/expiry/expire.lua has no signature');
-  });
-
+describe('the scripts are not assembled', () => {
   test('when two folders hold a script of one name', () => {
     const lua = mkdtempSync(join(tmpdir(), 'lua-'));
     for (const folder of ['ledger', 'lib', 'webhooks']) {
@@ -59,7 +30,7 @@ describe('the scripts are refused at boot', () => {
 
   test('when an include does not exist, or does not name what is used of it', () => {
     const including = (include: string) => () =>
-      assemble('probe', `${HEADER}-- @include ${include}\nreturn 1\n`);
+      scriptOf('probe.lua', `${HEADER}-- @include ${include}\nreturn 1\n`);
     expect(including('no_such_part: anything')).toThrow('no_such_part.lua');
     expect(including('keys')).toThrow("'-- @include keys' is not of the form '-- @include part: name, name'");
     expect(including('keys: ttl_index_key,')).toThrow('not of the form');
@@ -86,11 +57,10 @@ describe('the scripts are refused at boot', () => {
   });
 });
 
-test('an assembled script has its shebang first, each part once, and no comments', () => {
-  const source = assemble(
-    'probe',
+test('a text for EVAL has its shebang first, each part once, and no comments', () => {
+  const source = probeText(
     `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle: open_hold\n-- @include expiry: reclaim\n-- @include keys: reservation_key\nreturn reclaim(open_hold, reservation_key)\n`,
-  ).source();
+  );
   expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
   expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
   expect(source.indexOf('function reservation_key')).toBeLessThan(source.indexOf('function reclaim'));
@@ -99,33 +69,33 @@ test('an assembled script has its shebang first, each part once, and no comments
 
 test('a part exports what others use, and keeps everything else private', () => {
   const text = (names: string): string =>
-    assemble('probe', `${HEADER}-- @include int64: ${names}\nreturn i64_add('1', '2')\n`).source();
-  expect(text('i64_add')).toMatch(/^local i64_add = \(function\(\)$/m);
-  expect(text('i64_sub, i64_add')).toMatch(/^local i64_add, i64_sub = \(function\(\)$/m);
+    probeText(`${HEADER}-- @include int64: ${names}\nreturn i64_add('1', '2')\n`);
+  expect(text('i64_add')).toMatch(/^return { i64_add = i64_add }$/m);
+  expect(text('i64_sub, i64_add')).toMatch(/^return { i64_add = i64_add, i64_sub = i64_sub }$/m);
 });
 
 describe('the library of the scripts', () => {
   const text = (answer: string): string =>
     `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle: open_hold\n-- @include keys: reservation_key\nreturn { open_hold, reservation_key(${answer}) }\n`;
-  const libraryWith = (answer: string): ScriptLibrary =>
-    libraryOf(new Map([['probe', assemble('probe', text(answer))]]));
+  const libraryWith = (answer: string): AssembledLibrary => libraryOf([scriptOf('probe.lua', text(answer))]);
 
   test('has each part once, before the functions that use it, with their flags', () => {
-    const { code } = readLibrary();
+    const { code } = LIBRARY;
     expect(code.match(/local function reservation_key\(/g)).toHaveLength(1);
-    expect(code.match(/redis\.register_function\{/g)).toHaveLength(scriptPaths().size + 4);
+    expect(code.match(/^register\{/gm)).toHaveLength(scriptPaths().size + 4);
     const probe = libraryWith("'a'");
-    expect(probe.code.indexOf('local function reservation_key(')).toBeLessThan(
-      probe.code.indexOf('local function call(KEYS, ARGV'),
+    expect(probe.body.indexOf('local function reservation_key(')).toBeLessThan(
+      probe.body.indexOf('local function call(KEYS, ARGV'),
     );
-    expect(probe.code).toContain("callback = call, flags = { 'allow-oom' }");
+    expect(probe.body).toContain("callback = call, flags = { 'allow-oom' }");
   });
 
   test('is named after its code, and so are its functions', () => {
-    const { name, code, scripts } = libraryWith("'a'");
+    const library = libraryWith("'a'");
+    const { name, functionNames } = library;
     expect(name).toMatch(/^holdfast_[0-9a-f]{12}$/);
-    expect(code.startsWith(`#!lua name=${name}\n`)).toBe(true);
-    expect(scripts.get('probe')?.functionName).toBe(name.replace('_', '_probe_'));
+    expect(libraryCode(library).startsWith(`#!lua name=${name}\n`)).toBe(true);
+    expect(functionNames.get('probe')).toBe(name.replace('_', '_probe_'));
     expect(libraryWith("'a'").name).toBe(name);
     expect(libraryWith("'b'").name).not.toBe(name);
   });
@@ -181,9 +151,7 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
 });
 
 test('scripts that free memory may run on a full Redis, those that need more may not, and those that read may not write', () => {
-  const flags = Object.fromEntries(
-    Object.entries(SCRIPT_SIGNATURES).map(([name, signature]) => [name, signature.flags.join()]),
-  );
+  const flags = Object.fromEntries([...SCRIPTS_BY_NAME].map(([name, script]) => [name, script.flags.join()]));
   expect(flags).toMatchObject({
     commit: 'allow-oom',
     release: 'allow-oom',

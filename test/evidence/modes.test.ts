@@ -3,7 +3,7 @@ import type { Command } from 'ioredis';
 import { generateEvidenceKeys, rotateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
 import { evidenceKey, tagOfEvidenceId } from '../../src/redis/keyspace.js';
-import type { ScriptLibrary } from '../../src/redis/script-source.js';
+import { SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
@@ -81,11 +81,8 @@ describe('without an identity', () => {
     const { reservation_id: id } = (await reserve(off, reserveBody(tenant, 1))).body;
     await off.commit(tenant, id as string, 1);
     await post(off, '/v1/decide', reserveBody(tenant, 1));
-    const scripts = off.app.get(RedisService).scripts as unknown as {
-      library: ScriptLibrary;
-    };
     expect(functions).toEqual(
-      ['reserve', 'commit', 'decide'].map((name) => scripts.library.scripts.get(name)?.functionName),
+      ['reserve', 'commit', 'decide'].map((name) => SCRIPTS_BY_NAME.get(name)?.functionName),
     );
   });
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { mutate } from '../../scripts/mutants/mutate.mjs';
 import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
-import { readLibrary } from '../../src/redis/script-source.js';
+import { LIBRARY } from '../../src/redis/script-library.js';
 import { buildService } from '../support/built-service.js';
 import { ClusterSite, type Crash } from '../support/cluster-site.js';
 import { eventually } from '../support/eventually.js';
@@ -80,7 +80,7 @@ test('an order explains what clients of two instances got, and none does if a sc
       put: 'expires_at = now + ',
     },
   ] as const) {
-    const { code } = readLibrary();
+    const { code } = LIBRARY;
     // Keeps its own name, so that the instances call it.
     await redis.function('LOAD', 'REPLACE', mutate(code, change));
     expect((await historyOf(instances)).verdict().word).toBe('violated');

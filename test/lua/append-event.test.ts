@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { correlatedEventsKey, eventLogKey, tenantEventsKey } from '../../src/redis/keyspace.js';
-import { assemble } from '../../src/redis/script-source.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
+import { probeText } from '../support/script-probe.js';
 
 const newLedger = useLedger();
 
@@ -23,13 +23,7 @@ return append_event(tag, 'tenant.created', ARGV[1], nil, origin, { 'tenant_id', 
 `;
 
 function tell(ledger: LedgerClient, correlation = ''): Promise<unknown> {
-  return ledger.redis.eval(
-    assemble('probe', PROBE).source(),
-    1,
-    eventLogKey(ledger.tag),
-    ledger.tenant,
-    correlation,
-  );
+  return ledger.redis.eval(probeText(PROBE), 1, eventLogKey(ledger.tag), ledger.tenant, correlation);
 }
 
 test('an event is in the log, and under the same id among the events of its tenant and of its correlation id', async () => {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { INT64_MAX, INT64_MIN } from '../../src/ledger/amount.js';
-import { assemble } from '../../src/redis/script-source.js';
 import { sharedStoreUrl } from '../support/store.js';
+import { probeText } from '../support/script-probe.js';
 
 const HEADER = `#!lua flags=no-writes
 -- probe: runs the arithmetic.
@@ -12,21 +12,15 @@ const HEADER = `#!lua flags=no-writes
 -- EMITS nothing
 -- @include int64: i64_add, i64_sub, i64_less, i64_positive, i64_saturating_add, i64_is_amount
 `;
-const isAmountProbe = assemble(
-  'probe',
-  `${HEADER}return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'\n`,
-).source();
-const probe = assemble(
-  'probe',
-  `${HEADER}local reply = {}
+const isAmountProbe = probeText(`${HEADER}return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'\n`);
+const probe = probeText(`${HEADER}local reply = {}
 for i = 1, #ARGV, 2 do
   local a, b = ARGV[i], ARGV[i + 1]
   reply[#reply + 1] = { i64_add(a, b) or 'overflow', i64_sub(a, b) or 'overflow', i64_less(a, b) and 'less' or 'not less',
     i64_positive(a) and 'positive' or 'not positive', i64_saturating_add((string.gsub(a, '-', '')), (string.gsub(b, '-', ''))), i64_is_amount(a) and 'amount' or 'no amount' }
 end
 return reply
-`,
-).source();
+`);
 
 let redis: Redis;
 beforeAll(() => {

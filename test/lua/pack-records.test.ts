@@ -1,16 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { endedKey, reservationKey } from '../../src/redis/keyspace.js';
-import { assemble } from '../../src/redis/script-source.js';
 import { takeSubjectApart } from '../support/hold-record.js';
 import { randomText, RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
+import { probeText } from '../support/script-probe.js';
 
 const newLedger = useLedger();
 
-const READ = assemble(
-  'probe',
-  `#!lua flags=no-writes
+const READ = probeText(`#!lua flags=no-writes
 -- probe: reads a record.
 -- KEYS[1] reservation
 -- RETURNS pairs
@@ -23,8 +21,7 @@ for name, value in pairs(record_fields(KEYS[1])) do
   flat[#flat + 1] = value
 end
 return flat
-`,
-).source();
+`);
 
 async function read(ledger: LedgerClient, id: string): Promise<Record<string, string>> {
   const flat = (await ledger.redis.eval(READ, 1, reservationKey(ledger.tag, id))) as string[];

@@ -1,13 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { readLua, scriptPaths } from '../../src/redis/script-files.js';
-import {
-  assemble,
-  libraryOf,
-  readLibrary,
-  type Script,
-  type ScriptLibrary,
-} from '../../src/redis/script-source.js';
+import { readLua, scriptPaths } from '../../scripts/lua/files.js';
+import { type AssembledLibrary, libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
+import { LIBRARY, libraryText, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
 import { LedgerClient } from '../support/ledger-client.js';
@@ -31,7 +26,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await redis.function('FLUSH');
   await new ScriptRegistry(redis).load();
-  await redis.function('LOAD', otherVersion().code);
+  await redis.function('LOAD', libraryCode(otherVersion()));
   for (const name of FOREIGN) {
     await redis.function(
       'LOAD',
@@ -48,29 +43,27 @@ async function libraries(): Promise<string[]> {
 
 test('a start removes what other versions have loaded, and nothing that belongs to others', async () => {
   await new ScriptRegistry(redis).load();
-  expect((await libraries()).sort()).toEqual([...FOREIGN, readLibrary().name].sort());
+  expect((await libraries()).sort()).toEqual([...FOREIGN, LIBRARY.name].sort());
 });
 
 test('starts at the same time all end with the library loaded, and leave that of others', async () => {
   await redis.function('FLUSH');
   await Promise.all(Array.from({ length: 4 }, () => new ScriptRegistry(redis).load()));
-  expect(await libraries()).toEqual([readLibrary().name]);
+  expect(await libraries()).toEqual([LIBRARY.name]);
 });
 
 /** The library of a version in which `expire` replies differently. */
-function otherVersion(): ScriptLibrary {
+function otherVersion(): AssembledLibrary {
   const textOf = (name: string, path: string): string => {
     const text = readLua(path);
     return name === 'expire' ? `${text.slice(0, text.indexOf('\nlocal '))}\nreturn { 'OTHER' }` : text;
   };
-  return libraryOf(
-    new Map([...scriptPaths()].map(([name, path]) => [name, assemble(name, textOf(name, path))])),
-  );
+  return libraryOf([...scriptPaths()].map(([name, path]) => scriptOf(path, textOf(name, path))));
 }
 
 test('two versions with scripts of the same names each run their own', async () => {
   const ledger = await LedgerClient.make(redis);
-  const { functionName } = otherVersion().scripts.get('expire') as Script;
+  const functionName = otherVersion().functionNames.get('expire') as string;
   expect(await redis.fcall(functionName, 1, ledger.reservationKeyOf(ledger.newId()))).toEqual(['OTHER']);
   expect((await ledger.expire(ledger.newId()))[0]).toBe('NOT_FOUND');
 });
@@ -78,26 +71,26 @@ test('two versions with scripts of the same names each run their own', async () 
 test('a version whose functions were removed loads them again and removes none of another, so that both can run', async () => {
   const ledger = await LedgerClient.make(redis);
   await ledger.makeBudget();
-  await redis.function('DELETE', readLibrary().name);
+  await redis.function('DELETE', LIBRARY.name);
   await ledger.hold();
-  await eventually('they are back', async () => (await libraries()).includes(readLibrary().name));
-  const all = [...FOREIGN, otherVersion().name, readLibrary().name];
+  await eventually('they are back', async () => (await libraries()).includes(LIBRARY.name));
+  const all = [...FOREIGN, otherVersion().name, LIBRARY.name];
   expect((await libraries()).sort()).toEqual(all.sort());
 });
 
-test('the text of every script compiles, also of those with evidence', async () => {
-  const texts = [...readLibrary().scripts].flatMap(([name, { source, attested }]) =>
-    attested
-      ? ([
-          [name, source],
-          [`${name} with evidence`, attested.source],
-        ] as const)
-      : ([[name, source]] as const),
+test.each([[], ['allow-oom'], ['no-writes']])(
+  'the text of the library compiles with the flags %j',
+  async (...flags) => {
+    expect(await redis.script('LOAD', libraryText(flags))).toMatch(/^[0-9a-f]{40}$/);
+  },
+);
+
+test('the name and the functions of the library follow from the files in lua', () => {
+  const { name, functionNames } = libraryOf(
+    [...scriptPaths().values()].map((path) => scriptOf(path, readLua(path))),
   );
-  expect(texts).toHaveLength(scriptPaths().size + 4);
-  for (const [name, source] of texts) {
-    const loaded = await redis.script('LOAD', source()).catch((error: Error) => error.message);
-    expect([name, loaded]).toEqual([name, expect.stringMatching(/^[0-9a-f]{40}$/)]);
-    expect(source()).toBe(source());
-  }
+  expect(LIBRARY.name).toBe(name);
+  expect([...functionNames]).toEqual(
+    [...SCRIPTS_BY_NAME].map(([script, { functionName }]) => [script, functionName]),
+  );
 });

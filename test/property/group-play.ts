@@ -1,5 +1,5 @@
 import { budgetKey, ownedKey, waiterQueueKey } from '../../src/redis/keyspace.js';
-import type { Runnable } from '../../src/redis/script-source.js';
+import type { Runnable } from '../../src/redis/script-library.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { INT64_MAX } from '../../src/ledger/amount.js';
 import { makePolicy } from '../support/admission-client.js';

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { wakeChannel } from '../../src/redis/keyspace.js';
 import { groupOf, type GroupedCall } from '../../src/redis/grouped-calls.js';
-import type { Runnable } from '../../src/redis/script-source.js';
+import type { Runnable } from '../../src/redis/script-library.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { type LibraryChange, loadScripts, pass } from './world-scripts.js';
 

@@ -1,5 +1,5 @@
 import { type GroupedCall, groupOf, replyOf } from '../../src/redis/grouped-calls.js';
-import { readLibrary, type Runnable, type Script } from '../../src/redis/script-source.js';
+import { LIBRARY, type Runnable } from '../../src/redis/script-library.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import type { StoreClient } from '../support/store.js';
 
@@ -21,7 +21,7 @@ export async function loadScripts(
   redis: StoreClient,
   change: (library: string) => string = (library) => library,
 ): Promise<void> {
-  const library = change(readLibrary().code);
+  const library = change(LIBRARY.code);
   if (!library.includes(TIME)) {
     throw new Error('no script reads the clock');
   }
@@ -34,7 +34,7 @@ export function setClock(redis: StoreClient, nowMs: number): Promise<unknown> {
 }
 
 interface CollectedCall extends GroupedCall {
-  readonly script: Runnable | Script;
+  readonly script: Runnable;
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -72,15 +72,15 @@ export class CallsInOrder extends ScriptRegistry {
     return made;
   }
 
-  private grouped(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  private grouped(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     if (this.collected === undefined) {
       return this.inOneRun(() => this.grouped(script, keys, args));
     }
     return new Promise((resolve, reject) => this.collected?.push({ script, keys, args, resolve, reject }));
   }
 
-  protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
-    if (script.header.group !== undefined) {
+  protected override async send(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
+    if (script.group !== undefined) {
       return this.grouped(script, keys, args);
     }
     const reply = (await this.redis.fcall(script.functionName, keys.length, ...keys, ...args)) as Reply;

@@ -4,7 +4,7 @@ import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import { StoreUnavailable } from '../../src/redis/errors.js';
 import { idempotencyKey } from '../../src/redis/keyspace.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
-import type { Runnable } from '../../src/redis/script-source.js';
+import type { Runnable } from '../../src/redis/script-library.js';
 import { debit } from '../support/admission-client.js';
 import { fund } from '../support/governance-client.js';
 import {

@@ -1,4 +1,4 @@
-import type { Script } from '../../src/redis/script-source.js';
+import type { Script } from '../../src/redis/script-library.js';
 import type { Command, Judge } from './world-connection.js';
 
 /**
@@ -10,19 +10,19 @@ const TOLD: Readonly<Record<string, string>> = {
 };
 
 /** The model's verdict on a script that the service runs in the background. */
-export function judgeService({ header }: Script, args: Command['args']): Judge {
+export function judgeService({ name }: Script, args: Command['args']): Judge {
   // The function, the number of keys and the keys precede the script's own arguments.
   const own = args.slice(2 + Number(args[1])).map(String);
   return (ledger, [reply = []], fresh, now) => {
-    if (header.name === 'expire_page') {
+    if (name === 'expire_page') {
       const [, , ...ids] = own;
       ledger.judge([{ verdict: (model) => model.expirePage(ids, now), reply }], fresh, now);
-    } else if (header.name === 'expire') {
+    } else if (name === 'expire') {
       ledger.judge([{ verdict: (model) => model.expire(own[0] as string, now), reply }], fresh, now);
     } else {
-      const wrong = fresh.find(({ fields }) => fields['ty'] !== TOLD[header.name]);
+      const wrong = fresh.find(({ fields }) => fields['ty'] !== TOLD[name]);
       if (wrong !== undefined) {
-        throw new Error(`${header.name} must not emit ${wrong.fields['ty']}`);
+        throw new Error(`${name} must not emit ${wrong.fields['ty']}`);
       }
     }
   };

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { replyOf } from '../../src/redis/grouped-calls.js';
 import { eventLogKey } from '../../src/redis/keyspace.js';
-import type { Script } from '../../src/redis/script-source.js';
+import type { Script } from '../../src/redis/script-library.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, type LedgerEvent, readLedger } from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
@@ -31,9 +31,9 @@ interface Kept {
 }
 
 /** The replies of the calls of a run, as the callers of the scripts see them. */
-export function plainReplies({ header, audits }: Script, reply: unknown): string[][] {
+export function plainReplies({ group, audits }: Script, reply: unknown): string[][] {
   const texts = audits ? (reply as string[]).slice(0, -1) : (reply as string[]);
-  return header.group === undefined ? [texts] : texts.map(madeReply);
+  return group === undefined ? [texts] : texts.map(madeReply);
 }
 
 function madeReply(text: string): string[] {

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { readLibrary, type Script } from '../../src/redis/script-source.js';
+import { LIBRARY, type Script, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
 import { FIRST_INSTANT } from './world-time.js';
 
 const CLOCK = 'play:now';
@@ -76,11 +76,9 @@ end
 return 1
 `;
 
-const LIBRARY = readLibrary();
-
 /** By function name. */
 export const SCRIPTS: ReadonlyMap<string, Script> = new Map(
-  [...LIBRARY.scripts.values()].map((script) => [script.functionName, script]),
+  [...SCRIPTS_BY_NAME.values()].map((script) => [script.functionName, script]),
 );
 
 export type LibraryChange = (library: string) => string;

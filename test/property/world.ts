@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { randomFrom } from '../../scripts/seed.mjs';
 import { partitionCode, tagOf } from '../../src/redis/keyspace.js';
-import type { Script } from '../../src/redis/script-source.js';
+import type { Script } from '../../src/redis/script-library.js';
 import type { LedgerEvent } from '../support/ledger-state.js';
 import { WorldClient } from './world-clients.js';
 import type { Command, Connection } from './world-connection.js';
@@ -233,7 +233,7 @@ export class World {
     const script = command.name === 'fcall' ? SCRIPTS.get(String(command.args[0])) : undefined;
     const ledger = script === undefined ? undefined : this.ledgerOf(command);
     const sender = connection?.actor.name ?? 'a sender that is gone';
-    const what = script?.header.name ?? command.name;
+    const what = script?.name ?? command.name;
     const { error, reply, seen } = await this.store.run(command, nowMs, async (redis) =>
       ledger === undefined ? [] : this.read(redis, ledger),
     );
@@ -266,7 +266,7 @@ export class World {
   /** @throws Error unless Redis is full and the script may not run then */
   private mayFail(error: Error, script: Script | undefined): void {
     const isRefused = this.store.isFull && error.message.startsWith('OOM');
-    if (!isRefused || script?.header.flags.includes('allow-oom') === true) {
+    if (!isRefused || script?.flags.includes('allow-oom') === true) {
       throw error;
     }
     this.note('Redis is full', 'refused because Redis is full');

@@ -2,9 +2,9 @@ import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from '@jest/globals';
 import { StoreUnavailable } from '../../src/redis/errors.js';
 import { GroupedCalls } from '../../src/redis/grouped-calls.js';
-import type { Script } from '../../src/redis/script-source.js';
+import type { Script } from '../../src/redis/script-library.js';
 
-const SCRIPT = { functionName: 'probe', header: { group: 2 } } as unknown as Script;
+const SCRIPT = { functionName: 'probe', group: 2 } as unknown as Script;
 
 /**
  * Runs that take as long as the test wants. They reply to each call with its first argument, optionally only

@@ -1,4 +1,4 @@
-import type { Runnable, Script } from '../../src/redis/script-source.js';
+import type { Runnable, Script } from '../../src/redis/script-library.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 
 /** The unchanged scripts, with every reply checked against the script's header. */

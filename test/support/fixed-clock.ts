@@ -1,8 +1,17 @@
 import { groupOf, replyOf } from '../../src/redis/grouped-calls.js';
-import type { Runnable, Script } from '../../src/redis/script-source.js';
+import { libraryText, type Runnable, type Script } from '../../src/redis/script-library.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
+
+const TIME = "redis.call('TIME')";
+/** The library with the time that the last argument but one gives: in seconds and microseconds, as Redis answers it. */
+const textAt = (flags: readonly string[]): string => {
+  const [shebang, ...body] = libraryText(flags).split('\n');
+  const given =
+    'local run = table.remove(ARGV)\nlocal given = cjson.decode(table.remove(ARGV))\nARGV[#ARGV + 1] = run';
+  return [shebang, given, ...body].join('\n').replaceAll(TIME, 'given');
+};
 
 /** The scripts with a fixed reply to TIME; otherwise unchanged. */
 class ScriptsAt extends ScriptRegistry {
@@ -14,20 +23,17 @@ class ScriptsAt extends ScriptRegistry {
   }
 
   protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
-    const [shebang, ...body] = script.source().split('\n');
     const seconds = Math.floor(this.nowMs / 1000);
-    const stand = `local server = redis
-local redis = setmetatable({ call = function(command, ...)
-  if command == 'TIME' then return { '${seconds}', '${(this.nowMs - seconds * 1000) * 1000}' } end
-  return server.call(command, ...)
-end }, { __index = server })`;
-    const isGrouped = script.header.group !== undefined;
+    const time = JSON.stringify([String(seconds), String((this.nowMs - seconds * 1000) * 1000)]);
+    const isGrouped = script.group !== undefined;
     const sent = isGrouped ? groupOf([{ keys, args }]) : { keys, args };
     const answer = (await this.redis.eval(
-      [shebang, stand, ...body].join('\n'),
+      textAt(script.flags),
       sent.keys.length,
       ...sent.keys,
       ...sent.args,
+      time,
+      script.functionName,
     )) as Reply;
     const reply = isGrouped ? replyOf(answer[0] as string) : answer;
     if (reply instanceof Error) {

@@ -1,4 +1,6 @@
 // Jest loads this file with a plain require, which does not map '.js' to '.ts' as it does for the tests.
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { openRun, type Run } from '../../scripts/test-run.mjs';
 import { prepareSpec } from './spec/prepare.ts';
 import { launchStore, lend, topologyOfRun } from './store.ts';
@@ -22,6 +24,8 @@ export default async function globalSetup({
   if (process.env['TEST_RUN_FOLDER'] === undefined) {
     ownRun = openRun();
   }
+  // For runs of jest without `npm test`, which builds.
+  execFileSync(process.execPath, [join(rootDir, 'scripts/lua/generate.mjs')]);
   await setTimeFactor();
   prepareSpec(rootDir);
   const url = await launchStore();

@@ -1,8 +1,8 @@
 import { deriveScopes } from '../../src/ledger/scopes.js';
 import { tenantEventsKey } from '../../src/redis/keyspace.js';
-import { assemble } from '../../src/redis/script-source.js';
 import { holdFields } from './hold-record.js';
 import type { LedgerClient } from './ledger-client.js';
+import { probeText } from './script-probe.js';
 
 export interface LedgerEvent {
   readonly id: string;
@@ -32,9 +32,7 @@ export interface LedgerState {
 }
 
 /** Reads reservation records as the scripts do, packed or not. */
-const READ_ALL = assemble(
-  'read_all',
-  `#!lua flags=no-writes
+const READ_ALL = probeText(`#!lua flags=no-writes
 -- read_all: reads all that a partition holds.
 -- KEYS[1] tag
 -- RETURNS contents
@@ -60,8 +58,7 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
   end
 end
 return reply
-`,
-).source();
+`);
 
 /** A dump of a large hash also depends on its order, which a read may change. */
 const DIGEST_ALL = `

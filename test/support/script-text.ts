@@ -1,5 +1,5 @@
-import { partsOf, readLua, scriptPaths } from '../../src/redis/script-files.js';
-import { headerField } from '../../src/redis/script-header.js';
+import { partsOf, readLua, scriptPaths } from '../../scripts/lua/files.js';
+import { headerField } from '../../scripts/lua/header.js';
 
 /** The source of a script and of its parts. Contract tests compare it with what the script does. */
 export interface ScriptText {

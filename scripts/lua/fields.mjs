@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const LUA = fileURLToPath(new URL('../lua/', import.meta.url));
+const LUA = fileURLToPath(new URL('../../lua/', import.meta.url));
 const FIELDS = 'lib/fields.lua';
 /** Files about records of other kinds: subscriptions and deliveries, events, audit rows, and lists of several kinds. */
 const OTHER_RECORDS = new RegExp(

@@ -1,8 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { sep } from 'node:path';
-import { importsOf } from './script-header.js';
+import { importsOf } from './header.js';
 
-/** `lua` is next to both `src` and `dist`, so this URL is right for both. */
 const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
 
 /** Contains the parts that scripts include. Every other folder of `lua` is a capability, with a script for each operation. */

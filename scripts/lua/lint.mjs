@@ -5,19 +5,19 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { fieldProblems } from './lua-fields.mjs';
-import { loadReaders } from './script-readers.mjs';
+import { fieldProblems } from './fields.mjs';
+import { loadTools } from './load.mjs';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
-/** Called by the code that src/redis/script-source.ts puts around a script. */
+/** Called by the code that scripts/lua/library.ts puts around a script. */
 const CALLED_FROM_OUTSIDE = new Map([
   ['append_audit', ['with_audited_request']],
   ['attest', ['attested_reply']],
   ['group', ['run_calls']],
 ]);
 
-const { importsOf, readLua, usedNames } = await loadReaders();
+const { importsOf, readLua, usedNames } = await loadTools();
 
 /** @returns {Map<string, string>} every file by its path in lua */
 function readFiles() {

@@ -1,6 +1,5 @@
 /**
- * The contract at the top of each script in `lua`: keys, arguments, and replies. This file imports nothing, because
- * scripts/generate-script-types.mjs loads it without a build.
+ * The contract at the top of each script in `lua`: keys, arguments, and replies.
  *
  * Replies are flat lists of texts. RETURNS lists the alternatives, separated by ` | `, each a status word followed by items:
  *

@@ -1,0 +1,163 @@
+// npm run generate: writes src/redis/script-types.ts from the files in lua: all scripts as one library of Redis functions, and for each script
+// its arguments, the types of its replies, and a function that decodes them. The build, the tests, lint and typecheck run it first.
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadTools } from './load.mjs';
+
+const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
+/**
+ * @typedef {import('./header.ts').Item} Item
+ * @typedef {import('./header.ts').ValueItem} ValueItem
+ * @typedef {import('./header.ts').Alternative} Alternative
+ * @typedef {import('./library.ts').ScriptSource} ScriptSource
+ */
+
+const { camelCase, DecoderWriter, readScripts } = await loadTools();
+const { scripts, library } = readScripts();
+
+/** @param {string} text */
+function pascalCase(text) {
+  const name = camelCase(text);
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
+}
+
+/** @param {ValueItem} item */
+function valueType({ type }) {
+  if (typeof type !== 'string') {
+    return type.map((word) => `'${word}'`).join(' | ');
+  }
+  return { text: 'string', int: 'number', flag: 'boolean' }[type];
+}
+
+/** @param {ValueItem} item @param {boolean} [mayMiss] */
+function valueMember(item, mayMiss = item.optional) {
+  return `readonly ${camelCase(item.name)}${mayMiss ? '?' : ''}: ${valueType(item)};`;
+}
+
+/** @param {Item} item @returns {string} */
+function member(item) {
+  const name = `readonly ${camelCase(item.name)}`;
+  switch (item.kind) {
+    case 'value':
+      return valueMember(item);
+    case 'shape':
+      return `${name}: ${pascalCase(item.name)};`;
+    case 'texts':
+      return `${name}: readonly string[];`;
+    case 'record':
+      return `${name}: ReadonlyMap<string, string>;`;
+    case 'groups':
+      return `${name}: readonly { ${item.items.map(member).join(' ')} }[];`;
+  }
+}
+
+/** @param {Alternative} alternative */
+function alternativeType({ status, items, tail }) {
+  const word = status === undefined ? '' : `readonly status: '${status}'; `;
+  return `{ ${word}${items.map(member).join(' ')} ${tail.map((item) => valueMember(item, true)).join(' ')} }`;
+}
+
+const decoders = new DecoderWriter();
+
+/** @param {ScriptSource} script */
+function entryOf({ path, header, alternatives, audits }) {
+  const { name, keys, args, rest, flags, group, attested } = header;
+  const members = {
+    functionName: library.functionNames.get(name),
+    keys: keys.map(camelCase),
+    args: args.map(camelCase),
+    rest,
+    flags,
+    group,
+    audits,
+    attested,
+  };
+  return `/** lua/${path}: ${header.title} */\n${name}: { ...${JSON.stringify(members)}, decode: ${decoders.decoderOf(alternatives)} },`;
+}
+
+/** @param {ScriptSource} script */
+function typesOf({ path, header: { name, title, keys, args, rest, attested }, alternatives }) {
+  const given = [
+    ...args.map((arg) => `readonly ${camelCase(arg)}: Argument;`),
+    ...(rest ? ['readonly rest: readonly Argument[];'] : []),
+  ];
+  return `/** lua/${path}: ${title} */
+readonly ${name}: {
+  readonly keys: { ${keys.map((key) => `readonly ${camelCase(key)}: string;`).join(' ')} };
+  readonly keyList: [${keys.map(() => 'Argument').join(', ')}];
+  readonly args: { ${given.join(' ')} };
+  readonly argList: [${[...args.map(() => 'Argument'), ...(rest ? ['...Argument[]'] : [])].join(', ')}];
+  readonly attested: ${attested};
+  readonly reply: ${alternatives.map((one) => `\n    | ${alternativeType(one)}`).join('')};
+};`;
+}
+
+/** @type {Map<string, readonly ValueItem[]>} */
+const shapes = new Map();
+/** @param {readonly Item[]} items */
+function collectShapes(items) {
+  for (const item of items) {
+    if (item.kind === 'shape') {
+      shapes.set(item.name, item.values);
+    } else if (item.kind === 'groups') {
+      collectShapes(item.items);
+    }
+  }
+}
+for (const { alternatives } of scripts) {
+  alternatives.forEach(({ items }) => collectShapes(items));
+}
+
+const entries = scripts.map(entryOf);
+const text = `// Written by \`npm run generate\`. Do not edit.
+import { flag, int, type Fields, type ReplyReader, undeclared, values, word } from './reply-reader.js';
+
+export type Argument = string | number;
+
+${[...shapes].map(([name, items]) => `export interface ${pascalCase(name)} { ${items.map((item) => valueMember(item)).join(' ')} }`).join('\n')}
+
+/** What each script takes and answers, by the names in its header. */
+export interface ScriptContracts {
+${scripts.map(typesOf).join('\n')}
+}
+
+export type ScriptName = keyof ScriptContracts;
+
+/** A function of the library, and how its arguments come and its replies are read. */
+export interface ScriptEntry {
+  readonly functionName: string;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  /** Whether further arguments follow the named ones. */
+  readonly rest: boolean;
+  readonly flags: readonly string[];
+  /** The maximum number of calls per run, if calls are grouped. */
+  readonly group?: number;
+  /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
+  readonly audits: boolean;
+  /** Whether there is a function with the suffix \`_attested\`, too; see lua/lib/attest.lua. */
+  readonly attested: boolean;
+  readonly decode: (r: ReplyReader) => Fields;
+}
+
+export const LIBRARY_NAME = '${library.name}';
+
+/** Every command that a script calls by name, with its subcommand if it has some. */
+export const LIBRARY_COMMANDS: readonly string[] = ${JSON.stringify(library.commands)};
+
+/** What follows the head that src/redis/script-library.ts puts before it. */
+export const LIBRARY_BODY = ${JSON.stringify(library.body)};
+
+${decoders.constants}
+
+export const SCRIPTS: Readonly<Record<ScriptName, ScriptEntry>> = {
+${entries.join('\n')}
+};
+`;
+// A newer file would make the next command build again.
+if (!existsSync(OUTPUT) || readFileSync(OUTPUT, 'utf8') !== text) {
+  // Several test runs of one folder may write it at the same time.
+  const draft = `${OUTPUT}.${process.pid}`;
+  writeFileSync(draft, text);
+  renameSync(draft, OUTPUT);
+}

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { type Fields, decodeReply } from './reply-reader.js';
+import {
+  type Argument,
+  LIBRARY_BODY,
+  LIBRARY_NAME,
+  type ScriptEntry,
+  type ScriptName,
+  SCRIPTS,
+} from './script-types.js';
+
+/** A function of the library. */
+export interface Runnable extends Pick<ScriptEntry, 'functionName' | 'flags' | 'group' | 'audits'> {
+  readonly name: string;
+}
+
+export interface Script extends Runnable {
+  /** Keys and arguments by name, in the order of the header. */
+  readonly keysOf: (keys: NamedValues) => Argument[];
+  readonly argsOf: (args: NamedValues) => Argument[];
+  /** Decodes a reply to the names in the header. @throws Error if it does not match. */
+  readonly decode: (reply: readonly string[]) => Fields;
+  /** The same script with a stamp behind each reply; see lua/lib/attest.lua. */
+  readonly attested: Runnable | undefined;
+}
+
+type NamedValues = Readonly<Record<string, Argument | readonly Argument[]>>;
+
+/** All scripts in one library for FUNCTION LOAD. The names change with the code. */
+export const LIBRARY = {
+  name: LIBRARY_NAME,
+  code: `#!lua name=${LIBRARY_NAME}\nlocal register = redis.register_function\n${LIBRARY_BODY}`,
+};
+
+export const SCRIPTS_BY_NAME: ReadonlyMap<string, Script> = new Map(
+  Object.entries(SCRIPTS).map(([name, entry]) => [name, scriptOf(name as ScriptName, entry)]),
+);
+
+function scriptOf(name: ScriptName, entry: ScriptEntry): Script {
+  const { functionName, flags, group, audits, keys, args, rest } = entry;
+  const runnable: Runnable = { name, functionName, flags, audits, ...(group === undefined ? {} : { group }) };
+  return {
+    ...runnable,
+    keysOf: inOrder(keys, false),
+    argsOf: inOrder(args, rest),
+    decode: (reply) => decodeReply(name, entry.decode, reply),
+    attested: entry.attested ? { ...runnable, functionName: `${functionName}_attested` } : undefined,
+  };
+}
+
+function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) => Argument[] {
+  return (named) => {
+    const list = names.map((name) => named[name] as Argument);
+    return rest ? list.concat(named['rest'] ?? []) : list;
+  };
+}
+
+/**
+ * The whole library as a text for EVAL, which runs the function that the last argument names. There is one text for all functions with the same
+ * flags, because Redis keeps the texts that it has run.
+ */
+export function libraryText(flags: readonly string[], body = LIBRARY_BODY): string {
+  const shebang = flags.length === 0 ? '#!lua' : `#!lua flags=${flags.join(',')}`;
+  return `${shebang}
+local functions = {}
+local function register(one) functions[one.function_name] = one.callback end
+${body}
+return functions[table.remove(ARGV)](KEYS, ARGV)
+`;
+}
+
+const LIBRARY_PREFIX = 'holdfast_';
+/** The names that a library of Holdfast can have. A name alone proves nothing. */
+export const LIBRARY_PATTERN = `${LIBRARY_PREFIX}*`;
+const OWN_NAME = new RegExp(`^${LIBRARY_PREFIX}([0-9a-f]{12})$`);
+
+/** Whether any version of Holdfast made a library: its name has the hash of its code without that name. */
+export function isOwnLibrary(name: string, code: string): boolean {
+  const digest = OWN_NAME.exec(name)?.[1];
+  return (
+    digest !== undefined &&
+    createHash('sha256').update(code.replaceAll(digest, '')).digest('hex').slice(0, 12) === digest
+  );
+}
