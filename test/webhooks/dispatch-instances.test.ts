@@ -365,6 +365,24 @@ describe('the state that a process leaves when it dies between two steps', () =>
     expect(await instance.metric('holdfast_dispatch_left_over_total', { kind: 'retry' })).toBeGreaterThan(0);
   });
 
+  test('a retry is attempted that is due in the same millisecond as more than two pages before it, which leave meanwhile', async () => {
+    await start();
+    const { id, ref, tag } = await failedOnce({});
+    receiver.react = (response) => response.writeHead(200).end();
+    // Of deliveries that are gone, to subscriptions that are gone.
+    const left = Array.from(
+      { length: 1200 },
+      (_, number) => `1000-${number}:whsub_${id.slice(6, 8)}${String(number).padStart(16, '0')}`,
+    );
+    await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
+    await redis.zadd(retryingKey(tag), ...[...left, ref].flatMap((one) => [1000, one]));
+    expect(await endedDeliveries(api, id, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2 }]);
+    await eventually('the others have left', async () => {
+      const scores = await redis.zmscore(retryingKey(tag), ...left);
+      return scores.every((score) => score === null);
+    });
+  });
+
   test('a failure that was not counted is counted', async () => {
     const instance = await start();
     const { id, ref, tag } = await failedOnce({ max_retries: 0 });
