@@ -16,7 +16,7 @@
 -- @include  wake_waiters: first_waiter, is_worth_a_try
 --
 -- Returns the places that are first in their queues and for which enough remains, or may remain once due holds are reclaimed: the reserve does
--- that when it runs. Usually their instance knows: this finds what a lost
+-- that when it runs. Also those for which the budget has become too small. Usually their instance knows: this finds what a lost
 -- message or a lost instance has left behind. It also returns those whose idempotency key has got an outcome meanwhile, from another
 -- request. A place that Redis has lost is put back where it was.
 local waiters = KEYS[1]

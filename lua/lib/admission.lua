@@ -68,6 +68,13 @@ local function short_budget(budgets, amount)
   return nil
 end
 
+-- Whether the budget is the reason, or one of them, to refuse a hold that lacks funds. What `hold_refusal` asks of all budgets, in one.
+local function lacks_funds(budget, wanted)
+  return i64_less(budget.remaining_figure, wanted) or budget_over_limit(budget)
+    or i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit)
+    or budget.windows and short_window(budget.windows, budget.reserved_figure, wanted)
+end
+
 -- The fast path, which nearly every request takes: true if all budgets are plain and nothing refuses the amount. False decides
 -- nothing.
 local function has_room(budgets, wanted)

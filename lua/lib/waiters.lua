@@ -1,13 +1,15 @@
 -- waiters: reserves that wait for funds, first come, first served at each budget.
 -- @include keys: budget_key, waiter_queue_key, waiters_key, arrivals_key
 -- @include now_ms: ms_text
--- @include int64: i64_text
+-- @include int64: i64_figure, i64_less, i64_text
+-- @include admission: lacks_funds
 -- @include extras: mark_extras
 -- @include wake_waiters: first_waiter, wake_waiters
 --
--- A reserve that lacks funds takes a place in the queue of the budget that refused it, and its instance runs it again when it is woken. It
--- has one place at a time, and keeps the number of its arrival wherever it moves. No waiter passes an earlier one
--- at any budget that they share, so returned funds add up for the first, however much it wants. Reserves that do not wait ignore the queue.
+-- A reserve that lacks funds takes a place in the queue of the deepest budget that lacks them, and its instance runs it again when it is
+-- woken. It has one place at a time, and keeps the number of its arrival wherever it moves. No waiter passes an earlier one at the budget
+-- where that one waits, so returned funds add up for the first, however much it wants. It does not hold up those that only share budgets
+-- above: as long as the deeper one lacks funds, it could not take theirs. Reserves that do not wait ignore the queue.
 local waiters = {}
 
 -- How long a place counts without a word from its instance. src/reservations/reserve/funds-waiters.ts renews it several times as often.
@@ -27,7 +29,8 @@ end
 
 -- The refusal if another waiter comes first at one of the budgets, or nil.
 function waiters.refusal(budgets, waiter, now)
-  for _, budget in ipairs(budgets) do
+  for i = #budgets, 1, -1 do
+    local budget = budgets[i]
     local place, number, has_moved
     if budget.waiting then
       place, number, has_moved = first_waiter(budget.key, now)
@@ -44,13 +47,45 @@ function waiters.refusal(budgets, waiter, now)
   return nil
 end
 
--- Makes a refused reserve wait, and returns the reply. Nil if it cannot: the refusal is for another reason, its time is over, or too many of
--- the tenant wait already.
+-- Whether a budget, or a window of it, can never cover the amount, however much is returned to it: holds do not draw on the overdraft. A
+-- period that ends before the wait may bring more.
+local function is_too_small(budget, wanted, waiter, now)
+  if i64_less(budget.allocated_figure, wanted) then
+    return not budget.period_end or tonumber(budget.period_end) > now + waiter.wait_ms
+  end
+  for _, window in ipairs(budget.windows or {}) do
+    if i64_less(window.limit, wanted) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The scope of the deepest budget that lacks funds, or `refused` if none does, because another waiter comes first there. Nil if waiting is
+-- in vain.
+local function place_of(budgets, refused, waiter, now)
+  local wanted, deepest = i64_figure(string.match(waiter.place, '%d+$')), nil
+  for _, budget in ipairs(budgets) do
+    if is_too_small(budget, wanted, waiter, now) then
+      return nil
+    elseif lacks_funds(budget, wanted) then
+      deepest = budget.scope
+    end
+  end
+  return deepest or refused
+end
+
+-- Makes a refused reserve wait, and returns the reply. Nil if it cannot: the refusal is for another reason, its time is over, a budget is too
+-- small for it, or too many of the tenant wait already.
 function waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
   if not LACKING[refusal[1]] or waiter.wait_ms == 0 then
     return nil
   end
-  local alive, place, scope = waiters_key(tag, tenant_id), waiter.place, refusal[2]
+  local alive, place = waiters_key(tag, tenant_id), waiter.place
+  local scope = place_of(budgets, refusal[2], waiter, now)
+  if not scope then
+    return nil
+  end
   if not waiter.number then
     redis.call('ZREMRANGEBYSCORE', alive, '-inf', '(' .. ms_text(now))
     if redis.call('ZCARD', alive) >= waiter.most then

@@ -49,10 +49,10 @@ local function first_waiter(budget, now)
   return nil
 end
 
--- Whether the reserve at this place may succeed, or is refused for good.
+-- Whether the reserve at this place may succeed, or is refused for good, also because the budget has become too small for it.
 local function is_worth_a_try(budget, place)
-  local f, wanted = redis.call('HMGET', budget, 'status', 'remaining', 'reserved', 'windows'), i64_figure(string.match(place, '%d+$'))
-  if f[1] ~= 'ACTIVE' or not f[2] then
+  local f, wanted = redis.call('HMGET', budget, 'status', 'remaining', 'reserved', 'windows', 'allocated'), i64_figure(string.match(place, '%d+$'))
+  if f[1] ~= 'ACTIVE' or not f[2] or f[5] and i64_less(i64_figure(f[5]), wanted) then
     return true
   elseif i64_less(i64_figure(f[2]), wanted) then
     return false

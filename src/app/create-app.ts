@@ -8,7 +8,7 @@ import {
   resolveEvidenceKeys,
   resolveWebhookSecretKey,
 } from '../config/index.js';
-import { createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
+import { CallerFinder, createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
 import { createLogger, type Logger, MetricsRegistry, RequestMetrics, Tracing } from '../telemetry/index.js';
 import { useMetadataLimit } from '../wire/index.js';
 import { AppModule, type AppModuleImport } from './app.module.js';
@@ -104,6 +104,8 @@ export async function createApp(
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );
   largeBodies.countIn(app.get(MetricsRegistry).registry);
+  const callers = app.get(CallerFinder, { strict: false });
+  largeBodies.recogniseBy((request) => callers.turnOf(request));
   const requests = app.get(RequestMetrics);
   const audit = app.get(AuditTrail);
   const tracing = app.get(Tracing);

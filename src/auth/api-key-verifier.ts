@@ -147,9 +147,26 @@ export class ApiKeyVerifier {
    * @throws StoreUnavailable
    */
   verify(secret: string): TenantCaller | Promise<TenantCaller> {
+    const found = this.find(secret);
+    if (found instanceof Promise) {
+      return this.callerOf(found);
+    }
+    if (typeof found === 'string') {
+      throw this.refusal(found);
+    }
+    return found;
+  }
+
+  /** The caller before the access guard has judged the key, or undefined. Counts no failure. @throws StoreUnavailable */
+  async recognise(secret: string): Promise<TenantCaller | undefined> {
+    const found = await this.find(secret);
+    return typeof found === 'string' ? undefined : found;
+  }
+
+  private find(secret: string): TenantCaller | AuthFailure | Promise<TenantCaller | AuthFailure> {
     const tag = tagOfKeySecret(secret, this.redis.partitions);
     if (tag === undefined) {
-      throw this.refusal('malformed_key');
+      return 'malformed_key';
     }
     const secretHash = hashOfSecret(secret);
     const caller = this.cache.get(secretHash);
@@ -158,7 +175,7 @@ export class ApiKeyVerifier {
       return caller;
     }
     this.metrics.missed();
-    return this.callerOf(this.lookups.get(secretHash) ?? this.lookUp(tag, secretHash));
+    return this.lookups.get(secretHash) ?? this.lookUp(tag, secretHash);
   }
 
   /** Removes a key from the cache. The result of a look-up in progress is not cached. */

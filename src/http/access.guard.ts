@@ -87,6 +87,7 @@ export function presentedKey(request: FastifyRequest, name: string): string | un
 @Injectable()
 export class AccessGuard implements CanActivate {
   private readonly rules = new Map<unknown, AccessRule | undefined>();
+  private readonly readmissions = new Map<AccessRule, NonNullable<FastifyRequest['readmit']>>();
 
   constructor(
     private readonly adminKey: AdminKey,
@@ -112,6 +113,7 @@ export class AccessGuard implements CanActivate {
       return true;
     }
     const reply = http.getResponse<FastifyReply>();
+    request.readmit = this.readmissionOf(rule);
     const adminKey = rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
     const kind = adminKey !== undefined || rule.tenant === undefined ? 'admin_key' : 'api_key';
     try {
@@ -134,6 +136,23 @@ export class AccessGuard implements CanActivate {
     } catch (error) {
       return this.fail(error, kind, request, reply);
     }
+  }
+
+  /** Whoever has waited may have lost the right to act meanwhile. The limits have counted the request already. */
+  private readmissionOf(rule: AccessRule): NonNullable<FastifyRequest['readmit']> {
+    let readmit = this.readmissions.get(rule);
+    if (readmit === undefined) {
+      readmit = async (request) => {
+        if (request.caller?.kind === 'tenant') {
+          request.caller = await this.verified(request);
+          this.requirePermission(request.caller, rule);
+        } else if (this.sessions.isPresented(request)) {
+          request.caller = await this.sessions.callerOf(request);
+        }
+      };
+      this.readmissions.set(rule, readmit);
+    }
+    return readmit;
   }
 
   private verified(request: FastifyRequest): TenantCaller | Promise<TenantCaller> {
@@ -203,18 +222,28 @@ export class AccessGuard implements CanActivate {
     } else {
       this.limits.perKey.admit(caller.keyId, reply);
     }
-    const needed = rule.tenant;
-    if (needed !== undefined && needed !== 'any' && !grants(caller.permissions, needed)) {
-      if (rule.deprecated !== undefined && grants(caller.permissions, rule.deprecated)) {
-        this.metrics.deprecatedPermission(rule.deprecated);
-        reply.header('X-Cycles-Permission-Deprecated', rule.deprecated);
-        return true;
-      }
-      this.metrics.failed('missing_permission');
-      const code = rule.plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
-      throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
+    const used = this.requirePermission(caller, rule);
+    if (used !== undefined) {
+      this.metrics.deprecatedPermission(used);
+      reply.header('X-Cycles-Permission-Deprecated', used);
     }
     return true;
+  }
+
+  /** @returns the permission that the key uses in place of the one that it lacks, if it does */
+  private requirePermission(
+    { permissions }: TenantCaller,
+    { tenant: needed, deprecated, plane }: AccessRule,
+  ): Permission | undefined {
+    if (needed === undefined || needed === 'any' || grants(permissions, needed)) {
+      return undefined;
+    }
+    if (deprecated !== undefined && grants(permissions, deprecated)) {
+      return deprecated;
+    }
+    this.metrics.failed('missing_permission');
+    const code = plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
+    throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
   }
 }
 
@@ -233,13 +262,39 @@ export class PublicRateLimit implements CanActivate {
   }
 }
 
+/** No key has this id. */
+export const UNVERIFIED = 'unverified';
+
 /** Finds the caller of a request that ended before the access guard ran, for the audit log. Grants no access. */
 @Injectable()
 export class CallerFinder {
   constructor(
     private readonly adminKey: AdminKey,
     private readonly verifier: ApiKeyVerifier,
+    private readonly sessions: SessionAccess,
   ) {}
+
+  /**
+   * Who takes turns with others, by what could be verified. All callers without a valid key share one turn, because anybody can make up
+   * keys. Never rejects.
+   */
+  async turnOf(request: FastifyRequest): Promise<string> {
+    try {
+      const adminKey = presentedKey(request, ADMIN_KEY_HEADER);
+      const isOperator =
+        adminKey === undefined
+          ? this.sessions.isPresented(request) && (await this.sessions.find(request)) !== undefined
+          : this.adminKey.roleOf(adminKey) !== undefined;
+      if (isOperator) {
+        return 'operators';
+      }
+      const secret = presentedKey(request, API_KEY_HEADER);
+      const caller = secret === undefined ? undefined : await this.verifier.recognise(secret);
+      return caller === undefined ? UNVERIFIED : caller.keyId;
+    } catch {
+      return UNVERIFIED;
+    }
+  }
 
   /** Never rejects: returns undefined if the store is unavailable. @param rule of the operation; without one, either key counts */
   async find(request: FastifyRequest, rule: AccessRule | undefined): Promise<Caller | undefined> {

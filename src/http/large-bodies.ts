@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { Counter, type Registry } from 'prom-client';
 import { Refusal, TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter, TimeShare } from '../redis/index.js';
-import { API_KEY_HEADER, presentedKey } from './access.guard.js';
+import { UNVERIFIED } from './access.guard.js';
 
 /** All usual requests are smaller, even those with as much metadata as METADATA_LIMIT_BYTES allows by default. */
 export const LARGE_BODY_BYTES = 32_768;
@@ -12,18 +12,24 @@ const SHARE = 0.25;
 const LONGEST_WAIT_MS = 10_000;
 
 /**
- * Lets requests with large bodies take turns, by API key, and use at most a share of the process' time. Parsing and checking such a body
+ * Lets requests with large bodies take turns, by valid API key, and use at most a share of the process' time. Parsing and checking such a body
  * takes milliseconds. With several of them in each turn of the event loop, a flood from one client would delay all other requests by
  * seconds, even if each one is refused.
  */
 export class LargeBodies {
   private readonly turns = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   private readonly share = new TimeShare(SHARE);
+  private turnOf: (request: FastifyRequest) => Promise<string> = () => Promise.resolve(UNVERIFIED);
   private pauses: Counter | undefined;
   private refusals: Counter | undefined;
 
   /** @param waitMs the longest wait for a turn */
   constructor(private readonly waitMs = LONGEST_WAIT_MS) {}
+
+  /** @param turnOf names who takes turns with others; never rejects */
+  recogniseBy(turnOf: (request: FastifyRequest) => Promise<string>): void {
+    this.turnOf = turnOf;
+  }
 
   countIn(registry: Registry): void {
     const registers = [registry];
@@ -49,7 +55,7 @@ export class LargeBodies {
     const leave = (): void => gone.abort();
     // One listener per pipelined request.
     socket.setMaxListeners(0).once('close', leave);
-    const claim = { owner: presentedKey(request, API_KEY_HEADER) ?? request.ip };
+    const claim = { owner: await this.turnOf(request) };
     const result = await this.turns.acquire(claim, { waitMs: this.waitMs, signal: gone.signal });
     socket.off('close', leave);
     if (result === 'late') {

@@ -65,8 +65,10 @@ class QueryInterceptor implements NestInterceptor {
 
   private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
     const { raw } = reply;
+    const began = performance.now();
     try {
       const query = await this.redis.queries.admit(ownerOf(request.caller), disconnection(reply));
+      await readmitted(request, began, () => query.end());
       let isStreaming = false;
       try {
         await query.run(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
@@ -95,9 +97,11 @@ class ChangeInterceptor implements NestInterceptor {
     return from(this.answer(http.getRequest<FastifyRequest>(), http.getResponse<FastifyReply>(), next));
   }
 
-  private async answer({ caller }: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
+  private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
+    const began = performance.now();
     try {
-      const end = await this.changes.admit(ownerOf(caller), disconnection(reply));
+      const end = await this.changes.admit(ownerOf(request.caller), disconnection(reply));
+      await readmitted(request, began, end);
       try {
         await lastValueFrom(next.handle(), { defaultValue: undefined });
       } finally {
@@ -106,6 +110,22 @@ class ChangeInterceptor implements NestInterceptor {
     } catch (error) {
       throw refusalOf(error);
     }
+  }
+}
+
+/** Less is no wait for others. */
+const WAITED_MS = 1;
+
+/** Judges the caller again after a wait. If it may no longer act, its turn ends. */
+async function readmitted(request: FastifyRequest, began: number, end: () => void): Promise<void> {
+  if (performance.now() - began < WAITED_MS) {
+    return;
+  }
+  try {
+    await request.readmit?.(request);
+  } catch (error) {
+    end();
+    throw error;
   }
 }
 

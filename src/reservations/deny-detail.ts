@@ -80,7 +80,9 @@ function suggestedFix(denial: Denial): string | undefined {
     case 'BUDGET_EXCEEDED': {
       const missing = missingAmount(denial);
       if (missing === undefined) {
-        return undefined;
+        return isEnough(denial)
+          ? `Retry later: what remains at ${scope} is kept for a reserve that waited longer`
+          : undefined;
       }
       return hasText(denial.window)
         ? `Wait for the end of window ${denial.window} of ${scope}, or raise its limit by at least ${missing} ${unit}`
@@ -95,6 +97,11 @@ function suggestedFix(denial: Denial): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Whether only the turn of another reserve stands in the way. */
+export function isEnough({ remaining, amount, window }: Partial<Denial>): boolean {
+  return !hasText(window) && hasText(remaining) && hasText(amount) && BigInt(remaining) >= BigInt(amount);
 }
 
 /** What a budget lacks, or undefined where the figures do not say so. */

@@ -11,7 +11,7 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
-import { type Operation, operationOf } from './admission.js';
+import { EARLIER_WAITER, type Operation, operationOf } from './admission.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
 
 /** What a request wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. */
@@ -95,6 +95,17 @@ export class FundsForecast {
   }
 
   private async explain(refusal: Refusal, operation: Operation, wanted: Wanted): Promise<void> {
+    if (refusal.details?.['kept_for'] === EARLIER_WAITER) {
+      // Nothing is short, and no deadline of a hold says when the other one has its funds.
+      refusal.details = {
+        ...refusal.details,
+        unit: wanted.amount.unit,
+        requested: BigInt(wanted.amount.amount),
+        retry_unknown: EARLIER_WAITER,
+      };
+      this.forecasts.inc({ result: 'unknown' });
+      return;
+    }
     const forecast = await this.forecast(operation, wanted, useOf(refusal.code, wanted));
     const { nowMs, enoughAtMs, scope, window } = forecast;
     // The holds at an allowed scope are allowed, too, and so are the scopes below it.

@@ -96,7 +96,7 @@ test('an instance that shuts down responds to its waiters, and accepts no new on
   const answer = reserve(tenant, 1, leaving);
   await untilWaiting(tenant, 1);
   expectRefusal(await reserve(tenant, 1, leaving), 409, 'BUDGET_EXCEEDED');
-  expect(await waits('too_many')).toBe(1);
+  expect(await waits('not_queued')).toBe(1);
   leaving.app.get(ShutdownState).beginShutdown();
   expectRefusal(await answer, 409, 'BUDGET_EXCEEDED');
   expect(await waits('drained')).toBe(1);

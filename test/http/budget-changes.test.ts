@@ -268,6 +268,37 @@ describe('operators change budgets', () => {
       expect(await on.holdfast.metric('holdfast_change_waits_total')).toBe(before + 1);
     });
 
+    test.each([
+      ['was revoked', undefined, 401, 'UNAUTHORIZED'],
+      ['lost its permission', ['balances:read'], 403, 'INSUFFICIENT_PERMISSIONS'],
+    ] as const)('change nothing if the key %s while they wait', async (_, permissions, status, code) => {
+      const tenant = await on.holdfast.createTenant();
+      const body = { tenant_id: tenant.id, name: 'changes during a wait' };
+      const made = expectStatus(await on.holdfast.admin('POST', '/v1/admin/api-keys', body), 201);
+      await occupy(tenant.id);
+      const late = on.holdfast.call('POST', '/v1/admin/policies', {
+        key: made.key_secret as string,
+        body: { name: 'any', scope_pattern: `tenant:${tenant.id}` },
+      });
+      await eventually('it waits', async () => (await waiting()) === 1);
+      const path = `/v1/admin/api-keys/${made.key_id}`;
+      // The operators' changes have a turn of their own.
+      const changed =
+        permissions === undefined
+          ? await on.holdfast.admin('DELETE', path)
+          : await on.holdfast.admin('PATCH', path, { permissions });
+      expectStatus(changed, 200);
+      ends.pop()?.();
+      expectRefusal(await late, status, code);
+      const { policies } = expectStatus(
+        await on.holdfast.admin('GET', `/v1/admin/policies?tenant_id=${tenant.id}`),
+        200,
+      );
+      expect(policies).toEqual([]);
+      // Its turn has ended.
+      await occupy(tenant.id);
+    });
+
     test('change nothing if the client disconnects while they wait', async () => {
       const tenant = await on.holdfast.createTenant();
       await occupy(tenant.id);

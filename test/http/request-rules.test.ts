@@ -3,6 +3,8 @@ import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import type { FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
 import { LargeBodies } from '../../src/http/large-bodies.js';
+import type { ConcurrencyLimiter } from '../../src/redis/concurrency-limiter.js';
+import { eventually } from '../support/eventually.js';
 import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
@@ -231,6 +233,40 @@ describe('requests with large bodies', () => {
     const headers = { 'x-admin-api-key': ADMIN_API_KEY };
     const { text } = await on.holdfast.call('GET', '/metrics', { headers });
     expect(text).toContain('\nholdfast_large_body_pauses_total{');
+  });
+
+  test('take turns by valid keys: callers with made-up keys share one turn, however many they are', async () => {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 100);
+    const inTurn = jest.spyOn(LargeBodies.prototype, 'inTurn');
+    expect((await padded(tenant, 40_000)).status).toBe(200);
+    const bodies = inTurn.mock.contexts[0] as LargeBodies;
+    inTurn.mockRestore();
+    const original = bodies.inTurn.bind(bodies);
+    const order: string[] = [];
+    jest.spyOn(bodies, 'inTurn').mockImplementation((request, parse) =>
+      original(request, () => {
+        order.push(String(request.headers['x-cycles-api-key']));
+        parse();
+      }),
+    );
+    const { turns } = bodies as unknown as { turns: ConcurrencyLimiter };
+    const barrier = { owner: 'the test' };
+    expect(turns.tryAcquire(barrier)).toBe(true);
+    const failures = await on.holdfast.metric('holdfast_auth_failures_total');
+    const unknown = Array.from({ length: 20 }, (_, made) => ({
+      id: tenant.id,
+      key: `cyc_live_00${String(made).padStart(43, 'a')}`,
+    }));
+    const refused = unknown.map((caller) => padded(caller, 40_000));
+    await eventually('they wait', () => turns.waiting === 20);
+    const served = padded(tenant, 40_000);
+    await eventually('the tenant waits', () => turns.waiting === 21);
+    turns.release(barrier);
+    expect((await served).status).toBe(200);
+    expect(order.indexOf(tenant.key)).toBeLessThanOrEqual(1);
+    expect((await Promise.all(refused)).map(({ status }) => status)).toEqual(Array(20).fill(401));
+    expect(await on.holdfast.metric('holdfast_auth_failures_total')).toBe(failures + 20);
   });
 
   test('are not handled if the client disconnects while they wait', async () => {

@@ -4,6 +4,7 @@ import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.j
 import { arrivalsKey, budgetKey, waiterQueueKey, waitersKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
+  ADMIN_API_KEY,
   type Answer,
   expectRefusal,
   expectStatus,
@@ -181,13 +182,15 @@ describe('a reserve that waits', () => {
   test('does not delay reserves on other budgets', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 1000);
-    await on.holdfast.createBudget(tenant, '/workspace:a', 10);
+    await on.holdfast.createBudget(tenant, '/workspace:a', 30);
     await on.holdfast.createBudget(tenant, '/workspace:b', 10);
+    const usedInA = { subject: { tenant: tenant.id, workspace: 'a' } };
+    expectStatus(await on.holdfast.reserve(tenant, 20, usedInA), 200);
     const inA = reserve(tenant, 20, { more: { subject: { tenant: tenant.id, workspace: 'a' } } });
     await untilWaiting(tenant, 1);
     const inB = { subject: { tenant: tenant.id, workspace: 'b' } };
     expectStatus(await reserve(tenant, 10, { more: inB }), 200);
-    expectStatus(await reserve(tenant, 900), 200);
+    expectStatus(await reserve(tenant, 880), 200);
     // The workspace's budget has enough now, but the tenant's has not. So the reserve waits there and is
     // still the first.
     expectStatus(await reserve(tenant, 80), 200);
@@ -318,6 +321,151 @@ describe('a reserve that waits', () => {
     expect(new Set(ids).size).toBe(1);
     expectStatus(await reserve(tenant, 60, { more }), 200);
     expect(await on.holdfast.balances(tenant)).toEqual({ [rootOf(tenant)]: '40 60 0 0' });
+  });
+});
+
+/** A key of the tenant with its id, so that it can be changed. */
+async function keyOf(tenant: TestTenant): Promise<TestTenant & { readonly keyId: string }> {
+  const body = { tenant_id: tenant.id, name: 'changes during a wait' };
+  const made = expectStatus(await on.holdfast.admin('POST', '/v1/admin/api-keys', body), 201);
+  return { id: tenant.id, key: made.key_secret as string, keyId: made.key_id as string };
+}
+
+const changeKey = (keyId: string, body: unknown): Promise<Answer> =>
+  on.holdfast.admin('PATCH', `/v1/admin/api-keys/${keyId}`, body);
+
+describe('whoever may no longer act', () => {
+  type Change = (caller: TestTenant & { readonly keyId: string }) => Promise<Answer>;
+  const CHANGES: readonly [what: string, change: Change, status: number, code: string][] = [
+    [
+      'whose key was revoked',
+      ({ keyId }) => on.holdfast.admin('DELETE', `/v1/admin/api-keys/${keyId}`),
+      401,
+      'UNAUTHORIZED',
+    ],
+    [
+      'whose key has lost its permission',
+      ({ keyId }) => changeKey(keyId, { permissions: ['balances:read'] }),
+      403,
+      'FORBIDDEN',
+    ],
+    [
+      'whose key was confined to another scope',
+      ({ keyId }) => changeKey(keyId, { scope_filter: ['workspace:other'] }),
+      403,
+      'FORBIDDEN',
+    ],
+    [
+      'whose tenant was suspended',
+      ({ id }) => on.holdfast.admin('PATCH', `/v1/admin/tenants/${id}`, { status: 'SUSPENDED' }),
+      401,
+      'UNAUTHORIZED',
+    ],
+  ];
+
+  test.each(CHANGES)('is not served at its turn: one %s', async (_, change, status, code) => {
+    const [tenant, held] = await saturated();
+    const caller = await keyOf(tenant);
+    const refused = await ended('refused');
+    const answer = reserve(caller, 60);
+    await untilWaiting(tenant, 1);
+    expectStatus(await change(caller), 200);
+    const path = `/v1/reservations/${held}/release`;
+    const body = { idempotency_key: newKey() };
+    await on.holdfast.call('POST', path, { body, headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+    expectRefusal(await answer, status, code);
+    expect(await ended('refused')).toBe(refused + 1);
+    await untilWaiting(tenant, 0);
+    const root = budgetKey(on.stored.tagOf(tenant.id), 'TOKENS', rootOf(tenant));
+    expect(await on.stored.redis.hmget(root, 'remaining', 'reserved')).toEqual(['100', '0']);
+  });
+
+  test.each(CHANGES.slice(0, 3))('does not hold up others: one %s', async (_, change, status, code) => {
+    const [tenant, held] = await saturated();
+    const caller = await keyOf(tenant);
+    const first = reserve(caller, 90, { at: other });
+    await untilWaiting(tenant, 1);
+    expectStatus(await on.holdfast.commit(tenant, held, 50), 200);
+    const second = reserve(tenant, 10);
+    await untilWaiting(tenant, 2);
+    expectStatus(await change(caller), 200);
+    expectRefusal(await first, status, code);
+    expectStatus(await second, 200);
+  });
+});
+
+describe('a reserve that cannot have its funds', () => {
+  const inWorkspace = ({ id }: TestTenant, workspace: string): Record<string, unknown> => ({
+    subject: { tenant: id, workspace },
+  });
+
+  test('is refused at once if it wants more than a budget has in all', async () => {
+    const [tenant, held] = await saturated();
+    await on.holdfast.createBudget(tenant, '/workspace:a', 50);
+    const before = await ended('not_queued');
+    expectRefusal(await reserve(tenant, 101), 409, 'BUDGET_EXCEEDED');
+    expectRefusal(await reserve(tenant, 51, { more: inWorkspace(tenant, 'a') }), 409, 'BUDGET_EXCEEDED');
+    expect(await ended('not_queued')).toBe(before + 2);
+    const fits = reserve(tenant, 50, { more: inWorkspace(tenant, 'a') });
+    await untilWaiting(tenant, 1);
+    expectStatus(await release(tenant, held), 200);
+    expectStatus(await fits, 200);
+  });
+
+  test('is refused as soon as its budget has become too small', async () => {
+    const [tenant, held] = await saturated();
+    const large = reserve(tenant, 90, { at: other });
+    await untilWaiting(tenant, 1);
+    expectStatus(await on.holdfast.commit(tenant, held, 50), 200);
+    const small = reserve(tenant, 10);
+    await untilWaiting(tenant, 2);
+    expectStatus(await fund(tenant, 80, 'RESET'), 200);
+    expectRefusal(await large, 409, 'BUDGET_EXCEEDED');
+    expectStatus(await small, 200);
+  });
+
+  test('because a workspace lacks them does not hold up other workspaces', async () => {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 100);
+    await on.holdfast.createBudget(tenant, '/workspace:a', 90);
+    expectStatus(await on.holdfast.reserve(tenant, 40, inWorkspace(tenant, 'a')), 200);
+    // Both budgets lack 20 of 80, but those of the tenant alone would not help.
+    const inA = reserve(tenant, 80, { more: inWorkspace(tenant, 'a'), waitMs: 3000 });
+    await untilWaiting(tenant, 1);
+    const confined = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:b'] });
+    const inB = { id: tenant.id, key: confined };
+    expectStatus(await reserve(inB, 60, { more: inWorkspace(tenant, 'b') }), 200);
+    expectRefusal(await inA, 409, 'BUDGET_EXCEEDED');
+  });
+
+  test('because an earlier one waits says so when it is refused', async () => {
+    const [tenant, held] = await saturated();
+    const large = reserve(tenant, 90);
+    await untilWaiting(tenant, 1);
+    expectStatus(await on.holdfast.commit(tenant, held, 50), 200);
+    const headers = { 'x-holdfast-wait-ms': '100', 'x-holdfast-explain': 'true' };
+    const starved = await on.holdfast.call('POST', '/v1/reservations', {
+      key: tenant.key,
+      body: reserveBody(tenant, 10),
+      headers,
+    });
+    const { message, details } = expectRefusal(starved, 409, 'BUDGET_EXCEEDED');
+    expect(message).toBe(`what remains at scope ${rootOf(tenant)} is kept for a reserve that waited longer`);
+    expect(details).toEqual({
+      scope: rootOf(tenant),
+      kept_for: 'EARLIER_WAITER',
+      unit: 'TOKENS',
+      requested: 10,
+      retry_unknown: 'EARLIER_WAITER',
+      deny_detail: {
+        reason_code: 'BUDGET_EXCEEDED',
+        blocked_by_scope: rootOf(tenant),
+        suggested_fix: `Retry later: what remains at ${rootOf(tenant)} is kept for a reserve that waited longer`,
+        budget_remaining: 50,
+      },
+    });
+    expectStatus(await fund(tenant, 90), 200);
+    expectStatus(await large, 200);
   });
 });
 

@@ -121,19 +121,62 @@ describe('a reserve that may wait', () => {
     const ledger = await newLedger();
     const subject = { workspace: 'a' };
     await ledger.makeBudget({ allocated: 100 });
-    await ledger.makeBudget({ scope: ledger.scope(subject), allocated: 10 });
+    await ledger.makeBudget({ scope: ledger.scope(subject), allocated: 30 });
+    await ledger.hold({ amount: 20, subject });
     const [first, second] = [waiterOf(20), waiterOf(15)];
     await run(ledger, first, { subject });
     await run(ledger, second, { subject });
     expect([first.scope, second.scope]).toEqual([ledger.scope(subject), ledger.scope(subject)]);
-    await ledger.hold({ amount: 90 });
-    await ledger.redis.hset(keysOf(ledger, first.scope).budget, { allocated: '50', remaining: '50' });
+    await ledger.hold({ amount: 70 });
+    await ledger.redis.hset(keysOf(ledger, first.scope).budget, { allocated: '70', remaining: '50' });
     const behind = waiterOf(30);
     await run(ledger, behind);
     expect(await toldOf(ledger, () => run(ledger, first, { subject }))).toEqual([second.place]);
     expect([first.number, first.scope]).toEqual(['1', ledger.scope()]);
     const { queue } = keysOf(ledger, ledger.scope());
     expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([first.place, behind.place]);
+  });
+});
+
+describe('a budget', () => {
+  test.each([
+    ['it is smaller than the amount, at any scope', { allocated: '59' }, 'BUDGET_EXCEEDED'],
+    ['it is just large enough', { allocated: '60' }, 'WAITING'],
+    [
+      'its period ends before the wait, and may bring more',
+      { allocated: '59', period_end: String(Date.now() + 5000), extras: '1' },
+      'WAITING',
+    ],
+  ])('lets nobody wait in vain: if %s', async (_, fields, word) => {
+    const { ledger } = await saturated();
+    const subject = { workspace: 'a' };
+    await ledger.makeBudget({ scope: ledger.scope(subject), allocated: 60 });
+    const { budget } = keysOf(ledger, ledger.scope(subject));
+    await ledger.redis.hset(budget, { ...fields, remaining: fields.allocated });
+    expect((await run(ledger, waiterOf(60), { subject }))[0]).toBe(word);
+  });
+
+  test('that lacks funds keeps the place of a reserve, not one above, whose funds would not help', async () => {
+    const { ledger, id } = await saturated();
+    const subject = { workspace: 'a' };
+    await ledger.makeBudget({ scope: ledger.scope(subject), allocated: 90 });
+    await ledger.redis.hset(keysOf(ledger, ledger.scope(subject)).budget, { spent: '50', remaining: '40' });
+    const [below, root] = [waiterOf(60), waiterOf(60)];
+    expect(await run(ledger, below, { subject })).toEqual(['WAITING', '1', ledger.scope(subject)]);
+    expect(await run(ledger, root)).toEqual(['WAITING', '2', ledger.scope()]);
+    expect(await toldOf(ledger, () => ledger.release(id))).toEqual([root.place]);
+    expect((await run(ledger, root))[0]).toBe('ALLOW');
+  });
+
+  test('that has become too small for a waiter names it at its renewal', async () => {
+    const { ledger, id } = await saturated();
+    const waiter = waiterOf(60);
+    await run(ledger, waiter);
+    await ledger.commit(id, 100);
+    expect(await renew(ledger, waiter)).toEqual(['RENEWED']);
+    await ledger.redis.hset(keysOf(ledger, ledger.scope()).budget, { allocated: '50', remaining: '-50' });
+    expect(await renew(ledger, waiter)).toEqual(['RENEWED', waiter.place]);
+    expect((await run(ledger, waiter))[0]).toBe('BUDGET_EXCEEDED');
   });
 });
 

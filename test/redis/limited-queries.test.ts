@@ -12,6 +12,7 @@ import {
   expectRefusal,
   expectStatus,
   type Answer,
+  Holdfast,
   type TestTenant,
 } from '../support/holdfast.js';
 import { connectTo } from '../support/store.js';
@@ -60,6 +61,29 @@ const refused = (reason: string): Promise<number> =>
 const running = (): Promise<number> => on.holdfast.metric('holdfast_queries_running');
 const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_waiting');
 const pauses = (): Promise<number> => on.holdfast.metric('holdfast_query_pauses_total');
+
+test('a query that waited is judged again: a key that was revoked meanwhile reads nothing', async () => {
+  const patient = await Holdfast.start({
+    REDIS_URL: on.redis.url,
+    QUERY_CONCURRENCY_PER_TENANT: '1',
+    QUERY_QUEUE_MS: '30000',
+  });
+  const tenant = await newTenant();
+  const body = { tenant_id: tenant.id, name: 'revoked during a wait' };
+  const { key_id: id, key_secret: key } = expectStatus(
+    await on.holdfast.admin('POST', '/v1/admin/api-keys', body),
+    201,
+  );
+  const { queries } = patient.app.get(RedisService);
+  const running = await queries.admit(tenant.id, new AbortController().signal);
+  const late = patient.call('GET', '/v1/reservations', { key: key as string });
+  await eventually('it waits', async () => (await patient.metric('holdfast_queries_waiting')) === 1);
+  expectStatus(await patient.admin('DELETE', `/v1/admin/api-keys/${id}`), 200);
+  running.end();
+  expectRefusal(await late, 401, 'UNAUTHORIZED');
+  expectStatus(await patient.call('GET', '/v1/reservations', { key: tenant.key }), 200);
+  await patient.stop();
+});
 
 describe('a tenant that occupies all its places', () => {
   test('waits for one, and gets 429 with Retry-After when none becomes free in time; others and the ledger continue', async () => {

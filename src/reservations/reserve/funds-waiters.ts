@@ -48,10 +48,20 @@ function outcomeOf({ status }: { readonly status: string }, signal: Signal): Wai
   return signal === 'draining' ? 'drained' : 'timed_out';
 }
 
+/** @throws Refusal if the caller may no longer act; StoreUnavailable */
+async function readmitted({ barred, wanted }: Waiter): Promise<void> {
+  if (barred !== undefined) {
+    throw barred;
+  }
+  await wanted.patience.readmit();
+}
+
 /**
  * Lets reserves wait for funds. The order is kept in Redis (lua/lib/waiters.lua), so all instances share it; this knows the requests behind
  * the places of this instance. A script that frees funds publishes the place whose turn it is to its instance, which then runs that reserve
  * again, as any other. Nothing waits in Redis or in a group of calls meanwhile.
+ *
+ * At its turn, and at each renewal, the caller of a reserve is judged as that of a new request would be.
  *
  * Messages may be lost. So once a second each instance renews the places of its waiters, in a run that also finds those whose turn it is.
  * It also does so as soon as it has subscribed again.
@@ -84,7 +94,7 @@ export class FundsWaiters {
    * Runs a reserve, and while it lacks funds and has time, again whenever its turn has come.
    * @param run runs the reserve with the text that lua/lib/waiters.lua takes
    * @returns what the last run said
-   * @throws what a run throws; Refusal INVALID_REQUEST if the client has disconnected
+   * @throws what a run throws; Refusal INVALID_REQUEST if the client has disconnected, UNAUTHORIZED or FORBIDDEN if the caller may no longer act
    */
   async decided<Reply extends { readonly status: string }>(
     wanted: Wanted,
@@ -105,7 +115,7 @@ export class FundsWaiters {
         return await this.wait(waiter, reply, run);
       }
       if (FOR_LACK_OF_BUDGET.has(reply.status as ErrorCode)) {
-        this.metrics.refusedAtOnce(this.isDraining ? 'drained' : 'too_many');
+        this.metrics.refusedAtOnce(this.isDraining ? 'drained' : 'not_queued');
       }
       return reply as Exclude<Reply, { status: 'WAITING' }>;
     } finally {
@@ -138,6 +148,9 @@ export class FundsWaiters {
         reply = await this.runAgain(waiter, run, signal !== 'turn');
         outcome = reply === undefined || isWaiting(reply) ? outcome : outcomeOf(reply, signal);
       }
+    } catch (error) {
+      outcome = outcome === 'failed' && error instanceof Refusal ? 'refused' : outcome;
+      throw error;
     } finally {
       const { tenantId, unit, idempotencyKey, patience } = waiter.wanted;
       patience.waitedMs = performance.now() - began;
@@ -160,6 +173,7 @@ export class FundsWaiters {
     waiter.isRunning = true;
     waiter.isInDoubt = false;
     try {
+      await readmitted(waiter);
       return await run(this.textOf(waiter));
     } catch (error) {
       if (isLast || !(error instanceof StoreUnavailable)) {
@@ -272,6 +286,14 @@ export class FundsWaiters {
       }
     }
     const calls: Promise<void>[] = [];
+    for (const waiter of [...byTenant.values()].flat()) {
+      // Whoever may no longer act must not hold up others. While Redis is away, nobody is judged.
+      void readmitted(waiter).catch((error: unknown) => {
+        if (error instanceof Refusal) {
+          waiter.bar(error);
+        }
+      });
+    }
     for (const [tenantId, waiters] of byTenant) {
       for (let first = 0; first < waiters.length; first += RENEWED_AT_ONCE) {
         const renewed = this.renewPart(tenantId, waiters.slice(first, first + RENEWED_AT_ONCE));

@@ -12,7 +12,7 @@ import {
 } from '../../http/index.js';
 import { balancesJson, Refusal } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { denyDetailJson, operationOf, requireSameKey } from '../admission.js';
+import { admittedScopes, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { FundsForecast } from '../funds-forecast.js';
 import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
@@ -24,8 +24,12 @@ const LONGEST_WAIT_MS = 30_000;
  * How long the client lets its reserve wait for funds, or undefined if it does not.
  * @throws Refusal INVALID_REQUEST if the header is not a whole number of ms from 0 to 30,000.
  */
-function patienceOf({ headers }: FastifyRequest, reply: FastifyReply): Patience | undefined {
-  const value = headers['x-holdfast-wait-ms'];
+function patienceOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { subject }: ReserveDto,
+): Patience | undefined {
+  const value = request.headers['x-holdfast-wait-ms'];
   if (value === undefined) {
     return undefined;
   }
@@ -48,7 +52,11 @@ function patienceOf({ headers }: FastifyRequest, reply: FastifyReply): Patience 
       gone.abort();
     }
   });
-  return { waitMs, gone: gone.signal, waitedMs: 0 };
+  const readmit = async (): Promise<void> => {
+    await request.readmit?.(request);
+    admittedScopes(operationOf(request).caller, subject);
+  };
+  return { waitMs, readmit, gone: gone.signal, waitedMs: 0 };
 }
 
 /**
@@ -105,7 +113,7 @@ export class ReserveController {
     const dto = validate(body);
     requireSameKey(request, dto.idempotency_key);
     const operation = operationOf(request);
-    const patience = patienceOf(request, reply);
+    const patience = patienceOf(request, reply, dto);
     await this.forecast.explaining(
       request,
       { amount: dto.estimate, subject: dto.subject, isHeld: true },

@@ -1,3 +1,4 @@
+import type { Refusal } from '../../ledger/index.js';
 import type { LabelledCounter, LabelledHistogram, MetricsRegistry } from '../../telemetry/index.js';
 
 /** Why a waiter goes on: it may be its turn, or its wait ends. */
@@ -6,6 +7,8 @@ export type Signal = 'turn' | 'over' | 'gone' | 'draining';
 /** What a waiter wants, and for how long. */
 export interface Patience {
   readonly waitMs: number;
+  /** Judges the caller again, as if the request came now. @throws Refusal, StoreUnavailable */
+  readonly readmit: () => Promise<void>;
   /** Aborted when the client has disconnected. */
   readonly gone: AbortSignal;
   /** Set at the end: how long it had a place in a queue. */
@@ -31,6 +34,8 @@ export class Waiter {
   /** Whether its latest run got no answer from Redis. */
   isInDoubt = false;
   wakeUps = 0;
+  /** Why the caller may no longer act. */
+  barred: Refusal | undefined;
   private readonly until: number;
   private readonly timer: NodeJS.Timeout;
   private readonly leave = (): void => this.end('gone');
@@ -68,6 +73,12 @@ export class Waiter {
     this.signalled?.();
   }
 
+  /** Its next run throws the refusal. */
+  bar(refusal: Refusal): void {
+    this.barred = refusal;
+    this.wake();
+  }
+
   end(why: Exclude<Signal, 'turn'>): void {
     this.ended ??= why;
     this.signalled?.();
@@ -92,7 +103,7 @@ export class Waiter {
 
 /** How a wait ended. */
 export type WaitOutcome =
-  'granted' | 'timed_out' | 'refused' | 'client_gone' | 'drained' | 'failed' | 'too_many';
+  'granted' | 'timed_out' | 'refused' | 'client_gone' | 'drained' | 'failed' | 'not_queued';
 
 const BUCKETS_S = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30];
 
@@ -110,7 +121,7 @@ export class WaiterMetrics {
     );
     this.waits = metrics.counter({
       name: 'holdfast_reserve_waits_total',
-      help: 'Reserves that waited for funds, and those that would have but were too many, by outcome.',
+      help: 'Reserves that waited for funds, by outcome. Those not_queued were refused at once: too many wait, or a budget is too small for them.',
       labels: ['outcome'],
     });
     this.wakeUps = metrics.counter({
@@ -130,7 +141,7 @@ export class WaiterMetrics {
     });
   }
 
-  refusedAtOnce(outcome: 'too_many' | 'drained'): void {
+  refusedAtOnce(outcome: 'not_queued' | 'drained'): void {
     this.waits.inc({ outcome });
   }
 
