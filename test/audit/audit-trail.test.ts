@@ -248,3 +248,20 @@ test('a client that disconnects while it sends nothing affects no other', async 
   await holdfast.stop();
   await server.stop();
 });
+
+describe('a long log of reads', () => {
+  const on = useGovernance();
+  const MOST = 100_000;
+
+  test('is read in bounded parts and loses its oldest rows, and both are counted', async () => {
+    const script = `for row = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], row .. '-0', 'op', 'listTenants', 'tn', '__admin__', 'ow', '__admin__', 'rq', 'r', 'st', '200') end`;
+    const log = briefAuditLogKey(SYSTEM_TAG);
+    await on.stored.redis.eval(script, 1, log, MOST + 10);
+    const page = expectStatus(await on.holdfast.admin('GET', `${LOGS}?operation=nothing`), 200);
+    expect(page).toMatchObject({ logs: [], has_more: true });
+    expect(await on.holdfast.metric('holdfast_audit_pages_cut_total')).toBe(1);
+    await on.holdfast.app.get(AuditTrail).settled();
+    expect(await on.stored.redis.xlen(log)).toBe(MOST);
+    expect(await on.holdfast.metric('holdfast_audit_rows_displaced_total')).toBe(11);
+  });
+});

@@ -56,6 +56,7 @@ test('index entries are removed after their records, bounded, counted, and from 
   await janitor.trim(Infinity);
   expect(await stored.redis.zrange(index, 0, '-1')).toEqual([ids[2]]);
   expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(2);
+  expect(await holdfast.metric('holdfast_index_entries_examined_total')).toBe(3);
 });
 
 test('a damaged index is not touched, all others are trimmed, and runs fail and name it until it is gone', async () => {
@@ -116,12 +117,16 @@ test('records are packed after their end, and a run without time leaves them for
   const id = await released();
   const tag = stored.tagOfTenant(tenant.id);
   const janitor = holdfast.app.get(RetentionJanitor);
+  await stored.redis.del(reservationKey(tag, await released()));
+  const unpacked = await holdfast.metric('holdfast_records_not_packed_total');
   await janitor.pack(-1);
+  expect(await holdfast.metric('holdfast_records_to_pack')).toBe(await stored.redis.llen(endedKey(tag)));
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(0);
   await janitor.pack(Infinity);
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(1);
   expect(await stored.redis.exists(endedKey(tag))).toBe(0);
   expect(await holdfast.metric('holdfast_records_packed_total')).toBeGreaterThanOrEqual(1);
+  expect(await holdfast.metric('holdfast_records_not_packed_total')).toBeGreaterThan(unpacked);
 });
 
 test('an instance with the role does both by itself until it stops', async () => {

@@ -109,6 +109,17 @@ describe('the tests', () => {
   });
 });
 
+test('every metric is named in a test, because nobody would notice that another one never moves', () => {
+  const texts = (folder: string): string[] =>
+    TEXTS.filter(([file]) => file.startsWith(folder) && file.endsWith('.ts')).map(([, text]) => text);
+  const names = texts('src/').flatMap((text) =>
+    [...text.matchAll(/\bname: '((?:holdfast|cycles)_\w+)'/g)].map(([, name]) => name as string),
+  );
+  expect(new Set(names).size).toBeGreaterThan(100);
+  const tests = texts('test/').join('\n');
+  expect(names.filter((name) => !new RegExp(`\\b${name}(_count|_sum|_bucket)?\\b`).test(tests))).toEqual([]);
+});
+
 describe('the package', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
   /** The steps that the scripts above consist of. */

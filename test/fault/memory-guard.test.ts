@@ -134,6 +134,7 @@ describe('a full Redis that does not evict', () => {
       problems: [expect.stringMatching(/^memory: .* is full/)],
     });
     expect(await metric('holdfast_redis_memory_max_bytes')).toBe(4 * 1024 * 1024);
+    expect(await metric('holdfast_redis_memory_used_bytes')).toBeGreaterThan(100_000);
     await configure(redis, 'maxmemory', '50mb');
     expect(await service.status()).toMatchObject({ ready: true });
     const { policy, usedBytes, evictedKeys } = await service.memory();

@@ -95,16 +95,17 @@ describe('the memory of API keys', () => {
   describe('the cache', () => {
     const verifier = (): ApiKeyVerifier => on.holdfast.app.get(ApiKeyVerifier, { strict: false });
     const misses = (): Promise<number> => on.holdfast.metric('holdfast_auth_cache_misses_total');
+    const hits = (): Promise<number> => on.holdfast.metric('holdfast_auth_cache_hits_total');
     const lookups = async (): Promise<number> => (await commandCounts(on.stored.redis))['get'] ?? 0;
 
     test('a known key costs no round trip, and is known without a promise', async () => {
       const tenant = await tenantWithBudget();
       await eventually('all of it happens while the key is known', async () => {
         await verifier().verify(tenant.key);
-        const before = await misses();
+        const [before, hitsBefore] = [await misses(), await hits()];
         expect(verifier().verify(tenant.key)).toMatchObject({ kind: 'tenant', tenantId: tenant.id });
         expectStatus(await lookUp(tenant, tenant.key), 200);
-        expect(await misses()).toBe(before);
+        expect([await misses(), await hits()]).toEqual([before, hitsBefore + 2]);
         return true;
       });
     });

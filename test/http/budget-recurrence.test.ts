@@ -188,4 +188,19 @@ describe('budgets with a recurrence', () => {
       planned,
     );
   });
+
+  test('leave the job that rolls them over if their record is damaged, which is counted', async () => {
+    const tenant = await withBudget();
+    expectStatus(await put(tenant, { every: 'day', time_zone: 'UTC' }), 200);
+    await on.stored.redis.hset(on.stored.budgetKey(tenant.id), 'period_allocated', 'many');
+    await endPeriodAt(on.stored.redis, tenant.id, Date.now() - 1000);
+    const damaged = (): Promise<number> => on.holdfast.metric('holdfast_budget_boundaries_damaged_total');
+    const before = await damaged();
+    await eventually('it is counted', async () => {
+      await turn();
+      return (await damaged()) > before;
+    });
+    await turn();
+    expect(await damaged()).toBe(before + 1);
+  });
 });

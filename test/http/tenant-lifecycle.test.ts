@@ -331,6 +331,9 @@ describe('the life of a tenant', () => {
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       const bad = on.stored.budgetKey(tenant.id, '/agent:a');
       await on.stored.redis.hset(bad, 'spent', 'much');
+      const incomplete = (): Promise<number> =>
+        on.holdfast.metric('cycles_admin_tenant_close_reconcile_incomplete_total');
+      const before = await incomplete();
       const body = expectRefusal(await patch(tenant, { status: 'CLOSED' }), 500, 'INTERNAL_ERROR');
       expect(body.details.failed_resources).toEqual([
         { resource_type: 'budget', resource_id: `tenant:${tenant.id}/agent:a TOKENS` },
@@ -339,12 +342,28 @@ describe('the life of a tenant', () => {
         'budget.closed_via_tenant_cascade',
         'api_key.revoked_via_tenant_cascade',
       ]);
+      expect(await incomplete()).toBe(before + 1);
       await on.stored.redis.hset(bad, 'spent', '0');
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
       expect((await cascadeOf(tenant)).slice(2)).toEqual([
         'budget.closed_via_tenant_cascade',
         'tenant.closed',
       ]);
+    });
+
+    test('a run that cannot read which tenants are closing is counted', async () => {
+      const key = closingKey(on.stored.tagOf((await on.holdfast.createTenant()).id));
+      await on.stored.redis.set(key, 'damaged');
+      const janitor = await Holdfast.start({ REDIS_URL: on.redis.url, HOLDFAST_ROLES: 'janitor' });
+      try {
+        await eventually(
+          'the failure is counted',
+          async () => (await janitor.metric('cycles_admin_tenant_close_reconcile_errors_total')) > 0,
+        );
+      } finally {
+        await janitor.stop();
+        await on.stored.redis.del(key);
+      }
     });
 
     test('during reserves and commits nothing stays held, and every granted hold is accounted for', async () => {

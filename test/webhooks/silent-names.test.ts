@@ -61,7 +61,9 @@ test('forty endpoints whose name servers are silent delay no delivery of another
   await causeEvent(holdfast, tenant);
   await eventually(
     'they are being looked up',
-    async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16,
+    async () =>
+      (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16 &&
+      (await holdfast.metric('holdfast_webhook_lookups_waiting')) > 0,
   );
   const began = performance.now();
   await causeEvent(holdfast, other);
