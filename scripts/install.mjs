@@ -14,7 +14,7 @@ import {
   statSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -219,12 +219,15 @@ export function ensureChromium() {
   }
 }
 
-const PROMETHEUS = join(ROOT, 'node_modules', '.cache', 'prometheus', 'prometheus');
+const PROMETHEUS = join(ROOT, 'node_modules', '.cache', 'prometheus');
 
-/** The path of Prometheus for the tests of the dashboards and alert rules, if there is one. */
-export function prometheusBinary() {
-  const onPath = (process.env.PATH ?? '').split(delimiter).map((directory) => join(directory, 'prometheus'));
-  return [...onPath, PROMETHEUS].find(existsSync);
+/**
+ * The path of Prometheus or its promtool for the tests of the dashboards and alert rules, if there is one.
+ * @param {'prometheus' | 'promtool'} name
+ */
+export function prometheusBinary(name = 'prometheus') {
+  const onPath = (process.env.PATH ?? '').split(delimiter).map((directory) => join(directory, name));
+  return [...onPath, join(PROMETHEUS, name)].find(existsSync);
 }
 
 /**
@@ -232,7 +235,8 @@ export function prometheusBinary() {
  * tests of what deploy/ has for Prometheus and Grafana need it, which are skipped where it is missing.
  */
 export function ensurePrometheus() {
-  if (prometheusBinary() !== undefined || !findOnPath('apt-get') || !findOnPath('dpkg-deb')) {
+  const isThere = prometheusBinary() !== undefined && prometheusBinary('promtool') !== undefined;
+  if (isThere || !findOnPath('apt-get') || !findOnPath('dpkg-deb')) {
     return;
   }
   say('Downloading Prometheus with apt-get ...');
@@ -249,8 +253,10 @@ export function ensurePrometheus() {
     }
     if (file !== undefined) {
       runQuietly('dpkg-deb', ['-x', file, '.'], work);
-      mkdirSync(dirname(PROMETHEUS), { recursive: true });
-      cpSync(join(work, 'usr', 'bin', 'prometheus'), PROMETHEUS);
+      mkdirSync(PROMETHEUS, { recursive: true });
+      for (const name of ['prometheus', 'promtool']) {
+        cpSync(join(work, 'usr', 'bin', name), join(PROMETHEUS, name));
+      }
     }
   } finally {
     rmSync(work, { recursive: true, force: true });

@@ -1,5 +1,5 @@
 import cluster from 'node:cluster';
-import type { Running } from './app/service.js';
+import type { Running } from './app/worker-messages.js';
 import { ConfigError, loadConfig, processEnvironment } from './config/index.js';
 import { createLogger } from './telemetry/index.js';
 

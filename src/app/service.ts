@@ -5,17 +5,13 @@ import { listen } from '../http/index.js';
 import { embeddedSocket } from '../redis/index.js';
 import { joinGroupMetrics, type Logger, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
 import { createApp } from './create-app.js';
+import { type Alive, BEAT_MS, type Listening, type Running } from './worker-messages.js';
 
-/** What main.ts stops on a signal. */
-export interface Running {
-  stop(signal: string): Promise<void>;
-}
+/** The parent may have gone; then the worker ends by itself. */
+function ignoreClosedChannel(): void {}
 
-/** A worker sends this to its parent once it serves. */
-export interface Listening {
-  readonly kind: 'listening';
-  readonly port: number;
-  readonly adminPort: number | undefined;
+function beat(): void {
+  process.send?.({ kind: 'alive' } satisfies Alive, undefined, undefined, ignoreClosedChannel);
 }
 
 /** Starts the whole service in this process, which may be one worker of several. */
@@ -37,6 +33,9 @@ export async function startService(given: HoldfastConfig, parentLogger: Logger):
       'holdfast is listening',
     );
     process.send?.({ kind: 'listening', port, adminPort } satisfies Listening);
+    if (worker !== undefined) {
+      setInterval(beat, BEAT_MS).unref();
+    }
     return {
       /** Turns readiness red, stops accepting connections, answers what is in flight, and closes the modules, in this order. */
       stop: async (signal) => {

@@ -3,13 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { HoldfastConfig } from '../config/index.js';
 import { EmbeddedRedis, RedisMetrics } from '../redis/index.js';
 import { GroupMetrics, type Logger } from '../telemetry/index.js';
-import type { Listening, Running } from './service.js';
+import { type Alive, BEAT_MS, type Listening, type Running } from './worker-messages.js';
 
 /** A worker that ran this long is replaced at once. One that ended earlier is replaced with exponential backoff. */
 const STABLE_AFTER_MS = 10_000;
 const FIRST_DELAY_MS = 50;
 const LONGEST_DELAY_MS = 5000;
 const EMBEDDED_CHECK_MS = 50;
+/**
+ * A worker that misses this many beats in a row hangs: no collection of garbage takes so long. They are counted by the parent's own
+ * beats, so a parent or a machine that stood still blames no worker.
+ */
+const MISSED_BEATS = 10;
+/** Less while stopping, so that a worker that hangs does not use up the 10 s. */
+const MISSED_BEATS_AT_STOP = 3;
 
 /**
  * The parent of HOLDFAST_WORKERS processes that serve the same port. Each worker is a whole instance of the service; the parent accepts
@@ -21,6 +28,10 @@ const EMBEDDED_CHECK_MS = 50;
 export class WorkerGroup implements Running {
   private readonly workers = new Set<Worker>();
   private readonly serving = new Set<Worker>();
+  /** The beats that each serving worker has missed since its last one. */
+  private readonly missed = new Map<Worker, number>();
+  private readonly hung = new WeakSet<Worker>();
+  private watching: NodeJS.Timeout | undefined;
   private readonly metrics: GroupMetrics;
   private embedded: EmbeddedRedis | undefined;
   private replacementDelayMs = FIRST_DELAY_MS;
@@ -59,11 +70,7 @@ export class WorkerGroup implements Running {
   private async open(): Promise<void> {
     const { config, logger } = this;
     if (config.redis.mode === 'embedded') {
-      this.embedded = await EmbeddedRedis.start(
-        { dataDir: config.dataDir, appendFsync: config.embeddedAppendFsync },
-        logger,
-        new RedisMetrics(this.metrics.registry),
-      );
+      this.embedded = await EmbeddedRedis.start(config, logger, new RedisMetrics(this.metrics.registry));
     }
     // The first one alone: it generates the keys and loads the scripts, and a problem is reported once.
     const first = this.launch();
@@ -73,6 +80,7 @@ export class WorkerGroup implements Running {
     const { port, adminPort } = await first;
     await Promise.all(Array.from({ length: config.workers - 1 }, () => this.launch()));
     this.started = true;
+    this.watching = setInterval(() => this.killHung(), BEAT_MS);
     logger.info(
       { port, admin_port: adminPort, host: config.host, roles: [...config.roles], workers: config.workers },
       'holdfast is listening',
@@ -87,7 +95,8 @@ export class WorkerGroup implements Running {
     this.metrics.follow(worker);
     worker.on('error', (error) => this.logger.error({ err: error }, 'cannot talk to a worker process'));
     return new Promise((resolve, reject) => {
-      worker.on('message', (message: Listening | { readonly kind: undefined }) => {
+      worker.on('message', (message: Listening | Alive | { readonly kind: undefined }) => {
+        this.missed.set(worker, 0);
         if (message.kind === 'listening') {
           this.serving.add(worker);
           resolve(message);
@@ -95,8 +104,9 @@ export class WorkerGroup implements Running {
       });
       worker.once('exit', (code, signal) => {
         // Null without a signal, although the type says otherwise.
-        const how = (signal as string | null) ?? `exit code ${code}`;
+        const how = this.hung.has(worker) ? 'hung' : ((signal as string | null) ?? `exit code ${code}`);
         this.workers.delete(worker);
+        this.missed.delete(worker);
         const served = this.serving.delete(worker);
         reject(new WorkerEnded(`a worker process ended before it served (${how})`));
         if ((served || this.started) && !this.stopping) {
@@ -106,10 +116,24 @@ export class WorkerGroup implements Running {
     });
   }
 
+  /** Kills the workers that hang, whose connections would wait for ever. Their ends are handled like those of others. */
+  private killHung(): void {
+    const allowed = this.stopping ? MISSED_BEATS_AT_STOP : MISSED_BEATS;
+    for (const worker of this.serving) {
+      const missed = (this.missed.get(worker) ?? 0) + 1;
+      this.missed.set(worker, missed);
+      if (missed > allowed && !this.hung.has(worker)) {
+        this.hung.add(worker);
+        this.logger.error({ pid: worker.process.pid, missed }, 'A WORKER PROCESS HANGS; killing it');
+        worker.process.kill('SIGKILL');
+      }
+    }
+  }
+
   private replaceAfter(uptimeMs: number, pid: number | undefined, how: string): void {
     this.replacementDelayMs =
       uptimeMs >= STABLE_AFTER_MS ? FIRST_DELAY_MS : Math.min(this.replacementDelayMs * 2, LONGEST_DELAY_MS);
-    this.metrics.replaced.inc();
+    this.metrics.replaced.inc({ why: how === 'hung' ? 'hung' : 'ended' });
     this.logger.error(
       { pid, how, restartInMs: this.replacementDelayMs },
       'A WORKER PROCESS ENDED; replacing it',
@@ -129,9 +153,12 @@ export class WorkerGroup implements Running {
       [...this.workers].map((worker) => {
         const serves = this.serving.has(worker);
         worker.process.kill(serves ? 'SIGTERM' : 'SIGKILL');
-        return new Promise<boolean>((done) => worker.once('exit', (code) => done(!serves || code === 0)));
+        return new Promise<boolean>((done) =>
+          worker.once('exit', (code) => done(!serves || code === 0 || this.hung.has(worker))),
+        );
       }),
     );
+    clearInterval(this.watching);
     await this.embedded?.stop();
     process.off('exit', this.killAtExit);
     if (inOrder.includes(false)) {

@@ -42,6 +42,17 @@ export function integer(min: number, max: number): Parse<number> {
   };
 }
 
+const BYTES_OF_UNIT: Readonly<Record<string, number>> = { '': 1, kb: 1024, mb: 1024 ** 2, gb: 1024 ** 3 };
+
+/** As Redis writes sizes of memory. */
+export const bytes: Parse<number> = (value) => {
+  const [, number, unit = ''] = /^(\d{1,12})(kb|mb|gb)?$/i.exec(value) ?? [];
+  const size = Number(number) * (BYTES_OF_UNIT[unit.toLowerCase()] ?? Number.NaN);
+  return Number.isSafeInteger(size)
+    ? { value: size }
+    : { allowed: 'a number of bytes, or one with kb, mb or gb, such as 2gb' };
+};
+
 export function oneOf<T extends string>(...values: readonly T[]): Parse<T> {
   return (given) => {
     const value = values.find((candidate) => candidate === given.toLowerCase());

@@ -1,5 +1,6 @@
 import { customKinds } from './action-kinds.js';
 import {
+  bytes,
   dnsServers,
   endpoints,
   evidenceKeys,
@@ -98,6 +99,11 @@ const STORE = {
   embeddedAppendFsync: setting('REDIS_APPENDFSYNC', 'everysec', oneOf('everysec', 'always')).describe(
     'How often the embedded Redis flushes its log to disk: everysec or always.',
   ),
+  embeddedMaxmemoryBytes: optional(
+    'REDIS_MAXMEMORY',
+    '(three quarters of the memory of the machine or container, minus 256mb for each process of the service)',
+    bytes,
+  ).describe('Memory that the embedded Redis may use, such as 2gb; 0 sets no limit.'),
   allowEviction: setting('HOLDFAST_ALLOW_EVICTION', 'false', flag).describe(
     'true allows a start on a Redis that may evict the ledger.',
   ),

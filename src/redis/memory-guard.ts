@@ -13,6 +13,17 @@ export interface NodeMemory {
   /** The memory that counts against maxmemory: without replication and AOF buffers. */
   readonly usedBytes: number;
   readonly evictedKeys: number;
+  readonly keepsAppendLog: boolean;
+  /** The memory of the machine, whatever a container may have of it. */
+  readonly systemBytes: number;
+  /** Resident memory divided by what is in use. */
+  readonly fragmentation: number;
+  /** Objects that wait to be freed in the background. */
+  readonly lazyfreePending: number;
+  /** Keys that lapsed since the server started. */
+  readonly expiredKeys: number;
+  /** The estimated percentage of keys that have lapsed and still take memory. */
+  readonly expiredStalePercent: number;
 }
 
 export interface MemoryReport {
@@ -24,7 +35,8 @@ export interface MemoryReport {
   readonly nodes: readonly NodeMemory[];
 }
 
-export type GuardProblemCode = 'eviction_policy' | 'evicted_keys' | 'memory_full';
+export type GuardProblemCode =
+  'eviction_policy' | 'evicted_keys' | 'memory_full' | 'no_memory_limit' | 'no_append_log';
 
 export interface GuardProblem {
   readonly code: GuardProblemCode;
@@ -37,6 +49,8 @@ export interface GuardState {
   readonly problems: readonly GuardProblem[];
   /** Problems that HOLDFAST_ALLOW_EVICTION allows. */
   readonly allowed: readonly GuardProblem[];
+  /** Settings with which the ledger works, and that an operator should know of. */
+  readonly warnings: readonly GuardProblem[];
 }
 
 /** The fields of an INFO reply. */
@@ -53,7 +67,7 @@ export function parseInfo(text: string): ReadonlyMap<string, string> {
 export async function readNodeMemory(master: Redis): Promise<NodeMemory> {
   let info: ReadonlyMap<string, string>;
   try {
-    info = parseInfo(await master.info('server', 'memory', 'stats'));
+    info = parseInfo(await master.info('server', 'memory', 'stats', 'persistence'));
   } catch (error) {
     throw toStoreError(error);
   }
@@ -66,6 +80,12 @@ export async function readNodeMemory(master: Redis): Promise<NodeMemory> {
     maxmemoryBytes: number('maxmemory'),
     usedBytes: Math.max(0, number('used_memory') - number('mem_not_counted_for_evict')),
     evictedKeys: number('evicted_keys'),
+    keepsAppendLog: info.get('aof_enabled') === '1',
+    systemBytes: number('total_system_memory'),
+    fragmentation: number('mem_fragmentation_ratio'),
+    lazyfreePending: number('lazyfree_pending_objects'),
+    expiredKeys: number('expired_keys'),
+    expiredStalePercent: number('expired_stale_perc'),
   };
 }
 
@@ -83,6 +103,18 @@ export function sumMemory(nodes: readonly NodeMemory[]): MemoryReport {
 
 function evicts({ policy, maxmemoryBytes }: NodeMemory): boolean {
   return maxmemoryBytes > 0 && policy !== 'noeviction';
+}
+
+function riskySettings({ node, maxmemoryBytes, keepsAppendLog }: NodeMemory): GuardProblem[] {
+  const unlimited: GuardProblem = {
+    code: 'no_memory_limit',
+    message: `Redis at ${node} has no memory limit: it grows until the kernel kills it. Set maxmemory`,
+  };
+  const unlogged: GuardProblem = {
+    code: 'no_append_log',
+    message: `Redis at ${node} keeps no append-only log: a crash loses what changed since its last dump. Set appendonly yes`,
+  };
+  return [...(maxmemoryBytes === 0 ? [unlimited] : []), ...(keepsAppendLog ? [] : [unlogged])];
 }
 
 /**
@@ -122,7 +154,12 @@ export class MemoryGuard {
         problems.push({ code: 'memory_full', message });
       }
     }
-    return { ok: problems.length === 0, problems, allowed: this.allowEviction ? policy : [] };
+    return {
+      ok: problems.length === 0,
+      problems,
+      allowed: this.allowEviction ? policy : [],
+      warnings: report.nodes.flatMap(riskySettings),
+    };
   }
 
   /**

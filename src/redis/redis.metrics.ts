@@ -1,5 +1,52 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Denial } from './concurrency-limiter.js';
+import type { NodeMemory } from './memory-guard.js';
+
+interface ServerGauge {
+  readonly help: string;
+  /** Whether the masters' values are added up, or the highest counts. */
+  readonly of: 'sum' | 'max';
+  readonly read: (node: NodeMemory) => number;
+}
+
+/** What each master says of itself in INFO. */
+const SERVER_GAUGES: Readonly<Record<string, ServerGauge>> = {
+  holdfast_redis_memory_used_bytes: {
+    help: 'Memory that counts against maxmemory, summed over the masters',
+    of: 'sum',
+    read: ({ usedBytes }) => usedBytes,
+  },
+  holdfast_redis_memory_max_bytes: {
+    help: 'maxmemory summed over the masters; 0 means unlimited',
+    of: 'sum',
+    read: ({ maxmemoryBytes }) => maxmemoryBytes,
+  },
+  holdfast_redis_memory_system_bytes: {
+    help: "Memory of the masters' machines, added up",
+    of: 'sum',
+    read: ({ systemBytes }) => systemBytes,
+  },
+  holdfast_redis_memory_fragmentation_ratio: {
+    help: 'Resident memory of Redis divided by what it uses, of the worst master',
+    of: 'max',
+    read: ({ fragmentation }) => fragmentation,
+  },
+  holdfast_redis_lazyfree_pending_objects: {
+    help: 'Objects that wait to be freed in the background, summed over the masters',
+    of: 'sum',
+    read: ({ lazyfreePending }) => lazyfreePending,
+  },
+  holdfast_redis_expired_keys: {
+    help: 'Keys that lapsed since the masters started, added up',
+    of: 'sum',
+    read: ({ expiredKeys }) => expiredKeys,
+  },
+  holdfast_redis_expired_stale_percent: {
+    help: 'Estimated percentage of keys that have lapsed and still take memory, of the worst master',
+    of: 'max',
+    read: ({ expiredStalePercent }) => expiredStalePercent,
+  },
+};
 
 /** Metrics of the connection to the store. */
 export class RedisMetrics {
@@ -9,9 +56,8 @@ export class RedisMetrics {
   readonly unavailable: Counter;
   readonly scriptTextsRun: Counter;
   private readonly groupSizes: Histogram;
-  readonly memoryUsedBytes: Gauge;
-  readonly memoryMaxBytes: Gauge;
-  readonly evictedKeys: Gauge;
+  private readonly servers: Readonly<Record<string, Gauge>>;
+  private readonly evictedKeys: Gauge;
 
   constructor(registry: Registry) {
     const registers = [registry];
@@ -48,24 +94,28 @@ export class RedisMetrics {
       buckets: [1, 2, 4, 8, 16],
       registers,
     });
-    this.memoryUsedBytes = new Gauge({
-      name: 'holdfast_redis_memory_used_bytes',
-      help: 'Memory that counts against maxmemory, summed over the masters, at the last health check.',
-      registers,
-      aggregator: 'max',
-    });
-    this.memoryMaxBytes = new Gauge({
-      name: 'holdfast_redis_memory_max_bytes',
-      help: 'maxmemory summed over the masters at the last health check; 0 means unlimited.',
-      registers,
-      aggregator: 'max',
-    });
+    this.servers = Object.fromEntries(
+      Object.entries(SERVER_GAUGES).map(([name, { help }]) => [
+        name,
+        new Gauge({ name, help: `${help}, at the last health check.`, registers, aggregator: 'max' }),
+      ]),
+    );
     this.evictedKeys = new Gauge({
       name: 'holdfast_redis_evicted_keys',
       help: 'Keys that Redis evicted since this process started. Any value above 0 means a damaged ledger.',
       registers,
       aggregator: 'max',
     });
+  }
+
+  /** What the masters say of themselves. */
+  serversReported(nodes: readonly NodeMemory[], evictedKeys: number): void {
+    for (const [name, { of, read }] of Object.entries(SERVER_GAUGES)) {
+      const values = nodes.map(read);
+      const value = of === 'sum' ? values.reduce((sum, one) => sum + one, 0) : Math.max(0, ...values);
+      this.servers[name]?.set(value);
+    }
+    this.evictedKeys.set(evictedKeys);
   }
 
   groupRan(script: string, calls: number): void {

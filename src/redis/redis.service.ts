@@ -24,6 +24,7 @@ import {
 import { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import {
+  type GuardProblem,
   type GuardState,
   MemoryGuard,
   type MemoryReport,
@@ -41,7 +42,7 @@ export interface StoreStatus {
   readonly ready: boolean;
   /** Why the store is not ready, for operators. Empty if it is. */
   readonly problems: readonly string[];
-  /** What does not affect readiness: an eviction policy that was allowed, and queries without a connection. */
+  /** What does not affect readiness: an eviction policy that was allowed, settings that risk the ledger, queries without a connection. */
   readonly warnings: readonly string[];
   readonly memory?: Pick<MemoryReport, 'policy' | 'maxmemoryBytes' | 'usedBytes'>;
 }
@@ -75,7 +76,7 @@ export class RedisService implements OnApplicationShutdown {
   /** Every instant that leaves the process is read here. */
   readonly clock: RedisClock;
   private readonly tracked: (Redis | Cluster)[] = [];
-  private lastGuardState: GuardState = { ok: true, problems: [], allowed: [] };
+  private lastGuardState: GuardState = { ok: true, problems: [], allowed: [], warnings: [] };
   readonly refusals: Refusals;
   private checking: Promise<StoreStatus> | undefined;
   private closing: Promise<void> | undefined;
@@ -110,13 +111,7 @@ export class RedisService implements OnApplicationShutdown {
   ): Promise<RedisService> {
     const metrics = new RedisMetrics(registry);
     const embedded =
-      config.redis.mode === 'embedded'
-        ? await EmbeddedRedis.start(
-            { dataDir: config.dataDir, appendFsync: config.embeddedAppendFsync },
-            logger,
-            metrics,
-          )
-        : undefined;
+      config.redis.mode === 'embedded' ? await EmbeddedRedis.start(config, logger, metrics) : undefined;
     const target: RedisTarget =
       config.redis.mode === 'embedded' ? { mode: 'socket', path: embedded?.socket ?? '' } : config.redis;
     const times = { commandTimeoutMs: config.redisCommandTimeoutMs };
@@ -306,15 +301,12 @@ export class RedisService implements OnApplicationShutdown {
   private judge(report: MemoryReport): GuardState {
     const { guard, metrics, logger } = this.parts;
     const state = guard.judge(report);
-    metrics.memoryUsedBytes.set(report.usedBytes);
-    metrics.memoryMaxBytes.set(report.maxmemoryBytes);
-    metrics.evictedKeys.set(guard.evictedKeysSinceBoot);
-    const known = new Set(this.lastGuardState.problems.map(({ code }) => code));
-    for (const problem of state.problems) {
-      if (!known.has(problem.code)) {
-        logger.error({ code: problem.code }, problem.message);
-      }
-    }
+    metrics.serversReported(report.nodes, guard.evictedKeysSinceBoot);
+    const { problems, warnings } = this.lastGuardState;
+    const known = new Set([...problems, ...warnings].map(({ code }) => code));
+    const isNew = ({ code }: GuardProblem): boolean => !known.has(code);
+    state.problems.filter(isNew).forEach(({ code, message }) => logger.error({ code }, message));
+    state.warnings.filter(isNew).forEach(({ code, message }) => logger.warn({ code }, message));
     this.lastGuardState = state;
     return state;
   }
@@ -332,7 +324,10 @@ export class RedisService implements OnApplicationShutdown {
       return {
         ready: problems.length === 0,
         problems,
-        warnings: [...messages(state.allowed), ...(this.queries.isConnected() ? [] : [QUERIES_AWAY])],
+        warnings: [
+          ...messages([...state.allowed, ...state.warnings]),
+          ...(this.queries.isConnected() ? [] : [QUERIES_AWAY]),
+        ],
         memory: { policy, maxmemoryBytes, usedBytes },
       };
     } catch (error) {

@@ -102,9 +102,11 @@ export class GroupMetrics {
     this.registry.setDefaultLabels({ application: APPLICATION });
     this.replaced = new Counter({
       name: 'holdfast_workers_replaced_total',
-      help: 'Worker processes that ended by themselves and were replaced.',
+      help: 'Worker processes that were replaced, because they ended by themselves or hung.',
+      labelNames: ['why'],
       registers,
     });
+    ['ended', 'hung'].forEach((why) => this.replaced.inc({ why }, 0));
     this.missed = new Counter({
       name: 'holdfast_worker_reports_missed_total',
       help: 'Times that a worker did not report its metrics in time. Its last known counts stand in for them.',

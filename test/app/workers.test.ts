@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
@@ -95,6 +95,19 @@ async function isRefused(url: string): Promise<boolean> {
   }
 }
 
+/** Open connections that have been answered, each of another worker than the one before. */
+async function connectionsOf({ url }: Service, count: number): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  for (let made = 0; made < count; made += 1) {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.write('GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(socket, 'data');
+    sockets.push(socket);
+  }
+  return sockets;
+}
+
 function isAlive(pid: number): boolean {
   try {
     return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
@@ -138,6 +151,42 @@ test('two workers share both ports, the sweep and one embedded Redis, and one se
   }
   expect(countOf(service.output.stdout, 'holdfast is listening')).toBe(1);
   expect(countOf(service.output.stdout, 'started the embedded Redis')).toBe(1);
+});
+
+describe('a worker that hangs', () => {
+  test('is replaced and counted, and its connections are cut, so that others serve their clients', async () => {
+    const service = await start();
+    const [frozen = 0, other = 0] = workersOf(service);
+    const open = await connectionsOf(service, 4);
+    process.kill(frozen, 'SIGSTOP');
+    const cut = open.map((socket) => new Promise<void>((done) => socket.once('close', done)));
+    await eventually(
+      'it is replaced',
+      () => workersOf(service).length === 2 && !workersOf(service).includes(frozen),
+    );
+    expect(workersOf(service)).toContain(other);
+    await Promise.race(cut);
+    open.forEach((socket) => socket.destroy());
+    await eventually('both serve', async () => (await metric(service, 'holdfast_workers_serving')) === 2);
+    expect(await metric(service, 'holdfast_workers_replaced_total', 'why="hung"')).toBe(1);
+    expect(await metric(service, 'holdfast_workers_replaced_total', 'why="ended"')).toBe(0);
+    expect(service.output.stdout).toMatch(new RegExp(`"pid":${frozen},.*A WORKER PROCESS HANGS; killing it`));
+    for (let count = 0; count < 4; count += 1) {
+      expect((await get(`${service.url}/health/live`)).status).toBe(200);
+    }
+  });
+
+  test('does not keep SIGTERM from ending the service with 0 and without a process left', async () => {
+    const service = await start();
+    const workers = workersOf(service);
+    const redis = childrenOf(service, REDIS);
+    process.kill(workers[0] as number, 'SIGSTOP');
+    service.child.kill('SIGTERM');
+    // The parent ends itself with 1 when its 10 s are over.
+    expect(await service.ended).toBe(0);
+    expect([...workers, ...redis].filter(isAlive)).toEqual([]);
+    expect(service.output.stderr).toBe('');
+  });
 });
 
 describe('a service that continues', () => {

@@ -109,6 +109,18 @@ export const SIMPLE: readonly Simple[] = [
     ],
     bad: ['no', 'sometimes'],
   },
+  {
+    name: 'REDIS_MAXMEMORY',
+    field: 'embeddedMaxmemoryBytes',
+    fallback: undefined,
+    good: [
+      ['0', 0],
+      ['64mb', 67_108_864],
+      ['2GB', 2_147_483_648],
+      ['1000', 1000],
+    ],
+    bad: ['2g', '1.5gb', '-1', 'half', '99999999999gb'],
+  },
   flag('HOLDFAST_ALLOW_EVICTION', 'allowEviction', false),
   flag('HOLDFAST_TEST_CLOCKS', 'testClocks', false),
   number('PARTITIONS', 'partitions', 64, 1, 256),

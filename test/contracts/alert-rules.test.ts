@@ -1,6 +1,11 @@
-import { readdirSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
+import { prometheusBinary } from '../../scripts/install.mjs';
 import { impossibleValues, KnownMetrics, readOfRoot, valuesIn } from '../support/known-metrics.js';
 import { hasPrometheus, JOB, Prometheus, type Series, WITHOUT_PROMETHEUS } from '../support/prometheus.js';
 import { askedOf } from '../support/promql.js';
@@ -220,9 +225,128 @@ describe('the dashboards for Grafana', () => {
   });
 });
 
+const RULES = fileURLToPath(new URL('../../deploy/prometheus/holdfast.rules.yml', import.meta.url));
+const promtool = prometheusBinary('promtool') ?? '';
+const severityOf = (name: string): string =>
+  alerts.find(({ alert }) => alert === name)?.labels?.['severity'] ?? '';
+
+const MEMORY_ALERTS = [
+  'HoldfastRedisMemoryHigh',
+  'HoldfastRedisMemoryFull',
+  'HoldfastRedisUnlimited',
+  'HoldfastRedisFragmented',
+  'HoldfastRedisFreesLate',
+  'HoldfastRedisStaleKeys',
+];
+
+/** The values of series each minute for half an hour, and the summaries of the alerts that then fire. */
+const MEMORY_CASES: readonly [string, Record<string, string>, Record<string, string>][] = [
+  [
+    'raises no alert about a Redis that is well',
+    {
+      holdfast_redis_memory_used_bytes: '8e8+0x30',
+      holdfast_redis_memory_max_bytes: '1e9+0x30',
+      holdfast_redis_memory_system_bytes: '4e8+0x30',
+      holdfast_redis_memory_fragmentation_ratio: '1.5+0x30',
+      holdfast_redis_lazyfree_pending_objects: '10000+0x30',
+      holdfast_redis_expired_stale_percent: '10+0x30',
+    },
+    {},
+  ],
+  [
+    'alerts of memory near its limit',
+    {
+      holdfast_redis_memory_used_bytes: '96e7+0x30',
+      holdfast_redis_memory_max_bytes: '1e9+0x30',
+      holdfast_redis_memory_system_bytes: '9e9+0x30',
+    },
+    {
+      HoldfastRedisMemoryHigh: 'Redis uses 96% of the memory it may use',
+      HoldfastRedisMemoryFull:
+        'Redis uses 96% of the memory it may use; new reservations are about to be refused',
+    },
+  ],
+  [
+    'alerts of memory also where there is no limit, and that there is none',
+    {
+      holdfast_redis_memory_used_bytes: '96e7+0x30',
+      holdfast_redis_memory_max_bytes: '0+0x30',
+      holdfast_redis_memory_system_bytes: '1e9+0x30',
+    },
+    {
+      HoldfastRedisMemoryHigh: 'Redis uses 96% of the memory it may use',
+      HoldfastRedisMemoryFull:
+        'Redis uses 96% of the memory it may use; new reservations are about to be refused',
+      HoldfastRedisUnlimited: 'the Redis of a has no maxmemory',
+    },
+  ],
+  [
+    'alerts of fragmentation, of late freeing and of stale keys',
+    {
+      holdfast_redis_memory_used_bytes: '5e8+0x30',
+      holdfast_redis_memory_max_bytes: '1e9+0x30',
+      holdfast_redis_memory_fragmentation_ratio: '1.6+0x30',
+      holdfast_redis_lazyfree_pending_objects: '10001+0x30',
+      holdfast_redis_expired_stale_percent: '11+0x30',
+    },
+    {
+      HoldfastRedisFragmented: 'Redis holds 1.6 times the memory that it uses',
+      HoldfastRedisFreesLate: '10k objects wait to be freed by Redis',
+      HoldfastRedisStaleKeys: '11 % of the keys of Redis have lapsed and still take memory',
+    },
+  ],
+  [
+    'does not alert of the fragmentation of a Redis with hardly any data',
+    {
+      holdfast_redis_memory_used_bytes: '2e6+0x30',
+      holdfast_redis_memory_max_bytes: '1e9+0x30',
+      holdfast_redis_memory_fragmentation_ratio: '9+0x30',
+    },
+    {},
+  ],
+];
+
 (hasPrometheus ? describe : describe.skip)(`Prometheus${WITHOUT_PROMETHEUS}`, () => {
   test('loads every alert and record', () => {
     expect([...loaded].sort()).toEqual(rules.map(({ alert, record }) => alert ?? record).sort());
+  });
+
+  test('finds no mistake in the rules with promtool', () => {
+    const { status, stdout, stderr } = spawnSync(promtool, ['check', 'rules', RULES], { encoding: 'utf8' });
+    expect({ status, problems: status === 0 ? '' : stdout + stderr }).toEqual({ status: 0, problems: '' });
+  });
+
+  test.each(MEMORY_CASES)('%s', (_what, series, firing) => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-promtool-'));
+    const file = join(folder, 'test.json');
+    const alertname = (name: string): object => ({
+      eval_time: '30m',
+      alertname: name,
+      exp_alerts: (firing[name] === undefined ? [] : [firing[name]]).map((summary) => ({
+        exp_labels: { job: JOB, instance: 'a', severity: severityOf(name) },
+        exp_annotations: { summary },
+      })),
+    });
+    writeFileSync(
+      file,
+      JSON.stringify({
+        rule_files: [RULES],
+        evaluation_interval: '1m',
+        tests: [
+          {
+            interval: '1m',
+            input_series: Object.entries(series).map(([name, values]) => ({
+              series: `${name}{job="${JOB}",instance="a"}`,
+              values,
+            })),
+            alert_rule_test: MEMORY_ALERTS.map(alertname),
+          },
+        ],
+      }),
+    );
+    const { status, stdout, stderr } = spawnSync(promtool, ['test', 'rules', file], { encoding: 'utf8' });
+    rmSync(folder, { recursive: true, force: true });
+    expect({ status, problems: status === 0 ? '' : stdout + stderr }).toEqual({ status: 0, problems: '' });
   });
 
   test('evaluates every expression of the rules and the panels', () => {

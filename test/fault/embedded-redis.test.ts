@@ -16,8 +16,9 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { parse } from 'yaml';
 
-import { prepareDirectories, redisArguments } from '../../src/redis/embedded/setup.js';
+import { defaultMaxmemoryBytes, prepareDirectories, redisArguments } from '../../src/redis/embedded/setup.js';
 import { StoreBootError } from '../../src/redis/errors.js';
 import { parseInfo } from '../../src/redis/memory-guard.js';
 import { eventually } from '../support/eventually.js';
@@ -92,6 +93,57 @@ describe('the embedded Redis', () => {
     expect(statSync(join(dataDir, 'redis')).mode & 0o777).toBe(0o700);
   });
 
+  test('has every setting of the page about Redis, as has the one of the compose file', async () => {
+    const page = readFileSync(new URL('../../docs/redis.md', import.meta.url), 'utf8');
+    const table = /<!-- settings -->([^]*?)<!-- \/settings -->/.exec(page)?.[1] ?? '';
+    const rows = [...table.matchAll(/^\| `([\w-]+)` \| (?:`(\w+)`|see below) \|/gm)];
+    const listed = rows.map(([, name = '', value]): [string, string] => [
+      name,
+      value ?? String(defaultMaxmemoryBytes(1)),
+    ]);
+    expect(listed.length).toBe(table.split('\n').filter((line) => line.startsWith('| `')).length);
+    expect(listed.length).toBeGreaterThan(8);
+    const client = (await start()).service.client as Redis;
+    const found = await client.config('GET', ...listed.map(([name]) => name));
+    const inForce = Object.fromEntries(
+      Array.from({ length: found.length / 2 }, (_, i) => [found[2 * i], found[2 * i + 1]]),
+    );
+    expect(inForce).toEqual(Object.fromEntries(listed));
+
+    const compose = parse(readFileSync(new URL('../../docker-compose.yml', import.meta.url), 'utf8')) as {
+      services: { redis: { command: string[] } };
+    };
+    const [, ...words] = compose.services.redis.command;
+    for (const [name, value] of listed) {
+      const given = words[words.indexOf(`--${name}`) + 1];
+      expect([name, given]).toEqual([name, name === 'maxmemory' ? '${REDIS_MAXMEMORY:-1gb}' : value]);
+    }
+  });
+
+  test.each([
+    ['48mb', 48 * 1024 ** 2],
+    ['0', 0],
+  ])('has the memory that REDIS_MAXMEMORY=%s gives it, and readiness warns of none', async (given, bytes) => {
+    const { service } = await start({ REDIS_MAXMEMORY: given });
+    expect((await service.memory()).maxmemoryBytes).toBe(bytes);
+    const { ready, warnings } = await service.status();
+    expect({ ready, warnings: warnings.length }).toEqual({ ready: true, warnings: bytes === 0 ? 1 : 0 });
+  });
+
+  test.each([
+    ['a machine of 8 GB', 1, 8192, undefined, 5888],
+    ['a container without a limit', 1, 8192, 0, 5888],
+    ['a container of 2 GB', 1, 8192, 2048, 1280],
+    ['cgroup v1 without a limit', 1, 8192, 2 ** 43, 5888],
+    ['four workers and their parent', 5, 8192, undefined, 4864],
+    ['a container that is too small', 1, 8192, 256, 64],
+  ])('may use three quarters, less the share of the service: %s', (_what, processes, total, limit, most) => {
+    const MB = 1024 ** 2;
+    expect(defaultMaxmemoryBytes(processes, total * MB, limit === undefined ? undefined : limit * MB)).toBe(
+      most * MB,
+    );
+  });
+
   test('ends with the service and releases the directory, and the next start finds its data', async () => {
     const first = await start();
     const pid = await pidOf(first);
@@ -162,7 +214,7 @@ describe('after Holdfast was killed', () => {
     const script = `
       const { spawn } = require('node:child_process');
       const { writeFileSync } = require('node:fs');
-      const child = spawn('redis-server', ${JSON.stringify(redisArguments(directories, 'everysec'))}, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+      const child = spawn('redis-server', ${JSON.stringify(redisArguments(directories, { appendFsync: 'everysec', maxmemoryBytes: 0 }))}, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
       writeFileSync(${JSON.stringify(join(dataDir, 'holdfast.lock'))}, process.pid + ' \\n');
       process.stdout.write(String(child.pid) + '\\n');
       setInterval(() => undefined, 1000);`;

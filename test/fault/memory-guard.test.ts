@@ -4,6 +4,8 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 
 import { StoreBootError } from '../../src/redis/errors.js';
+import { parseInfo } from '../../src/redis/memory-guard.js';
+import { eventually } from '../support/eventually.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
 
@@ -65,7 +67,7 @@ describe('a Redis that may evict the ledger', () => {
   });
 
   test('is accepted when the operator says so, with a warning in the log and in health', async () => {
-    const redis = await startRedis({ maxmemory: '50mb', policy: 'allkeys-lru' });
+    const redis = await startRedis({ appendonly: true, maxmemory: '50mb', policy: 'allkeys-lru' });
     const { service, log } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
     const status = await service.status();
     expect(status).toMatchObject({ ready: true, problems: [] });
@@ -140,5 +142,37 @@ describe('a full Redis that does not evict', () => {
     const { policy, usedBytes, evictedKeys } = await service.memory();
     expect({ policy, evictedKeys }).toEqual({ policy: 'noeviction', evictedKeys: 0 });
     expect(usedBytes).toBeGreaterThan(1_000_000);
+  });
+});
+
+describe('a Redis whose settings risk the ledger', () => {
+  test('is warned of in readiness, which stays green, and once in the log, until they are corrected', async () => {
+    const redis = await startRedis();
+    const { service, log } = await startOn(redis);
+    const unlimited = `Redis at 127.0.0.1:${redis.port} has no memory limit: it grows until the kernel kills it. Set maxmemory`;
+    const unlogged =
+      `Redis at 127.0.0.1:${redis.port} keeps no append-only log: a crash loses what changed since its last dump. ` +
+      'Set appendonly yes';
+    expect(await service.status()).toMatchObject({ ready: true, warnings: [unlimited, unlogged] });
+    await service.status();
+    const warned = log.filter(({ level }) => level === 'warn').map(({ msg }) => msg);
+    expect(warned).toEqual([unlimited, unlogged]);
+    await configure(redis, 'maxmemory', '50mb', 'appendonly', 'yes');
+    expect(await service.status()).toMatchObject({ ready: true, warnings: [] });
+  });
+
+  test('tells of its memory in metrics', async () => {
+    const redis = await startRedis();
+    const { service, metric } = await startOn(redis);
+    const client = new Redis(redis.url);
+    await client.set('short', 'lived', 'PX', 1);
+    await eventually('it has lapsed', async () => (await client.exists('short')) === 0);
+    const info = parseInfo(await client.info());
+    await client.quit();
+    await service.status();
+    expect(await metric('holdfast_redis_memory_system_bytes')).toBe(Number(info.get('total_system_memory')));
+    expect(await metric('holdfast_redis_memory_fragmentation_ratio')).toBeGreaterThan(0);
+    expect(await metric('holdfast_redis_expired_keys')).toBe(1);
+    expect(info.has('lazyfree_pending_objects') && info.has('expired_stale_perc')).toBe(true);
   });
 });

@@ -9,7 +9,7 @@ import { eventually } from './eventually.js';
 import { ADMIN_API_KEY, type Json } from './holdfast.js';
 import { findFreePort } from './redis-server.js';
 
-export const hasPrometheus = prometheusBinary() !== undefined;
+export const hasPrometheus = prometheusBinary() !== undefined && prometheusBinary('promtool') !== undefined;
 export const WITHOUT_PROMETHEUS = hasPrometheus
   ? ''
   : ' (skipped: Prometheus is not installed, and apt-get cannot download it here)';

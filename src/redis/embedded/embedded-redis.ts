@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { HoldfastConfig } from '../../config/index.js';
 import type { Logger } from '../../telemetry/index.js';
 import { StoreBootError } from '../errors.js';
 import type { RedisMetrics } from '../redis.metrics.js';
 import { DataDirLock } from './data-dir-lock.js';
 import {
+  defaultMaxmemoryBytes,
   type EmbeddedDirectories,
   findRedisBinary,
   prepareDirectories,
@@ -13,10 +15,10 @@ import {
   stopOrphan,
 } from './setup.js';
 
-export interface EmbeddedRedisOptions {
-  readonly dataDir: string;
-  readonly appendFsync: 'everysec' | 'always';
-}
+export type EmbeddedRedisOptions = Pick<
+  HoldfastConfig,
+  'dataDir' | 'embeddedAppendFsync' | 'embeddedMaxmemoryBytes' | 'workers'
+>;
 
 /** A child that ran this long is restarted at once. One that exited earlier is restarted with exponential backoff. */
 const STABLE_AFTER_MS = 10_000;
@@ -117,7 +119,9 @@ export class EmbeddedRedis {
   }
 
   private async launch(): Promise<void> {
-    const child = spawn(this.binary, redisArguments(this.directories, this.options.appendFsync), {
+    const { embeddedAppendFsync: appendFsync, embeddedMaxmemoryBytes, workers } = this.options;
+    const maxmemoryBytes = embeddedMaxmemoryBytes ?? defaultMaxmemoryBytes(workers > 1 ? workers + 1 : 1);
+    const child = spawn(this.binary, redisArguments(this.directories, { appendFsync, maxmemoryBytes }), {
       cwd: this.directories.data,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],

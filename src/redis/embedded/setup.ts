@@ -10,7 +10,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir, totalmem } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -94,8 +94,34 @@ function makePrivate(directory: string, what: string): void {
   }
 }
 
-/** The whole configuration of the child. It reads no file, so it always has the documented settings. */
-export function redisArguments(directories: EmbeddedDirectories, appendFsync: string): string[] {
+/** A process of the service needs about this much memory under load. */
+const BYTES_OF_PROCESS = 256 * 1024 ** 2;
+const LEAST_MAXMEMORY_BYTES = 64 * 1024 ** 2;
+
+/**
+ * What the embedded Redis may use unless REDIS_MAXMEMORY says otherwise. The quarter is for buffers and for what changes while a fork
+ * rewrites the log.
+ * @param limitBytes of the cgroup; 0 or undefined if there is none
+ */
+export function defaultMaxmemoryBytes(
+  processes: number,
+  totalBytes = totalmem(),
+  limitBytes: number | undefined = process.constrainedMemory(),
+): number {
+  const available = Math.min(totalBytes, limitBytes || totalBytes);
+  return Math.max(LEAST_MAXMEMORY_BYTES, Math.floor(available * 0.75) - processes * BYTES_OF_PROCESS);
+}
+
+export interface EmbeddedSettings {
+  readonly appendFsync: string;
+  readonly maxmemoryBytes: number;
+}
+
+/** The whole configuration of the child. It reads no file, so it always has the settings that docs/redis.md lists. */
+export function redisArguments(
+  directories: EmbeddedDirectories,
+  { appendFsync, maxmemoryBytes }: EmbeddedSettings,
+): string[] {
   const settings: Record<string, string> = {
     port: '0',
     unixsocket: directories.socket,
@@ -107,8 +133,14 @@ export function redisArguments(directories: EmbeddedDirectories, appendFsync: st
     appendonly: 'yes',
     appendfsync: appendFsync,
     'aof-use-rdb-preamble': 'yes',
+    maxmemory: String(maxmemoryBytes),
     'maxmemory-policy': 'noeviction',
     'lazyfree-lazy-expire': 'yes',
+    hz: '10',
+    'dynamic-hz': 'yes',
+    'active-expire-effort': '1',
+    'hash-max-listpack-value': '64',
+    'hash-max-listpack-entries': '128',
     timeout: '0',
   };
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
