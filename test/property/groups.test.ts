@@ -52,8 +52,8 @@ async function play(count: number, tally: Map<string, number>, from = seed): Pro
 }
 
 test('every grouped script is played', () => {
-  const names = [...SCRIPTS.values()].filter(({ header }) => header.group !== undefined);
-  expect(names.map(({ header }) => [header.name, header.group])).toEqual([
+  const names = [...SCRIPTS.values()].filter(({ group }) => group !== undefined);
+  expect(names.map(({ name, group }) => [name, group])).toEqual([
     ['commit', MOST],
     ['reserve', MOST],
   ]);

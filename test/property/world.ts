@@ -250,7 +250,7 @@ export class World {
         this.counts.set(SEVERAL, (this.counts.get(SEVERAL) ?? 0) + 1);
       }
       const keys = command.args.slice(2, 2 + Number(command.args[1])).map(String);
-      const each = script.header.keys.length;
+      const each = keys.length / (script.group === undefined ? 1 : Number(command.args.at(-1)));
       const keysOfCalls = replies.map((_, index) => keys.slice(index * each, (index + 1) * each));
       (command.judge ?? judgeService(script, command.args))(ledger, replies, seen, nowMs, keysOfCalls);
     }
