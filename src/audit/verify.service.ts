@@ -104,7 +104,10 @@ export class VerifyService {
       total.unreadable.push(...report.unreadable.map((hold) => unreadableView(tenantId, hold)));
     }
     const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: next };
+    const { id: deployment_id, restoredFrom } = this.redis.deployment;
     return {
+      deployment_id,
+      ...(restoredFrom === undefined ? {} : { restored_from: restoredFrom }),
       ok: total.drift.length === 0,
       tenants: total.tenants,
       budgets: total.budgets,

@@ -10,6 +10,8 @@ export interface VerifyOptions {
   readonly adminKey: string;
   /** All tenants by default. */
   readonly tenant?: string | undefined;
+  /** The deployment that must answer. */
+  readonly deployment?: string | undefined;
   readonly print: (text: string) => void;
 }
 
@@ -30,6 +32,8 @@ type Drift = Readonly<Record<'tenant_id' | 'scope' | 'unit' | 'kind', string>> &
 };
 
 interface Page {
+  readonly deployment_id?: string;
+  readonly restored_from?: string;
   readonly tenants: number;
   readonly budgets: number;
   readonly drift: readonly Drift[];
@@ -37,14 +41,28 @@ interface Page {
   readonly next_cursor?: string;
 }
 
-/** Verifies the ledger of a running Holdfast and prints one line per finding. Never rejects. */
-export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyOptions): Promise<Verified> {
+/** Verifies the ledger of a running Holdfast, and prints whom it asked and one line per finding. Never rejects. */
+export async function verifyLedger({
+  baseUrl,
+  adminKey,
+  tenant,
+  deployment,
+  print,
+}: VerifyOptions): Promise<Verified> {
   const total = { tenants: 0, budgets: 0, drift: 0, unreadable: 0 };
+  let asked: string | undefined;
   try {
     let cursor = '';
     do {
       const query = new URLSearchParams({ cursor, ...(tenant === undefined ? {} : { tenant_id: tenant }) });
       const page = await fetchPage(`${baseUrl}/ops/verify?${query.toString()}`, adminKey);
+      if (asked === undefined) {
+        asked = `${page.deployment_id ?? 'unnamed'}${page.restored_from === undefined ? '' : `, a copy of ${page.restored_from}`}`;
+        print(`asked ${baseUrl}: deployment ${asked}`);
+      }
+      if (deployment !== undefined && deployment !== page.deployment_id) {
+        throw new Error(`it is not deployment ${deployment}; another server answers at ${baseUrl}`);
+      }
       page.drift.flatMap(driftLines).forEach(print);
       for (const { tenant_id, reservation_id, reason } of page.unreadable) {
         print(`unreadable reservation ${reservation_id} of ${tenant_id}: ${reason}`);
@@ -56,7 +74,7 @@ export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyO
       cursor = page.next_cursor ?? '';
     } while (cursor !== '');
   } catch (error) {
-    print(`the ledger could not be verified: ${reasonOf(error)}`);
+    print(`the ledger at ${baseUrl} could not be verified: ${reasonOf(error)}`);
     return total.drift + total.unreadable > 0 ? VERIFIED.unsound : VERIFIED.unknown;
   }
   const isSound = total.drift + total.unreadable === 0;

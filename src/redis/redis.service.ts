@@ -21,6 +21,7 @@ import {
   type RedisTarget,
   reviveWhenEnded,
 } from './connection.js';
+import { type Deployment, identifyDeployment, warnOfCopy } from './deployment.js';
 import { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import {
@@ -73,6 +74,8 @@ const QUERIES_AWAY = 'the connection for queries is lost: lists, searches and ex
 @Injectable()
 export class RedisService implements OnApplicationShutdown {
   readonly scripts: ScriptRegistry;
+  /** Which ledger this is. */
+  deployment!: Deployment;
   /** Every instant that leaves the process is read here. */
   readonly clock: RedisClock;
   private readonly tracked: (Redis | Cluster)[] = [];
@@ -148,9 +151,8 @@ export class RedisService implements OnApplicationShutdown {
       await prepareInTime(async () => {
         await waitUntilReady(client, parts);
         await waitUntilReady(queryClient, { ...parts, watch: queryWatch });
-        await service.prepare();
+        await service.prepare(config);
       }, logger);
-      logger.info({ store: describeTarget(target), partitions: config.partitions }, 'the store is ready');
       return service;
     } catch (error) {
       closing.abort();
@@ -277,7 +279,7 @@ export class RedisService implements OnApplicationShutdown {
     return masters;
   }
 
-  private async prepare(): Promise<void> {
+  private async prepare({ dataDir, roles }: HoldfastConfig): Promise<void> {
     const { target, logger } = this.parts;
     await checkServers(this.masters(), target);
     await checkDatabase(this.client, target);
@@ -292,6 +294,8 @@ export class RedisService implements OnApplicationShutdown {
       logger.error(`HOLDFAST_ALLOW_EVICTION IS SET. ${message}. BUDGETS AND HOLDS CAN VANISH`);
     }
     await agreeOnPartitions(this.client, this.partitions);
+    this.deployment = await identifyDeployment(this.client, target.mode === 'socket' ? dataDir : undefined);
+    warnOfCopy(this.deployment, roles, logger);
     await this.scripts.load();
     await checkRights(this.scripts, describeTarget(target));
     await this.clock.sync();

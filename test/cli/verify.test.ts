@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { VERIFIED, verifyLedger } from '../../src/cli/verify.js';
 import { budgetKey } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -26,8 +27,29 @@ afterAll(async () => {
   await stopAllRedis();
 });
 
+const askedLine = (): string =>
+  `asked ${holdfast.url}: deployment ${holdfast.app.get(RedisService).deployment.id}`;
+
+test('another deployment than the one that is meant is not verified', async () => {
+  const { id } = holdfast.app.get(RedisService).deployment;
+  expect(id).toMatch(/^dep_[A-Za-z0-9_-]{12}$/);
+  expect((await verify({ deployment: id }))[0]).toBe(VERIFIED.sound);
+  const [code, text] = await verify({ deployment: 'dep_another' });
+  expect([code, text.split('\n')]).toEqual([
+    VERIFIED.unknown,
+    [
+      askedLine(),
+      `the ledger at ${holdfast.url} could not be verified: it is not deployment dep_another; another server answers at ${holdfast.url}`,
+    ],
+  ]);
+  // A second instance of the same ledger is the same deployment.
+  const second = await Holdfast.start({ REDIS_URL: redis.url });
+  expect(second.app.get(RedisService).deployment).toEqual({ id });
+  await second.stop();
+});
+
 async function verify(
-  more: { baseUrl?: string; adminKey?: string; tenant?: string } = {},
+  more: { baseUrl?: string; adminKey?: string; tenant?: string; deployment?: string } = {},
 ): Promise<[number, string]> {
   const lines: string[] = [];
   const code = await verifyLedger({
@@ -41,7 +63,10 @@ async function verify(
 
 test('a sound ledger is 0, drift is 1 with its scope and reservations, and a service that does not respond is 2', async () => {
   const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
-  expect(await verify()).toEqual([VERIFIED.sound, 'budgets verified: 1; tenants: 1; no drift']);
+  expect(await verify()).toEqual([
+    VERIFIED.sound,
+    `${askedLine()}\nbudgets verified: 1; tenants: 1; no drift`,
+  ]);
   const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
   await stored.redis.hincrby(key, 'reserved', 3);
   await stored.redis.hincrby(key, 'remaining', -3);
@@ -70,6 +95,7 @@ test('unreadable reservations are 1, even if no budget drifts', async () => {
   await stored.redis.hincrby(key, 'remaining', 5);
   const [code, text] = await verify({ tenant: other.id });
   expect(text.split('\n')).toEqual([
+    askedLine(),
     expect.stringContaining(`unreadable reservation ${id} of ${other.id}: `),
     'budgets verified: 1; tenants: 1; drift: 0; unreadable reservations: 1',
   ]);
@@ -81,6 +107,6 @@ test('the command reports invalid options, which is not drift', () => {
   const { status, stderr } = spawnSync(process.execPath, [command, '--all'], { encoding: 'utf8' });
   expect(status).toBe(2);
   expect(stderr).toBe(
-    'holdfast: "--all" is not an option of npm run verify; use --url <base URL> and --tenant <id>\n',
+    'holdfast: "--all" is not an option of npm run verify; use --url <base URL>, --tenant <id> and --deployment <id>\n',
   );
 });

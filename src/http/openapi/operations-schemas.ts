@@ -140,6 +140,7 @@ export const OPERATIONS_SCHEMAS = {
   ),
   VerifyReport: object(
     {
+      deployment_id: { ...TEXT, description: 'Which ledger this is; made at its first start.' },
       ok: FLAG,
       tenants: COUNT,
       budgets: COUNT,
@@ -175,7 +176,7 @@ export const OPERATIONS_SCHEMAS = {
       unreadable: list(object({ tenant_id: TEXT, reservation_id: TEXT, reason: TEXT, quarantined: FLAG })),
       has_more: FLAG,
     },
-    PAGE,
+    { ...PAGE, restored_from: { ...TEXT, description: 'The deployment that this one is a copy of.' } },
   ),
 } as const;
 

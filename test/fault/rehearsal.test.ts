@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { buildService, startService, type ServiceProcess } from '../support/built-service.js';
+import { docBlocks } from '../support/doc-blocks.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, HoldfastClient, type Json, newKey } from '../support/holdfast.js';
+import { findFreePort, startRedis } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+
+/** The commands of docs/operations.md, "Backup and restore", against a live instance with a real subscriber. */
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** As if the backup were older than the hold's time to live. */
+async function makeOverdue(dir: string, reservationId: string): Promise<void> {
+  const redis = await startRedis({ appendonly: true, dir });
+  const holds = new StoredHolds(redis.url);
+  await holds.expireIn(reservationId, -1000);
+  holds.close();
+  await redis.stop();
+}
+
+let folder: string;
+let live: ServiceProcess & { readonly url: string };
+let subscriber: WebhookReceiver;
+let rehearsal: ChildProcess | undefined;
+
+beforeEach(async () => {
+  buildService();
+  folder = mkdtempSync(join(tmpdir(), 'holdfast-rehearsal-'));
+  subscriber = await WebhookReceiver.start();
+  live = await startService({ DATA_DIR: join(folder, '.data'), LOG_LEVEL: 'info' });
+}, 60_000);
+
+afterEach(async () => {
+  if (rehearsal?.exitCode === null) {
+    rehearsal.kill('SIGTERM');
+    await once(rehearsal, 'exit');
+  }
+  live.child.kill('SIGTERM');
+  await live.ended;
+  await subscriber.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('a rehearsed restore tells no subscriber anything, says what it does, and is checked as itself', async () => {
+  const port = await findFreePort();
+  const [backUp = '', start = '', verify = ''] = docBlocks('docs/operations.md', 'Backup and restore').map(
+    ({ code }) => code.replaceAll('7979', String(port)),
+  );
+  expect(start).toMatch(/HOLDFAST_ROLES=api HOST=127\.0\.0\.1 PORT=\d+ DATA_DIR=rehearsal npm start/);
+  const env = { ...process.env, DATA_DIR: join(folder, '.data') };
+  const sh = (code: string, more: Record<string, string> = {}): { status: number | null; stdout: string } =>
+    spawnSync(
+      'sh',
+      ['-ec', code.replace('npm run verify', `${process.execPath} ${join(ROOT, 'scripts/verify.mjs')}`)],
+      {
+        cwd: folder,
+        env: { ...env, ...more },
+        encoding: 'utf8',
+      },
+    );
+
+  // A hold that the copy has, and that the original settles afterwards.
+  const adminKey = readFileSync(join(folder, '.data', 'admin-api-key'), 'utf8').trim();
+  const client = new HoldfastClient(live.url);
+  const admin = async (method: string, path: string, body?: unknown): Promise<Json> =>
+    (await client.call(method, path, { body, headers: { 'x-admin-api-key': adminKey } })).body;
+  await admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [], allow_http: true });
+  await admin('POST', '/v1/admin/tenants', { tenant_id: 'acme', name: 'acme' });
+  const { key_secret: key } = await admin('POST', '/v1/admin/api-keys', { tenant_id: 'acme', name: 'a' });
+  const tenant = { id: 'acme', key: key as string };
+  await admin('POST', '/v1/admin/budgets', {
+    tenant_id: 'acme',
+    scope: 'tenant:acme',
+    unit: 'TOKENS',
+    allocated: { unit: 'TOKENS', amount: 100 },
+  });
+  await admin('POST', '/v1/admin/webhooks?tenant_id=acme', {
+    url: subscriber.url,
+    event_types: ['reservation.expired'],
+  });
+  const { reservation_id: id } = expectStatus(
+    await client.reserve(tenant, 5, { ttl_ms: 600_000, grace_period_ms: 0, idempotency_key: newKey() }),
+    200,
+  );
+  expect(sh(backUp).status).toBe(0);
+  expectStatus(await client.commit(tenant, id as string, 5), 200);
+
+  // The hold is overdue by the time of the restore.
+  await makeOverdue(join(folder, 'backup', 'redis'), id as string);
+  const { deployment_id: original } = await admin('GET', '/ops/verify');
+
+  let log = '';
+  rehearsal = spawn(
+    'sh',
+    ['-ec', start.replace('npm start', `exec ${process.execPath} ${join(ROOT, '.test-dist/main.js')}`)],
+    {
+      cwd: folder,
+      env,
+    },
+  );
+  for (const stream of [rehearsal.stdout, rehearsal.stderr]) {
+    stream?.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  }
+  await eventually(
+    'the rehearsal listens or ends',
+    () => log.includes('holdfast is listening') || rehearsal?.exitCode !== null,
+  );
+  expect(log).toContain(`this ledger is a copy of deployment ${original}`);
+  expect(log).toContain('it expires nothing by itself, and sends no webhooks');
+
+  const checked = sh(verify);
+  const own = readFileSync(join(folder, 'rehearsal', 'deployment-id'), 'utf8').trim();
+  expect(own).not.toBe(original);
+  expect(checked).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining(
+      `asked http://127.0.0.1:${port}: deployment ${own}, a copy of ${original}\nbudgets verified: 1; tenants: 1; no drift`,
+    ),
+  });
+  // Asked at the port of the original, the check of the copy does not pass.
+  const wrong = sh(verify.replace(String(port), new URL(live.url).port));
+  expect(wrong).toMatchObject({ status: 2, stdout: expect.stringContaining(`it is not deployment ${own}`) });
+
+  // The copy finds the hold overdue, and still tells nobody.
+  const copy = new HoldfastClient(`http://127.0.0.1:${port}`);
+  expect((await copy.call('GET', `/v1/reservations/${id}`, { key: tenant.key })).status).toBe(410);
+  expect(subscriber.received).toEqual([]);
+  expect(existsSync(join(folder, 'backup', 'deployment-id'))).toBe(false);
+
+  // With all roles, the same backup tells the subscriber what is not so.
+  cpSync(join(folder, 'backup'), join(folder, 'restored'), { recursive: true });
+  const restored = await startService({ DATA_DIR: join(folder, 'restored'), LOG_LEVEL: 'info' });
+  await eventually('the subscriber hears of the hold', () => subscriber.received.length > 0, 30_000);
+  expect(restored.output.stdout).toContain('sends the events of the copy to its webhook subscriptions');
+  restored.child.kill('SIGTERM');
+  await restored.ended;
+}, 180_000);
