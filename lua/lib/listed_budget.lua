@@ -2,11 +2,21 @@
 -- @include keys: budget_key
 -- @include period: add_current_fields
 -- @include listing: append_record
+-- @include window: current_windows, windows_text
+-- @include tenant_clock: budget_now
+
+local function add_current_windows(list, key)
+  local f = redis.call('HMGET', key, 'windows', 'status')
+  if f[1] then
+    list[#list + 1], list[#list + 2] = 'windows', windows_text(current_windows(key, f[1], f[2], budget_now(key)))
+  end
+end
 
 -- Appends a budget to the reply of a list. Returns its bytes.
 local function append_budget(reply, tag, scope, unit, now)
   local key, extra = budget_key(tag, unit, scope), { 'scope', scope, 'unit', unit }
   -- Of two values of a field the later one counts. A damaged budget is listed as it is, and whoever reads the list reports it.
   pcall(add_current_fields, extra, key, scope, now)
+  pcall(add_current_windows, extra, key)
   return append_record(reply, key, 'budget', extra)
 end

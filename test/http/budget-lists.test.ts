@@ -193,6 +193,32 @@ describe('lists of budgets', () => {
     expect(await walk(tenant.key, 'sort_by=used&sort_dir=asc&limit=3')).toEqual([b, eng, a, engApp]);
   });
 
+  test('sort_by=used counts the window that is used most, while it lasts', async () => {
+    const { tenant, scopes } = await tenantWithLedgers();
+    const [a, b, eng, engApp] = scopes as [string, string, string, string];
+    await on.stored.redis.hset(on.stored.budgetKey(tenant.id, '/app:a'), { reserved: 7, remaining: 1 });
+    const amount = (figure: number): Json => ({ unit: 'CREDITS', amount: figure });
+    const day = { name: 'day', limit: amount(100), every: 'day', time_zone: 'UTC' };
+    const windows = [day, { ...day, name: 'month', limit: amount(50), every: 'month' }];
+    const path = `/ops/budgets/windows?scope=${b}&unit=CREDITS`;
+    expectStatus(await on.holdfast.admin('PUT', path, { windows }), 200);
+    const key = on.stored.budgetKey(tenant.id, '/app:b', 'CREDITS');
+    const spend = async (replaced: string, by: string): Promise<unknown> =>
+      on.stored.redis.hset(
+        key,
+        'windows',
+        String(await on.stored.redis.hget(key, 'windows')).replace(replaced, by),
+      );
+    await spend('month,50,0', 'month,50,49');
+    expect(await walk(tenant.key, 'sort_by=used&limit=1')).toEqual([engApp, b, a, eng]);
+    // What was spent in a window that has ended counts no more.
+    const [day0 = '', month = ''] = String(await on.stored.redis.hget(key, 'windows')).split(' ');
+    const ended = [...month.split(',').slice(0, 3), 1000, 2000].join();
+    await on.stored.redis.hset(key, 'windows', `${day0} ${ended}`);
+    // Another query, because the order of the first one is kept for its next pages.
+    expect(await walk(tenant.key, 'sort_by=used&sort_dir=asc')).toEqual([b, eng, a, engApp]);
+  });
+
   /**
    * A tenant with 3,001 budgets, stored as copies of the first one. Each has spent more than the one before.
    */

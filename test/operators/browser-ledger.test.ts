@@ -82,6 +82,12 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     await visit('/tenants', ATTACK, undefined, { looks });
     await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { looks });
     await visit(
+      '/',
+      'Budgets nearest their limits',
+      (page) => page.getByText('window week: 5 tokens remain').waitFor(),
+      { looks },
+    );
+    await visit(
       `/budgets/TOKENS?scope=${scope()}`,
       'budget exceeded',
       async (page) => {

@@ -177,7 +177,7 @@ export const BUDGET_SORT_KEYS = [
   'commit_overage_policy',
   'utilization',
   'debt',
-  /** Holdfast's own: what is spent and held, as a share of what is allocated. */
+  /** Holdfast's own: what is spent and held, as a share of what is allocated, or of the window that is used most, if that is more. */
   'used',
 ] as const;
 export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];

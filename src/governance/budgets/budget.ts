@@ -74,18 +74,37 @@ export function utilizationOf({ spent, allocated }: BudgetLedger): number {
   return allocated.amount === 0n ? 0 : Number(spent.amount) / Number(allocated.amount);
 }
 
-/** The share of what is allocated that is spent or held. Without an allocation, anything that is used is all of it. */
-export function usedShareOf({ spent, reserved, allocated }: BudgetLedger): number {
-  const used = spent.amount + reserved.amount;
-  return allocated.amount === 0n ? (used > 0n ? 1 : 0) : Number(used) / Number(allocated.amount);
+/** A share of what may be used. Of nothing, anything that is used is all of it. */
+function shareOf(used: bigint, whole: bigint): number {
+  return whole === 0n ? (used > 0n ? 1 : 0) : Number(used) / Number(whole);
 }
 
-export function sortValueOf(budget: BudgetLedger, key: BudgetSortKey): string | number | bigint {
+/** Each window begins with `name,limit,spent`; see lua/lib/window.lua. */
+const WINDOW = /^[a-z0-9_-]+,(\d+),(\d+),/;
+
+/**
+ * The share that is spent or held of what is allocated, or of the limit of one of the budget's windows, where it is highest. Windows
+ * that cannot be read do not count.
+ * @param fields of the budget's record
+ */
+export function usedShareOf({ spent, reserved, allocated }: BudgetLedger, fields: Fields): number {
+  const windows = fields.get('windows')?.split(' ') ?? [];
+  const ofWindows = windows.flatMap((text) => {
+    const [, limit, charged] = WINDOW.exec(text) ?? [];
+    return limit === undefined || charged === undefined
+      ? []
+      : [shareOf(BigInt(charged) + reserved.amount, BigInt(limit))];
+  });
+  return Math.max(shareOf(spent.amount + reserved.amount, allocated.amount), ...ofWindows);
+}
+
+export function sortValueOf(
+  budget: BudgetLedger,
+  key: Exclude<BudgetSortKey, 'used'>,
+): string | number | bigint {
   switch (key) {
     case 'utilization':
       return utilizationOf(budget);
-    case 'used':
-      return usedShareOf(budget);
     case 'debt':
       return budget.debt.amount;
     case 'scope':

@@ -42,6 +42,7 @@ import {
   requireTenantId,
   requireUnit,
   sortValueOf,
+  usedShareOf,
 } from './budget.js';
 import { KeptOrders, offerByScope } from './budget-orders.js';
 
@@ -122,6 +123,9 @@ export class BudgetsService {
   async list(caller: Caller, request: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
     const { cursor, limit, ...query } = request;
     const order = sortOrderOf(request, BUDGET_SORT_KEYS, { sortBy: 'utilization', direction: 'desc' });
+    const { sortBy } = order;
+    // The windows of a budget are no member of the protocol's ledger.
+    const shares = new WeakMap<BudgetLedger, number>();
     requireUtilizationRange(query);
     const tenantId = listedTenant(caller, query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
@@ -130,13 +134,19 @@ export class BudgetsService {
       order,
       cursor,
       limit,
-      valueOf: (budget) => sortValueOf(budget, order.sortBy),
+      valueOf: (budget) => (sortBy === 'used' ? (shares.get(budget) as number) : sortValueOf(budget, sortBy)),
       idOf: (budget) => `${budget.scope} ${budget.unit}`,
     });
     const { matches } = budgetMatcher(query);
     const listed = (fields: Fields): BudgetLedger | undefined => {
       const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
-      return scopeAllowed(scopeFilter, budget.scope) && matches(budget) ? budget : undefined;
+      if (!scopeAllowed(scopeFilter, budget.scope) || !matches(budget)) {
+        return undefined;
+      }
+      if (sortBy === 'used') {
+        shares.set(budget, usedShareOf(budget, fields));
+      }
+      return budget;
     };
     if (order.sortBy === 'scope' && tenantId !== undefined && tenantId !== '') {
       const above = scopePrefixOf(query.scope_prefix);

@@ -5,15 +5,18 @@ import { get } from '../../api/client';
 import { useOverview } from '../../api/overview';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
-import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
+import { BudgetBar, perMille, usedPerMille } from '../../parts/budget-bar';
 import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { type BudgetWindow, WINDOWS } from '../budget/recurrence';
 
 const EVERY_MS = 10_000;
+/** Each budget that is shown is a request. */
+const WINDOWS_EVERY_MS = 30_000;
 
 const SHOWN = 8;
 /** The list reads all budgets. However long that takes, it takes no more than a small share of the time. */
@@ -54,15 +57,36 @@ export function TightBudgets(): ReactNode {
   );
 }
 
+const windowUse = ({ limit, remaining }: BudgetWindow): number =>
+  perMille(BigInt(limit.amount) - BigInt(remaining.amount), limit.amount);
+
+/** The window of a budget that is used most, if it is used more than the budget itself. */
+function useTightestWindow(budget: Budget): BudgetWindow | undefined {
+  const { scope, unit } = budget;
+  const { data } = useQuery({
+    queryKey: [WINDOWS, scope, unit],
+    queryFn: () => get<{ windows: readonly BudgetWindow[] }>(WINDOWS, { scope, unit }),
+    refetchInterval: WINDOWS_EVERY_MS,
+  });
+  const [tightest] = [...(data?.windows ?? [])].sort((one, other) => windowUse(other) - windowUse(one));
+  return tightest !== undefined && windowUse(tightest) > usedPerMille(budget) ? tightest : undefined;
+}
+
 function BudgetRow({ budget }: { budget: Budget }): ReactNode {
   const { scope, unit, allocated, remaining } = budget;
-  const used = usedPerMille(budget);
+  const window = useTightestWindow(budget);
+  const used = window === undefined ? usedPerMille(budget) : windowUse(window);
   return (
     <tr>
       <td>
         <Link to="/budgets/$unit" params={{ unit }} search={{ scope }}>
           <Scope path={scope} />
         </Link>
+        {window !== undefined && (
+          <div className="muted small">
+            window {window.name}: <Amount amount={window.remaining.amount} unit={unit} withUnit /> remain
+          </div>
+        )}
       </td>
       <td style={{ width: 150 }}>
         <div className="row" style={{ flexWrap: 'nowrap' }}>
