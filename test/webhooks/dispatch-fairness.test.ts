@@ -9,6 +9,7 @@ import {
   tagOf,
   tenantEventsKey,
 } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, type Holdfast, type TestTenant } from '../support/holdfast.js';
 import { commandCounts, connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -27,6 +28,9 @@ import {
 const TAG = tagOf('00');
 const SUBSCRIPTIONS = 20;
 const EVENTS = 600;
+/** Events that the dispatcher reads at a time. */
+const A_PAGE = 100;
+const MANY_PAGES = 40;
 
 let server: Store;
 let redis: StoreClient;
@@ -113,6 +117,35 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
   }
   expect((await deliveries(holdfast, ids[0] as string)).length).toBe(100);
   expect(await holdfast.metric('holdfast_webhook_queueing_pauses_total')).toBeGreaterThan(paused);
+}, 120_000);
+
+test('events that come as fast as they are read do not keep those before them from being queued', async () => {
+  const tenant = await tenantWithBudget(holdfast);
+  await subscribe(holdfast, tenant, receiver.url);
+  const { scripts } = holdfast.app.get(RedisService);
+  const real = scripts.call.bind(scripts) as (...args: unknown[]) => Promise<unknown>;
+  let pages = 0;
+  let pagesBeforeQueueing = Number.POSITIVE_INFINITY;
+  const call = async (name: string, keys: unknown, args: { readonly limit?: number }): Promise<unknown> => {
+    if (name === 'dispatch_page' && (args.limit ?? 0) > 0) {
+      pages += 1;
+      // Each page is full, for far more pages than a turn may read.
+      await (pages <= MANY_PAGES ? writeEvents(tenant, A_PAGE) : undefined);
+    } else if (name === 'queue_deliveries') {
+      pagesBeforeQueueing = Math.min(pagesBeforeQueueing, pages);
+    }
+    return real(name, keys, args);
+  };
+  Object.assign(scripts, { call });
+  try {
+    await writeEvents(tenant, 1);
+    await eventually('all pages are read', () => pages > MANY_PAGES);
+    await eventually('the first delivery arrives', () => receiver.received.length > 0);
+  } finally {
+    Object.assign(scripts, { call: real });
+  }
+  // What was read but not acknowledged is asked for first, and has none.
+  expect(pagesBeforeQueueing).toBeLessThanOrEqual(3);
 }, 120_000);
 
 describe('a queue', () => {

@@ -78,13 +78,18 @@ export class EventReader {
         partition.unknown = false;
       }
       let more = true;
+      // Events may come as fast as pages are read, so a page's worth of deliveries is queued before the next page.
+      let toQueue = 0;
       while (partition.active && turn.goesOn() && performance.now() < deadline) {
-        if (more && !partition.backlog.isFull) {
+        const { isEmpty, isFull } = partition.backlog;
+        if (more && !isFull && (isEmpty || toQueue <= 0)) {
           more = await this.readPage(partition, turn);
-        } else if (partition.backlog.isEmpty) {
+          toQueue = PAGE;
+        } else if (isEmpty) {
           return false;
         } else {
           await this.queueBatch(partition, turn);
+          toQueue -= QUEUED_AT_ONCE;
         }
       }
       return true;
