@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { isWithin, treeOrder } from '../../src/ledger/index.js';
-import { assemble } from '../../src/redis/script-source.js';
 import { sharedStoreUrl } from '../support/store.js';
+import { probeText } from '../support/script-probe.js';
 
 const HEADER = `#!lua flags=no-writes
 -- probe: the rules of lua/lib/scope.lua.
@@ -34,7 +34,7 @@ const ABOVE = [
 async function probe(code: string): Promise<unknown> {
   const redis = new Redis(sharedStoreUrl());
   try {
-    return await redis.eval(assemble('probe', HEADER + code).source(), 0);
+    return await redis.eval(probeText(HEADER + code), 0);
   } finally {
     await redis.quit();
   }
