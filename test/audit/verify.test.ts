@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { serverTimeMs } from '../support/server-time.js';
 import { commandCounts, startStore, type Store } from '../support/store.js';
@@ -57,6 +58,7 @@ describe('verifying the ledger', () => {
     await stored.expireIn(overdue, -60_000);
     await stored.set(broken, { ex: 'never' });
     expect(await verify(`tenant=${tenant.id}`)).toEqual({
+      deployment_id: holdfast.app.get(RedisService).deployment.id,
       ok: false,
       tenants: 1,
       budgets: 2,
@@ -68,6 +70,7 @@ describe('verifying the ledger', () => {
     });
     await stored.set(broken, { ex: String(Number.MAX_SAFE_INTEGER).slice(0, 13) });
     expect(await verify(`tenant=${tenant.id.toUpperCase()}`)).toEqual({
+      deployment_id: holdfast.app.get(RedisService).deployment.id,
       ok: true,
       tenants: 1,
       budgets: 2,
