@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
-import { PartitionPass, type Turn, Worker } from '../worker/index.js';
+import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
 import { RetentionMetrics } from './retention.janitor.js';
 
 const TRIM_INTERVAL_MS = 60_000;
@@ -22,9 +22,9 @@ const DAY_MS = 86_400_000;
  */
 @Injectable()
 export class LogJanitor implements OnModuleInit {
-  private readonly eventPass: PartitionPass;
-  private readonly auditPass: PartitionPass;
-  private readonly expiryPass: PartitionPass;
+  private readonly eventWalk: PartitionWalk;
+  private readonly auditWalk: PartitionWalk;
+  private readonly expiryWalk: PartitionWalk;
   private readonly eventRetentionMs: number;
   private readonly auditRetentionMs: number;
   private readonly briefRetentionMs: number;
@@ -41,18 +41,25 @@ export class LogJanitor implements OnModuleInit {
     this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
     this.briefRetentionMs =
       Math.min(config.auditLogBriefRetentionDays, config.auditLogRetentionDays) * DAY_MS;
-    this.eventPass = new PartitionPass(
-      (tag) => this.trimEventsOf(tag),
-      () => metrics.cut('event_retention'),
-    );
-    this.auditPass = new PartitionPass(
-      (tag) => this.trimAuditLogOf(tag),
-      () => metrics.cut('audit_log_retention'),
-    );
-    this.expiryPass = new PartitionPass(
-      (tag) => this.expireKeysOf(tag),
-      () => metrics.cut('api_key_expiry'),
-    );
+    this.eventWalk = new PartitionWalk({
+      undone: 'not trimmed',
+      visit: async (tag) => (await this.trimEventsOf(tag)) || undefined,
+      cut: () => metrics.cut('event_retention'),
+      ended: () => {
+        metrics.heldLogs(this.heldLogs);
+        this.heldLogs = 0;
+      },
+    });
+    this.auditWalk = new PartitionWalk({
+      undone: 'not trimmed',
+      visit: async (tag) => (await this.trimAuditLogOf(tag)) || undefined,
+      cut: () => metrics.cut('audit_log_retention'),
+    });
+    this.expiryWalk = new PartitionWalk({
+      undone: 'keys not expired',
+      visit: async (tag) => (await this.expireKeysOf(tag)) || undefined,
+      cut: () => metrics.cut('api_key_expiry'),
+    });
   }
 
   onModuleInit(): void {
@@ -77,22 +84,19 @@ export class LogJanitor implements OnModuleInit {
     });
   }
 
-  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
+  /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
   async trimEvents(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    this.heldLogs = 0;
-    if (await this.eventPass.walk(this.redis.partitions, budgetMs, turn)) {
-      this.metrics.heldLogs(this.heldLogs);
-    }
+    await this.eventWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
-  /** Same for the audit logs. @throws StoreUnavailable */
+  /** Same for the audit logs. */
   async trimAuditLog(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.auditPass.walk(this.redis.partitions, budgetMs, turn);
+    await this.auditWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
-  /** Same for expired API keys. @throws StoreUnavailable */
+  /** Same for expired API keys. */
   async expireKeys(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.expiryPass.walk(this.redis.partitions, budgetMs, turn);
+    await this.expiryWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
   private async trimEventsOf(tag: string): Promise<boolean> {

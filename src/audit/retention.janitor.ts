@@ -15,7 +15,7 @@ import {
   MaintenanceMetrics,
   MetricsRegistry,
 } from '../telemetry/index.js';
-import { type Turn, Worker } from '../worker/index.js';
+import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
 
 export type RetentionJob =
   'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
@@ -118,8 +118,6 @@ const TRIM_INTERVAL_MS = 60_000;
 const TRIM_BUDGET_MS = 500;
 /** Entries that one script examines: a fraction of a millisecond if their records exist. */
 const EXAMINED_A_RUN = 500;
-/** How many of those that are left out an error names. */
-const LEFT_OUT_NAMED = 10;
 
 /** Packing gets at most a twentieth of the time, so that under load it is left for quieter times. */
 const PACK_INTERVAL_MS = 1000;
@@ -130,11 +128,11 @@ const PACKED_A_RUN = 50;
 const DAY_MS = 86_400_000;
 
 interface TrimPlace {
-  readonly partition: number;
   readonly tenant: string;
   readonly walkedMs: string;
   readonly walkedId: string;
 }
+const START: TrimPlace = { tenant: '', walkedMs: '', walkedId: '' };
 
 /**
  * Keeps stored reservations small: packs the records of ended ones, and removes the index entries of those whose retention has ended.
@@ -143,11 +141,10 @@ interface TrimPlace {
 @Injectable()
 export class RetentionJanitor implements OnModuleInit {
   private readonly retentionMs: number;
-  private place: TrimPlace | undefined;
-  /** What the last complete pass left out: tenants with a damaged index, and partitions with the error of the script. */
-  private leftOut = new Map<string, unknown>();
-  /** The same of this pass so far. */
-  private found = new Map<string, unknown>();
+  private readonly trimWalk: PartitionWalk<TrimPlace>;
+  private readonly packWalk: PartitionWalk;
+  /** The partitions without anything to pack when the run began. */
+  private packed: ReadonlySet<string> = new Set();
 
   constructor(
     private readonly redis: RedisService,
@@ -156,6 +153,16 @@ export class RetentionJanitor implements OnModuleInit {
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.trimWalk = new PartitionWalk({
+      undone: 'not trimmed',
+      visit: (tag, place) => this.trimOf(tag, place),
+      cut: () => metrics.cut('audit_retention'),
+    });
+    this.packWalk = new PartitionWalk({
+      undone: 'not packed',
+      visit: async (tag) => (await this.packOf(tag)) || undefined,
+      cut: () => metrics.cut('record_packing'),
+    });
   }
 
   onModuleInit(): void {
@@ -174,99 +181,57 @@ export class RetentionJanitor implements OnModuleInit {
   }
 
   /**
-   * One pass over all partitions, or as much of it as the time allows. A damaged index is left out, and so is the rest of a partition in
-   * which the script fails.
-   * @throws StoreUnavailable, or Error that names what was left out in the last complete pass or in this one
+   * One pass over all partitions, or as much of it as the time allows. A damaged index is left out.
+   * @throws as PartitionWalk does
    */
   async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
-    const deadline = performance.now() + budgetMs;
-    if (await this.walk(deadline, turn)) {
-      this.leftOut = this.found;
-      this.found = new Map();
-    } else {
-      this.metrics.cut('audit_retention');
-    }
-    const leftOut = new Map([...this.leftOut, ...this.found]);
-    if (leftOut.size > 0) {
-      const named = [...leftOut.keys()].slice(0, LEFT_OUT_NAMED).join(', ');
-      const others = leftOut.size > LEFT_OUT_NAMED ? ` and ${leftOut.size - LEFT_OUT_NAMED} more` : '';
-      throw new Error(`not trimmed: ${named}${others}`, {
-        cause: [...leftOut.values()].find((error) => error !== undefined),
-      });
-    }
+    await this.trimWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
-  /** Unlike a PartitionPass, it also continues within a partition. @returns whether it came to the end */
-  private async walk(deadline: number, turn: Turn | undefined): Promise<boolean> {
-    const from = this.place;
-    for (let partition = from?.partition ?? 0; partition < this.redis.partitions; partition += 1) {
-      let place: TrimPlace | undefined =
-        from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
-      while (place !== undefined) {
-        this.place = place;
-        if (performance.now() > deadline) {
-          return false;
-        }
-        place = await this.trimRun(place);
-        // Another turn may go on from the same place.
-        if (turn?.goesOn() === false) {
-          return false;
-        }
-      }
-    }
-    this.place = undefined;
-    return true;
+  private async trimOf(tag: string, place: TrimPlace = START): Promise<TrimPlace | undefined> {
+    const reply = await this.redis.scripts.call(
+      'trim_reservation_index',
+      { tenantIndex: tenantIndexKey(tag) },
+      { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs },
+    );
+    this.metrics.looked(reply.examined, reply.removed);
+    reply.damaged.forEach((name) => this.trimWalk.leaveOut(`tenant ${name}`));
+    const { tenant, walkedMs = '', walkedId = '' } = reply;
+    return tenant === undefined ? undefined : { tenant, walkedMs, walkedId };
   }
 
-  /** @returns where to go on in the partition; undefined at its end, or if it cannot be read */
-  private async trimRun({ partition, ...place }: TrimPlace): Promise<TrimPlace | undefined> {
-    const code = partitionCode(partition);
-    const args = { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs };
-    try {
-      const reply = await this.redis.scripts.call(
-        'trim_reservation_index',
-        { tenantIndex: tenantIndexKey(tagOf(code)) },
-        args,
-      );
-      this.metrics.looked(reply.examined, reply.removed);
-      reply.damaged.forEach((name) => this.found.set(`tenant ${name}`, undefined));
-      const { tenant, walkedMs = '', walkedId = '' } = reply;
-      return tenant === undefined ? undefined : { partition, tenant, walkedMs, walkedId };
-    } catch (error) {
-      if (error instanceof StoreUnavailable) {
-        throw error;
-      }
-      this.found.set(`partition ${code}`, error);
-      return undefined;
-    }
-  }
-
-  /** Packs waiting records for as long as the time allows. @throws StoreUnavailable */
+  /** Packs waiting records for as long as the time allows. @throws as PartitionWalk does */
   async pack(budgetMs = PACK_BUDGET_MS, turn?: Turn): Promise<void> {
-    const deadline = performance.now() + budgetMs;
-    const keys = Array.from({ length: this.redis.partitions }, (_, partition) =>
-      endedKey(tagOf(partitionCode(partition))),
+    const tags = Array.from({ length: this.redis.partitions }, (_, partition) =>
+      tagOf(partitionCode(partition)),
     );
-    const lengths = await Promise.all(keys.map((key) => this.redis.client.llen(key))).catch(
-      (error: unknown) => {
-        throw toStoreError(error);
-      },
-    );
+    const lengths = await Promise.all(tags.map((tag) => this.lengthOf(endedKey(tag))));
     this.metrics.waitingToPack(lengths.reduce((sum, length) => sum + length, 0));
-    for (const key of keys.filter((_, index) => (lengths[index] as number) > 0)) {
-      for (let left = 1; left > 0;) {
-        if (turn?.goesOn() === false || performance.now() > deadline) {
-          this.metrics.cut('record_packing');
-          return;
-        }
-        const { examined, packed, remaining } = await this.redis.scripts.call(
-          'pack_records',
-          { ended: key },
-          { limit: PACKED_A_RUN },
-        );
-        this.metrics.pack(examined, packed);
-        left = remaining;
+    this.packed = new Set(tags.filter((_, index) => lengths[index] === 0));
+    await this.packWalk.run(this.redis.partitions, budgetMs, turn);
+  }
+
+  /** A list that cannot be read counts as one record, so that its partition is visited and named. @throws StoreUnavailable */
+  private lengthOf(key: string): Promise<number> {
+    return this.redis.client.llen(key).catch((error: unknown) => {
+      const failure = toStoreError(error);
+      if (failure instanceof StoreUnavailable) {
+        throw failure;
       }
+      return 1;
+    });
+  }
+
+  private async packOf(tag: string): Promise<boolean> {
+    if (this.packed.has(tag)) {
+      return false;
     }
+    const { examined, packed, remaining } = await this.redis.scripts.call(
+      'pack_records',
+      { ended: endedKey(tag) },
+      { limit: PACKED_A_RUN },
+    );
+    this.metrics.pack(examined, packed);
+    return remaining > 0;
   }
 }

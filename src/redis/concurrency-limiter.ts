@@ -108,7 +108,10 @@ export class ConcurrencyLimiter {
     } else {
       this.byOwner.delete(owner);
     }
-    this.admitNext();
+    // One slot can let two in: one that its owner's limit held up, and one that the limit of slow claims did.
+    while (this.admitNext()) {
+      // The next one in turn.
+    }
   }
 
   /** Denies all waiting and future claims. */
@@ -157,15 +160,16 @@ export class ConcurrencyLimiter {
     }
   }
 
-  private admitNext(): void {
+  private admitNext(): boolean {
     for (const queue of this.queues.values()) {
       const next = queue.find(({ claim }) => this.tryAcquire(claim));
       if (next !== undefined) {
         next.end('acquired');
         this.moveToEnd(next.claim.owner);
-        return;
+        return true;
       }
     }
+    return false;
   }
 
   private moveToEnd(owner: string): void {

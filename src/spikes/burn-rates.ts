@@ -35,7 +35,6 @@ interface Place {
 export class BurnRates {
   /** One pass over all partitions, or as much of it as the time in ms allows. @throws StoreUnavailable */
   readonly check: (budgetMs: number) => Promise<void>;
-  private place: Place | undefined;
 
   constructor(
     private readonly redis: RedisService,
@@ -43,13 +42,16 @@ export class BurnRates {
     private readonly metrics: SpikeMetrics,
     jobs: PartitionJobs,
   ) {
-    this.check = jobs.add('burn_rates', INTERVAL_MS, (tag) => this.checkPart(tag));
+    this.check = jobs.add('burn_rates', INTERVAL_MS, (tag, place: Place | undefined) =>
+      this.checkPart(tag, place),
+    );
   }
 
-  /** Checks a few budgets, or finds the next tenants. Returns whether the partition has more. */
-  private async checkPart(tag: string): Promise<boolean> {
-    this.place = this.place?.tag === tag ? this.place : { tag, tenants: [], budget: '', after: '' };
-    const { place } = this;
+  /** Checks a few budgets, or finds the next tenants. Returns where to go on in the partition. */
+  private async checkPart(
+    tag: string,
+    place: Place = { tag, tenants: [], budget: '', after: '' },
+  ): Promise<Place | undefined> {
     const [tenant, ...others] = place.tenants;
     if (tenant !== undefined) {
       const next = await this.checkBudgets(tag, tenant, place.budget);
@@ -57,9 +59,7 @@ export class BurnRates {
     } else if (place.after !== undefined) {
       await this.findTenants(place, place.after);
     }
-    const more = place.tenants.length > 0 || place.after !== undefined;
-    this.place = more ? place : undefined;
-    return more;
+    return place.tenants.length > 0 || place.after !== undefined ? place : undefined;
   }
 
   private async findTenants(place: Place, after: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { RedisService } from '../redis/index.js';
-import { PartitionPass, type Turn, Worker } from '../worker/index.js';
+import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
 import { SpikeMetrics } from './spike.metrics.js';
 
 /** A pass may take this long: a small part of its interval, and thus of Redis' time. */
@@ -16,18 +16,17 @@ export class PartitionJobs {
   ) {}
 
   /**
-   * @param step works on a part of a partition, and returns whether there is more
+   * @param visit works on a part of a partition, as a visitor of PartitionWalk does
    * @returns runs the job once: a pass over all partitions, or as much of it as the time allows
    */
-  add(
+  add<Place>(
     name: string,
     intervalMs: number,
-    step: (tag: string) => Promise<boolean>,
+    visit: (tag: string, place: Place | undefined) => Promise<Place | undefined>,
   ): (budgetMs: number, turn?: Turn) => Promise<void> {
-    const pass = new PartitionPass(step, () => this.metrics.cut());
-    const run = async (budgetMs: number, turn?: Turn): Promise<void> => {
-      await pass.walk(this.redis.partitions, budgetMs, turn);
-    };
+    const walk = new PartitionWalk<Place>({ undone: 'not checked', visit, cut: () => this.metrics.cut() });
+    const run = (budgetMs: number, turn?: Turn): Promise<void> =>
+      walk.run(this.redis.partitions, budgetMs, turn);
     this.worker.addRegular({ name, role: 'janitor', intervalMs, run: (turn) => run(BUDGET_MS, turn) });
     return run;
   }

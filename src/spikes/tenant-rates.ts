@@ -39,7 +39,11 @@ export class TenantRates {
     private readonly metrics: SpikeMetrics,
     jobs: PartitionJobs,
   ) {
-    this.count = jobs.add('tenant_rates', INTERVAL_MS, (tag) => this.countPartition(tag));
+    this.count = jobs.add(
+      'tenant_rates',
+      INTERVAL_MS,
+      async (tag) => (await this.countPartition(tag)) || undefined,
+    );
   }
 
   private async countPartition(tag: string): Promise<boolean> {

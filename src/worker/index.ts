@@ -1,3 +1,4 @@
 export { type LeaseReply, PartitionLeases } from './partition-leases.js';
-export { type Job, PartitionPass, type Turn, type TurnReport, Worker, WorkerModule } from './worker.js';
+export { PartitionWalk } from './partition-walk.js';
+export { type Job, type Turn, type TurnReport, Worker, WorkerModule } from './worker.js';
 export { SharedRedisTime } from './shared-redis-time.js';

@@ -41,6 +41,17 @@ test('slow claims leave half of all places to the others', async () => {
   expect(limiter.inUse).toBe(3);
 });
 
+test('a slot that lets two in admits both: one that its owner held up, and one that the slow claims did', async () => {
+  const limiter = new ConcurrencyLimiter({ total: 4, perOwner: 2 });
+  const taken = [claim('x', true), claim('x'), claim('y', true)];
+  expect(taken.map((one) => limiter.tryAcquire(one))).toEqual([true, true, true]);
+  const waiting = [limiter.acquire(claim('x')), limiter.acquire(claim('z', true))];
+  expect([limiter.inUse, limiter.waiting]).toEqual([3, 2]);
+  limiter.release(claim('x', true));
+  expect([limiter.inUse, limiter.waiting]).toEqual([4, 0]);
+  expect(await Promise.all(waiting)).toEqual(['acquired', 'acquired']);
+});
+
 test('waiting owners take turns, however long the queue of one of them is', async () => {
   const limiter = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   expect(limiter.tryAcquire(claim('first'))).toBe(true);

@@ -1,15 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
-import {
-  partitionCode,
-  periodIndexKey,
-  periodPlansKey,
-  RedisService,
-  rolledKey,
-  turnedKey,
-  tagOf,
-} from '../../redis/index.js';
+import { periodIndexKey, periodPlansKey, RedisService, rolledKey, turnedKey } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
-import { type Job, type Turn, type TurnReport, Worker } from '../../worker/index.js';
+import { type Job, PartitionWalk, type Turn, type TurnReport, Worker } from '../../worker/index.js';
 import { PeriodPlans } from './period-plans.js';
 
 /** Longest time between two looks at all partitions, which find the boundaries that other instances have added. */
@@ -24,12 +16,6 @@ const AT_ONCE = 16;
 const TURN_BUDGET_MS = 250;
 const PAUSE_MS = 5;
 const SHORTEST_SLEEP_MS = 20;
-
-/** What one look at a partition found. */
-interface Look {
-  readonly rolled: number;
-  readonly more: boolean;
-}
 
 /**
  * Rolls over idle budgets, so that their events come within a second of the boundary. Budgets in use need no job: the script that uses
@@ -46,6 +32,10 @@ export class BudgetRollovers implements OnModuleInit, Job {
   /** When each partition is next known to have something due, by the monotonic clock. */
   private readonly dueFrom = new Map<number, number>();
   private nextLookAt = 0;
+  /** Partitions take turns, so none with many boundaries at once holds up the others. */
+  private readonly walk: PartitionWalk;
+  /** Rollovers of this turn. */
+  private rolled = 0;
 
   constructor(
     private readonly redis: RedisService,
@@ -53,6 +43,11 @@ export class BudgetRollovers implements OnModuleInit, Job {
     private readonly plans: PeriodPlans,
     metrics: MetricsRegistry,
   ) {
+    this.walk = new PartitionWalk({
+      undone: 'not rolled over',
+      atOnce: AT_ONCE,
+      visit: async (tag, _, partition) => (await this.rollOver(tag, partition)) || undefined,
+    });
     this.rollovers = metrics.counter({
       name: 'holdfast_budget_rollovers_total',
       help: 'Periods of budgets that began at the end of the period before, by a request or by the job for idle budgets.',
@@ -75,41 +70,30 @@ export class BudgetRollovers implements OnModuleInit, Job {
       }
       this.nextLookAt = performance.now() + LOOK_MS * (1 - Math.random() * JITTER_SHARE);
     }
-    let rolled = 0;
-    let failure: PromiseRejectedResult | undefined;
-    for (let due = this.due(); due.length > 0; due = this.due()) {
-      if (!turn.goesOn() || performance.now() > deadline) {
-        return { sleepMs: PAUSE_MS, ...(rolled > 0 && { outcome: 'success' }) };
+    this.rolled = 0;
+    for (;;) {
+      if (this.walk.isDone && !this.walk.begin(this.due())) {
+        break;
       }
-      const looks = await Promise.allSettled(
-        this.redis.inOneWrite(() => due.map((partition) => this.rollOver(partition))),
-      );
-      const done = looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
-      failure ??= looks.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined;
-      rolled += done.reduce((sum, look) => sum + look.rolled, 0);
-      if (done.some(({ more }) => more)) {
-        return { sleepMs: PAUSE_MS, outcome: 'success' };
+      const isOver = !turn.goesOn() || performance.now() > deadline;
+      if (isOver || (await this.redis.inOneWrite(() => this.walk.step()))) {
+        return { sleepMs: PAUSE_MS, ...(this.rolled > 0 && { outcome: 'success' }) };
       }
-    }
-    if (failure !== undefined) {
-      throw failure.reason;
     }
     const wakeAt = Math.min(this.nextLookAt, ...this.dueFrom.values());
     return {
       sleepMs: Math.max(SHORTEST_SLEEP_MS, Math.ceil(wakeAt - performance.now())),
-      ...(rolled > 0 && { outcome: 'success' }),
+      ...(this.rolled > 0 && { outcome: 'success' }),
     };
   }
 
   private due(): number[] {
     const now = performance.now();
-    return [...this.dueFrom]
-      .flatMap(([partition, from]) => (from <= now ? [partition] : []))
-      .slice(0, AT_ONCE);
+    return [...this.dueFrom].flatMap(([partition, from]) => (from <= now ? [partition] : []));
   }
 
-  private async rollOver(partition: number): Promise<Look> {
-    const tag = tagOf(partitionCode(partition));
+  /** @returns whether there is more to do */
+  private async rollOver(tag: string, partition: number): Promise<boolean> {
     // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
     this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
     const { nowMs, nextMs, rolled, turned, more, damaged, unplanned } = await this.redis.scripts.call(
@@ -125,6 +109,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
     if (nextMs !== undefined) {
       this.dueFrom.set(partition, performance.now() + nextMs - nowMs);
     }
+    this.rolled += rolled;
     this.rollovers.inc({}, rolled);
     this.turns.inc({}, turned);
     for (const budget of damaged) {
@@ -134,6 +119,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
       await this.plans.plan(tag, budget);
       this.dueFrom.set(partition, 0);
     }
-    return { rolled, more: more || unplanned.length === BUDGETS_A_RUN };
+    return more || unplanned.length === BUDGETS_A_RUN;
   }
 }
