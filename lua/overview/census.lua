@@ -9,7 +9,8 @@
 -- ARGV[5]   with_system      1 where the operators' own subscriptions stand in this partition
 -- RETURNS   now_ms next_tenant? next_kind? next_after? examined:int text_count counts{}
 --           held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
---           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*
+--           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)*
+--           damaged_count damaged(kind record)* quotas(scope action_kind window used:int limit:int)*
 -- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget have one; of
 --           counters as many more as a scan returns at once, and 100 of a run
 -- EMITS     nothing
@@ -25,16 +26,20 @@
 -- and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a unit: budgets below them hold the
 -- same reservations again. A reservation that is older than the topmost budget is not in it. The subscriptions that are listed have
 -- failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged
--- record counts as far as it can be read.
+-- tenant, budget or subscription counts as far as it can be read, and is named; none of it is in a list or a sum.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local SYSTEM = '__system__'
-local FIGURE = '^%-?%d+$'
+local STATUSES = {
+  tenant = { ACTIVE = true, SUSPENDED = true, CLOSED = true },
+  budget = { ACTIVE = true, FROZEN = true, CLOSED = true },
+  webhook = { ACTIVE = true, PAUSED = true, DISABLED = true },
+}
 local QUOTAS_LISTED, OF_A_RUN = 10, 100
 
 local tag = tag_of_key(tenant_index)
 local left = limit
-local counts, budgets, webhooks, quotas = {}, {}, {}, {}
+local counts, budgets, webhooks, damaged, quotas = {}, {}, {}, {}, {}
 local held, held_rows, budgeted = {}, {}, {}
 local now = now_ms()
 local next_tenant, next_kind, next_after = '', '', ''
@@ -43,10 +48,27 @@ local function count(name)
   counts[name] = (counts[name] or 0) + 1
 end
 
+local function name_damaged(kind_of_record, id)
+  damaged[#damaged + 1], damaged[#damaged + 2] = kind_of_record, id
+end
+
+-- The form in which this service writes a figure that may be negative.
+local function is_figure(text)
+  return i64_is_amount(text) or (text and text ~= '-0' and string.byte(text) == 45 and i64_is_amount(string.sub(text, 2)))
+end
+
+-- A number or an instant in ms that a double holds exactly.
+local function is_count(text)
+  return #text <= 15 and string.find(text, '^%d+$') ~= nil
+end
+
 local function count_tenant(id)
   local record = redis.call('HMGET', tenant_key(tag, id), 'status', 'observe_mode')
   count('tenants')
   count('tenants.' .. (record[1] or ''))
+  if not STATUSES.tenant[record[1]] then
+    name_damaged('tenant', id)
+  end
   if record[2] and record[2] ~= 'ENFORCE' then
     count('tenants.observe_mode')
   end
@@ -88,12 +110,14 @@ local function count_budget(member)
   count('budgets')
   count('budgets.' .. status)
   count('unit.' .. unit)
-  count_held(scope, unit, record[7])
-  for i = 3, 6 do
-    if not string.find(record[i] or '', FIGURE) then
-      return
-    end
+  local is_whole = STATUSES.budget[status]
+  for i = 3, 7 do
+    is_whole = is_whole and is_figure(record[i])
   end
+  if not is_whole then
+    return name_damaged('budget', member)
+  end
+  count_held(scope, unit, record[7])
   local over = record[2] == '1' or (i64_positive(overdraft_limit) and i64_less(overdraft_limit, debt))
   local indebted = i64_positive(debt)
   if status == 'CLOSED' or not (over or indebted) then
@@ -113,9 +137,12 @@ end
 local function count_webhook(id)
   local key = webhook_key(tag, id)
   local record = redis.call('HMGET', key, 'st', 'cf', 'lf')
-  local failures = tonumber(record[2] or '0') or 0
   count('webhooks')
   count('webhooks.' .. (record[1] or ''))
+  if not STATUSES.webhook[record[1]] or not is_count(record[2] or '0') or not is_count(record[3] or '0') then
+    return name_damaged('webhook', id)
+  end
+  local failures = tonumber(record[2] or '0')
   if failures > 0 and record[1] ~= 'DISABLED' then
     count('webhooks.with_failures')
     for _, text in ipairs({ id, redis.call('HGET', key, 'ur') or '', record[2], record[3] or '' }) do
@@ -287,6 +314,10 @@ end
 reply[#reply + 1] = ms_text(#webhooks / 4)
 for i = 1, #webhooks do
   reply[#reply + 1] = webhooks[i]
+end
+reply[#reply + 1] = ms_text(#damaged / 2)
+for i = 1, #damaged do
+  reply[#reply + 1] = damaged[i]
 end
 for i = 1, math.min(#quotas, QUOTAS_LISTED) do
   for _, text in ipairs(quotas[i]) do

@@ -1,8 +1,10 @@
 import {
   partitionCode,
   partitionOfTenant,
+  type RecordKind,
   type RedisService,
   type ScriptReply,
+  type SkippedRecords,
   SYSTEM_OWNER,
   tagOf,
   tenantIndexKey,
@@ -80,7 +82,11 @@ const byUtilization = (one: UsedQuota, other: UsedQuota): number =>
   );
 
 /** Counts all records of all partitions, in short runs. @throws StoreUnavailable */
-export async function takeCensus(redis: RedisService, listed: number): Promise<Census> {
+export async function takeCensus(
+  redis: RedisService,
+  skipped: SkippedRecords,
+  listed: number,
+): Promise<Census> {
   const counts = new Map<string, number>();
   const held = new Map<string, bigint>();
   const overLimit = new Top<NotableBudget>(listed, byDebt);
@@ -99,6 +105,9 @@ export async function takeCensus(redis: RedisService, listed: number): Promise<C
     indebted.offer(reply.budgets.filter(({ debt }) => debt !== '0'));
     failing.offer(reply.webhooks);
     quotas.offer(reply.quotas);
+    for (const { kind, record } of reply.damaged) {
+      skipped.skip(kind as RecordKind, record);
+    }
     atMs = Math.min(atMs, reply.nowMs);
     examined += reply.examined;
   };

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_CATEGORIES } from '../events/index.js';
 import { parseAmount, TooBusy, UNITS } from '../ledger/index.js';
-import { RedisService } from '../redis/index.js';
+import { RedisService, SkippedRecords } from '../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { timeOf } from '../wire/index.js';
 import { type Census, takeCensus, utilizationOf } from './census.js';
@@ -47,6 +47,7 @@ export class OverviewService {
 
   constructor(
     private readonly redis: RedisService,
+    private readonly skipped: SkippedRecords,
     @Inject(LOGGER) private readonly logger: Logger,
     metrics: MetricsRegistry,
   ) {
@@ -104,7 +105,7 @@ export class OverviewService {
 
   private async countAll(): Promise<void> {
     const startedAt = performance.now();
-    const census = await takeCensus(this.redis, LISTED);
+    const census = await takeCensus(this.redis, this.skipped, LISTED);
     const events = await this.window.refresh(census.atMs);
     const endedAt = performance.now();
     this.latest = { census, events, endedAt, durationMs: endedAt - startedAt };

@@ -1,10 +1,11 @@
 import { Injectable, Module } from '@nestjs/common';
 import { tenantOfScope } from '../ledger/index.js';
-import type { Fields } from '../wire/index.js';
+import type { Fields, Page } from '../wire/index.js';
 import { toStoreError } from './errors.js';
 import { budgetIndexKey, partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
 import { RedisService } from './redis.service.js';
 import type { ScriptReply } from './script-call.js';
+import { type RecordKind, SkippedRecords } from './skipped-records.js';
 
 /** Records per run of a script: about half a millisecond of Redis time. */
 const RECORDS_A_RUN = 100;
@@ -13,6 +14,8 @@ const PARTITIONS_AT_ONCE = 4;
 
 /** Called for each record, without its free texts. `nowMs` is the Redis time at which it was read. */
 export type Visit = (fields: Fields, nowMs: number) => void;
+
+type TextKind = Exclude<RecordKind, 'budget'>;
 
 /** Identifies a record, which is stored in the partition of its tenant. */
 export interface RecordPlace {
@@ -32,10 +35,28 @@ interface ListPlace {
   readonly member: string;
 }
 
+/** The fields that identify a record in its kind. Lists get those of most kinds from the index, whatever the record has. */
+const NAMES: Readonly<Record<RecordKind, readonly string[]>> = {
+  tenant: ['tenant_id'],
+  api_key: ['key_id'],
+  budget: ['scope', 'unit'],
+  policy: ['policy_id'],
+  webhook: ['id'],
+};
+
 /** Reads one or all stored records. Visits instead of collecting them, so that callers decide what to keep in memory. */
 @Injectable()
 export class Records {
-  constructor(private readonly redis: RedisService) {}
+  constructor(
+    private readonly redis: RedisService,
+    private readonly skipped: SkippedRecords,
+  ) {}
+
+  /** What `read` makes of a record, or undefined if the record is damaged, which is then counted and named in the log. */
+  whole<Row>(kind: RecordKind, fields: Fields, read: (fields: Fields) => Row): Row | undefined {
+    const name = NAMES[kind].map((field) => fields.get(field) ?? '?').join(' ');
+    return this.skipped.whole(kind, name, () => read(fields));
+  }
 
   /** The hash tag of a tenant's partition. */
   tagOfTenant(tenantId: string): string {
@@ -146,13 +167,31 @@ export class Records {
   }
 
   /**
+   * Adds the free texts to the rows of a page. They are large, so only those of the rows on the page are read. A row whose texts are
+   * damaged is left out.
+   * @throws StoreUnavailable
+   */
+  async withTexts<Row>(
+    kind: TextKind,
+    page: Page<Row>,
+    placeOf: (row: Row) => RecordPlace,
+    textsOf: (fields: Fields) => Partial<Row>,
+  ): Promise<Page<Row>> {
+    const places = page.rows.map(placeOf);
+    const texts = await this.texts(kind, places);
+    const rows = page.rows.flatMap((row, index) => {
+      const { id } = places[index] as RecordPlace;
+      const found = this.skipped.whole(kind, id, () => textsOf(texts[index] as Fields));
+      return found === undefined ? [] : [{ ...row, ...found }];
+    });
+    return { ...page, rows };
+  }
+
+  /**
    * The free texts of records, which lists leave out, in the order of the records. Empty for a record that no longer exists.
    * @throws StoreUnavailable
    */
-  async texts(
-    kind: 'tenant' | 'api_key' | 'policy' | 'webhook',
-    records: readonly RecordPlace[],
-  ): Promise<Fields[]> {
+  private async texts(kind: TextKind, records: readonly RecordPlace[]): Promise<Fields[]> {
     const found = new Map<RecordPlace, Fields>();
     const groups = new Map<string, RecordPlace[]>();
     for (const record of records) {

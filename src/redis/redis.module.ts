@@ -11,6 +11,7 @@ import {
 import { Changes } from './changes.js';
 import { RedisService } from './redis.service.js';
 import { ScriptRegistry } from './scripts.js';
+import { SkippedRecords } from './skipped-records.js';
 
 /** Nest awaits the factory, so dependents get a service that is connected and checked. */
 @Global()
@@ -28,8 +29,14 @@ import { ScriptRegistry } from './scripts.js';
       inject: [MetricsRegistry],
       useFactory: ({ registry }: MetricsRegistry) => new Changes(registry),
     },
+    {
+      provide: SkippedRecords,
+      inject: [MetricsRegistry, LOGGER],
+      useFactory: ({ registry }: MetricsRegistry, logger: Logger) =>
+        new SkippedRecords(registry, (members, message) => logger.warn(members, message)),
+    },
     { provide: ScriptRegistry, inject: [RedisService], useFactory: ({ scripts }: RedisService) => scripts },
   ],
-  exports: [Changes, RedisService, ScriptRegistry],
+  exports: [Changes, RedisService, ScriptRegistry, SkippedRecords],
 })
 export class RedisModule {}

@@ -31,7 +31,6 @@ export {
   SearchText,
   timeOf,
   WindowQueryDto,
-  withTexts,
 } from './listing.js';
 export {
   type Batch,

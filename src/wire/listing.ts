@@ -233,13 +233,3 @@ export class RecordSelection<Row> {
       : { rows, has_more: true, next_cursor: encodeCursor(this.query, next, this.order) };
   }
 }
-
-/** Adds the free texts to the rows of a page. They are large, so only those of the rows on the page are read. */
-export async function withTexts<Row>(
-  page: Page<Row>,
-  read: (rows: readonly Row[]) => Promise<readonly Fields[]>,
-  textsOf: (fields: Fields) => Partial<Row>,
-): Promise<Page<Row>> {
-  const texts = page.rows.length === 0 ? [] : await read(page.rows);
-  return { ...page, rows: page.rows.map((row, index) => ({ ...row, ...textsOf(texts[index] as Fields) })) };
-}

@@ -1,4 +1,4 @@
-import { parseExact, stringifyExact } from './json';
+import { readJson, stringifyJson } from './json';
 
 /** A refusal of the API, in its own words. Status 0 means that no answer came. */
 export class ApiError extends Error {
@@ -41,13 +41,13 @@ async function ask<T>(
       'x-holdfast-console': '1',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
-    ...(body === undefined ? {} : { body: stringifyExact(body) }),
+    ...(body === undefined ? {} : { body: stringifyJson(body) }),
   }).catch(() => {
     throw new ApiError(0, 'UNREACHABLE', 'Holdfast does not answer.', undefined);
   });
   const text = await answer.text();
   if (answer.ok) {
-    return { value: (text === '' ? undefined : parseExact(text)) as T, headers: answer.headers };
+    return { value: (text === '' ? undefined : readJson(text)) as T, headers: answer.headers };
   }
   const requestId = answer.headers.get('x-request-id') ?? undefined;
   if (answer.status === 401 && path !== '/console/api/login') {
@@ -58,7 +58,7 @@ async function ask<T>(
 
 function refusalOf(status: number, text: string, requestId: string | undefined): ApiError {
   try {
-    const { error, message } = JSON.parse(text) as { error: string; message: string };
+    const { error, message } = readJson(text) as { error: string; message: string };
     return new ApiError(status, error, message, requestId);
   } catch {
     return new ApiError(status, 'UNKNOWN', `the answer has status ${status} and no message`, requestId);

@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react';
-import { parseExact } from './json';
+import { readJson } from './json';
 import { learnServerTime } from './server-time';
 import { endSession } from './session';
 
@@ -64,7 +64,7 @@ function publish(next: Live): void {
 function open(): void {
   source = new EventSource('/console/api/stream');
   source.onmessage = ({ data }: MessageEvent<string>) => {
-    const snapshot = parseExact(data) as LiveSnapshot;
+    const snapshot = readJson(data) as LiveSnapshot;
     learnServerTime(snapshot.at_ms);
     publish({ snapshot, isLive: true });
     window.clearTimeout(staleTimer);

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import type { Int64 } from '../api/json';
+import { COUNT, type Decimal, numberFormat, readDecimal } from './numbers';
 
 export type Unit = 'USD_MICROCENTS' | 'TOKENS' | 'CREDITS' | 'RISK_POINTS';
 
@@ -12,27 +13,23 @@ export interface AmountOf {
 /** A dollar has a hundred million microcents. */
 const MICROCENTS_DIGITS = 8;
 const CENT_DIGITS = 2;
-
-function grouped(digits: string): string {
-  return digits.replace(/\B(?=(\d{3})+$)/g, ',');
-}
+const DOLLARS = numberFormat({
+  minimumFractionDigits: CENT_DIGITS,
+  maximumFractionDigits: MICROCENTS_DIGITS,
+});
 
 /** Dollars with at least two decimals, and as many more as the amount has. */
 function dollars(amount: bigint): string {
-  const digits = (amount < 0n ? -amount : amount).toString().padStart(MICROCENTS_DIGITS + 1, '0');
-  const whole = grouped(digits.slice(0, -MICROCENTS_DIGITS));
-  const fraction = digits.slice(-MICROCENTS_DIGITS).replace(/0+$/, '').padEnd(CENT_DIGITS, '0');
-  return `${amount < 0n ? '−' : ''}$${whole}.${fraction}`;
+  const digits = amount.toString().padStart(MICROCENTS_DIGITS + 1, '0');
+  const point = digits.length - MICROCENTS_DIGITS;
+  return `$${DOLLARS.format(`${digits.slice(0, point)}.${digits.slice(point)}` as Decimal)}`;
 }
 
 /** An amount in the form of its unit, exact. */
-export function formatAmount(amount: Int64 | bigint, unit: string): string {
+export function formatAmount(amount: Int64, unit: string): string {
   const exact = BigInt(amount);
-  if (unit === 'USD_MICROCENTS') {
-    return dollars(exact);
-  }
-  const text = grouped((exact < 0n ? -exact : exact).toString());
-  return `${exact < 0n ? '−' : ''}${text}`;
+  const size = exact < 0n ? -exact : exact;
+  return `${exact < 0n ? '−' : ''}${unit === 'USD_MICROCENTS' ? dollars(size) : COUNT.format(size)}`;
 }
 
 const UNIT_WORDS: Readonly<Record<string, string>> = {
@@ -46,23 +43,32 @@ export const unitWord = (unit: string): string => UNIT_WORDS[unit] ?? unit;
 
 /** What an operator typed, as an amount; undefined if it is none. Dollars may have up to eight decimals. */
 export function parseAmount(text: string, unit: string): bigint | undefined {
-  const clean = text.replace(/[\s,$_]/g, '');
-  if (unit !== 'USD_MICROCENTS') {
-    return /^\d{1,19}$/.test(clean) ? BigInt(clean) : undefined;
-  }
-  const parts = /^(\d{1,12})(?:\.(\d{0,8}))?$/.exec(clean);
-  return parts === null
-    ? undefined
-    : BigInt(`${parts[1] ?? ''}${(parts[2] ?? '').padEnd(MICROCENTS_DIGITS, '0')}`);
+  const isDollars = unit === 'USD_MICROCENTS';
+  const [whole = '', decimals = ''] =
+    readDecimal(isDollars ? text.replace(/^\s*\$/, '') : text)?.split('.') ?? [];
+  return whole !== '' && decimals.length <= (isDollars ? MICROCENTS_DIGITS : 0) && whole.length <= MAX_DIGITS
+    ? BigInt(`${whole}${isDollars ? decimals.padEnd(MICROCENTS_DIGITS, '0') : ''}`)
+    : undefined;
 }
 
-const MAX_COUNT = 2_147_483_647;
+/** An int64 has 19. The server refuses what is beyond one. */
+const MAX_DIGITS = 19;
+/** Shows the separators of the reader's language. */
+const EXAMPLES: Readonly<Record<'dollars' | 'whole', string>> = {
+  dollars: formatAmount(123_450_000_000n, 'USD_MICROCENTS'),
+  whole: formatAmount(1234n, 'TOKENS'),
+};
 
-/** The number that a field has; undefined if it is empty, NaN if it is no count. */
-export function parseCount(text: string): number | undefined {
-  const clean = text.replace(/[\s,_]/g, '');
-  const count = /^\d{1,10}$/.test(clean) ? Number(clean) : Number.NaN;
-  return clean === '' ? undefined : count <= MAX_COUNT ? count : Number.NaN;
+/** Why what an operator typed is no amount, or undefined if it is one. */
+export function amountProblem(text: string, unit: string, what = 'An amount'): string | undefined {
+  if (text.trim() === '') {
+    return `${what} in ${unitWord(unit)} is missing`;
+  }
+  return parseAmount(text, unit) === undefined
+    ? `“${text.trim()}” is not an amount in ${unitWord(unit)}; write ${
+        unit === 'USD_MICROCENTS' ? EXAMPLES.dollars : EXAMPLES.whole
+      }, or leave out what separates thousands`
+    : undefined;
 }
 
 /** An amount in the form of its unit. The exact integer of the protocol shows on hover. */
@@ -71,7 +77,7 @@ export function Amount({
   unit,
   withUnit = false,
 }: {
-  amount: Int64 | bigint;
+  amount: Int64;
   unit: string;
   withUnit?: boolean;
 }): ReactNode {

@@ -3,7 +3,7 @@ import type { Int64 } from '../api/json';
 import type { Budget } from '../api/types';
 
 /** The share of a whole in per mille, computed exactly; 1000 at most. */
-export function perMille(part: Int64 | bigint, whole: Int64 | bigint): number {
+export function perMille(part: Int64, whole: Int64): number {
   const [some, all] = [BigInt(part), BigInt(whole)];
   if (all <= 0n) {
     return some > 0n ? 1000 : 0;

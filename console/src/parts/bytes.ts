@@ -1,3 +1,5 @@
+import { COUNT, TENTHS } from './numbers';
+
 const NAMES = ['B', 'KB', 'MB', 'GB', 'TB'];
 
 export function formatBytes(bytes: number): string {
@@ -7,5 +9,5 @@ export function formatBytes(bytes: number): string {
     value /= 1024;
     step += 1;
   }
-  return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${NAMES[step] ?? ''}`;
+  return `${(value >= 100 || step === 0 ? COUNT : TENTHS).format(value)} ${NAMES[step] ?? ''}`;
 }

@@ -2,7 +2,7 @@ import { Button } from '@mantine/core';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { csvCell } from '../../../src/wire/csv';
 import { ApiError, get, type Query } from '../api/client';
-import { type Int64, stringifyExact } from '../api/json';
+import { stringifyJson } from '../api/json';
 import type { Page } from '../api/list';
 import { Progress } from './progress';
 import { Failure } from './states';
@@ -18,7 +18,7 @@ function plainText(value: unknown): string | undefined {
     ? undefined
     : typeof value === 'string'
       ? value
-      : stringifyExact(value);
+      : stringifyJson(value);
 }
 
 export interface Export<Answer extends Page> {
@@ -28,22 +28,12 @@ export interface Export<Answer extends Page> {
   readonly rows: (answer: Answer) => readonly object[];
   /** The columns of the CSV. */
   readonly columns: readonly string[];
-  /** Members that are Int64: they come as texts beyond 2^53, and leave as numbers. */
-  readonly integers?: readonly string[];
 }
 
-function lineOf(
-  { columns, integers = [] }: Pick<Export<Page>, 'columns' | 'integers'>,
-  format: Format,
-  row: Members,
-): string {
-  if (format === 'csv') {
-    return `${columns.map((column) => csvCell(plainText(row[column]))).join(',')}\r\n`;
-  }
-  const exact = integers.flatMap((name) =>
-    row[name] === undefined ? [] : [[name, BigInt(row[name] as Int64)] as const],
-  );
-  return `${stringifyExact({ ...row, ...Object.fromEntries(exact) })}\n`;
+function lineOf({ columns }: Pick<Export<Page>, 'columns'>, format: Format, row: Members): string {
+  return format === 'csv'
+    ? `${columns.map((column) => csvCell(plainText(row[column]))).join(',')}\r\n`
+    : `${stringifyJson(row)}\n`;
 }
 
 /** Reads one page. While many others ask, it waits for its turn. */

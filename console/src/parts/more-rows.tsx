@@ -1,13 +1,13 @@
 import { Button } from '@mantine/core';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { GrowingList } from '../api/list';
+import { COUNT } from './numbers';
 import { Failure } from './states';
 
 /** How far below the window the end of a list may be for the next page to be read. */
 const NEAR_PX = 600;
 /** After looking at so many rows that did not match, the search waits for the reader. */
 const PAUSE_AFTER = 200_000;
-const COUNT = new Intl.NumberFormat();
 
 /**
  * The foot of a list that is read page by page: by itself when it comes into sight, or with the button. Where few rows match, it shows

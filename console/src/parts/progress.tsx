@@ -1,6 +1,5 @@
 import type { ReactNode } from 'react';
-
-const COUNT = new Intl.NumberFormat();
+import { COUNT } from './numbers';
 
 /** How far something has come. Without `of` its end is not known, and the bar only shows that it goes on. */
 export function Progress({

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import { serverNowMs } from '../api/server-time';
+import { TENTHS } from './numbers';
 
 /** Dates are as the reader's language has them. Times have 24 hours in every language, as on the axes of graphs. */
 export const FULL = new Intl.DateTimeFormat(undefined, {
@@ -47,7 +48,7 @@ export function formatDuration(ms: number): string {
     return `${Math.round(ms)} ms`;
   }
   if (ms < 10_000) {
-    return `${(ms / 1000).toFixed(1)} s`;
+    return `${TENTHS.format(ms / 1000)} s`;
   }
   const first = STEPS.findIndex(([step]) => ms >= step);
   const parts: string[] = [];

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { Int64 } from '../api/json';
+import { stringifyJson } from '../api/json';
 import { Amount } from './amount';
 import { Time } from './time';
 
@@ -75,7 +75,7 @@ function Value({
     return <span className="muted">{Array.isArray(value) ? 'empty list' : 'nothing'}</span>;
   }
   if (depth >= MAX_DEPTH) {
-    return JSON.stringify(value);
+    return stringifyJson(value);
   }
   if (Array.isArray(value) && value.every((item) => typeof item !== 'object' || item === null)) {
     return value.map(String).join(', ');
@@ -86,7 +86,7 @@ function Value({
 function Leaf({ name, value, unit }: { name: string; value: unknown; unit: string | undefined }): ReactNode {
   const text = String(value);
   if (unit !== undefined && AMOUNTS.has(name) && INTEGER.test(text)) {
-    return <Amount amount={value as Int64} unit={unit} withUnit />;
+    return <Amount amount={BigInt(text)} unit={unit} withUnit />;
   }
   if (typeof value !== 'string') {
     return <span className="num">{text}</span>;

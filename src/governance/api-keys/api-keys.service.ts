@@ -29,7 +29,6 @@ import {
   readJson,
   stringifyJson,
   timeOf,
-  withTexts,
 } from '../../wire/index.js';
 import {
   API_KEY_SORT_KEYS,
@@ -193,18 +192,19 @@ export class ApiKeysService {
       idOf: (key) => key.key_id,
     });
     await this.records.eachOwned('list_api_keys', tenantId, (fields, nowMs) => {
-      const key = apiKeyOf(fields, nowMs);
-      if ((status === undefined || key.status === status) && matchesSearch(search, key.key_id, key.name)) {
+      const key = this.records.whole('api_key', fields, () => apiKeyOf(fields, nowMs));
+      if (
+        key !== undefined &&
+        (status === undefined || key.status === status) &&
+        matchesSearch(search, key.key_id, key.name)
+      ) {
         selection.offer(key);
       }
     });
-    return withTexts(
+    return this.records.withTexts(
+      'api_key',
       selection.page(),
-      (rows) =>
-        this.records.texts(
-          'api_key',
-          rows.map((row) => ({ tenantId: row.tenant_id, id: row.key_id })),
-        ),
+      (row) => ({ tenantId: row.tenant_id, id: row.key_id }),
       apiKeyTexts,
     );
   }

@@ -3,7 +3,7 @@ import { BulkActions, type BulkRun, type Changed, type RowFailure } from '../../
 import { type Decided, Reclaims } from '../../expiry/index.js';
 import { oneLine, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService, type ScriptReply, tenantKey } from '../../redis/index.js';
-import { fieldOf, type Fields, type Origin } from '../../wire/index.js';
+import { fieldOf, type Origin } from '../../wire/index.js';
 import { budgetMatcher, requireUtilizationRange } from './budget-filter.js';
 import type { BudgetBulkActionDto } from './budget.dto.js';
 import { budgetOf, requireUnit } from './budget.js';
@@ -92,7 +92,8 @@ export class BudgetBulkActionService {
     const { matches, mayMatch } = budgetMatcher(filter);
     await this.records.eachOwned('list_budgets', tenantId, (fields) => {
       const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
-      const budget = readable(fields, scope, unit);
+      // A damaged budget's row fails, and must not keep the others from being found.
+      const budget = this.records.whole('budget', fields, () => budgetOf(fields, scope, unit));
       const isMatch =
         budget === undefined
           ? mayMatch({ tenant_id: tenantId, scope, unit, status: fields.get('status') ?? '' })
@@ -138,14 +139,5 @@ export class BudgetBulkActionService {
       default:
         return { failed: FAILURES[reply.status] };
     }
-  }
-}
-
-/** Undefined for a damaged record: its row fails, and must not keep the others from being found. */
-function readable(fields: Fields, scope: string, unit: Unit): ReturnType<typeof budgetOf> | undefined {
-  try {
-    return budgetOf(fields, scope, unit);
-  } catch {
-    return undefined;
   }
 }

@@ -139,14 +139,16 @@ export class BudgetsService {
     });
     const { matches } = budgetMatcher(query);
     const listed = (fields: Fields): BudgetLedger | undefined => {
-      const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
-      if (!scopeAllowed(scopeFilter, budget.scope) || !matches(budget)) {
-        return undefined;
-      }
-      if (sortBy === 'used') {
-        shares.set(budget, usedShareOf(budget, fields));
-      }
-      return budget;
+      return this.records.whole('budget', fields, () => {
+        const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
+        if (!scopeAllowed(scopeFilter, budget.scope) || !matches(budget)) {
+          return undefined;
+        }
+        if (sortBy === 'used') {
+          shares.set(budget, usedShareOf(budget, fields));
+        }
+        return budget;
+      });
     };
     if (order.sortBy === 'scope' && tenantId !== undefined && tenantId !== '') {
       const above = scopePrefixOf(query.scope_prefix);

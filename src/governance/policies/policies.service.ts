@@ -23,7 +23,6 @@ import {
   RecordSelection,
   sortOrderOf,
   stringifyJson,
-  withTexts,
 } from '../../wire/index.js';
 import { KnownKinds } from '../action-kinds/known-kinds.js';
 import {
@@ -130,8 +129,11 @@ export class PoliciesService {
       idOf: (policy) => policy.policy_id,
     });
     await this.records.eachOwned('list_policies', tenantId, (fields) => {
-      const policy = policyOf(fields, fieldOf(fields, 'policy_id'));
+      const policy = this.records.whole('policy', fields, () =>
+        policyOf(fields, fieldOf(fields, 'policy_id')),
+      );
       if (
+        policy !== undefined &&
         scopeAllowed(scopeFilter, scopeOfPattern(policy.scope_pattern)) &&
         (pattern === '' || policy.scope_pattern === pattern) &&
         (status === undefined || policy.status === status) &&
@@ -142,13 +144,10 @@ export class PoliciesService {
         selection.offer(policy);
       }
     });
-    return withTexts(
+    return this.records.withTexts(
+      'policy',
       selection.page(),
-      (rows) =>
-        this.records.texts(
-          'policy',
-          rows.map((row) => ({ tenantId, id: row.policy_id })),
-        ),
+      (row) => ({ tenantId, id: row.policy_id }),
       policyTexts,
     );
   }

@@ -20,7 +20,6 @@ import {
   RecordSelection,
   sortOrderOf,
   timeOf,
-  withTexts,
 } from '../../wire/index.js';
 import { TenantClosing } from './tenant-closing.js';
 import {
@@ -265,18 +264,15 @@ export class TenantsService {
       idOf: (tenant) => tenant.tenant_id,
     });
     await this.records.eachTenant((fields) => {
-      const tenant = tenantOf(fields);
-      if (matchesTenant(query, tenant)) {
+      const tenant = this.records.whole('tenant', fields, tenantOf);
+      if (tenant !== undefined && matchesTenant(query, tenant)) {
         selection.offer(tenant);
       }
     });
-    return withTexts(
+    return this.records.withTexts(
+      'tenant',
       selection.page(),
-      (rows) =>
-        this.records.texts(
-          'tenant',
-          rows.map(({ tenant_id: id }) => ({ tenantId: id, id })),
-        ),
+      ({ tenant_id: id }) => ({ tenantId: id, id }),
       tenantTexts,
     );
   }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { Refusal } from '../../ledger/index.js';
-import { type RecordPlace, Records, SYSTEM_OWNER } from '../../redis/index.js';
+import { Records, SYSTEM_OWNER } from '../../redis/index.js';
 import {
   fieldOf,
   type Fields,
@@ -9,7 +9,6 @@ import {
   type Page,
   RecordSelection,
   sortOrderOf,
-  withTexts,
 } from '../../wire/index.js';
 import { withinKey } from './subscription-access.js';
 import {
@@ -75,16 +74,21 @@ export class SubscriptionLists {
   }
 
   private complete(page: Page<Subscription>): Promise<Page<Subscription>> {
-    const places = (rows: readonly Subscription[]): RecordPlace[] =>
-      rows.map((row) => ({ tenantId: row.tenant_id, id: row.subscription_id }));
-    return withTexts(page, (rows) => this.records.texts('webhook', places(rows)), subscriptionTexts);
+    return this.records.withTexts(
+      'webhook',
+      page,
+      (row) => ({ tenantId: row.tenant_id, id: row.subscription_id }),
+      subscriptionTexts,
+    );
   }
 
   /** Visits every subscription that matches the whole filter, without its free texts. @throws StoreUnavailable */
   private each(filter: SubscriptionFilter, visit: (subscription: Subscription) => void): Promise<void> {
     return this.eachRecord(filter, (fields) => {
-      const subscription = subscriptionOf(fields, fieldOf(fields, 'id'));
-      if (matches(filter, subscription)) {
+      const subscription = this.records.whole('webhook', fields, () =>
+        subscriptionOf(fields, fieldOf(fields, 'id')),
+      );
+      if (subscription !== undefined && matches(filter, subscription)) {
         visit(subscription);
       }
     });

@@ -4,7 +4,7 @@ import { call, withQuery } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
-import { formatAmount, parseAmount, unitWord } from '../../parts/amount';
+import { amountProblem, formatAmount, parseAmount } from '../../parts/amount';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
 import { CalendarFields } from './calendar-fields';
 import {
@@ -55,9 +55,9 @@ function missingIn(drafts: readonly Draft[], unit: string): string | undefined {
   if (new Set(names).size < names.length) {
     return 'Two windows have one name';
   }
-  return drafts.some(({ limit }) => parseAmount(limit, unit) === undefined)
-    ? `A limit in ${unitWord(unit)} is missing`
-    : undefined;
+  return drafts
+    .map(({ limit }) => amountProblem(limit, unit, 'A limit'))
+    .find((problem) => problem !== undefined);
 }
 
 /** By name, because a window whose name stays goes on. */
@@ -66,7 +66,7 @@ function differencesOf(
   drafts: readonly Draft[],
   unit: string,
 ): Difference[] {
-  const words = (amount: Int64 | bigint, calendar: Calendar | undefined): string =>
+  const words = (amount: Int64, calendar: Calendar | undefined): string =>
     `${formatAmount(amount, unit)} ${calendar === undefined ? 'by a calendar not known any more' : wordsOf(calendar)}`;
   // Not by way of a draft: it replaces a calendar that is not known, which must show.
   const before = new Map(

@@ -3,7 +3,7 @@ import { type ReactNode, useState } from 'react';
 import { call, newIdempotencyKey, withQuery } from '../../api/client';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
-import { formatAmount, parseAmount, unitWord } from '../../parts/amount';
+import { amountProblem, formatAmount, parseAmount } from '../../parts/amount';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
 
 const refresh = (): Promise<void> => queryClient.invalidateQueries({ queryKey: ['/v1/admin/budgets'] });
@@ -85,7 +85,7 @@ export function Fund({ budget, close }: { budget: Budget; close: () => void }): 
       action="Change the budget"
       change={fund}
       close={close}
-      blocked={amount === undefined ? `An amount in ${unitWord(unit)} is missing` : undefined}
+      blocked={amountProblem(text, unit)}
       differences={amount === undefined ? [] : afterFunding(budget, operation, amount)}
     >
       <NativeSelect
@@ -156,7 +156,7 @@ export function OverdraftLimit({ budget, close }: { budget: Budget; close: () =>
       action="Change the limit"
       change={change}
       close={close}
-      blocked={limit === undefined ? `An amount in ${unitWord(unit)} is missing` : undefined}
+      blocked={amountProblem(text, unit)}
       differences={
         limit === undefined
           ? []

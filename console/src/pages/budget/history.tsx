@@ -7,6 +7,7 @@ import { serverNowMs } from '../../api/server-time';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
+import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { wordOf } from '../../parts/status';
@@ -20,7 +21,6 @@ const DAY_MS = 86_400_000;
 const PAGE_EVENTS = 100;
 /** Each hundred is a request. */
 const MOST_PAGES = 10;
-const COUNT = new Intl.NumberFormat();
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 
 /** What is counted: denials and expirations here and in the scopes below, thresholds only here. */

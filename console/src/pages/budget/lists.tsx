@@ -8,6 +8,7 @@ import { serverNowMs } from '../../api/server-time';
 import type { Budget } from '../../api/types';
 import { Amount, type AmountOf } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
+import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
@@ -25,7 +26,6 @@ const SEARCH_EVERY_MS = 30_000;
 const DENIALS_READ = 100;
 const DENIALS_SHOWN = 12;
 const CLOCK_MS = 1000;
-const COUNT = new Intl.NumberFormat();
 
 /** The time, once a second. */
 function useNow(): number {

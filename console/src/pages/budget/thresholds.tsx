@@ -4,6 +4,7 @@ import { get } from '../../api/client';
 import type { Budget } from '../../api/types';
 import { type Webhook, WEBHOOKS } from '../../api/webhooks';
 import { Loaded } from '../../parts/loaded';
+import { numberFormat } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
@@ -16,7 +17,7 @@ const SUBSCRIPTIONS_READ = 100;
 const USUAL_MARKS = [0.8, 0.95, 1];
 /** Marks have at most nine decimals. */
 const MARK_SCALE = 1_000_000_000;
-const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 });
+const PERCENT = numberFormat({ style: 'percent', maximumFractionDigits: 2 });
 
 /** Whether what is spent and held has reached a share of what is allocated; exact. */
 function isReached({ allocated, spent, reserved }: Budget, mark: number): boolean {

@@ -2,7 +2,7 @@ import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
-import { formatAmount, parseAmount, unitWord } from '../../parts/amount';
+import { amountProblem, formatAmount, parseAmount, unitWord } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
 
 const UNITS = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
@@ -23,12 +23,7 @@ export function CreateBudget({
     await call('POST', '/v1/admin/budgets', { tenant_id: owner, scope, unit, allocated: { unit, amount } });
     await queryClient.invalidateQueries({ queryKey: ['/v1/admin/budgets'] });
   };
-  const blocked =
-    owner === undefined
-      ? 'A scope starts with tenant:<id>'
-      : amount === undefined
-        ? `An amount in ${unitWord(unit)} is missing`
-        : undefined;
+  const blocked = owner === undefined ? 'A scope starts with tenant:<id>' : amountProblem(text, unit);
   return (
     <ChangeDialog
       title="Create a budget"

@@ -1,10 +1,10 @@
 import './expirations.css';
 import { type PointerEvent, type ReactNode, useState } from 'react';
+import { COUNT } from '../../parts/numbers';
 import { formatDuration, FULL } from '../../parts/time';
 import type { Counts } from './counts';
 import { barsOf, barsWindow, slotOf, type Window } from './window';
 
-const COUNT = new Intl.NumberFormat();
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const DAY_MS = 86_400_000;

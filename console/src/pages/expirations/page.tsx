@@ -12,6 +12,7 @@ import {
   useSetters,
 } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { COUNT } from '../../parts/numbers';
 import { PagedList } from '../../parts/pager';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty, Failure } from '../../parts/states';
@@ -23,12 +24,10 @@ import { DEFAULT_LAST, isoOf, LAST, moved, type Window, windowOf, zoomed, slotOf
 
 const route = getRouteApi('/expirations');
 const FILTERS = ['tenant', 'scope', 'state'] as const;
-const COUNT = new Intl.NumberFormat();
 const EXPORT = {
   path: '/ops/expirations',
   limit: 1000,
   rows: (answer: ExpirationList) => answer.expirations,
-  integers: ['amount'],
   columns: [
     'at_ms',
     'at',

@@ -1,17 +1,16 @@
 import { type ReactNode, useMemo } from 'react';
 import type { Activity, RateName } from '../../api/live';
 import { Graph } from '../../parts/graph';
+import { COUNT, numberFormat } from '../../parts/numbers';
 import { Empty } from '../../parts/states';
 
+const RATE = numberFormat({ maximumFractionDigits: 1 });
 const RATES: readonly { name: RateName; label: string; colour: string }[] = [
   { name: 'reserves', label: 'Reserves', colour: '--reserve' },
   { name: 'commits', label: 'Commits', colour: '--commit' },
   { name: 'denials', label: 'Denials', colour: '--deny' },
   { name: 'expirations', label: 'Expirations', colour: '--expire' },
 ];
-
-const RATE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
-const COUNT = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 
 /** The rates of this second, and a graph of the last hour. The figures are the legend of the graph. */
 export function ActivityPanel({

@@ -3,10 +3,10 @@ import type { Activity, LiveSnapshot } from '../../api/live';
 import { useOverview } from '../../api/overview';
 import { Amount } from '../../parts/amount';
 import { formatBytes } from '../../parts/bytes';
+import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { formatDuration, Time } from '../../parts/time';
 
-const COUNT = new Intl.NumberFormat();
 type SweeperFigures = LiveSnapshot['sweeper'];
 
 export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
+import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
 import { formatDuration, Time } from '../../parts/time';
@@ -12,7 +13,6 @@ import { Quarantine } from './quarantine';
 import type { SweeperState } from './state';
 
 const EVERY_MS = 3000;
-const COUNT = new Intl.NumberFormat();
 const route = getRouteApi('/sweeper');
 
 /** Who sweeps what, how late, and what could not be settled. */

@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
+import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { formatDuration, Time } from '../../parts/time';
 import { type Condition, conditionOf, latenessOf, type Partition, type SweeperState } from './state';
 
-const COUNT = new Intl.NumberFormat();
 const WORDS: Readonly<Record<Condition, string>> = {
   quiet: 'nothing due',
   due: 'being swept',

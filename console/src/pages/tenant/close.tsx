@@ -5,13 +5,13 @@ import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
 import type { Tenant } from '../../api/types';
 import { ChangeDialog } from '../../parts/change-dialog';
+import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Progress } from '../../parts/progress';
 import { Failure } from '../../parts/states';
 import { type Open, openOf, totalOf } from './owned';
 
 const EVERY_MS = 1000;
-const COUNT = new Intl.NumberFormat();
 
 const PARTS: readonly (readonly [
   keyof Open & ('holds' | 'budgets' | 'keys' | 'webhooks'),

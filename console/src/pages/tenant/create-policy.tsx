@@ -2,9 +2,9 @@ import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
-import { parseCount } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
-import { isComplete, type QuotaDraft, quotaLists, Quotas } from './quotas';
+import { COUNT, readCount } from '../../parts/numbers';
+import { MAX_CALLS, isComplete, type QuotaDraft, quotaLists, Quotas } from './quotas';
 
 export const POLICIES = '/v1/admin/policies';
 
@@ -36,7 +36,7 @@ export function CreatePolicy({ tenantId, close }: { tenantId: string; close: () 
   const [quotas, setQuotas] = useState<readonly QuotaDraft[]>([]);
   const [overage, setOverage] = useState('');
   const [priority, tokens, reserves, commits] = (['priority', 'tokens', 'reserves', 'commits'] as const).map(
-    (field) => parseCount(fields[field]),
+    (field) => readCount(fields[field]),
   );
   const create = async (): Promise<void> => {
     await call('POST', POLICIES, {
@@ -62,9 +62,9 @@ export function CreatePolicy({ tenantId, close }: { tenantId: string; close: () 
       : fields.pattern === ''
         ? 'A pattern of scopes is missing'
         : isWrong
-          ? 'Numbers are whole and not negative'
+          ? `Numbers are whole and not negative, such as ${COUNT.format(1234)}`
           : !quotas.every(isComplete)
-            ? 'A quota has a kind, and 1 to 100,000 actions'
+            ? `A quota has a kind, and 1 to ${COUNT.format(MAX_CALLS)} actions`
             : undefined;
   const input = (field: Field, label: string, description?: string): ReactNode => (
     <TextInput

@@ -7,6 +7,7 @@ import { useMayChange } from '../../api/session';
 import type { Tenant } from '../../api/types';
 import { formatBytes } from '../../parts/bytes';
 import { Loaded } from '../../parts/loaded';
+import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Status, wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
@@ -19,7 +20,6 @@ import { Policies } from './policies';
 
 const route = getRouteApi('/tenants/$id');
 const EVERY_MS = 5000;
-const COUNT = new Intl.NumberFormat();
 
 /** One tenant: what it owns and may own, its settings, and its policies. */
 export function TenantPage(): ReactNode {

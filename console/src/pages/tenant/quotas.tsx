@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useId } from 'react';
 import { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES } from '../../../../src/ledger/actions';
 import { get } from '../../api/client';
-import { parseCount } from '../../parts/amount';
+import { COUNT, readCount } from '../../parts/numbers';
 
 /** What the ActionQuota and the RiskClassQuota of the protocol have in common, as far as the page uses it. */
 export interface Quota {
@@ -18,8 +18,7 @@ const WINDOWS: Readonly<Record<QuotaWindow, string>> = {
   per_day_tumbling: 'a day',
   per_tenant_per_day: 'a day in all scopes',
 };
-const COUNT = new Intl.NumberFormat();
-const MAX_CALLS = 100_000;
+export const MAX_CALLS = 100_000;
 
 /** For example `50 message.email.send an hour`. */
 export const quotaWords = (kind: string, { max_calls: most, window }: Quota): string =>
@@ -35,7 +34,7 @@ export interface QuotaDraft {
 export const EMPTY_QUOTA: QuotaDraft = { kind: '', most: '', window: 'per_hour_tumbling' };
 
 export function isComplete({ kind, most }: QuotaDraft): boolean {
-  const count = parseCount(most) ?? Number.NaN;
+  const count = readCount(most) ?? Number.NaN;
   return kind !== '' && count >= 1 && count <= MAX_CALLS;
 }
 
@@ -43,7 +42,7 @@ const isRiskClass = ({ kind }: QuotaDraft): boolean => (RISK_CLASSES as readonly
 
 /** The quotas as the API takes them, those of kinds apart from those of risk classes. */
 export function quotaLists(drafts: readonly QuotaDraft[]): object {
-  const quotaOf = ({ most, window }: QuotaDraft): Quota => ({ max_calls: parseCount(most) ?? 0, window });
+  const quotaOf = ({ most, window }: QuotaDraft): Quota => ({ max_calls: readCount(most) ?? 0, window });
   return {
     action_quotas: drafts
       .filter((draft) => !isRiskClass(draft))

@@ -2,12 +2,12 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Int64 } from '../../api/json';
 import { Amount } from '../../parts/amount';
+import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import type { Drift, Unreadable } from './run';
 import { Table } from '../../parts/table';
 
-const COUNT = new Intl.NumberFormat();
 const SHOWN = 200;
 
 interface Kind {

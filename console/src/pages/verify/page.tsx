@@ -3,6 +3,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode, useCallback } from 'react';
 import { useOverview } from '../../api/overview';
 import { TextFilter } from '../../parts/filters';
+import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Progress } from '../../parts/progress';
 import { Empty, Failure } from '../../parts/states';
@@ -12,7 +13,6 @@ import { Advice, DriftTable, UnreadableTable } from './findings';
 import { resume, type Run, start, stop, useRun } from './run';
 
 const route = getRouteApi('/verify');
-const COUNT = new Intl.NumberFormat();
 
 /** Recomputes every budget from its live reservations, and shows what does not agree. */
 export function Verify(): ReactNode {

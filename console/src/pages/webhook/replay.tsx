@@ -5,6 +5,7 @@ import { call, get } from '../../api/client';
 import { queryClient } from '../../api/session';
 import { type DeliveryList, type Webhook, webhookPath } from '../../api/webhooks';
 import { ChangeDialog } from '../../parts/change-dialog';
+import { COUNT, readCount } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Progress } from '../../parts/progress';
 import { Failure } from '../../parts/states';
@@ -39,19 +40,20 @@ export function Replay({
   const path = webhookPath(webhook.subscription_id);
   const [from, setFrom] = useState(() => fieldOf(webhook.last_success_at));
   const [to, setTo] = useState('');
-  const [most, setMost] = useState(String(MAX_EVENTS));
+  const [most, setMost] = useState(COUNT.format(MAX_EVENTS));
   const bound = (field: string): string | undefined =>
     field === '' ? undefined : new Date(field).toISOString();
   const replay = async (): Promise<void> => {
-    const body = { from: bound(from), to: bound(to), max_events: Number(most) };
+    const body = { from: bound(from), to: bound(to), max_events: readCount(most) };
     started(await call<Replayed>('POST', `${path}/replay`, body));
     await queryClient.invalidateQueries({ queryKey: [`${path}/deliveries`] });
   };
+  const count = readCount(most) ?? Number.NaN;
   const blocked =
     from !== '' && to !== '' && from > to
       ? 'It ends before it starts'
-      : !/^\d+$/.test(most) || Number(most) < 1 || Number(most) > MAX_EVENTS
-        ? `1 to ${MAX_EVENTS} events`
+      : !(count >= 1 && count <= MAX_EVENTS)
+        ? `1 to ${COUNT.format(MAX_EVENTS)} events`
         : undefined;
   return (
     <ChangeDialog title="Replay events" action="Replay" change={replay} close={close} blocked={blocked}>
