@@ -58,9 +58,12 @@ export class PartitionDrain {
     const traceId = randomBytes(16).toString('hex');
     const span = partitions.length === 0 ? undefined : this.startSpan(traceId, partitions.length);
     const run = new Run(pass, `${traceId}-${span?.flags ?? '01'}`);
-    const queue = [...partitions].sort((one, other) => one.servedAt - other.servedAt);
     const now = performance.now();
     this.found(run, Math.max(0, ...partitions.map((partition) => partition.overdueMs(now))));
+    // A pass that ends early may have read a page and judged none of it, so turns alone would let some partitions get later and later.
+    const queue = [...partitions].sort((one, other) =>
+      run.isLate ? other.overdueMs(now) - one.overdueMs(now) : one.servedAt - other.servedAt,
+    );
     const loops = run.isLate ? LATE_SIDE_BY_SIDE : SIDE_BY_SIDE;
     return this.tracing.during(span, async () => {
       await Promise.all(Array.from({ length: loops }, () => this.serve(queue, run)));

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
+import { PartitionDrain } from '../../src/expiry/partition-drain.js';
+import { SweepPartition } from '../../src/expiry/sweep-partition.js';
 import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/index.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
@@ -186,4 +188,28 @@ test('a sweep that turns out to be late reads the rest of its page again, and th
   expect(seen).toMatchObject({ most: AT_ONCE, batches: 1 + AT_ONCE });
   // One for each partition, and one more for the second read.
   expect((await holdfast.metric('holdfast_sweep_pages_total')) - pagesBefore).toBe(65);
+});
+
+test('a late sweep begins with the partition whose holds are the latest, and one on time with the one not served for longest', async () => {
+  const partitions = Array.from({ length: 4 }, (_, number) => new SweepPartition(number));
+  const read: string[] = [];
+  const real = scripts.call as (...args: unknown[]) => Promise<unknown>;
+  const watched = (name: string, keys: { ttlIndex: string }, ...rest: unknown[]): Promise<unknown> => {
+    read.push(...partitions.filter(({ tag }) => ttlIndexKey(tag) === keys.ttlIndex).map(({ code }) => code));
+    return real(name, keys, ...rest);
+  };
+  Object.assign(scripts, { call: watched });
+  const pass = { token: '', goesOn: () => true, lost: () => undefined };
+  const order = async (dueForMs: readonly number[]): Promise<string[]> => {
+    read.length = 0;
+    const now = performance.now();
+    for (const [index, partition] of partitions.entries()) {
+      partition.dueFrom = now - (dueForMs[index] ?? 0);
+      partition.servedAt = now - index;
+    }
+    await holdfast.app.get(PartitionDrain).run(partitions, pass);
+    return read;
+  };
+  expect(await order([2000, 8000, 1000, 4000])).toEqual(['01', '03', '00', '02']);
+  expect(await order([0, 0, 0, 0])).toEqual(['03', '02', '01', '00']);
 });
