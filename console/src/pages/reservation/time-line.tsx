@@ -117,7 +117,7 @@ function End({
         <>
           <div className="muted small">
             Told by the event {end.event.event_type}{' '}
-            <Link to="/events" search={{ event: end.event.event_id }} className="id">
+            <Link to="/events" search={{ event: end.event.event_id }} className="id in-text">
               {end.event.event_id}
             </Link>
           </div>
