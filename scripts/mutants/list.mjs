@@ -2,25 +2,33 @@ import { BUDGETS } from './changes/budgets.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
 import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
+import { RUNS } from './changes/runs.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
 import { WAITING } from './changes/waiting.mjs';
 import { WINDOWS } from './changes/windows.mjs';
 
 /**
- * A change that makes a script wrong. `find` must occur in the file exactly once. If all tests of scripts pass on the changed script,
+ * A change that makes a script or a service wrong. `find` must occur in the file exactly once. If all tests pass on the changed file,
  * another test is missing, or `because` says why it cannot be distinguished from the original.
  * @typedef {{ readonly what: string, readonly find: string, readonly put: string, readonly because?: string }} Mutation
  * @typedef {Readonly<Record<string, { readonly tests: readonly string[], readonly mutations: readonly Mutation[] }>>} Mutations
- *   by Lua file; `tests` are tried first
+ *   by file, of scripts below lua/, of services below src/. `tests` are tried first; those of scripts are named without their folder
  */
 
 /** @type {Mutations} */
-export const MUTATIONS = {
-  ...OPERATIONS,
-  ...SETTLEMENTS,
-  ...EXPIRY,
-  ...BUDGETS,
-  ...LIMITS,
-  ...WAITING,
-  ...WINDOWS,
-};
+export const MUTATIONS = together([OPERATIONS, SETTLEMENTS, EXPIRY, BUDGETS, LIMITS, WAITING, WINDOWS, RUNS]);
+
+/**
+ * Lists may have mutations of one file in several places.
+ * @param {readonly Mutations[]} lists
+ */
+function together(lists) {
+  /** @type {Record<string, { tests: string[], mutations: Mutation[] }>} */
+  const all = {};
+  for (const [file, { tests, mutations }] of lists.flatMap((list) => Object.entries(list))) {
+    const known = (all[file] ??= { tests: [], mutations: [] });
+    known.tests = [...new Set([...known.tests, ...tests])];
+    known.mutations.push(...mutations);
+  }
+  return all;
+}

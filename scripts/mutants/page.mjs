@@ -17,12 +17,12 @@ export function pageText(results) {
   const survivors = results.filter(({ noticed }) => noticed === undefined).length;
   const sections = files.map((file) => {
     const rows = results.filter(({ mutant }) => mutant.file === file).map(row);
-    return `## \`lua/${file}\`\n\n| What is wrong | Noticed by |\n| --- | --- |\n${rows.join('\n')}\n`;
+    return `## \`${file.endsWith('.lua') ? 'lua' : 'src'}/${file}\`\n\n| What is wrong | Noticed by |\n| --- | --- |\n${rows.join('\n')}\n`;
   });
   return `# Mutants
 
-\`npm run mutants -- --record\` writes this page. It changes the scripts in one way at a time, runs the tests of the scripts (\`test/lua\`),
-and notes the first test that fails. Of ${results.length} changes, the tests noticed ${results.length - survivors}.
+\`npm run mutants -- --record\` writes this page. It changes scripts and services in one way at a time and notes the first test that fails: for a
+script, of those that the list names and then of all tests of scripts (\`test/lua\`); for a service, of those that the list names. Of ${results.length} changes, the tests noticed ${results.length - survivors}.
 
 The first runs found four changes that no test noticed: an idempotency record without its outcome, a reservation named twice in a page of expirations,
 a charge capped by the root, and one API key more than allowed. Each has a test now. None of them was a fault of the scripts.

@@ -1,5 +1,5 @@
-// npm run mutants: changes the scripts in each way of list.mjs, one at a time, runs their tests on the changed script, and says which test
-// noticed. Exits with 1 if none did and the list gives no reason. `--only=<text>` takes the files whose path contains it, and `--record`
+// npm run mutants: changes the scripts and services in each way of list.mjs, one at a time, runs their tests on the changed file, and says
+// which test noticed. Exits with 1 if none did and the list gives no reason. `--only=<text>` takes the files whose path contains it, and `--record`
 // writes the results to docs/mutants.md.
 import { spawn } from 'node:child_process';
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -19,9 +19,10 @@ import { MUTATIONS } from './list.mjs';
 import { mutate } from './mutate.mjs';
 import { pageText } from './page.mjs';
 
-/** What the tests of scripts need. */
+/** What the tests need. */
 const COPIED = [
   'lua',
+  'spec',
   'scripts',
   'src',
   'test',
@@ -111,7 +112,7 @@ async function failureOf(project, tests) {
  */
 function failedTest({ testResults = [] }, project) {
   for (const { name, message, assertionResults } of testResults) {
-    if (/Error compiling (?:script|function)/.test(message)) {
+    if (/Error compiling (?:script|function)|SyntaxError/.test(message)) {
       throw new Error(`the mutant does not compile: ${message.slice(0, 500)}`);
     }
     const failed = assertionResults.find(({ status }) => status === 'failed');
@@ -126,17 +127,25 @@ function failedTest({ testResults = [] }, project) {
 }
 
 /**
+ * The path of a test: those of scripts are named without their folder.
+ * @param {string} name
+ */
+const testOf = (name) => (name.includes('/') ? `test/${name}` : `${ALL_TESTS}${name}`);
+
+/**
  * @param {string} project
  * @param {Mutant} mutant
  * @returns {Promise<Result>}
  */
 async function tryOut(project, mutant) {
-  const path = join(project, 'lua', mutant.file);
+  const isScript = mutant.file.endsWith('.lua');
+  const path = join(project, isScript ? 'lua' : 'src', mutant.file);
   const original = readFileSync(path, 'utf8');
   writeFileSync(path, mutate(original, mutant));
   try {
-    const likely = mutant.tests.map((name) => `${ALL_TESTS}${name}.test.ts`);
-    const noticed = (await failureOf(project, likely)) ?? (await failureOf(project, [ALL_TESTS]));
+    const likely = mutant.tests.map((name) => `${testOf(name)}.test.ts`);
+    const noticed =
+      (await failureOf(project, likely)) ?? (isScript ? await failureOf(project, [ALL_TESTS]) : undefined);
     return { mutant, noticed };
   } finally {
     writeFileSync(path, original);
@@ -190,7 +199,8 @@ runCommand(async () => {
     const projects = Array.from({ length: count }, (_, index) =>
       copyProject(join(run.folder, `project-${index}`)),
     );
-    const broken = await failureOf(/** @type {string} */ (projects[0]), [ALL_TESTS]);
+    const used = [...new Set(mutants.flatMap(({ tests }) => tests.map((name) => `${testOf(name)}.test.ts`)))];
+    const broken = await failureOf(/** @type {string} */ (projects[0]), [ALL_TESTS, ...used]);
     if (broken !== undefined) {
       throw new Error(`a test fails on the unchanged scripts: ${broken}`);
     }

@@ -7,8 +7,8 @@ import { mutate } from '../../scripts/mutants/mutate.mjs';
 const ROOT = join(import.meta.dirname, '../..');
 const page = readFileSync(join(ROOT, 'docs/mutants.md'), 'utf8');
 
-describe.each(Object.entries(MUTATIONS))('the mutants of lua/%s', (file, { tests, mutations }) => {
-  const text = readFileSync(join(ROOT, 'lua', file), 'utf8');
+describe.each(Object.entries(MUTATIONS))('the mutants of %s', (file, { tests, mutations }) => {
+  const text = readFileSync(join(ROOT, file.endsWith('.lua') ? 'lua' : 'src', file), 'utf8');
 
   test.each(mutations.map((mutation) => [mutation.what, mutation] as const))(
     '%s: changes the script as it is now, and has its result in docs/mutants.md',
@@ -19,7 +19,8 @@ describe.each(Object.entries(MUTATIONS))('the mutants of lua/%s', (file, { tests
   );
 
   test('name tests that exist', () => {
-    expect(tests.filter((name) => !existsSync(join(ROOT, 'test/lua', `${name}.test.ts`)))).toEqual([]);
+    const paths = tests.map((name) => (name.includes('/') ? `test/${name}` : `test/lua/${name}`));
+    expect(paths.filter((path) => !existsSync(join(ROOT, `${path}.test.ts`)))).toEqual([]);
   });
 });
 

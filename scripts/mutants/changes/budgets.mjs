@@ -91,7 +91,7 @@ export const BUDGETS = {
     ],
   },
   'lib/group.lua': {
-    tests: ['group', 'reserve', 'commit', 'live-count'],
+    tests: ['group', 'reserve', 'commit', 'live-count', 'property/groups'],
     mutations: [
       {
         what: 'a budget changed by someone else is taken from memory',
@@ -133,6 +133,31 @@ export const BUDGETS = {
         what: 'a call that left the group does not write what the others did',
         find: '  write_group(group, tag)\n  group.known,',
         put: '  group.known,',
+      },
+      {
+        what: 'a figure that has grown beyond 15 digits stays a double',
+        find: "return #text <= 15 and type(figure) == 'number' and figure or",
+        put: "return type(figure) == 'number' and figure or",
+      },
+      {
+        what: 'what the tenant owns is read again for each call',
+        find: '    group.owned[tenant_id] = owned\n',
+        put: '',
+      },
+      {
+        what: 'the charge of a window is not written',
+        find: '    group.charged_windows[shared] = true',
+        put: '',
+      },
+      {
+        what: 'what is rare about a budget is that of its first call',
+        find: '  note_rare_figures(shared)\n  local text = shared.head',
+        put: '  local text = shared.head',
+      },
+      {
+        what: 'long metadata counts for the last commit of a run only',
+        find: 'ended.text, ended.ids[#ended.ids + 1] = ended.text + text,',
+        put: 'ended.text, ended.ids[#ended.ids + 1] = text,',
       },
     ],
   },

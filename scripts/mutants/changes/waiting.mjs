@@ -1,8 +1,13 @@
 /** Of reserves that wait for funds. @type {import('../list.mjs').Mutations} */
 export const WAITING = {
   'lib/waiters.lua': {
-    tests: ['waiters'],
+    tests: ['waiters', 'property/groups'],
     mutations: [
+      {
+        what: 'a second waiter of a run passes the first',
+        find: "      budget.waiting = '1'\n",
+        put: '',
+      },
       {
         what: 'a waiter passes those that came before it',
         find: '      if not waiter.number or tonumber(number) < waiter.number then',

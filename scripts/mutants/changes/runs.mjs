@@ -1,0 +1,83 @@
+/** Of what the calls of a run share, and of what a hold gives back. @type {import('../list.mjs').Mutations} */
+export const RUNS = {
+  'lib/release_damaged.lua': {
+    tests: ['give-backs'],
+    mutations: [
+      {
+        what: 'a damaged hold that is released tells nobody who waits',
+        find: '    if budget.waiting then',
+        put: '    if false then',
+      },
+      {
+        what: 'a damaged hold that is released keeps its place in the quota of the run',
+        find: '    uncount_run(tag, tenant, known[FIELD.run_counters])',
+        put: '',
+      },
+      {
+        what: 'a damaged hold that is released counts as live',
+        find: '    count_ended(tag, tenant, 1)',
+        put: '',
+      },
+      {
+        what: 'the record of a damaged hold is kept for ever',
+        find: '  keep_ended(tag, reservation_id, retention_ms)',
+        put: '  note_ended(tag, reservation_id)',
+      },
+    ],
+  },
+  'lib/release_holds_of_closed_tenant.lua': {
+    tests: ['give-backs', 'close-tenant'],
+    mutations: [
+      {
+        what: 'the closing keeps the quota of the run',
+        find: '    uncount_run(tag, tenant_id, hold[FIELD.run_counters])',
+        put: '',
+      },
+      {
+        what: 'the closing leaves the count of live reservations',
+        find: '  count_ended(tag, tenant_id, #ids)',
+        put: '',
+      },
+      {
+        what: 'the closing leaves entries in the index of deadlines',
+        find: "  redis.call('ZREM', index, unpack(ids))",
+        put: '',
+      },
+      {
+        what: 'the closing returns nothing to the budgets',
+        find: '  write_refunds(refunds)',
+        put: '',
+      },
+    ],
+  },
+  'ledger/release.lua': {
+    tests: ['give-backs'],
+    mutations: [
+      {
+        what: 'a release tells nobody who waits at the root',
+        find: '  if budget.waiting then\n    wake_waiters(budget.key)',
+        put: '  if budget.waiting and budget ~= budgets[1] then\n    wake_waiters(budget.key)',
+      },
+    ],
+  },
+  'lib/index_walk.lua': {
+    tests: ['three-pages', 'listing', 'list-reservations'],
+    mutations: [
+      {
+        what: 'a walk that goes on skips the rest of its millisecond',
+        find: '  local start = ranks_behind(index, score, member)\n',
+        put: '  local _, start = ranks_behind(index, score, member)\n',
+      },
+    ],
+  },
+  'governance/roll_over_budgets.lua': {
+    tests: ['three-pages'],
+    mutations: [
+      {
+        what: 'a full page of ended periods is the last one',
+        find: "#due == limit and '1' or '0', tostring",
+        put: "'0', tostring",
+      },
+    ],
+  },
+};
