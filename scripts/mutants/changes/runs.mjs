@@ -80,4 +80,29 @@ export const RUNS = {
       },
     ],
   },
+  'worker/partition-leases.ts': {
+    tests: ['worker/partition-leases'],
+    mutations: [
+      {
+        what: 'a renewal without an answer loses the partition',
+        find: '      return { word: undefined, lapsesAt: Number.POSITIVE_INFINITY };\n    }\n  }',
+        put: "      return { word: 'other', lapsesAt: Number.POSITIVE_INFINITY };\n    }\n  }",
+      },
+      {
+        what: 'a renewal that was overtaken loses the partition that was taken again',
+        find: 'this.held.get(partition.number) === partition',
+        put: 'this.held.has(partition.number)',
+      },
+      {
+        what: 'a beat that was overtaken by a shutdown takes partitions',
+        find: '    if (!turn.goesOn()) {',
+        put: '    if (false) {',
+      },
+      {
+        what: 'a partition with work in flight is given away',
+        find: '.filter((partition) => this.terms.mayLeave(partition))',
+        put: '',
+      },
+    ],
+  },
 };
