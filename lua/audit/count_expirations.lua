@@ -14,20 +14,18 @@
 -- RETURNS   next_start? examined:int counts(slot:int expirations:int)*
 -- BOUND     examine entries of the log, 256 KiB of entries
 -- EMITS     nothing
--- @include  now_ms: ms_text
--- @include  stream_walk: walk_stream
--- @include  expiration: expiration_search, expiration_of
+-- @include  expiration, stream_walk, time
 --
 -- next_start is empty at the end. Slots are numbered from 0, in the order of time; empty ones are left out.
 local event_log = KEYS[1]
 local start, stop, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local from_ms, to_ms, slot_ms = ARGV[4], ARGV[5], tonumber(ARGV[6])
 local tenant_id, scope, state = ARGV[7], ARGV[8], ARGV[9]
-local search = expiration_search(from_ms, to_ms, tenant_id, scope, state)
+local search = expiration.expiration_search(from_ms, to_ms, tenant_id, scope, state)
 
 local slots, counts, is_beyond = {}, {}, false
-local last, examined, more = walk_stream('XRANGE', event_log, start, stop, examine, function(entry)
-  local at, _, beyond = expiration_of(entry, search)
+local last, examined, more = stream_walk.walk_stream('XRANGE', event_log, start, stop, examine, function(entry)
+  local at, _, beyond = expiration.expiration_of(entry, search)
   if at then
     local slot = math.floor((at - search.from) / slot_ms)
     if not counts[slot] then
@@ -40,8 +38,8 @@ local last, examined, more = walk_stream('XRANGE', event_log, start, stop, exami
   return beyond
 end)
 
-local reply = { more and not is_beyond and '(' .. last or '', ms_text(examined) }
+local reply = { more and not is_beyond and '(' .. last or '', time.ms_text(examined) }
 for _, slot in ipairs(slots) do
-  reply[#reply + 1], reply[#reply + 2] = ms_text(slot), ms_text(counts[slot])
+  reply[#reply + 1], reply[#reply + 2] = time.ms_text(slot), time.ms_text(counts[slot])
 end
 return reply

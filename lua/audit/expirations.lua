@@ -14,21 +14,19 @@
 -- RETURNS   next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*
 -- BOUND     examine entries of the log, limit rows, 256 KiB of entries
 -- EMITS     nothing
--- @include  now_ms: ms_text
--- @include  stream_walk: walk_stream
--- @include  expiration: expiration_search, expiration_of
+-- @include  expiration, stream_walk, time
 --
 -- next_start is empty at the end.
 local event_log = KEYS[1]
 local start, stop, examine, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local from_ms, to_ms, tenant_id, scope, state = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local search = expiration_search(from_ms, to_ms, tenant_id, scope, state)
+local search = expiration.expiration_search(from_ms, to_ms, tenant_id, scope, state)
 
 local reply, rows = { '' }, 0
 
 local function append(entry, at, found)
   local fields = entry[2]
-  for _, text in ipairs({ entry[1], ms_text(at), found, tostring(#fields) }) do
+  for _, text in ipairs({ entry[1], time.ms_text(at), found, tostring(#fields) }) do
     reply[#reply + 1] = text
   end
   for i = 1, #fields do
@@ -38,8 +36,8 @@ local function append(entry, at, found)
 end
 
 local is_beyond = false
-local last, _, more = walk_stream('XRANGE', event_log, start, stop, examine, function(entry)
-  local at, found, beyond = expiration_of(entry, search)
+local last, _, more = stream_walk.walk_stream('XRANGE', event_log, start, stop, examine, function(entry)
+  local at, found, beyond = expiration.expiration_of(entry, search)
   if at then
     append(entry, at, found)
   end

@@ -10,12 +10,12 @@
 -- ARGV[5]   limit          maximum rows to return
 -- ARGV[6]   bytes          approximate bytes of rows to read: the run ends at the entry that reaches this
 -- ARGV[7]   digest         the digest of the indexed value, or empty to walk over the log itself
--- ARGV[...] condition and value pairs: a field as named in lua/lib/append_audit.lua and a value (tr is compared up to the end of the
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/audit_log.lua and a value (tr is compared up to the end of the
 --           trace id; several values for one field are alternatives); min_status, max_status
 -- RETURNS   next_start? examined:int rows(entry_id text_count row{})*
 -- BOUND     examine entries, and bytes in steps of 20 entries
 -- EMITS     nothing
--- @include  audit_index: TRACE_ID_LENGTH, audit_place
+-- @include  audit_index
 --
 -- next_start is empty at the end.
 local audit_log, walked = KEYS[1], KEYS[2]
@@ -44,7 +44,7 @@ local function is_wanted(fields)
   end
   for name, values in pairs(wanted) do
     local value = value_of[name]
-    if not value or not values[name == 'tr' and string.sub(value, 1, TRACE_ID_LENGTH) or value] then
+    if not value or not values[name == 'tr' and string.sub(value, 1, audit_index.TRACE_ID_LENGTH) or value] then
       return false
     end
   end
@@ -66,10 +66,10 @@ local function index_bound(bound, is_upper)
   if not ms then
     return is_upper and '(' .. digest .. ':' or '[' .. digest
   elseif sequence == '' then
-    local instant = digest .. string.sub(audit_place(ms, 0), 1, 15)
+    local instant = digest .. string.sub(audit_index.audit_place(ms, 0), 1, 15)
     return is_upper and '(' .. instant .. ':' or '[' .. instant
   end
-  return (exclusive == '' and '[' or '(') .. digest .. audit_place(ms, sequence)
+  return (exclusive == '' and '[' or '(') .. digest .. audit_index.audit_place(ms, sequence)
 end
 
 -- The next entries as `{ id, fields }`. A row that is in the index but no longer exists has no fields.

@@ -9,21 +9,18 @@
 -- RETURNS   TRIMMED removed:int more:flag
 -- BOUND     limit rows, 256 KiB of them
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  audit_index: remove_audit_rows
--- @include  stream_walk: walk_stream, id_after
+-- @include  audit_index, keys, stream_walk, time
 --
 -- more is 1 if the limit ended the run.
 local audit_log = KEYS[1]
 local log_name, retention_ms, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local due = ms_text(math.max(0, now_ms() - retention_ms)) .. '-0'
+local due = time.ms_text(math.max(0, time.now_ms() - retention_ms)) .. '-0'
 local rows = {}
-local last, _, more = walk_stream('XRANGE', audit_log, '-', '(' .. due, limit, function(row)
+local last, _, more = stream_walk.walk_stream('XRANGE', audit_log, '-', '(' .. due, limit, function(row)
   rows[#rows + 1] = row
 end)
 
 -- Nothing is refused below this line.
-local removed = last and remove_audit_rows(tag_of_key(audit_log), log_name, audit_log, rows, id_after(last)) or 0
+local removed = last and audit_index.remove_audit_rows(keys.tag_of(audit_log), log_name, audit_log, rows, stream_walk.id_after(last)) or 0
 return { 'TRIMMED', tostring(removed), more and '1' or '0' }

@@ -12,12 +12,7 @@
 -- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int damaged*
 -- BOUND     examine entries, and at most 202 more of two runs
 -- EMITS     nothing
--- @include  keys: tag_of_key, reservation_key, reservation_index_key, run_index_key
--- @include  now_ms: now_ms
--- @include  tenant_clock: clock_of
--- @include  action_counters: forget_lapsed_runs
--- @include  index_walk: index_stretch
--- @include  owned: forget_texts
+-- @include  action_counters, index_walk, keys, owned_counts, tenant_clock, time
 --
 -- tenant is empty at the end. `damaged` names tenants with a key that is no index; it stays as it is, and the walk goes on.
 -- Records are deleted in the order in which they ended, which is roughly the order of creation. So each index is read from its oldest entry
@@ -26,8 +21,8 @@ local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3]
 local examine, retention_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local tag = tag_of_key(tenant_index)
-local now = now_ms()
+local tag = keys.tag_of(tenant_index)
+local now = time.now_ms()
 local horizon = now - retention_ms
 local examined, removed, steps, damaged = 0, 0, 0, {}
 
@@ -49,11 +44,11 @@ local function trim_stretch(index)
   if not is_index(index) then
     return false
   end
-  local entries = index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine - steps)
+  local entries = index_walk.index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine - steps)
   local gone = {}
   for i = 1, #entries, 2 do
     walked_id, walked_ms = entries[i], entries[i + 1]
-    if redis.call('EXISTS', reservation_key(tag, walked_id)) == 0 then
+    if redis.call('EXISTS', keys.reservation(tag, walked_id)) == 0 then
       gone[#gone + 1] = walked_id
     end
   end
@@ -61,7 +56,7 @@ local function trim_stretch(index)
   local whole = count == examine - steps
   examined, removed, steps = examined + count, removed + #gone, steps + count
   if #gone > 0 then
-    forget_texts(tag, tenant, #gone, redis.call('ZCARD', index))
+    owned_counts.forget_texts(tag, tenant, #gone, redis.call('ZCARD', index))
     redis.call('ZREM', index, unpack(gone))
   end
   return whole and (#gone > 0 or tonumber(walked_ms) <= horizon)
@@ -69,11 +64,11 @@ end
 
 -- A tenant that begins no further runs, such as a closed one, would keep the others forever.
 local function trim_runs()
-  if walked_id ~= '' or not is_index(run_index_key(tag, tenant)) then
+  if walked_id ~= '' or not is_index(keys.run_index(tag, tenant)) then
     return false
   end
-  local clock_ms = clock_of(tag, tenant)
-  local count, gone = forget_lapsed_runs(tag, tenant, clock_ms or now, clock_ms ~= nil)
+  local clock_ms = tenant_clock.clock_of(tag, tenant)
+  local count, gone = action_counters.forget_lapsed_runs(tag, tenant, clock_ms or now, clock_ms ~= nil)
   examined, removed, steps = examined + count, removed + gone, steps + count
   return count > 0
 end
@@ -81,7 +76,7 @@ end
 -- Nothing is refused below this line.
 tenant = tenant == '' and tenant_after('') or tenant
 while tenant and tenant ~= '' and steps < examine do
-  if not trim_runs() and not trim_stretch(reservation_index_key(tag, tenant)) then
+  if not trim_runs() and not trim_stretch(keys.reservation_index(tag, tenant)) then
     tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
     steps = steps + 1
   end

@@ -1,19 +1,13 @@
 #!lua flags=no-writes
 -- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows, in bounded pages.
 --
--- KEYS[1]   budget_index   sorted set of the tenant's budgets, as lib/scope names them
+-- KEYS[1]   budget_index   sorted set of the tenant's budgets, as lib/scope_tree names them
 -- ARGV[1]   after          the member at which the previous run ended, or empty
 -- ARGV[2]   limit          budgets per run, at least 1
 -- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_key, budget_index_key
--- @include  tenant_clock: tenant_now, period_index_of, period_plans_of
--- @include  now_ms: ms_text
--- @include  scope: budget_of_member
--- @include  int64: i64_is_amount
--- @include  period: POLICIES, instant_of, plan_of
--- @include  window: parse_windows, parse_plans, rules_of
+-- @include  int64, keys, period, scope_tree, tenant_clock, time, window_record
 --
 -- A budget is named by its 'scope unit'. next is empty at the end. now_ms is the tenant's time.
 -- A missing figure is empty: a verification must report damage, not fail on it.
@@ -24,10 +18,10 @@
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
-local tag = tag_of_key(budget_index)
+local tag = keys.tag_of(budget_index)
 
-local tenant_id = string.sub(budget_index, #budget_index_key(tag, '') + 1)
-local now = tenant_now(tag, tenant_id)
+local tenant_id = string.sub(budget_index, #keys.budget_index(tag, '') + 1)
+local now = tenant_clock.tenant_now(tag, tenant_id)
 
 local function score_of(index, member)
   local score = redis.pcall('ZSCORE', index, member)
@@ -39,27 +33,27 @@ local function period_defect(key, member, status, f)
   if not (f[1] or f[2] or f[4] or f[5] or f[6]) then
     return nil
   end
-  local starts, ends = instant_of(f[1]), instant_of(f[2])
+  local starts, ends = period.instant_of(f[1]), period.instant_of(f[2])
   if not (starts and ends and starts < ends) then
     return 'INVALID_INSTANTS'
-  elseif not POLICIES[f[3] or 'NONE'] then
+  elseif not period.POLICIES[f[3] or 'NONE'] then
     return 'UNKNOWN_POLICY'
-  elseif not i64_is_amount(f[4]) then
+  elseif not int64.is_amount(f[4]) then
     return 'INVALID_ALLOCATION'
   end
-  local readable, plan = pcall(plan_of, key, f[6] or '', ends)
+  local readable, plan = pcall(period.plan_of, key, f[6] or '', ends)
   if not readable then
     return 'INVALID_BOUNDARIES'
   elseif status == 'CLOSED' then
     return nil
   end
-  local score = score_of(period_index_of(tag, tenant_id), member)
+  local score = score_of(tenant_clock.period_index_of(tag, tenant_id), member)
   -- A budget that waits for boundaries is not in the index.
   local may_be_absent = f[5] and #plan == 0 and ends <= now
   if score ~= ends and not (may_be_absent and not score) then
     return 'NOT_INDEXED'
   end
-  return f[5] and not score_of(period_plans_of(tag, tenant_id), member) and 'NOT_PLANNED' or nil
+  return f[5] and not score_of(tenant_clock.period_plans_of(tag, tenant_id), member) and 'NOT_PLANNED' or nil
 end
 
 -- The fields of a record: windows, window_rules, window_plans.
@@ -67,27 +61,27 @@ local function window_defect(key, member, status, f)
   if not (f[1] or f[2] or f[3]) then
     return nil
   end
-  local readable, windows = pcall(parse_windows, key, f[1] or '')
-  if not readable or #rules_of(f[2]) ~= #windows then
+  local readable, windows = pcall(window_record.parse_windows, key, f[1] or '')
+  if not readable or #window_record.rules_of(f[2]) ~= #windows then
     return 'INVALID_WINDOWS'
-  elseif not pcall(parse_plans, key, f[3], windows) then
+  elseif not pcall(window_record.parse_plans, key, f[3], windows) then
     return 'INVALID_WINDOW_PLANS'
   end
   for _, window in ipairs(windows) do
-    if status ~= 'CLOSED' and not score_of(period_plans_of(tag, tenant_id), member .. ' ' .. window.name) then
+    if status ~= 'CLOSED' and not score_of(tenant_clock.period_plans_of(tag, tenant_id), member .. ' ' .. window.name) then
       return 'WINDOW_NOT_PLANNED'
     end
   end
   return nil
 end
 
-local reply = { ms_text(now), '' }
+local reply = { time.ms_text(now), '' }
 local members = redis.call('ZRANGEBYLEX', budget_index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
 for _, member in ipairs(members) do
-  local scope, unit = budget_of_member(member)
+  local scope, unit = scope_tree.budget_of_member(member)
   local name = scope .. ' ' .. unit
   reply[#reply + 1] = name
-  local key = budget_key(tag, unit, scope)
+  local key = keys.budget(tag, unit, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
     'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans', 'extras',
     'waiting')

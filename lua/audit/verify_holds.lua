@@ -12,13 +12,7 @@
 --             named_count named(reservation_id amount quarantined:flag budget)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, reservation_index_key, quarantine_key
--- @include  tenant_clock: tenant_now
--- @include  now_ms: ms_text
--- @include  int64: i64_saturating_add
--- @include  hold: whole_number, load_hold, hold_defect
--- @include  index_walk: index_stretch
+-- @include  field, hold_record, index_walk, int64, keys, tenant_clock, time
 --
 -- A budget is named by its 'unit scope'.
 -- The sums cover holds that were created before the window and are live. Those created or ended later are listed in moving, with an empty
@@ -35,13 +29,13 @@ for i = first_named, #ARGV do
   wanted[ARGV[i]] = true
 end
 
-local tag = tag_of_key(index)
-local now = tenant_now(tag, string.sub(index, #reservation_index_key(tag, '') + 1))
+local tag = keys.tag_of(index)
+local now = tenant_clock.tenant_now(tag, string.sub(index, #keys.reservation_index(tag, '') + 1))
 local has_stepped = false
 local sums, moving, unreadable, named = {}, {}, {}, {}
 
 local function quarantined(reservation_id)
-  return tostring(tonumber(redis.pcall('HEXISTS', quarantine_key(tag), reservation_id)) or 0)
+  return tostring(tonumber(redis.pcall('HEXISTS', keys.quarantine(tag), reservation_id)) or 0)
 end
 
 local function put(list, ...)
@@ -61,7 +55,7 @@ end
 
 local function add(budget, amount)
   local sum = sums[budget] or { count = 0, amount = '0' }
-  sum.count, sum.amount = sum.count + 1, i64_saturating_add(sum.amount, amount)
+  sum.count, sum.amount = sum.count + 1, int64.saturating_add(sum.amount, amount)
   sums[budget] = sum
 end
 
@@ -70,13 +64,13 @@ local function end_within(key, hold)
   if hold.state == 'ACTIVE' then
     return ''
   end
-  local ended = hold.fields and hold.fields[FIELD.ended_at] or redis.call('HGET', key, FIELD.ended_at)
-  ended = whole_number(ended)
+  local ended = hold.fields and hold.fields[field.ended_at] or redis.call('HGET', key, field.ended_at)
+  ended = hold_record.whole_number(ended)
   if ended and ended > now then
     has_stepped = true
     return nil
   end
-  return ended and ended >= first_ms and ms_text(ended) or nil
+  return ended and ended >= first_ms and time.ms_text(ended) or nil
 end
 
 local function count_in(reservation_id, hold, ended)
@@ -90,7 +84,7 @@ local function count_in(reservation_id, hold, ended)
       add(budget, hold.amount)
     end
   else
-    put(moving, reservation_id, ms_text(born), ended, hold.amount, tostring(#budgets), unpack(budgets))
+    put(moving, reservation_id, time.ms_text(born), ended, hold.amount, tostring(#budgets), unpack(budgets))
   end
   for _, budget in ipairs(budgets) do
     if ended == '' and wanted[budget] then
@@ -100,8 +94,8 @@ local function count_in(reservation_id, hold, ended)
 end
 
 local function examine_entry(reservation_id)
-  local key = reservation_key(tag, reservation_id)
-  local readable, hold = pcall(load_hold, key, FIELD.created_at)
+  local key = keys.reservation(tag, reservation_id)
+  local readable, hold = pcall(hold_record.load_hold, key, field.created_at)
   if not readable then
     put(unreadable, reservation_id, 'NOT_A_RECORD', quarantined(reservation_id))
     return
@@ -110,8 +104,8 @@ local function examine_entry(reservation_id)
   if not ended then
     return
   end
-  hold.created_at = whole_number(hold[FIELD.created_at])
-  local defect = hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
+  hold.created_at = hold_record.whole_number(hold[field.created_at])
+  local defect = hold_record.hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
   if defect then
     put(unreadable, reservation_id, defect, quarantined(reservation_id))
   else
@@ -119,7 +113,7 @@ local function examine_entry(reservation_id)
   end
 end
 
-local entries = index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine)
+local entries = index_walk.index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine)
 for i = 1, #entries, 2 do
   walked_id, walked_ms = entries[i], entries[i + 1]
   examine_entry(walked_id)

@@ -13,13 +13,12 @@
 -- ARGV[8]   actor            admin or admin_on_behalf_of
 -- ARGV[9]   key_id           empty for an operator
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] name and value pairs of the audit row's metadata
 -- RETURNS   ENDED answer:fresh|replay response
 -- BOUND     one record, which holds the response about 500 rows at most
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, keys
 --
 -- Returns the response that was stored first. The record may be new: an action on one tenant's things is claimed in the partition of the
 -- operators, so that a key is unique, but its audit row belongs to the tenant.
@@ -28,16 +27,16 @@ local fingerprint, keep_ms, response, operation, resource_type, owner = ARGV[1],
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11], correlation = ARGV[7] }
 local first_detail = 12
 
-local tag = tag_of_key(bulk)
+local tag = keys.tag_of(bulk)
 
 local kept = redis.call('HGET', bulk, 'rs')
 if kept then
   return { 'ENDED', 'replay', kept }
 end
-require_audit_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('HSET', bulk, 'fp', fingerprint, 'rs', response)
 redis.call('PEXPIRE', bulk, keep_ms)
-append_audit(tag, operation, 200, owner, resource_type, '*', origin, { unpack(ARGV, first_detail) })
+audit_log.append_audit(tag, operation, 200, owner, resource_type, '*', origin, { unpack(ARGV, first_detail) })
 return { 'ENDED', 'fresh', response }

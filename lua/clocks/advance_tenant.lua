@@ -14,10 +14,7 @@
 --           unplanned(scope unit window? recurrence? ends?)* | NOT_FOUND
 -- BOUND     limit holds, budgets and idempotency records
 -- EMITS     those of the expiry transition; those of a rollover
--- @include  keys: tag_of_key, clock_deadlines_key, clock_periods_key, clock_plans_key, clock_lapses_key
--- @include  now_ms: ms_text
--- @include  expiry: reclaim, flat_outcomes
--- @include  due_rollovers: roll_over_members, append_unplanned
+-- @include  due_rollovers, expiry, keys, time
 --
 -- The run goes from instant to instant at which something is due, in order. At each it sets the time and makes the transitions that the
 -- sweeper and the job for idle budgets would make then. So wherever it is interrupted, everything up to the tenant's time is done or still
@@ -29,9 +26,9 @@ local tenant_id, clock_id, to_ms, limit, retention_ms = ARGV[1], ARGV[2], tonumb
 local origin = { request = ARGV[6], trace = ARGV[7] }
 local ROLLOVER_WEIGHT = 4
 
-local tag = tag_of_key(tenant_record)
-local deadlines, periods, plans = clock_deadlines_key(tag, tenant_id), clock_periods_key(tag, tenant_id), clock_plans_key(tag, tenant_id)
-local lapses = clock_lapses_key(tag, tenant_id)
+local tag = keys.tag_of(tenant_record)
+local deadlines, periods, plans = keys.clock_deadlines(tag, tenant_id), keys.clock_periods(tag, tenant_id), keys.clock_plans(tag, tenant_id)
+local lapses = keys.clock_lapses(tag, tenant_id)
 local clock = redis.call('HMGET', tenant_record, 'clock_id', 'clock_now')
 local now = tonumber(clock[2] or '')
 if clock[1] ~= clock_id or not now then
@@ -49,22 +46,22 @@ local function next_instant()
 end
 
 local function due_at(index, count)
-  return redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, count)
+  return redis.call('ZRANGEBYSCORE', index, '-inf', time.ms_text(now), 'LIMIT', 0, count)
 end
 
 -- Nothing is refused below this line.
 local function set_time(instant)
   if instant > now then
     now = instant
-    redis.call('HSET', tenant_record, 'clock_now', ms_text(now))
+    redis.call('HSET', tenant_record, 'clock_now', time.ms_text(now))
   end
 end
 
 local function expire_due()
-  local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', '(' .. ms_text(now), 'LIMIT', 0, left)
+  local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', '(' .. time.ms_text(now), 'LIMIT', 0, left)
   if #due > 0 then
     left = left - #due
-    for _, text in ipairs(flat_outcomes(reclaim(tag, due, now, retention_ms, origin, deadlines))) do
+    for _, text in ipairs(expiry.flat_outcomes(expiry.reclaim(tag, due, now, retention_ms, origin, deadlines))) do
       outcomes[#outcomes + 1] = text
     end
   end
@@ -73,7 +70,7 @@ end
 local function roll_over_due()
   local due = due_at(periods, math.max(0, math.ceil(left / ROLLOVER_WEIGHT)))
   left = left - #due * ROLLOVER_WEIGHT
-  local harmed, count = roll_over_members(tag, periods, due, now)
+  local harmed, count = due_rollovers.roll_over_members(tag, periods, due, now)
   rolled = rolled + count
   for _, text in ipairs(harmed) do
     damaged[#damaged + 1] = text
@@ -93,7 +90,7 @@ end
 local following = next_instant()
 while following <= to_ms and left > 0 and #unplanned == 0 do
   set_time(following)
-  append_unplanned(unplanned, damaged, tag, plans, due_at(plans, limit), now)
+  due_rollovers.append_unplanned(unplanned, damaged, tag, plans, due_at(plans, limit), now)
   if #unplanned == 0 then
     expire_due()
     roll_over_due()
@@ -105,7 +102,7 @@ if not more then
   set_time(to_ms)
 end
 more = not let_records_lapse() or more
-local reply = { 'ADVANCED', ms_text(now), more and '1' or '0', tostring(rolled) }
+local reply = { 'ADVANCED', time.ms_text(now), more and '1' or '0', tostring(rolled) }
 for _, list in ipairs({ { outcomes, 3 }, { damaged, 2 } }) do
   reply[#reply + 1] = tostring(#list[1] / list[2])
   for _, text in ipairs(list[1]) do

@@ -9,19 +9,18 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   ADVANCING from_ms tenants* | NOT_FOUND | NOT_FORWARD clock_now_ms | TOO_FAR clock_now_ms
 -- BOUND     as many tenants as a clock may have
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, keys
 --
 -- A repetition to the same instant continues an advance that was interrupted. One to a later instant extends it.
 local test_clock, clock_tenants = KEYS[1], KEYS[2]
 local to_ms, longest_ms = ARGV[1], tonumber(ARGV[2])
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
 
-local tag = tag_of_key(test_clock)
+local tag = keys.tag_of(test_clock)
 local clock = redis.call('HMGET', test_clock, 'now', 'advancing_to', 'clock_id')
 if not clock[1] then
   return { 'NOT_FOUND' }
@@ -33,11 +32,11 @@ end
 if tonumber(to_ms) - tonumber(clock[1]) > longest_ms then
   return { 'TOO_FAR', clock[1] }
 end
-require_audit_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 if to_ms ~= clock[1] then
   redis.call('HSET', test_clock, 'advancing_to', to_ms)
 end
-append_audit(tag, 'advanceTestClock', 200, '__system__', 'test_clock', clock[3], origin, { 'from', clock[1], 'to', to_ms })
+audit_log.append_audit(tag, 'advanceTestClock', 200, '__system__', 'test_clock', clock[3], origin, { 'from', clock[1], 'to', to_ms })
 return { 'ADVANCING', clock[1], unpack(redis.call('ZRANGE', clock_tenants, 0, -1)) }

@@ -8,7 +8,7 @@
 -- RETURNS   JOINED clock_now_ms joined_at_ms | NOT_FOUND | ADVANCING to_ms | LIMIT_EXCEEDED used:int
 -- BOUND     one tenant
 -- EMITS     nothing
--- @include  now_ms: now_ms, ms_text
+-- @include  time
 --
 -- An advance that begins before the tenant exists passes it over. The service then lets the tenant's time pass itself. No two requests
 -- that enter a tenant get the same joined_at_ms.
@@ -28,6 +28,6 @@ if used >= most and not redis.call('ZSCORE', clock_tenants, tenant_id) then
 end
 
 -- Nothing is refused below this line.
-local joined_at = ms_text(math.max(now_ms(), tonumber(redis.call('ZSCORE', clock_tenants, tenant_id) or 0) + 1))
+local joined_at = time.ms_text(math.max(time.now_ms(), tonumber(redis.call('ZSCORE', clock_tenants, tenant_id) or 0) + 1))
 redis.call('ZADD', clock_tenants, joined_at, tenant_id)
 return { 'JOINED', clock[1], joined_at }

@@ -6,11 +6,11 @@
 -- RETURNS   clocks(tenant_count tenants* text_count record{})*
 -- BOUND     as many clocks as a deployment may have, with their tenants
 -- EMITS     nothing
--- @include  keys: tag_of_key, test_clock_key, test_clock_tenants_key
+-- @include  keys
 local test_clocks = KEYS[1]
 local clock_id = ARGV[1]
 
-local tag = tag_of_key(test_clocks)
+local tag = keys.tag_of(test_clocks)
 local reply = {}
 local function append(list)
   reply[#reply + 1] = tostring(#list)
@@ -19,9 +19,9 @@ local function append(list)
   end
 end
 for _, id in ipairs(clock_id == '' and redis.call('ZRANGE', test_clocks, 0, -1) or { clock_id }) do
-  local record = redis.call('HGETALL', test_clock_key(tag, id))
+  local record = redis.call('HGETALL', keys.test_clock(tag, id))
   if #record > 0 then
-    append(redis.call('ZRANGE', test_clock_tenants_key(tag, id), 0, -1))
+    append(redis.call('ZRANGE', keys.test_clock_tenants(tag, id), 0, -1))
     append(record)
   end
 end

@@ -8,29 +8,27 @@
 -- RETURNS   EMITTED | SAME
 -- BOUND     two events
 -- EMITS     system.store_connection_lost, system.store_connection_restored
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  append_event: append_event, require_event_log
+-- @include  event_writer, keys, time
 --
 -- Overlapping outages count as one. The instance passes a duration because its clock may differ from that of Redis.
 local event_log, outage = KEYS[1], KEYS[2]
 local outage_ms = tonumber(ARGV[1])
 
-local tag = tag_of_key(event_log)
-local now = now_ms()
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
 local lost_at = now - outage_ms
 local announced_until = tonumber(redis.call('GET', outage) or '-1')
-require_event_log(tag)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
-redis.call('SET', outage, ms_text(math.max(now, announced_until)))
+redis.call('SET', outage, time.ms_text(math.max(now, announced_until)))
 if lost_at <= announced_until then
   return { 'SAME' }
 end
 local origin = { actor = 'system' }
-append_event(tag, 'system.store_connection_lost', '__system__', nil, origin,
-  { 'component', 'store', 'message', 'the connection to Redis was lost', 'severity', 'critical', 'lost_at', ms_text(lost_at) })
-append_event(tag, 'system.store_connection_restored', '__system__', nil, origin,
-  { 'component', 'store', 'message', 'the connection to Redis is back', 'severity', 'info', 'lost_at', ms_text(lost_at),
-    'restored_at', ms_text(now), 'outage_ms', ms_text(outage_ms) })
+event_writer.append_event(tag, 'system.store_connection_lost', '__system__', nil, origin,
+  { 'component', 'store', 'message', 'the connection to Redis was lost', 'severity', 'critical', 'lost_at', time.ms_text(lost_at) })
+event_writer.append_event(tag, 'system.store_connection_restored', '__system__', nil, origin,
+  { 'component', 'store', 'message', 'the connection to Redis is back', 'severity', 'info', 'lost_at', time.ms_text(lost_at),
+    'restored_at', time.ms_text(now), 'outage_ms', time.ms_text(outage_ms) })
 return { 'EMITTED' }

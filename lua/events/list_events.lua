@@ -8,13 +8,12 @@
 -- ARGV[3]   stop           entry to end with
 -- ARGV[4]   examine        maximum entries to examine
 -- ARGV[5]   limit          maximum events to return
--- ARGV[...] condition and value pairs: a field as named in lua/lib/append_event.lua and its value (for sc a scope, which includes those below it, and for tr a prefix); category,
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/event_writer.lua and its value (for sc a scope, which includes those below it, and for tr a prefix); category,
 --           one or more, comma-separated; search, a lower-case text that the scope or the correlation id contains
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
--- @include  stream_walk: entry_bytes, walk_stream
--- @include  scope: is_within
+-- @include  scope_tree, stream_walk
 --
 -- next_start is empty at the end.
 local event_log, walked = KEYS[1], KEYS[2]
@@ -23,7 +22,7 @@ local first_condition = 6
 local function begins(value, text)
   return string.sub(value, 1, #text) == text
 end
-local MATCHES = { sc = is_within, tr = begins }
+local MATCHES = { sc = scope_tree.is_within, tr = begins }
 local CATEGORIES = { budget = true, tenant = true, api_key = true, policy = true, reservation = true, webhook = true }
 
 local is_index = walked ~= event_log
@@ -96,7 +95,7 @@ local function event_at(entry)
   if is_index then
     local found = redis.call('XRANGE', event_log, entry[1], entry[1])[1]
     fields = found and found[2]
-    bytes = entry_bytes(fields)
+    bytes = stream_walk.entry_bytes(fields)
   end
   return fields and is_wanted(fields) and fields, bytes
 end
@@ -115,6 +114,6 @@ local function visit(entry)
   return rows == limit, bytes
 end
 
-local last, examined, more = walk_stream(direction == 'desc' and 'XREVRANGE' or 'XRANGE', walked, start, stop, examine, visit)
+local last, examined, more = stream_walk.walk_stream(direction == 'desc' and 'XREVRANGE' or 'XRANGE', walked, start, stop, examine, visit)
 reply[1], reply[2] = more and '(' .. last or '', tostring(examined)
 return reply

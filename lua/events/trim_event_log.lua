@@ -9,17 +9,14 @@
 -- RETURNS   TRIMMED removed:int more:flag held:flag
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  keys: tag_of_key, tenant_events_key, correlated_events_key
--- @include  now_ms: now_ms, ms_text
--- @include  dispatch_group: DISPATCH_GROUP, dispatch_group_state
--- @include  stream_walk: walk_stream, id_after
+-- @include  dispatch_group, keys, stream_walk, time
 --
 -- more is 1 if the limit ended the run. held is 1 if events past their retention wait for the dispatcher.
 local event_log = KEYS[1]
 local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local tag = tag_of_key(event_log)
-local now = now_ms()
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
 
 -- Whether the first id is lower than the second.
 local function is_before(id, other)
@@ -33,15 +30,15 @@ end
 
 -- The lowest id that the dispatcher still needs. Without a dispatch group, it needs all.
 local function first_needed()
-  local state = dispatch_group_state(event_log)
+  local state = dispatch_group.dispatch_group_state(event_log)
   if not state then
     return '0-0'
   end
-  return state.pending > 0 and redis.call('XPENDING', event_log, DISPATCH_GROUP)[2] or id_after(state['last-delivered-id'])
+  return state.pending > 0 and redis.call('XPENDING', event_log, dispatch_group.DISPATCH_GROUP)[2] or stream_walk.id_after(state['last-delivered-id'])
 end
 
 local function horizon(age_ms)
-  return ms_text(math.max(0, now - age_ms)) .. '-0'
+  return time.ms_text(math.max(0, now - age_ms)) .. '-0'
 end
 
 local function forget(index, from)
@@ -57,13 +54,13 @@ end
 local held = is_before(needed, due)
 local from = held and needed or due
 local indexes = {}
-local last, count, more = walk_stream('XRANGE', event_log, '-', '(' .. from, limit, function(entry)
+local last, count, more = stream_walk.walk_stream('XRANGE', event_log, '-', '(' .. from, limit, function(entry)
   local fields = entry[2]
   for i = 1, #fields, 2 do
     if fields[i] == 'tn' then
-      indexes[tenant_events_key(tag, fields[i + 1])] = true
+      indexes[keys.tenant_events(tag, fields[i + 1])] = true
     elseif fields[i] == 'co' then
-      indexes[correlated_events_key(tag, fields[i + 1])] = true
+      indexes[keys.correlated_events(tag, fields[i + 1])] = true
     end
   end
 end)
@@ -74,7 +71,7 @@ if count == 0 then
 end
 
 -- Nothing is refused below this line.
-from = id_after(last)
+from = stream_walk.id_after(last)
 redis.call('XTRIM', event_log, 'MINID', from)
 for index in pairs(indexes) do
   forget(index, from)

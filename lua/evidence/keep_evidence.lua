@@ -13,17 +13,14 @@
 -- RETURNS   KEPT | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one envelope; 33 sums of a tenant
 -- EMITS     nothing
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key
--- @include  now_ms: now_ms
--- @include  owned: evidence_refusal, count_evidence
+-- @include  field, keys, owned_counts, time
 local owned_record = KEYS[1]
 local tenant_id, bytes, retention_ms, max_stored = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local limited, reservation_id, artifact, reference = ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
 
-local tag = tag_of_key(owned_record)
+local tag = keys.tag_of(owned_record)
 if limited then
-  local refusal = evidence_refusal(tag, tenant_id, max_stored, bytes)
+  local refusal = owned_counts.evidence_refusal(tag, tenant_id, max_stored, bytes)
   if refusal then
     return refusal
   end
@@ -31,11 +28,11 @@ end
 
 -- Nothing is refused below this line.
 if bytes > 0 then
-  count_evidence(tag, tenant_id, bytes, retention_ms, now_ms())
+  owned_counts.count_evidence(tag, tenant_id, bytes, retention_ms, time.now_ms())
 end
-local reservation = reservation_key(tag, reservation_id)
+local reservation = keys.reservation(tag, reservation_id)
 -- A record that is gone must not come back as a hash of this field alone.
-if artifact ~= '' and redis.pcall('HEXISTS', reservation, FIELD.state) == 1 then
-  redis.call('HSET', reservation, artifact == 'reserve' and FIELD.reserve_evidence or FIELD.end_evidence, reference)
+if artifact ~= '' and redis.pcall('HEXISTS', reservation, field.state) == 1 then
+  redis.call('HSET', reservation, artifact == 'reserve' and field.reserve_evidence or field.end_evidence, reference)
 end
 return { 'KEPT' }

@@ -14,18 +14,11 @@
 -- ARGV[8]   reason         free text for the audit log, or empty
 -- ARGV[9]   retention_ms   how long an ended record is kept for the audit trail
 -- ARGV[10]  request_id
--- ARGV[11]  trace          trace id and flags, then the sender: see lib/append_audit
+-- ARGV[11]  trace          trace id and flags, then the sender: see lib/audit_log
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
 -- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
--- @include  keys: tag_of_key, reservation_key, clock_cleanup_key
--- @include  tenant_clock: tenant_now
--- @include  now_ms: ms_text
--- @include  hold: load_hold, reclaim_deadline, awaits_cleanup
--- @include  index_walk: index_stretch
--- @include  expiry: reclaim
--- @include  append_event: require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, event_writer, expiry, hold_record, index_walk, keys, tenant_clock, time
 --
 -- walked_ms is empty at the end.
 -- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. Expired and quarantined holds
@@ -36,21 +29,21 @@ local tenant_id, overdue_for_ms, walked_ms, walked_id = ARGV[1], tonumber(ARGV[2
 local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8], ARGV[9]
 local request_id, trace = ARGV[10], ARGV[11]
 
-local tag = tag_of_key(index)
-local now, clock_ms = tenant_now(tag, tenant_id)
-index = clock_ms and clock_cleanup_key(tag, tenant_id) or index
-local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true, clock = clock_ms and ms_text(now) }
-require_event_log(tag)
-require_audit_log(tag)
+local tag = keys.tag_of(index)
+local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
+index = clock_ms and keys.clock_cleanup(tag, tenant_id) or index
+local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true, clock = clock_ms and time.ms_text(now) }
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
-local entries = index_stretch(index, false, '-inf', ms_text(math.min(now - overdue_for_ms, now - 1)), walked_ms, walked_id, examine)
+local entries = index_walk.index_stretch(index, false, '-inf', time.ms_text(math.min(now - overdue_for_ms, now - 1)), walked_ms, walked_id, examine)
 local ids, holds, examined = {}, {}, 0
 for i = 1, #entries, 2 do
   if #ids == limit then
     break
   end
   walked_id, walked_ms, examined = entries[i], entries[i + 1], examined + 1
-  local readable, hold = pcall(load_hold, reservation_key(tag, walked_id))
+  local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, walked_id))
   local owner = readable and hold and hold.tenant
   if tenant_id == '' or not owner or owner == tenant_id then
     ids[#ids + 1] = walked_id
@@ -66,19 +59,19 @@ local outcomes = {}
 if dry_run then
   for i, reservation_id in ipairs(ids) do
     local hold = holds[reservation_id]
-    if hold and awaits_cleanup(hold, now) then
-      outcomes[i] = { 'WOULD_EXPIRE', hold.tenant, ms_text(reclaim_deadline(hold)) }
+    if hold and hold_record.awaits_cleanup(hold, now) then
+      outcomes[i] = { 'WOULD_EXPIRE', hold.tenant, time.ms_text(hold_record.reclaim_deadline(hold)) }
     else
       outcomes[i] = { 'SKIP', 'not_sound', '' }
     end
   end
 else
-  outcomes = reclaim(tag, ids, now, retention_ms, origin, index)
+  outcomes = expiry.reclaim(tag, ids, now, retention_ms, origin, index)
 end
-local reply = { 'CLEANED', ms_text(now), walked_ms, walked_id, tostring(examined) }
+local reply = { 'CLEANED', time.ms_text(now), walked_ms, walked_id, tostring(examined) }
 for i, outcome in ipairs(outcomes) do
   if outcome[1] == 'EXPIRED' then
-    append_audit(tag, 'cleanupReservations', 200, outcome[2], 'reservation', ids[i], origin,
+    audit_log.append_audit(tag, 'cleanupReservations', 200, outcome[2], 'reservation', ids[i], origin,
       { 'reclaim_deadline', outcome[3], 'reason', reason })
   end
   reply[#reply + 1] = ids[i]

@@ -8,22 +8,13 @@
 -- ARGV[3]   reason           free text, or empty
 -- ARGV[4]   retention_ms     how long the ended record is kept for the audit trail
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, then the sender: see lib/audit_log
 -- RETURNS   RETRIED now_ms word detail? second_detail?
 --           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
--- @include  fields: FIELD
--- @include  keys: tag_of_key, ttl_index_key, quarantine_key
--- @include  now_ms: now_ms, ms_text
--- @include  hold: load_hold, deadline_index_key, remove_deadlines
--- @include  tenant_clock: clock_of
--- @include  expiry: reclaim
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
--- @include  returnable_budgets: append_returnable
--- @include  damage: owner_of, known_state
--- @include  release_damaged: mend_ended, release_damaged, decision_figures
+-- @include  audit_log, damage, damaged_release, event_writer, expiry, field, hold_record, keys, returnable,
+--           tenant_clock, time
 --
 -- A retry returns the reservation to its index of deadlines and checks it at once; if it is still damaged, it stays in quarantine. A
 -- release returns what it can to the budgets and ends the reservation, whatever its record lacks. If there is no record, it only
@@ -33,54 +24,54 @@ local reservation = KEYS[1]
 local reservation_id, action, reason, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = 'admin', request = ARGV[5], trace = ARGV[6] }
 
-local tag = tag_of_key(reservation)
-local entry = redis.call('HGET', quarantine_key(tag), reservation_id)
+local tag = keys.tag_of(reservation)
+local entry = redis.call('HGET', keys.quarantine(tag), reservation_id)
 if not entry then
   return { 'NOT_FOUND' }
 end
-local readable, hold = pcall(load_hold, reservation)
+local readable, hold = pcall(hold_record.load_hold, reservation)
 readable = readable and hold ~= nil
 local owner, created_at
 if readable then
-  owner, created_at = owner_of(tag, reservation_id, hold.tenant)
+  owner, created_at = damage.owner_of(tag, reservation_id, hold.tenant)
 end
 local tenant = owner or '__system__'
-local clock_ms = owner and clock_of(tag, owner)
-local now = clock_ms or now_ms()
-origin.clock = clock_ms and ms_text(now)
-require_event_log(tag)
-require_audit_log(tag)
+local clock_ms = owner and tenant_clock.clock_of(tag, owner)
+local now = clock_ms or time.now_ms()
+origin.clock = clock_ms and time.ms_text(now)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 local quarantine_reason = string.match(entry, '^%S+') or ''
 
 local function emit_decision(outcome, returned)
-  local figures = decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
-  append_event(tag, 'custom.reservation.quarantine_decided', tenant, nil, origin, figures)
-  append_audit(tag, 'decideQuarantined', 200, tenant, 'reservation', reservation_id, origin, figures)
+  local figures = damaged_release.decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
+  event_writer.append_event(tag, 'custom.reservation.quarantine_decided', tenant, nil, origin, figures)
+  audit_log.append_audit(tag, 'decideQuarantined', 200, tenant, 'reservation', reservation_id, origin, figures)
 end
 
 -- Nothing is refused below this line.
 if action == 'retry' then
-  local index = readable and deadline_index_key(tag, hold) or ttl_index_key(tag)
+  local index = readable and hold_record.deadline_index_key(tag, hold) or keys.ttl_index(tag)
   redis.call('ZADD', index, 0, reservation_id)
-  local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace }, index)[1]
+  local outcome = expiry.reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace }, index)[1]
   if outcome[1] ~= 'QUARANTINED' then
-    redis.call('HDEL', quarantine_key(tag), reservation_id)
-    redis.pcall('HDEL', reservation, FIELD.quarantined_at, FIELD.quarantine_reason)
+    redis.call('HDEL', keys.quarantine(tag), reservation_id)
+    redis.pcall('HDEL', reservation, field.quarantined_at, field.quarantine_reason)
   end
   emit_decision(outcome[1], '')
-  return { 'RETRIED', ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
+  return { 'RETRIED', time.ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
 end
 
-remove_deadlines(tag, owner, reservation_id)
-redis.call('HDEL', quarantine_key(tag), reservation_id)
-if not readable or known_state(reservation, hold.state) ~= 'ACTIVE' then
+hold_record.remove_deadlines(tag, owner, reservation_id)
+redis.call('HDEL', keys.quarantine(tag), reservation_id)
+if not readable or damage.known_state(reservation, hold.state) ~= 'ACTIVE' then
   if readable then
-    mend_ended(tag, reservation_id, hold, owner, created_at)
+    damaged_release.mend_ended(tag, reservation_id, hold, owner, created_at)
   end
   emit_decision('DROPPED', '')
-  return { 'RELEASED', ms_text(now), tenant, '', '', '0', '0' }
+  return { 'RELEASED', time.ms_text(now), tenant, '', '', '0', '0' }
 end
-local refunded, kept = release_damaged(tag, reservation_id, hold, owner, created_at, 'admin', reason ~= '' and reason or 'quarantine', now,
+local refunded, kept = damaged_release.release_damaged(tag, reservation_id, hold, owner, created_at, 'admin', reason ~= '' and reason or 'quarantine', now,
   retention_ms, origin)
 emit_decision('RELEASED', #refunded > 0 and hold.amount or '')
-return append_returnable({ 'RELEASED', ms_text(now), tenant }, hold, refunded, kept)
+return returnable.append_returnable({ 'RELEASED', time.ms_text(now), tenant }, hold, refunded, kept)

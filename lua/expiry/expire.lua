@@ -10,9 +10,7 @@
 --           | QUARANTINED reason tenant? [again:again]
 -- BOUND     one hold, at the scopes of its subject (at most 6)
 -- EMITS     those of the expiry transition
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  expiry: reclaim
+-- @include  expiry, keys, time
 --
 -- NOT_FOUND and SKIP with a state remove the index entry and change no budget. SKIP in_grace_period only corrects the index entry, if
 -- its score is wrong. SKIP awaiting_cleanup leaves the hold to an operator: its entry is in the cleanup index.
@@ -20,7 +18,7 @@
 local reservation = KEYS[1]
 local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]
 
-local now = now_ms()
-local outcome = reclaim(tag_of_key(reservation), { reservation_id }, now, retention_ms, { trace = trace })[1]
-outcome[4] = outcome[1] == 'EXPIRED' and ms_text(now) or nil
+local now = time.now_ms()
+local outcome = expiry.reclaim(keys.tag_of(reservation), { reservation_id }, now, retention_ms, { trace = trace })[1]
+outcome[4] = outcome[1] == 'EXPIRED' and time.ms_text(now) or nil
 return outcome

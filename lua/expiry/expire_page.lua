@@ -10,15 +10,13 @@
 -- RETURNS   JUDGED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     as many holds as the caller passes
 -- EMITS     those of the expiry transition
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  expiry: reclaim, flat_outcomes
+-- @include  expiry, keys, time
 --
 -- An outcome is what lua/expiry/expire.lua returns for that hold. If a hold cannot be checked at all, the script ends with an error,
 -- before any due hold has changed. The caller then runs expire for each hold.
 local ttl_index = KEYS[1]
 local retention_ms, trace = ARGV[1], ARGV[2]
 
-local now = now_ms()
-local outcomes = reclaim(tag_of_key(ttl_index), { unpack(ARGV, 3) }, now, retention_ms, { trace = trace })
-return { 'JUDGED', ms_text(now), unpack(flat_outcomes(outcomes)) }
+local now = time.now_ms()
+local outcomes = expiry.reclaim(keys.tag_of(ttl_index), { unpack(ARGV, 3) }, now, retention_ms, { trace = trace })
+return { 'JUDGED', time.ms_text(now), unpack(expiry.flat_outcomes(outcomes)) }

@@ -18,17 +18,7 @@
 --             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may emit an event
 -- EMITS     custom.reservation.reindexed
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, reservation_index_key, ttl_index_key, quarantine_key, owned_key, budget_index_key,
---     api_key_index_key, policy_index_key, webhook_index_key
--- @include  now_ms: now_ms, ms_text
--- @include  hold: HOLD_STATES, load_hold, terms_defect, reclaim_deadline, deadline_index_key
--- @include  record: record_fields
--- @include  damage: known_state
--- @include  tenant_clock: clock_of
--- @include  index_walk: index_stretch
--- @include  append_event: append_event, require_event_log
--- @include  owned: owned_count, live_count, limit_in_force, size_of, stored_bytes
+-- @include  damage, event_writer, field, hold_form, hold_record, index_walk, keys, owned_counts, tenant_clock, time
 --
 -- tenant is empty at the end.
 -- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its record. A
@@ -43,12 +33,12 @@ local TENANT_STEP = 10
 -- The share of a limit from which a tenant is reported.
 local NEAR = 0.8
 
-local tag = tag_of_key(tenant_index)
-local now = now_ms()
+local tag = keys.tag_of(tenant_index)
+local now = time.now_ms()
 local found, examined = { count = 0 }, 0
 -- The instant of the tenant's test clock, if it has one.
-local clock_ms = tenant ~= '' and clock_of(tag, tenant)
-require_event_log(tag)
+local clock_ms = tenant ~= '' and tenant_clock.clock_of(tag, tenant)
+event_writer.require_event_log(tag)
 
 -- Tenants are never removed. If an entry is missing anyway, the walk ends, and the next one starts over.
 local function tenant_after(name)
@@ -64,8 +54,8 @@ local since, counted, recounts, low, high = string.match(tally, '^(%d+) (%-?%d+)
 since, counted, recounts, low, high = tonumber(since), tonumber(counted), tonumber(recounts), tonumber(low), tonumber(high)
 
 local function begin_count()
-  local f = redis.pcall('HMGET', owned_key(tag, tenant), 'live', 'recounts')
-  since, counted, recounts, low, high = nil, live_count(f[1]), owned_count(f[2]), 0, 0
+  local f = redis.pcall('HMGET', keys.owned(tag, tenant), 'live', 'recounts')
+  since, counted, recounts, low, high = nil, owned_counts.live_count(f[1]), owned_counts.owned_count(f[2]), 0, 0
 end
 
 -- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention, which goes by
@@ -74,8 +64,8 @@ local function packed_end(key)
   if not clock_ms and redis.call('PEXPIRETIME', key) - retention_ms < since then
     return nil
   end
-  local readable, fields = pcall(record_fields, key)
-  return readable and fields[FIELD.ended_at]
+  local readable, fields = pcall(hold_form.record_fields, key)
+  return readable and fields[field.ended_at]
 end
 
 -- `since` is nil in the run in which the walk of the tenant began: what is live now was live then. An instant in the future was written
@@ -104,20 +94,20 @@ local function put(list, ...)
 end
 
 local function end_count(owned)
-  local live = live_count(owned.live)
+  local live = owned_counts.live_count(owned.live)
   local missing = counted < low and low - counted or counted > high and high - counted or 0
-  if missing == 0 or owned_count(owned.recounts) ~= recounts then
+  if missing == 0 or owned_counts.owned_count(owned.recounts) ~= recounts then
     return math.max(0, live)
   end
   local really = math.max(0, live + missing)
-  put(recounted, tenant, ms_text(live), ms_text(really))
-  redis.call('HSET', owned_key(tag, tenant), 'live', ms_text(really), 'recounts', ms_text(recounts + 1))
+  put(recounted, tenant, time.ms_text(live), time.ms_text(really))
+  redis.call('HSET', keys.owned(tag, tenant), 'live', time.ms_text(really), 'recounts', time.ms_text(recounts + 1))
   return really
 end
 
 -- Compares what the tenant owns of each kind with its limits.
 local function end_tenant()
-  local key, owned, names = owned_key(tag, tenant), {}, { 'live', 'recounts', 'text', 'stored' }
+  local key, owned, names = keys.owned(tag, tenant), {}, { 'live', 'recounts', 'text', 'stored' }
   for i = first_limit, #ARGV, 2 do
     names[#names + 1] = 'max:' .. ARGV[i]
   end
@@ -128,40 +118,40 @@ local function end_tenant()
   for i, name in ipairs(names) do
     owned[name] = values[i] or nil
   end
-  local stored = stored_bytes(tag, tenant, owned_count(owned.text))
+  local stored = owned_counts.stored_bytes(tag, tenant, owned_counts.owned_count(owned.text))
   -- The stored sum misses some events, and is unset after an upgrade.
-  if owned_count(owned.stored) < 0.9 * stored then
-    redis.call('HSET', key, 'stored', ms_text(stored))
+  if owned_counts.owned_count(owned.stored) < 0.9 * stored then
+    redis.call('HSET', key, 'stored', time.ms_text(stored))
   end
-  local used = { live_reservations = end_count(owned), stored_bytes = stored, budgets = size_of('ZCARD', budget_index_key(tag, tenant)),
-    policies = size_of('ZCARD', policy_index_key(tag, tenant)), api_keys = size_of('ZCARD', api_key_index_key(tag, tenant)),
-    webhooks = size_of('ZCARD', webhook_index_key(tag, tenant)) }
+  local used = { live_reservations = end_count(owned), stored_bytes = stored, budgets = owned_counts.size_of('ZCARD', keys.budget_index(tag, tenant)),
+    policies = owned_counts.size_of('ZCARD', keys.policy_index(tag, tenant)), api_keys = owned_counts.size_of('ZCARD', keys.api_key_index(tag, tenant)),
+    webhooks = owned_counts.size_of('ZCARD', keys.webhook_index(tag, tenant)) }
   for i = first_limit, #ARGV, 2 do
     local limit = ARGV[i]
-    local allowed = limit_in_force(owned['max:' .. limit], ARGV[i + 1])
+    local allowed = owned_counts.limit_in_force(owned['max:' .. limit], ARGV[i + 1])
     if allowed > 0 and used[limit] >= NEAR * allowed then
-      put(near, tenant, limit, ms_text(used[limit]), ms_text(allowed))
+      put(near, tenant, limit, time.ms_text(used[limit]), time.ms_text(allowed))
     end
   end
 end
 
 -- Ended reservations, by far the most, are skipped by their state alone.
 local function place_of(reservation_id, born_ms)
-  local key = reservation_key(tag, reservation_id)
-  local f = redis.pcall('HMGET', key, FIELD.state, FIELD.ended_at)
+  local key = keys.reservation(tag, reservation_id)
+  local f = redis.pcall('HMGET', key, field.state, field.ended_at)
   local state = f[1]
-  if not f.err and not HOLD_STATES[state] and redis.call('EXISTS', key) == 1 then
-    state = known_state(key, state)
+  if not f.err and not hold_record.HOLD_STATES[state] and redis.call('EXISTS', key) == 1 then
+    state = damage.known_state(key, state)
   end
   count_one(key, born_ms, state, f[2])
-  if state ~= 'ACTIVE' or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+  if state ~= 'ACTIVE' or redis.call('HEXISTS', keys.quarantine(tag), reservation_id) == 1 then
     return nil
   end
-  local hold = load_hold(key)
-  if hold.expires_at and hold.grace_ms and not (hold.on_test_clock and terms_defect(hold)) then
-    return hold, deadline_index_key(tag, hold), ms_text(reclaim_deadline(hold))
+  local hold = hold_record.load_hold(key)
+  if hold.expires_at and hold.grace_ms and not (hold.on_test_clock and hold_record.terms_defect(hold)) then
+    return hold, hold_record.deadline_index_key(tag, hold), time.ms_text(hold_record.reclaim_deadline(hold))
   end
-  return hold, ttl_index_key(tag), '0'
+  return hold, keys.ttl_index(tag), '0'
 end
 
 local function examine_one(reservation_id, born_ms)
@@ -172,14 +162,14 @@ local function examine_one(reservation_id, born_ms)
   end
   local word = score and 'MISPLACED' or 'MISSING'
   redis.call('ZADD', index, deadline, reservation_id)
-  append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil,
-    { actor = 'system', trace = trace, clock = hold.clock_ms and ms_text(hold.clock_ms) },
+  event_writer.append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil,
+    { actor = 'system', trace = trace, clock = hold.clock_ms and time.ms_text(hold.clock_ms) },
     { 'reservation_id', reservation_id, 'found', word, 'reclaim_deadline', deadline })
   put(found, reservation_id, word)
 end
 
 while tenant and examined < examine do
-  local entries = tenant == '' and {} or index_stretch(reservation_index_key(tag, tenant), false, '-inf', '+inf', walked_ms, walked_id,
+  local entries = tenant == '' and {} or index_walk.index_stretch(keys.reservation_index(tag, tenant), false, '-inf', '+inf', walked_ms, walked_id,
     examine - examined)
   if #entries == 0 then
     if tenant ~= '' then
@@ -188,7 +178,7 @@ while tenant and examined < examine do
     tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
     if tenant then
       begin_count()
-      clock_ms = clock_of(tag, tenant)
+      clock_ms = tenant_clock.clock_of(tag, tenant)
     end
     examined = examined + TENANT_STEP
   else
@@ -200,9 +190,9 @@ while tenant and examined < examine do
   end
 end
 if tenant then
-  tally = table.concat({ ms_text(since or clock_ms or now), ms_text(counted), ms_text(recounts), ms_text(low), ms_text(high) }, ' ')
+  tally = table.concat({ time.ms_text(since or clock_ms or now), time.ms_text(counted), time.ms_text(recounts), time.ms_text(low), time.ms_text(high) }, ' ')
 end
-local reply = { 'RECONCILED', ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
+local reply = { 'RECONCILED', time.ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
 for _, list in ipairs({ recounted, near, found }) do
   reply[#reply + 1] = tostring(list.count)
   for _, text in ipairs(list) do

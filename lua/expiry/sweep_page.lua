@@ -13,9 +13,7 @@
 --           oldest_awaiting_ms? reservation_ids* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit ids
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  sweep_figures: first_score, due_count, set_aside
+-- @include  keys, sweep_figures, time
 --
 -- due counts all due entries, including skipped ones. oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty if there are
 -- no such entries. awaiting counts the holds past their grace that an operator has to clean up; they are not due.
@@ -23,26 +21,26 @@
 local lease, ttl_index = KEYS[1], KEYS[2]
 local token, lease_ms, take, skip, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 
-local now = now_ms()
+local now = time.now_ms()
 local how = 'none'
 if token ~= '' then
   local holder = redis.call('GET', lease)
   if holder and holder ~= token then
-    return { 'OTHER', ms_text(now), tostring(redis.call('PTTL', lease)) }
+    return { 'OTHER', time.ms_text(now), tostring(redis.call('PTTL', lease)) }
   end
   if not holder and take ~= '1' then
-    return { 'FREE', ms_text(now) }
+    return { 'FREE', time.ms_text(now) }
   end
   how = holder and 'renewed' or 'taken'
 end
 
-local tag = tag_of_key(ttl_index)
-local due, oldest = due_count(ttl_index, now)
-local following = first_score(ttl_index, ms_text(now))
-local quarantined, awaiting, oldest_awaiting = set_aside(tag, now)
-local reply = { 'HELD', ms_text(now), how, tostring(due), oldest, following, quarantined, awaiting, oldest_awaiting }
+local tag = keys.tag_of(ttl_index)
+local due, oldest = sweep_figures.due_count(ttl_index, now)
+local following = sweep_figures.first_score(ttl_index, time.ms_text(now))
+local quarantined, awaiting, oldest_awaiting = sweep_figures.set_aside(tag, now)
+local reply = { 'HELD', time.ms_text(now), how, tostring(due), oldest, following, quarantined, awaiting, oldest_awaiting }
 if limit > 0 and due > 0 then
-  for _, reservation_id in ipairs(redis.call('ZRANGEBYSCORE', ttl_index, '-inf', '(' .. ms_text(now), 'LIMIT', skip, limit)) do
+  for _, reservation_id in ipairs(redis.call('ZRANGEBYSCORE', ttl_index, '-inf', '(' .. time.ms_text(now), 'LIMIT', skip, limit)) do
     reply[#reply + 1] = reservation_id
   end
 end

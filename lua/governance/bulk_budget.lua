@@ -22,12 +22,7 @@
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
 --           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover;
 --           those of the expiry transition
--- @include  keys: tag_of_key, bulk_rows_key
--- @include  now_ms: ms_text
--- @include  int64: i64_positive
--- @include  governed_budget: governed_budget
--- @include  funding: planned_funding, reclaimed_before, funding_changes, apply_funding
--- @include  append_event: require_event_log
+-- @include  event_writer, funding, governed_budget, int64, keys, time
 --
 -- Unlike fund_budget, it skips REPAY_DEBT on a budget without debt, and an operation that would not change any figure.
 local budget_record = KEYS[1]
@@ -35,8 +30,8 @@ local tenant_id, scope, unit, operation, amount, given_spent, reason = ARGV[1], 
 local keep_ms, retention_ms = ARGV[8], ARGV[14]
 local origin = { actor = ARGV[10], key = ARGV[11], request = ARGV[12], trace = ARGV[13], correlation = ARGV[9] }
 
-local tag = tag_of_key(budget_record)
-local changed_rows = bulk_rows_key(tag, origin.request)
+local tag = keys.tag_of(budget_record)
+local changed_rows = keys.bulk_rows(tag, origin.request)
 local row = scope .. ' ' .. unit
 
 if redis.call('SISMEMBER', changed_rows, row) == 1 then
@@ -49,22 +44,22 @@ end
 if budget.status ~= 'ACTIVE' then
   return { 'BUDGET_FROZEN' }
 end
-if operation == 'REPAY_DEBT' and not i64_positive(budget.debt) then
+if operation == 'REPAY_DEBT' and not int64.positive(budget.debt) then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
 end
-local planned, refused = planned_funding(budget, operation, amount, given_spent)
-local first = reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+local planned, refused = funding.planned_funding(budget, operation, amount, given_spent)
+local first = funding.reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
 if first or not planned then
   return first or refused
 end
-if not funding_changes(budget, planned) then
+if not funding.funding_changes(budget, planned) then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
 end
-require_event_log(tag)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('SADD', changed_rows, row)
 redis.call('PEXPIRE', changed_rows, keep_ms)
-apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
-  reason = reason, metadata = '' }, ms_text(budget.now), origin)
+funding.apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
+  reason = reason, metadata = '' }, time.ms_text(budget.now), origin)
 return { 'SUCCEEDED' }

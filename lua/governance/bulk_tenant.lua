@@ -14,23 +14,20 @@
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | INVALID_TRANSITION
 -- BOUND     one tenant
 -- EMITS     tenant.suspended, tenant.reactivated
--- @include  keys: tag_of_key, bulk_rows_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant: read_tenant
--- @include  move_tenant: move_tenant, require_tenant_move
+-- @include  keys, tenant_moves, tenant_state, time
 --
 -- After SUCCEEDED with CLOSED, the caller must run lua/governance/close_tenant.lua until it is done.
 local tenant_record = KEYS[1]
 local tenant_id, status, keep_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = ARGV[4] }
 
-local tag = tag_of_key(tenant_record)
-local changed_rows = bulk_rows_key(tag, origin.request)
+local tag = keys.tag_of(tenant_record)
+local changed_rows = keys.bulk_rows(tag, origin.request)
 
 if redis.call('SISMEMBER', changed_rows, tenant_id) == 1 then
   return { 'SUCCEEDED' }
 end
-local tenant = read_tenant(tenant_record)
+local tenant = tenant_state.read_tenant(tenant_record)
 if not tenant then
   return { 'NOT_FOUND' }
 end
@@ -40,10 +37,10 @@ end
 if tenant.status == 'CLOSED' then
   return { 'INVALID_TRANSITION' }
 end
-require_tenant_move(tag)
+tenant_moves.require_tenant_move(tag)
 
 -- Nothing is refused below this line.
 redis.call('SADD', changed_rows, tenant_id)
 redis.call('PEXPIRE', changed_rows, keep_ms)
-move_tenant(tag, tenant_record, tenant_id, tenant.status, status, ms_text(now_ms()), origin)
+tenant_moves.move_tenant(tag, tenant_record, tenant_id, tenant.status, status, time.ms_text(time.now_ms()), origin)
 return { 'SUCCEEDED' }

@@ -14,18 +14,8 @@
 -- BOUND     limit entries, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
--- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key, clock_periods_key, clock_plans_key
--- @include  scope: budget_of_member
--- @include  keys: budget_index_key, closing_key, api_key_index_key, webhook_index_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant: read_tenant
--- @include  append_event: append_event, require_event_log
--- @include  release_holds_of_closed_tenant: release_holds_of_closed_tenant
--- @include  close_budget_of_closed_tenant: close_budget_of_closed_tenant
--- @include  revoke_key_of_closed_tenant: revoke_key_of_closed_tenant
--- @include  disable_webhook_of_closed_tenant: disable_webhook_of_closed_tenant
--- @include  index_walk: index_stretch
--- @include  append_audit: require_audit_log
+-- @include  audit_log, close_budget_of_closed_tenant, disable_webhook_of_closed_tenant, event_writer, index_walk,
+--           keys, release_holds_of_closed_tenant, revoke_key_of_closed_tenant, scope_tree, tenant_state, time
 --
 -- The outcomes are those of the expiry transition, for holds that expired before the tenant closed, and FAILED budget|webhook|api_key <id>
 -- for a damaged record. The other records are closed nevertheless, and the caller does not continue to the end. A closed tenant cannot
@@ -34,19 +24,19 @@
 local tenant_record = KEYS[1]
 local tenant_id, phase, cursor, limit, retention_ms, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
-local tag = tag_of_key(tenant_record)
+local tag = keys.tag_of(tenant_record)
 
-local marker = redis.call('HGET', closing_key(tag), tenant_id)
-local tenant = read_tenant(tenant_record)
+local marker = redis.call('HGET', keys.closing(tag), tenant_id)
+local tenant = tenant_state.read_tenant(tenant_record)
 if not marker or not tenant or tenant.status ~= 'CLOSED' then
   return { 'NOT_CLOSING' }
 end
-local now = tenant.clock_ms or now_ms()
+local now = tenant.clock_ms or time.now_ms()
 local actor, key_id, request_id, trace, prior_status = string.match(marker, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
 local origin = { actor = actor, key = key_id, request = request_id, trace = trace,
-  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id, clock = tenant.clock_ms and ms_text(now) }
-require_event_log(tag)
-require_audit_log(tag)
+  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id, clock = tenant.clock_ms and time.ms_text(now) }
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local changed = 0
@@ -61,7 +51,7 @@ end
 -- hold: holds may share a deadline, and that hold may have left the index since.
 local function close_holds(index)
   local deadline, last_id = string.match(cursor, '^(%S+) (%S+)$')
-  local entries = index_stretch(index, false, '-inf', '+inf', deadline or '', last_id or '', limit)
+  local entries = index_walk.index_stretch(index, false, '-inf', '+inf', deadline or '', last_id or '', limit)
   local ids = {}
   for i = 1, #entries, 2 do
     ids[#ids + 1] = entries[i]
@@ -89,24 +79,24 @@ end
 
 local function close_budgets()
   local from = cursor == '' and '-' or '(' .. cursor
-  return close_owned(redis.call('ZRANGEBYLEX', budget_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
-    local scope, unit = budget_of_member(member)
+  return close_owned(redis.call('ZRANGEBYLEX', keys.budget_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
+    local scope, unit = scope_tree.budget_of_member(member)
     return close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin), 'budget', scope .. ' ' .. unit
   end)
 end
 
 local function close_webhooks()
   local from = cursor == '' and '-' or '(' .. cursor
-  return close_owned(redis.call('ZRANGEBYLEX', webhook_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
-    return disable_webhook_of_closed_tenant(tag, tenant_id, member, now_ms(), origin), 'webhook'
+  return close_owned(redis.call('ZRANGEBYLEX', keys.webhook_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
+    return disable_webhook_of_closed_tenant(tag, tenant_id, member, time.now_ms(), origin), 'webhook'
   end)
 end
 
 local function close_keys()
-  local index = api_key_index_key(tag, tenant_id)
+  local index = keys.api_key_index(tag, tenant_id)
   local from = cursor == '' and 0 or (redis.call('ZRANK', index, cursor) or -1) + 1
   return close_owned(redis.call('ZRANGE', index, from, from + limit - 1), function(member)
-    return revoke_key_of_closed_tenant(tag, tenant_id, member, now_ms(), channel, origin), 'api_key'
+    return revoke_key_of_closed_tenant(tag, tenant_id, member, time.now_ms(), channel, origin), 'api_key'
   end)
 end
 
@@ -114,21 +104,21 @@ if phase == 'end' then
   if redis.call('HSETNX', tenant_record, 'closed_told', '1') == 1 then
     -- All tenants closed by one bulk action share its correlation id.
     origin.correlation = redis.call('HGET', tenant_record, 'close_correlation') or origin.correlation
-    append_event(tag, 'tenant.closed', tenant_id, nil, origin,
+    event_writer.append_event(tag, 'tenant.closed', tenant_id, nil, origin,
       { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })
   end
   if tenant.clock_ms then
     -- Nothing of the tenant waits for an instant any more. The index of its outcomes expires with them.
-    redis.call('UNLINK', clock_periods_key(tag, tenant_id), clock_plans_key(tag, tenant_id))
+    redis.call('UNLINK', keys.clock_periods(tag, tenant_id), keys.clock_plans(tag, tenant_id))
   end
-  redis.call('HDEL', closing_key(tag), tenant_id)
+  redis.call('HDEL', keys.closing(tag), tenant_id)
   return { 'DONE' }
 end
 local next_phase, next_cursor
 if phase == 'holds' then
-  next_phase, next_cursor = 'unswept', close_holds(tenant.clock_ms and clock_deadlines_key(tag, tenant_id) or ttl_index_key(tag))
+  next_phase, next_cursor = 'unswept', close_holds(tenant.clock_ms and keys.clock_deadlines(tag, tenant_id) or keys.ttl_index(tag))
 elseif phase == 'unswept' then
-  next_phase, next_cursor = 'budgets', close_holds(tenant.clock_ms and clock_cleanup_key(tag, tenant_id) or cleanup_index_key(tag))
+  next_phase, next_cursor = 'budgets', close_holds(tenant.clock_ms and keys.clock_cleanup(tag, tenant_id) or keys.cleanup_index(tag))
 elseif phase == 'budgets' then
   next_phase, next_cursor = 'webhooks', close_budgets()
 elseif phase == 'webhooks' then
@@ -139,5 +129,5 @@ end
 if next_cursor then
   next_phase = phase
 end
-reply[2], reply[3], reply[4], reply[5] = next_phase, next_cursor or '', ms_text(now), ms_text(changed)
+reply[2], reply[3], reply[4], reply[5] = next_phase, next_cursor or '', time.ms_text(now), time.ms_text(changed)
 return reply

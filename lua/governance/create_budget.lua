@@ -2,7 +2,7 @@
 -- create_budget: create a ledger for one (scope, unit).
 --
 -- KEYS[1]   budget           hash, created by this script
--- KEYS[2]   budget_index     sorted set of the tenant's budgets, as lib/scope names them
+-- KEYS[2]   budget_index     sorted set of the tenant's budgets, as lib/scope_tree names them
 -- KEYS[3]   tenant           hash of the owner
 -- ARGV[1]   tenant_id
 -- ARGV[2]   ledger_id        the new id
@@ -13,7 +13,7 @@
 -- ARGV[7]   actor            api_key or admin_on_behalf_of
 -- ARGV[8]   key_id           the calling API key, or empty
 -- ARGV[9]   request_id
--- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[11]  max_budgets      the deployment's limit, 0 for none
 -- ARGV[12]  period_start     ms, or empty for now
 -- ARGV[13]  period_end       ms, or empty for a budget without a period
@@ -22,58 +22,50 @@
 --           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one budget
 -- EMITS     budget.created
--- @include  keys: tag_of_key
--- @include  now_ms: ms_text
--- @include  tenant: read_tenant
--- @include  tenant_clock: tenant_now
--- @include  owned: count_refusal
--- @include  budget: read_budget
--- @include  scope: in_tree_order
--- @include  new_period: new_period, set_period
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, budget_figures, event_writer, keys, owned_counts, period_starts, scope_tree, tenant_clock,
+--           tenant_state, time
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
 local max_budgets, first_field = ARGV[11], 14
 
-local tag = tag_of_key(budget)
-local now, clock_ms = tenant_now(tag, tenant_id)
+local tag = keys.tag_of(budget)
+local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
 
-local owner = read_tenant(tenant)
+local owner = tenant_state.read_tenant(tenant)
 if not owner then
   return { 'TENANT_NOT_FOUND' }
 end
 if owner.status ~= 'ACTIVE' then
   return { 'TENANT_' .. owner.status }
 end
-origin.clock = clock_ms and ms_text(now)
-if read_budget(tag, unit, scope) then
+origin.clock = clock_ms and time.ms_text(now)
+if budget_figures.read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
 end
-local period, reason = new_period(tag, scope, ARGV[12], ARGV[13], now)
+local period, reason = period_starts.new_period(tag, scope, ARGV[12], ARGV[13], now)
 if reason then
   return { 'INVALID_PERIOD', reason }
 end
-local refusal = count_refusal(tag, tenant_id, 'budgets', max_budgets, budget_index)
+local refusal = owned_counts.count_refusal(tag, tenant_id, 'budgets', max_budgets, budget_index)
 if refusal then
   return refusal
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 -- The index first: if it is damaged, the script fails here.
-redis.call('ZADD', budget_index, 0, in_tree_order(scope .. ' ' .. unit))
-local now_text, starts, ends = ms_text(now), period and period.starts or '', period and period.ends or ''
+redis.call('ZADD', budget_index, 0, scope_tree.in_tree_order(scope .. ' ' .. unit))
+local now_text, starts, ends = time.ms_text(now), period and period.starts or '', period and period.ends or ''
 redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
   'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,
   'tenant_id', tenant_id, 'created_at', now_text, 'updated_at', now_text, unpack(ARGV, first_field))
-set_period(tag, budget, unit, scope, period, allocated)
-append_event(tag, 'budget.created', tenant_id, scope, origin,
+period_starts.set_period(tag, budget, unit, scope, period, allocated)
+event_writer.append_event(tag, 'budget.created', tenant_id, scope, origin,
   { 'ledger_id', ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
     'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE', 'new_period_start', starts, 'new_period_end', ends })
-append_audit(tag, 'createBudget', 201, tenant_id, 'budget', ledger_id, origin,
+audit_log.append_audit(tag, 'createBudget', 201, tenant_id, 'budget', ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'allocated', allocated, 'overdraft_limit', overdraft_limit,
     'period_start', starts, 'period_end', ends })
 return { 'CREATED', unpack(redis.call('HGETALL', budget)) }

@@ -8,17 +8,12 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] field and value pairs of the record's other settings
 -- RETURNS   CREATED record{} | EXISTS record{} | DUPLICATE
 -- BOUND     one tenant
 -- EMITS     tenant.created
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant: read_tenant
--- @include  derived: derived_fields
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, derived_fields, event_writer, keys, tenant_state, time
 --
 -- The id is the idempotency key: the same id with the same name is a repeated request, and emits nothing.
 local tenant, tenant_index = KEYS[1], KEYS[2]
@@ -26,21 +21,21 @@ local tenant_id, name = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
 local first_field = 7
 
-local tag = tag_of_key(tenant)
+local tag = keys.tag_of(tenant)
 
-if read_tenant(tenant) then
+if tenant_state.read_tenant(tenant) then
   if redis.call('HGET', tenant, 'name') ~= name then
     return { 'DUPLICATE' }
   end
   return { 'EXISTS', unpack(redis.call('HGETALL', tenant)) }
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 -- If an earlier record of this tenant was lost, its policies and subscriptions are still there.
 local derived = derived_fields(tag, tenant_id)
 
 -- Nothing is refused below this line.
-local now = ms_text(now_ms())
+local now = time.ms_text(time.now_ms())
 -- The index first: if it is damaged, the script fails here.
 redis.call('ZADD', tenant_index, now, tenant_id)
 redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now, 'updated_at', now,
@@ -48,6 +43,6 @@ redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTI
 if #derived > 0 then
   redis.call('HSET', tenant, unpack(derived))
 end
-append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
-append_audit(tag, 'createTenant', 201, tenant_id, 'tenant', tenant_id, origin, { 'name', name })
+event_writer.append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
+audit_log.append_audit(tag, 'createTenant', 201, tenant_id, 'tenant', tenant_id, origin, { 'name', name })
 return { 'CREATED', unpack(redis.call('HGETALL', tenant)) }

@@ -7,10 +7,7 @@
 -- RETURNS   EXPIRED announced:int more:flag
 -- BOUND     limit keys
 -- EMITS     api_key.expired
--- @include  keys: tag_of_key, api_key_key
--- @include  now_ms: now_ms, ms_text
--- @include  api_key: read_api_key
--- @include  append_event: append_event, require_event_log
+-- @include  api_key_record, event_writer, keys, time
 --
 -- more is 1 if the limit ended the run.
 -- Validity does not depend on this script: authentication compares the expiry time. Keys that were revoked before get no event, nor do keys
@@ -18,17 +15,17 @@
 local key_expiries = KEYS[1]
 local limit = tonumber(ARGV[1])
 
-local tag = tag_of_key(key_expiries)
-local due = redis.call('ZRANGEBYSCORE', key_expiries, '-inf', ms_text(now_ms()), 'LIMIT', 0, limit)
-require_event_log(tag)
+local tag = keys.tag_of(key_expiries)
+local due = redis.call('ZRANGEBYSCORE', key_expiries, '-inf', time.ms_text(time.now_ms()), 'LIMIT', 0, limit)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
 local expired = 0
 for _, key_id in ipairs(due) do
   redis.call('ZREM', key_expiries, key_id)
-  local readable, record = pcall(read_api_key, api_key_key(tag, key_id))
+  local readable, record = pcall(api_key_record.read_api_key, keys.api_key(tag, key_id))
   if readable and record and record.status == 'ACTIVE' then
-    append_event(tag, 'api_key.expired', record.tenant, nil, { actor = 'system' },
+    event_writer.append_event(tag, 'api_key.expired', record.tenant, nil, { actor = 'system' },
       { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'EXPIRED', 'permissions', record.permissions })
     expired = expired + 1
   end

@@ -11,21 +11,16 @@
 -- ARGV[6]   actor            admin
 -- ARGV[7]   key_id           empty for an operator
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
 -- BOUND     one budget
 -- EMITS     budget.frozen; those of a rollover
--- @include  keys: tag_of_key
--- @include  now_ms: ms_text
--- @include  governed_budget: governed_budget
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
--- @include  wake_waiters: wake_waiters
+-- @include  audit_log, event_writer, governed_budget, keys, time, waking
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, reason, metadata = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
 
-local tag = tag_of_key(budget_record)
+local tag = keys.tag_of(budget_record)
 
 local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
@@ -34,17 +29,17 @@ end
 if budget.status == 'FROZEN' then
   return { 'BUDGET_FROZEN' }
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
-redis.call('HSET', budget_record, 'status', 'FROZEN', 'updated_at', ms_text(budget.now))
+redis.call('HSET', budget_record, 'status', 'FROZEN', 'updated_at', time.ms_text(budget.now))
 if budget.waiting then
-  wake_waiters(budget_record)
+  waking.wake_waiters(budget_record)
 end
-append_event(tag, 'budget.frozen', tenant_id, scope, origin,
+event_writer.append_event(tag, 'budget.frozen', tenant_id, scope, origin,
   { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'STATUS_CHANGE', 'previous_status', 'ACTIVE', 'new_status', 'FROZEN',
     'reason', reason, 'metadata', metadata })
-append_audit(tag, 'freezeBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
+audit_log.append_audit(tag, 'freezeBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'reason', reason, 'metadata', metadata })
 return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

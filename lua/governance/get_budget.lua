@@ -6,11 +6,7 @@
 -- RETURNS   FOUND text_count record{} | NOT_FOUND
 -- BOUND     one budget
 -- EMITS     nothing
--- @include  now_ms: now_ms
--- @include  listing: append_record
--- @include  period: add_current_fields
--- @include  tenant_clock: budget_now
--- @include  window: current_windows, windows_text
+-- @include  listing, period, tenant_clock, time, window_record
 --
 -- If the budget's period or one of its windows has ended, the record has the figures of the new one.
 local budget, scope = KEYS[1], ARGV[1]
@@ -20,11 +16,11 @@ if redis.call('EXISTS', budget) == 0 then
 end
 -- Of two values of a field the later one counts.
 local current, reply = {}, { 'FOUND' }
-add_current_fields(current, budget, scope, now_ms())
+period.add_current_fields(current, budget, scope, time.now_ms())
 local windows = redis.call('HMGET', budget, 'windows', 'status')
 if windows[1] then
   current[#current + 1] = 'windows'
-  current[#current + 1] = windows_text(current_windows(budget, windows[1], windows[2], budget_now(budget)))
+  current[#current + 1] = window_record.windows_text(window_record.current_windows(budget, windows[1], windows[2], tenant_clock.budget_now(budget)))
 end
-append_record(reply, budget, 'budget', current)
+listing.append_record(reply, budget, 'budget', current)
 return reply

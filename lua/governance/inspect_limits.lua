@@ -7,17 +7,14 @@
 -- RETURNS   NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*
 -- BOUND     a count of each index, regardless of its size
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_index_key, api_key_index_key, policy_index_key, webhook_index_key
--- @include  tenant: read_tenant
--- @include  owned: owned_count, live_count, stored_bytes
--- @include  now_ms: ms_text
+-- @include  keys, owned_counts, tenant_state, time
 --
 -- Without an own_limit, the deployment's limit applies.
 local tenant, owned = KEYS[1], KEYS[2]
 local tenant_id = ARGV[1]
 
-local tag = tag_of_key(tenant)
-if not read_tenant(tenant) then
+local tag = keys.tag_of(tenant)
+if not tenant_state.read_tenant(tenant) then
   return { 'NOT_FOUND' }
 end
 
@@ -25,13 +22,13 @@ local counted = redis.call('HMGET', owned, 'live', 'text')
 local reply = { 'LIMITS' }
 local function append_limit(limit, used)
   reply[#reply + 1] = limit
-  reply[#reply + 1] = ms_text(used)
+  reply[#reply + 1] = time.ms_text(used)
   reply[#reply + 1] = redis.call('HGET', owned, 'max:' .. limit) or ''
 end
-append_limit('live_reservations', math.max(0, live_count(counted[1])))
-append_limit('budgets', redis.call('ZCARD', budget_index_key(tag, tenant_id)))
-append_limit('policies', redis.call('ZCARD', policy_index_key(tag, tenant_id)))
-append_limit('api_keys', redis.call('ZCARD', api_key_index_key(tag, tenant_id)))
-append_limit('webhooks', redis.call('ZCARD', webhook_index_key(tag, tenant_id)))
-append_limit('stored_bytes', stored_bytes(tag, tenant_id, owned_count(counted[2])))
+append_limit('live_reservations', math.max(0, owned_counts.live_count(counted[1])))
+append_limit('budgets', redis.call('ZCARD', keys.budget_index(tag, tenant_id)))
+append_limit('policies', redis.call('ZCARD', keys.policy_index(tag, tenant_id)))
+append_limit('api_keys', redis.call('ZCARD', keys.api_key_index(tag, tenant_id)))
+append_limit('webhooks', redis.call('ZCARD', keys.webhook_index(tag, tenant_id)))
+append_limit('stored_bytes', owned_counts.stored_bytes(tag, tenant_id, owned_counts.owned_count(counted[2])))
 return reply

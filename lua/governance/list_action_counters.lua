@@ -11,38 +11,34 @@
 -- RETURNS   now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms expires_ms)*
 -- BOUND     limit counters
 -- EMITS     nothing
--- @include  keys: tag_of_key, action_counters_key, action_counter_index_key, run_counters_key
--- @include  now_ms: ms_text
--- @include  tenant_clock: tenant_now
--- @include  scope: is_within
--- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, counter_figures, parts_of_field
+-- @include  action_counters, keys, scope_tree, tenant_clock, time
 --
 -- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
 -- at the end.
 local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local by_run = section == 'runs'
-local tag = tag_of_key(index)
-local now = tenant_now(tag, tenant_id)
-local day = ms_text(math.floor(now / DAY_MS))
+local tag = keys.tag_of(index)
+local now = tenant_clock.tenant_now(tag, tenant_id)
+local day = time.ms_text(math.floor(now / action_counters.DAY_MS))
 local prefix = by_run and (run == '' and '' or run .. '|' .. scope_prefix) or scope_prefix
 
 -- Members behind the last one of the prefix are of no interest. No member has a byte above that of a DEL.
 local from = after ~= '' and '(' .. after or prefix ~= '' and '[' .. prefix or '-'
 local to = prefix ~= '' and '(' .. prefix .. '\127' or '+'
-local members = redis.call('ZRANGEBYLEX', by_run and index or action_counter_index_key(tag, tenant_id, day), from, to, 'LIMIT', 0, limit)
+local members = redis.call('ZRANGEBYLEX', by_run and index or keys.action_counter_index(tag, tenant_id, day), from, to, 'LIMIT', 0, limit)
 
-local reply = { ms_text(now), #members == limit and members[limit] or '' }
+local reply = { time.ms_text(now), #members == limit and members[limit] or '' }
 
 -- Adds the counters of one hash from some of its fields.
 local function append_counters(key, their_run, first, fields)
   local values = #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {}
   for i, field in ipairs(fields) do
-    local scope, window_name, kind = parts_of_field(field)
-    local window = window_name and WINDOWS[window_name] or error('corrupt action counter ' .. field .. ' in ' .. key)
-    local counter = values[i] and (parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key))
-    if counter and is_within(scope, scope_prefix) and is_current(window, counter, now) then
+    local scope, window_name, kind = action_counters.parts_of_field(field)
+    local window = window_name and action_counters.WINDOWS[window_name] or error('corrupt action counter ' .. field .. ' in ' .. key)
+    local counter = values[i] and (action_counters.parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key))
+    if counter and scope_tree.is_within(scope, scope_prefix) and action_counters.is_current(window, counter, now) then
       reply[#reply + 1] = members[first + i - 1]
-      for _, text in ipairs({ scope, window_name, kind, unpack(counter_figures(window, counter, their_run)) }) do
+      for _, text in ipairs({ scope, window_name, kind, unpack(action_counters.counter_figures(window, counter, their_run)) }) do
         reply[#reply + 1] = text
       end
     end
@@ -50,7 +46,7 @@ local function append_counters(key, their_run, first, fields)
 end
 
 if not by_run then
-  append_counters(action_counters_key(tag, tenant_id, day), nil, 1, members)
+  append_counters(keys.action_counters(tag, tenant_id, day), nil, 1, members)
   return reply
 end
 -- Neighbours of one run are read together.
@@ -59,7 +55,7 @@ for i = 1, #members + 1 do
   local their_run, field = string.match(members[i] or '', '^([^|]*)|(.*)$')
   if their_run ~= current then
     if current then
-      append_counters(run_counters_key(tag, tenant_id, current), current, first, fields)
+      append_counters(keys.run_counters(tag, tenant_id, current), current, first, fields)
     end
     first, fields, current = i, {}, their_run
   end

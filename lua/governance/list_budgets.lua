@@ -9,18 +9,14 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys: budget_index_key
--- @include  now_ms: now_ms
--- @include  listing: list_owned
--- @include  listed_budget: append_budget
--- @include  scope: budget_of_member
+-- @include  keys, listed_budget, listing, scope_tree, time
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local now = now_ms()
+local now = time.now_ms()
 
-return list_owned(tenant_index, tenant_id, tenant, after, limit, budget_index_key, function(reply, tag, member)
-  local scope, unit = budget_of_member(member)
-  return append_budget(reply, tag, scope, unit, now)
+return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.budget_index, function(reply, tag, member)
+  local scope, unit = scope_tree.budget_of_member(member)
+  return listed_budget.append_budget(reply, tag, scope, unit, now)
 end)

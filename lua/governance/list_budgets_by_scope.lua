@@ -8,25 +8,21 @@
 -- RETURNS   now_ms next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  listing: members_after_name, members_before_name, RUN_BYTES
--- @include  listed_budget: append_budget
--- @include  scope: budget_of_member
+-- @include  keys, listed_budget, listing, scope_tree, time
 --
 -- The next run starts after next_member, which is empty at the end. The index has each scope before those below it:
 -- see lib/scope.
 local budget_index = KEYS[1]
 local direction, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-local tag, now = tag_of_key(budget_index), now_ms()
-local walk = direction == 'desc' and members_before_name or members_after_name
+local tag, now = keys.tag_of(budget_index), time.now_ms()
+local walk = direction == 'desc' and listing.members_before_name or listing.members_after_name
 
-local reply, bytes = { ms_text(now), '' }, 0
+local reply, bytes = { time.ms_text(now), '' }, 0
 for number, member in ipairs(walk(budget_index, after, limit)) do
-  local scope, unit = budget_of_member(member)
-  bytes = bytes + append_budget(reply, tag, scope, unit, now)
-  if number == limit or bytes >= RUN_BYTES then
+  local scope, unit = scope_tree.budget_of_member(member)
+  bytes = bytes + listed_budget.append_budget(reply, tag, scope, unit, now)
+  if number == limit or bytes >= listing.RUN_BYTES then
     reply[2] = member
     break
   end

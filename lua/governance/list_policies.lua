@@ -9,13 +9,12 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys: policy_key, policy_index_key
--- @include  listing: append_record, list_owned
+-- @include  keys, listing
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-return list_owned(tenant_index, tenant_id, tenant, after, limit, policy_index_key, function(reply, tag, policy_id)
-  return append_record(reply, policy_key(tag, policy_id), 'policy', { 'policy_id', policy_id })
+return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.policy_index, function(reply, tag, policy_id)
+  return listing.append_record(reply, keys.policy(tag, policy_id), 'policy', { 'policy_id', policy_id })
 end)

@@ -7,20 +7,18 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys: tag_of_key, tenant_key
--- @include  now_ms: now_ms, ms_text
--- @include  listing: members_after, RUN_BYTES, append_record
+-- @include  keys, listing, time
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
-local tag = tag_of_key(tenant_index)
+local tag = keys.tag_of(tenant_index)
 
-local reply, bytes = { ms_text(now_ms()), '', '' }, 0
-for number, tenant in ipairs(members_after(tenant_index, after, limit)) do
-  bytes = bytes + append_record(reply, tenant_key(tag, tenant), 'tenant', { 'tenant_id', tenant })
-  if number == limit or bytes >= RUN_BYTES then
+local reply, bytes = { time.ms_text(time.now_ms()), '', '' }, 0
+for number, tenant in ipairs(listing.members_after(tenant_index, after, limit)) do
+  bytes = bytes + listing.append_record(reply, keys.tenant(tag, tenant), 'tenant', { 'tenant_id', tenant })
+  if number == limit or bytes >= listing.RUN_BYTES then
     reply[2], reply[3] = tenant, tenant
     break
   end

@@ -6,16 +6,15 @@
 -- RETURNS   NOTED | UNCHANGED
 -- BOUND     one key
 -- EMITS     nothing
--- @include  now_ms: now_ms, ms_text
--- @include  api_key: read_api_key, use_is_noted
+-- @include  api_key_record, time
 local api_key = KEYS[1]
 
-local now = now_ms()
-local record = read_api_key(api_key)
-if not record or use_is_noted(record, now) then
+local now = time.now_ms()
+local record = api_key_record.read_api_key(api_key)
+if not record or api_key_record.use_is_noted(record, now) then
   return { 'UNCHANGED' }
 end
 
 -- Nothing is refused below this line.
-redis.call('HSET', api_key, 'last_used_at', ms_text(now))
+redis.call('HSET', api_key, 'last_used_at', time.ms_text(now))
 return { 'NOTED' }

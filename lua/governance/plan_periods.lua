@@ -10,20 +10,18 @@
 -- RETURNS   PLANNED | SKIP
 -- BOUND     one budget, 100 instants
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  tenant_clock: tenant_of_scope, period_index_of, period_plans_of
--- @include  new_period: boundaries_after, set_boundaries
+-- @include  keys, period_starts, tenant_clock
 --
 -- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is closed or damaged.
 -- The boundaries of another rule, and the time at which they are planned again, are left as they are.
 local budget_record = KEYS[1]
 local scope, unit, recurrence, first_instant = ARGV[1], ARGV[2], ARGV[3], 4
 
-local tag = tag_of_key(budget_record)
+local tag = keys.tag_of(budget_record)
 local record = redis.call('HMGET', budget_record, 'recurrence', 'period_end', 'status')
 local ends = tonumber(record[2] or '')
-local following = ends and boundaries_after(ARGV, first_instant, ends) or {}
-local period_index, period_plans = period_index_of(tag, tenant_of_scope(scope)), period_plans_of(tag, tenant_of_scope(scope))
+local following = ends and period_starts.boundaries_after(ARGV, first_instant, ends) or {}
+local period_index, period_plans = tenant_clock.period_index_of(tag, tenant_clock.tenant_of_scope(scope)), tenant_clock.period_plans_of(tag, tenant_clock.tenant_of_scope(scope))
 redis.call('ZCARD', period_index)
 
 -- Nothing is refused below this line.
@@ -33,6 +31,6 @@ elseif record[1] ~= recurrence or record[3] == 'CLOSED' or #following == 0 then
   redis.call('ZREM', period_plans, scope .. ' ' .. unit)
   return { 'SKIP' }
 end
-set_boundaries(tag, budget_record, unit, scope, following)
+period_starts.set_boundaries(tag, budget_record, unit, scope, following)
 redis.call('ZADD', period_index, record[2], scope .. ' ' .. unit)
 return { 'PLANNED' }

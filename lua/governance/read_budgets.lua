@@ -6,22 +6,19 @@
 -- RETURNS   now_ms read:int records(text_count record{})*
 -- BOUND     100 budgets, or 256 KiB of them
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_key
--- @include  now_ms: now_ms, ms_text
--- @include  listing: RUN_BYTES
--- @include  listed_budget: append_budget
+-- @include  keys, listed_budget, listing, time
 --
 -- The reply covers the first `read` of the names, at least one. One that no budget has any more has no record.
 local MOST = 100
-local tag, now = tag_of_key(KEYS[1]), now_ms()
-local reply, bytes = { ms_text(now), '' }, 0
+local tag, now = keys.tag_of(KEYS[1]), time.now_ms()
+local reply, bytes = { time.ms_text(now), '' }, 0
 for i = 1, math.min(#ARGV, MOST) do
   local scope, unit = string.match(ARGV[i], '^(%S+) (%S+)$')
-  if redis.call('EXISTS', budget_key(tag, unit, scope)) == 1 then
-    bytes = bytes + append_budget(reply, tag, scope, unit, now)
+  if redis.call('EXISTS', keys.budget(tag, unit, scope)) == 1 then
+    bytes = bytes + listed_budget.append_budget(reply, tag, scope, unit, now)
   end
   reply[2] = tostring(i)
-  if bytes >= RUN_BYTES then
+  if bytes >= listing.RUN_BYTES then
     break
   end
 end

@@ -7,20 +7,19 @@
 -- RETURNS   records(text_count record{})*
 -- BOUND     the given ids, until 256 KiB are read
 -- EMITS     nothing
--- @include  keys: tag_of_key, tenant_key, api_key_key, policy_key, webhook_key
--- @include  listing: LIST_TEXTS, RUN_BYTES
+-- @include  keys, listing
 --
 -- The reply covers the first of the ids, at least one. A record that no longer exists has no fields.
 local tenant_index = KEYS[1]
 local kind = ARGV[1]
 local first_id = 2
-local KEY_OF = { tenant = tenant_key, api_key = api_key_key, policy = policy_key, webhook = webhook_key }
+local KEY_OF = { tenant = keys.tenant, api_key = keys.api_key, policy = keys.policy, webhook = keys.webhook }
 -- Stored with the record, but never shown.
 local HIDDEN = { hd = true, rules = true }
 
-local tag = tag_of_key(tenant_index)
+local tag = keys.tag_of(tenant_index)
 local names = {}
-for _, name in ipairs(LIST_TEXTS[kind]) do
+for _, name in ipairs(listing.LIST_TEXTS[kind]) do
   if not HIDDEN[name] then
     names[#names + 1] = name
   end
@@ -39,7 +38,7 @@ for i = first_id, #ARGV do
     end
   end
   reply[count_at] = tostring(count)
-  if bytes >= RUN_BYTES then
+  if bytes >= listing.RUN_BYTES then
     break
   end
 end

@@ -12,61 +12,55 @@
 -- ARGV[8]   actor            admin
 -- ARGV[9]   key_id           empty for an operator
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND
 -- BOUND     one counter
 -- EMITS     quota.counter_reset
--- @include  keys: tag_of_key, run_counters_key, run_index_key
--- @include  now_ms: ms_text
--- @include  tenant_clock: tenant_now
--- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation
--- @include  action_counters: counter_text, keep_run, KEPT_ON_CLOCK_MS
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  action_counters, audit_log, event_writer, keys, tenant_clock, time
 --
 -- Only counters that still count are found. A threshold that was already reported in this window is not reported again. A run begins
 -- anew, so a hold from before the reset takes nothing off when it ends.
 local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
 
-local tag = tag_of_key(KEYS[1])
-local now, clock_ms = tenant_now(tag, tenant_id)
-origin.clock = clock_ms and ms_text(now)
-local window = WINDOWS[window_name]
-if window.ms and window_key ~= date_of(window, math.floor(now / window.ms)) then
+local tag = keys.tag_of(KEYS[1])
+local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
+origin.clock = clock_ms and time.ms_text(now)
+local window = action_counters.WINDOWS[window_name]
+if window.ms and window_key ~= action_counters.date_of(window, math.floor(now / window.ms)) then
   return { 'NOT_FOUND' }
 end
-local key = window.ms and day_counters_key(tag, tenant_id, now) or run_counters_key(tag, tenant_id, window_key)
+local key = window.ms and action_counters.day_counters_key(tag, tenant_id, now) or keys.run_counters(tag, tenant_id, window_key)
 local kind = risk_class ~= '' and action_kind .. ':' .. risk_class or action_kind
 local field = scope .. '|' .. window.code .. '|' .. kind
 local text = redis.call('HGET', key, field)
-local counter = text and (parse_counter(text) or error('corrupt action counter ' .. field .. ' in ' .. key))
-if not counter or not is_current(window, counter, now) then
+local counter = text and (action_counters.parse_counter(text) or error('corrupt action counter ' .. field .. ' in ' .. key))
+if not counter or not action_counters.is_current(window, counter, now) then
   return { 'NOT_FOUND' }
 end
-require_event_log(tag)
-require_audit_log(tag)
-redis.call('ZCARD', run_index_key(tag, tenant_id))
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
+redis.call('ZCARD', keys.run_index(tag, tenant_id))
 
 -- Nothing is refused below this line.
-local previous_used, run = ms_text(counter.used), not window.ms and window_key or nil
+local previous_used, run = time.ms_text(counter.used), not window.ms and window_key or nil
 counter.used, counter.last = 0, now
 if run then
   -- Two resets may come in the same millisecond.
   counter.bucket = math.max(now, counter.bucket + 1)
-  counter.bucket_text = ms_text(counter.bucket)
+  counter.bucket_text = time.ms_text(counter.bucket)
 end
-redis.call('HSET', key, field, counter_text(counter))
+redis.call('HSET', key, field, action_counters.counter_text(counter))
 if run then
-  keep_run(tag, key, tenant_id, run, now, counter.ttl or 0, clock_ms and KEPT_ON_CLOCK_MS, false)
+  action_counters.keep_run(tag, key, tenant_id, run, now, counter.ttl or 0, clock_ms and action_counters.KEPT_ON_CLOCK_MS, false)
 end
-origin.correlation = counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
-append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,
+origin.correlation = action_counters.counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
+event_writer.append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,
   { 'tenant_id', tenant_id, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,
-    'previous_used', previous_used, 'limit', ms_text(counter.limit), 'actor_id', origin.key ~= '' and origin.key or origin.actor,
+    'previous_used', previous_used, 'limit', time.ms_text(counter.limit), 'actor_id', origin.key ~= '' and origin.key or origin.actor,
     'reason', reason, 'policy_id', counter.policy })
-append_audit(tag, 'resetActionQuotaCounter', 200, tenant_id, 'action_quota_counter', origin.correlation, origin,
+audit_log.append_audit(tag, 'resetActionQuotaCounter', 200, tenant_id, 'action_quota_counter', origin.correlation, origin,
   { 'scope', scope, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,
     'previous_used', previous_used, 'reason', reason })
-local _, used, limit, policy_id, last_ms, expires_ms = unpack(counter_figures(window, counter, window_key))
+local _, used, limit, policy_id, last_ms, expires_ms = unpack(action_counters.counter_figures(window, counter, window_key))
 return { 'RESET', kind, used, limit, policy_id, last_ms, expires_ms, previous_used }

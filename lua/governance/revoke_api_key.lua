@@ -9,47 +9,42 @@
 -- ARGV[4]   actor            admin
 -- ARGV[5]   key_id           empty for an operator
 -- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
 -- BOUND     one key
 -- EMITS     api_key.revoked
--- @include  keys: tag_of_key, tenant_key
--- @include  now_ms: now_ms, ms_text
--- @include  api_key: read_api_key
--- @include  tenant: read_tenant
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  api_key_record, audit_log, event_writer, keys, tenant_state, time
 --
 -- The record stays for the audit trail, and so does the entry that maps the secret's hash to it.
 local api_key = KEYS[1]
 local key_id, reason, channel = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
 
-local tag = tag_of_key(api_key)
-local now = now_ms()
+local tag = keys.tag_of(api_key)
+local now = time.now_ms()
 
-local record = read_api_key(api_key)
+local record = api_key_record.read_api_key(api_key)
 if not record then
   return { 'NOT_FOUND' }
 end
-local owner = read_tenant(tenant_key(tag, record.tenant))
+local owner = tenant_state.read_tenant(keys.tenant(tag, record.tenant))
 if owner and owner.status == 'CLOSED' then
   return { 'TENANT_CLOSED' }
 end
 if record.status == 'REVOKED' then
   return { 'ALREADY_REVOKED' }
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
-redis.call('HSET', api_key, 'status', 'REVOKED', 'revoked_at', ms_text(now))
+redis.call('HSET', api_key, 'status', 'REVOKED', 'revoked_at', time.ms_text(now))
 if reason ~= '' then
   redis.call('HSET', api_key, 'revoked_reason', reason)
 end
-append_event(tag, 'api_key.revoked', record.tenant, nil, origin,
+event_writer.append_event(tag, 'api_key.revoked', record.tenant, nil, origin,
   { 'key_id', key_id, 'key_name', record.name, 'previous_status', record.expires_at > now and 'ACTIVE' or 'EXPIRED',
     'new_status', 'REVOKED', 'permissions', record.permissions })
-append_audit(tag, 'revokeApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'name', record.name, 'reason', reason })
+audit_log.append_audit(tag, 'revokeApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'name', record.name, 'reason', reason })
 redis.call('PUBLISH', channel, record.secret_hash)
 return { 'REVOKED', unpack(redis.call('HGETALL', api_key)) }

@@ -10,22 +10,20 @@
 -- RETURNS   now_ms rolled:int turned:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)*
 -- BOUND     limit budgets, eight rollovers each; limit plans
 -- EMITS     those of a rollover
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  due_rollovers: roll_over_members, append_unplanned
+-- @include  due_rollovers, keys, time
 --
 -- rolled and turned count since the last run, whichever script it was. unplanned are budgets for lua/governance/plan_periods.lua,
 -- or windows of budgets for plan_window.lua, which turn first; ends is when the current period or window ends.
 local period_index, rolled, period_plans, turned = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local limit = tonumber(ARGV[1])
 
-local tag = tag_of_key(period_index)
-local now = now_ms()
-local due = redis.call('ZRANGEBYSCORE', period_index, '-inf', ms_text(now), 'LIMIT', 0, limit)
+local tag = keys.tag_of(period_index)
+local now = time.now_ms()
+local due = redis.call('ZRANGEBYSCORE', period_index, '-inf', time.ms_text(now), 'LIMIT', 0, limit)
 
 -- Nothing is refused below this line.
-local damaged, plans = roll_over_members(tag, period_index, due, now), {}
-append_unplanned(plans, damaged, tag, period_plans, redis.call('ZRANGEBYSCORE', period_plans, '-inf', ms_text(now), 'LIMIT', 0, limit), now)
+local damaged, plans = due_rollovers.roll_over_members(tag, period_index, due, now), {}
+due_rollovers.append_unplanned(plans, damaged, tag, period_plans, redis.call('ZRANGEBYSCORE', period_plans, '-inf', time.ms_text(now), 'LIMIT', 0, limit), now)
 local following = redis.call('ZRANGE', period_index, 0, 0, 'WITHSCORES')[2] or ''
 
 local function taken(key)
@@ -33,7 +31,7 @@ local function taken(key)
   return type(count) == 'string' and count or '0'
 end
 
-local reply = { ms_text(now), taken(rolled), taken(turned), following, #due == limit and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
+local reply = { time.ms_text(now), taken(rolled), taken(turned), following, #due == limit and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
 for _, text in ipairs(plans) do
   reply[#reply + 1] = text
 end

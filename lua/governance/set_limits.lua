@@ -9,14 +9,12 @@
 -- ARGV[3]   actor          admin
 -- ARGV[4]   key_id         empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace          trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[6]   trace          trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] limit and value pairs; the deployment's limit applies where none is given
 -- RETURNS   SET | UNCHANGED | NOT_FOUND
 -- BOUND     the six limits
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  tenant: read_tenant
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, keys, tenant_state
 --
 -- A limit below what the tenant owns removes nothing; it only refuses additions.
 local tenant, owned = KEYS[1], KEYS[2]
@@ -25,8 +23,8 @@ local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV
 local first_limit = 7
 local LIMITS = { 'live_reservations', 'budgets', 'policies', 'api_keys', 'webhooks', 'stored_bytes' }
 
-local tag = tag_of_key(tenant)
-if not read_tenant(tenant) then
+local tag = keys.tag_of(tenant)
+if not tenant_state.read_tenant(tenant) then
   return { 'NOT_FOUND' }
 end
 local given, before, after, changed = {}, {}, {}, false
@@ -42,7 +40,7 @@ end
 if not changed then
   return { 'UNCHANGED' }
 end
-require_audit_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 for _, limit in ipairs(LIMITS) do
@@ -52,6 +50,6 @@ for _, limit in ipairs(LIMITS) do
     redis.call('HDEL', owned, 'max:' .. limit)
   end
 end
-append_audit(tag, operation, 200, tenant_id, 'tenant', tenant_id, origin,
+audit_log.append_audit(tag, operation, 200, tenant_id, 'tenant', tenant_id, origin,
   { 'previous_limits', table.concat(before, ','), 'new_limits', table.concat(after, ',') })
 return { 'SET' }

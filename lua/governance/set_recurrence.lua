@@ -10,19 +10,12 @@
 -- ARGV[6]   actor            admin
 -- ARGV[7]   key_id           empty for an operator
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] instants of the rule in ms, ascending, among them those after now
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 100 instants
 -- EMITS     budget.updated; those of a rollover
--- @include  keys: tag_of_key
--- @include  now_ms: ms_text
--- @include  extras: mark_extras
--- @include  tenant_clock: period_index_of, period_plans_of
--- @include  governed_budget: governed_budget
--- @include  new_period: set_period, boundaries_after, set_boundaries
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, event_writer, extras, governed_budget, keys, period_starts, tenant_clock, time
 --
 -- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now. Ending
 -- the periods of a budget that has none changes nothing.
@@ -31,14 +24,14 @@ local tenant_id, scope, unit, recurrence, rollover_policy = ARGV[1], ARGV[2], AR
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
 local first_instant = 10
 
-local tag = tag_of_key(budget_record)
+local tag = keys.tag_of(budget_record)
 
 local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
   return refusal
 end
-local now, period_index, period_plans = budget.now, period_index_of(tag, tenant_id), period_plans_of(tag, tenant_id)
-local following = boundaries_after(ARGV, first_instant, now)
+local now, period_index, period_plans = budget.now, tenant_clock.period_index_of(tag, tenant_id), tenant_clock.period_plans_of(tag, tenant_id)
+local following = period_starts.boundaries_after(ARGV, first_instant, now)
 if recurrence ~= '' and #following < 2 then
   error('there are no boundaries after now for ' .. recurrence)
 end
@@ -47,8 +40,8 @@ if recurrence .. rollover_policy == '' and not budget.period_end then
 end
 redis.call('ZCARD', period_index)
 redis.call('ZCARD', period_plans)
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local starts, ends, member = '', '', scope .. ' ' .. unit
@@ -56,21 +49,21 @@ if recurrence == '' then
   redis.call('ZREM', period_index, member)
   redis.call('ZREM', period_plans, member)
   redis.call('HDEL', budget_record, 'period_start', 'period_end', 'period_allocated', 'recurrence', 'boundaries')
-  mark_extras(budget_record)
+  extras.mark_extras(budget_record)
 else
-  starts, ends = redis.call('HGET', budget_record, 'period_start') or ms_text(now), table.remove(following, 1)
-  set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends }, not budget.period_end and budget.allocated)
+  starts, ends = redis.call('HGET', budget_record, 'period_start') or time.ms_text(now), table.remove(following, 1)
+  period_starts.set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends }, not budget.period_end and budget.allocated)
   redis.call('HSET', budget_record, 'recurrence', recurrence)
-  set_boundaries(tag, budget_record, unit, scope, following)
+  period_starts.set_boundaries(tag, budget_record, unit, scope, following)
 end
 if rollover_policy ~= '' then
   redis.call('HSET', budget_record, 'rollover_policy', rollover_policy)
 end
-redis.call('HSET', budget_record, 'updated_at', ms_text(now))
+redis.call('HSET', budget_record, 'updated_at', time.ms_text(now))
 local fields = 'recurrence,period_start,period_end' .. (rollover_policy ~= '' and ',rollover_policy' or '')
-append_event(tag, 'budget.updated', tenant_id, scope, origin,
+event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
   { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
     'new_period_start', starts, 'new_period_end', ends, 'changed_fields', fields })
-append_audit(tag, recurrence == '' and 'removeBudgetRecurrence' or 'setBudgetRecurrence', 200, tenant_id, 'budget', budget.ledger_id,
+audit_log.append_audit(tag, recurrence == '' and 'removeBudgetRecurrence' or 'setBudgetRecurrence', 200, tenant_id, 'budget', budget.ledger_id,
   origin, { 'scope', scope, 'unit', unit, 'recurrence', recurrence, 'rollover_policy', rollover_policy, 'period_end', ends })
 return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

@@ -8,23 +8,14 @@
 -- ARGV[4]   actor            admin
 -- ARGV[5]   key_id           empty for an operator
 -- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] of each window: name, limit, recurrence in the form of src/governance/budgets/recurrence.ts, and instants of that rule in ms,
 --           ascending, among them those after now, with commas between. No window ends all.
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 4 windows, 100 instants of each
 -- EMITS     budget.updated; those of a rollover
--- @include  keys: tag_of_key
--- @include  tenant_clock: period_plans_of
--- @include  now_ms: ms_text
--- @include  int64: i64_figure
--- @include  extras: mark_extras
--- @include  governed_budget: governed_budget
--- @include  window: current_windows, windows_text, plans_text
--- @include  window_turn: plan_windows_at
--- @include  wake_waiters: wake_waiters
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, event_writer, extras, governed_budget, int64, keys, tenant_clock, time, waking, window_record,
+--           window_turn
 --
 -- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
 -- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent. Ending the windows of a
@@ -34,7 +25,7 @@ local tenant_id, scope, unit = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
 local first_window, A_WINDOW = 8, 4
 
-local tag = tag_of_key(budget_record)
+local tag = keys.tag_of(budget_record)
 
 local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
@@ -42,7 +33,7 @@ if not budget then
 end
 local now, former, former_names = budget.now, {}, {}
 -- Damaged windows can be replaced or removed, but what was spent in them is lost.
-local readable, current = pcall(current_windows, budget_record, budget.windows_text or '', budget.status, now)
+local readable, current = pcall(window_record.current_windows, budget_record, budget.windows_text or '', budget.status, now)
 for _, window in ipairs(readable and current or {}) do
   former[window.name], former_names[#former_names + 1] = window, window.name
 end
@@ -58,37 +49,37 @@ for i = first_window, #ARGV, A_WINDOW do
     error('there are no boundaries after now for ' .. rule)
   end
   local earlier = former[name] or { spent = 0, starts = now }
-  windows[#windows + 1] = { name = name, limit = i64_figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(table.remove(plan, 1)) }
+  windows[#windows + 1] = { name = name, limit = int64.figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(table.remove(plan, 1)) }
   rules[#rules + 1], plans[#plans + 1] = rule, plan
 end
 if #windows == 0 and not budget.windows_text then
   return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }
 end
-redis.call('ZCARD', period_plans_of(tag, tenant_id))
-require_event_log(tag)
-require_audit_log(tag)
+redis.call('ZCARD', tenant_clock.period_plans_of(tag, tenant_id))
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 for _, name in ipairs(former_names) do
-  redis.call('ZREM', period_plans_of(tag, tenant_id), scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZREM', tenant_clock.period_plans_of(tag, tenant_id), scope .. ' ' .. unit .. ' ' .. name)
 end
-local text = windows_text(windows)
+local text = window_record.windows_text(windows)
 if #windows == 0 then
   redis.call('HDEL', budget_record, 'windows', 'window_rules', 'window_plans')
 else
-  redis.call('HSET', budget_record, 'windows', text, 'window_rules', table.concat(rules, '|'), 'window_plans', plans_text(plans))
+  redis.call('HSET', budget_record, 'windows', text, 'window_rules', table.concat(rules, '|'), 'window_plans', window_record.plans_text(plans))
   for i, window in ipairs(windows) do
-    plan_windows_at(tag, unit, scope, window.name, plans[i])
+    window_turn.plan_windows_at(tag, unit, scope, window.name, plans[i])
   end
 end
-mark_extras(budget_record)
-redis.call('HSET', budget_record, 'updated_at', ms_text(now))
+extras.mark_extras(budget_record)
+redis.call('HSET', budget_record, 'updated_at', time.ms_text(now))
 if budget.waiting then
-  wake_waiters(budget_record)
+  waking.wake_waiters(budget_record)
 end
-append_event(tag, 'budget.updated', tenant_id, scope, origin,
+event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
   { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
     'changed_fields', 'windows' })
-append_audit(tag, #windows == 0 and 'removeBudgetWindows' or 'setBudgetWindows', 200, tenant_id, 'budget', budget.ledger_id, origin,
+audit_log.append_audit(tag, #windows == 0 and 'removeBudgetWindows' or 'setBudgetWindows', 200, tenant_id, 'budget', budget.ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'windows', text, 'window_rules', table.concat(rules, '|') })
 return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

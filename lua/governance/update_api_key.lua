@@ -7,31 +7,26 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
 -- RETURNS   UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
 -- BOUND     one key
 -- EMITS     api_key.permissions_changed
--- @include  keys: tag_of_key, tenant_key
--- @include  now_ms: now_ms, ms_text
--- @include  api_key: read_api_key
--- @include  tenant: read_tenant
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  api_key_record, audit_log, event_writer, keys, tenant_state, time
 local api_key = KEYS[1]
 local key_id, channel = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
 local first_field = 7
 local RIGHTS = { permissions = true, scope_filter = true }
 
-local tag = tag_of_key(api_key)
-local now = now_ms()
+local tag = keys.tag_of(api_key)
+local now = time.now_ms()
 
-local record = read_api_key(api_key)
+local record = api_key_record.read_api_key(api_key)
 if not record then
   return { 'NOT_FOUND' }
 end
-local owner = read_tenant(tenant_key(tag, record.tenant))
+local owner = tenant_state.read_tenant(keys.tenant(tag, record.tenant))
 if owner and owner.status == 'CLOSED' then
   return { 'TENANT_CLOSED' }
 end
@@ -41,8 +36,8 @@ end
 if record.expires_at <= now then
   return { 'KEY_EXPIRED' }
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local changes, changed, rights_changed, permissions = {}, {}, false, record.permissions
@@ -58,11 +53,11 @@ for i = first_field, #ARGV, 2 do
 end
 if #changes > 0 then
   redis.call('HSET', api_key, unpack(changes))
-  append_audit(tag, 'updateApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'changed_fields', table.concat(changed, ',') })
+  audit_log.append_audit(tag, 'updateApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'changed_fields', table.concat(changed, ',') })
 end
 if rights_changed then
-  append_event(tag, 'api_key.permissions_changed', record.tenant, nil, origin,
+  event_writer.append_event(tag, 'api_key.permissions_changed', record.tenant, nil, origin,
     { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'ACTIVE', 'permissions', permissions })
   redis.call('PUBLISH', channel, record.secret_hash)
 end
-return { 'UPDATED', ms_text(now), unpack(redis.call('HGETALL', api_key)) }
+return { 'UPDATED', time.ms_text(now), unpack(redis.call('HGETALL', api_key)) }

@@ -9,7 +9,7 @@
 -- ARGV[5]   actor            admin
 -- ARGV[6]   key_id           empty for an operator
 -- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[9]   period_start     ms, or empty for no change, or now for a first period
 -- ARGV[10]  period_end       ms, or empty for no change
 -- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
@@ -19,17 +19,8 @@
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     one budget; 100 due holds, if it reclaims
 -- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover; those of the expiry transition
--- @include  keys: tag_of_key
--- @include  now_ms: ms_text
--- @include  int64: i64_positive
--- @include  budget: budget_over_limit
--- @include  governed_budget: governed_budget
--- @include  new_period: new_period, set_period
--- @include  over_limit: debt_over_limit, emit_over_limit
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
--- @include  wake_waiters: wake_waiters
--- @include  expiry: reclaimed
+-- @include  audit_log, budget_figures, event_writer, expiry, governed_budget, int64, keys, over_limit, period_starts,
+--           time, waking
 --
 -- A request without changes writes nothing and emits nothing.
 local budget_record = KEYS[1]
@@ -37,7 +28,7 @@ local tenant_id, scope, unit, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8] }
 local starts, ends, retention_ms, first_field = ARGV[9], ARGV[10], ARGV[11], 12
 
-local tag = tag_of_key(budget_record)
+local tag = keys.tag_of(budget_record)
 
 local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
 if not budget then
@@ -46,27 +37,27 @@ end
 local now, period, reason = budget.now, nil, nil
 if starts .. ends ~= '' then
   local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end', 'recurrence')
-  period, reason = new_period(tag, scope, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
+  period, reason = period_starts.new_period(tag, scope, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
   reason = stored[3] and 'RECURRING' or reason or not period and 'NO_END' or nil
 end
 if reason then
   return { 'INVALID_PERIOD', reason }
 end
-local was_over = budget_over_limit(budget)
+local was_over = budget_figures.budget_over_limit(budget)
 local over = was_over
 if overdraft_limit ~= '' then
   -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the scope ran out of
   -- funds: only funds clear it, no limit does.
-  local by_debt = debt_over_limit(budget.debt, budget.overdraft_limit)
-  local is_capped = budget.is_over_limit == '1' and not by_debt and not i64_positive(budget.remaining)
-  local first = is_capped and budget.reserved ~= '0' and reclaimed(nil, tag, budget.clock_ms and tenant_id, now, retention_ms, origin)
+  local by_debt = over_limit.debt_over_limit(budget.debt, budget.overdraft_limit)
+  local is_capped = budget.is_over_limit == '1' and not by_debt and not int64.positive(budget.remaining)
+  local first = is_capped and budget.reserved ~= '0' and expiry.reclaimed(nil, tag, budget.clock_ms and tenant_id, now, retention_ms, origin)
   if first then
     return first
   end
-  over = debt_over_limit(budget.debt, overdraft_limit) or is_capped
+  over = over_limit.debt_over_limit(budget.debt, overdraft_limit) or is_capped
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local changes, changed = {}, {}
@@ -80,22 +71,22 @@ if overdraft_limit ~= '' then
   changes[#changes + 1], changes[#changes + 2] = 'is_over_limit', over and '1' or '0'
 end
 if period then
-  set_period(tag, budget_record, unit, scope, period, not budget.period_end and budget.allocated)
+  period_starts.set_period(tag, budget_record, unit, scope, period, not budget.period_end and budget.allocated)
   changed[#changed + 1], changed[#changed + 2] = 'period_start', 'period_end'
 end
 if #changed > 0 then
-  redis.call('HSET', budget_record, 'updated_at', ms_text(now), unpack(changes))
+  redis.call('HSET', budget_record, 'updated_at', time.ms_text(now), unpack(changes))
   if budget.waiting then
-    wake_waiters(budget_record)
+    waking.wake_waiters(budget_record)
   end
   local fields = table.concat(changed, ',')
-  append_event(tag, 'budget.updated', tenant_id, scope, origin,
+  event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status,
       'new_status', budget.status, 'new_period_start', period and period.starts or '', 'new_period_end', period and period.ends or '',
       'changed_fields', fields })
-  emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
+  over_limit.emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
     overdraft_limit == '' and budget.overdraft_limit or overdraft_limit)
-  append_audit(tag, 'updateBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
+  audit_log.append_audit(tag, 'updateBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
     { 'scope', scope, 'unit', unit, 'changed_fields', fields, 'overdraft_limit', overdraft_limit })
 end
 return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

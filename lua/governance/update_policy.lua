@@ -7,19 +7,12 @@
 -- ARGV[3]   actor            api_key or admin_on_behalf_of
 -- ARGV[4]   key_id           the calling API key, or empty
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | BOTH_LISTS | TOO_MANY limit:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.updated
--- @include  keys: tag_of_key, tenant_key, policy_name_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant: read_tenant
--- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
--- @include  action_rules: rules_text
--- @include  policy_rate: limits_commits, count_commit_limits
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  action_rules, audit_log, event_writer, keys, policy_patterns, policy_rate, tenant_state, time
 --
 -- A request that changes nothing returns the policy; it writes nothing and emits nothing.
 local policy = KEYS[1]
@@ -32,8 +25,8 @@ local MEMBER_OF = {
   max_reservations_per_minute = 'rate_limits', max_commits_per_minute = 'rate_limits',
 }
 
-local tag = tag_of_key(policy)
-local now = now_ms()
+local tag = keys.tag_of(policy)
+local now = time.now_ms()
 
 local record, stored = {}, redis.call('HGETALL', policy)
 for i = 1, #stored, 2 do
@@ -43,12 +36,12 @@ local owner_id = record.tenant_id
 if not owner_id or (tenant_id ~= '' and owner_id ~= tenant_id) then
   return { 'NOT_FOUND' }
 end
-local owner = read_tenant(tenant_key(tag, owner_id))
+local owner = tenant_state.read_tenant(keys.tenant(tag, owner_id))
 if owner and owner.status == 'CLOSED' then
   return { 'TENANT_CLOSED' }
 end
 
-local limited_commits = limits_commits(record)
+local limited_commits = policy_rate.limits_commits(record)
 local old_name, changed, members, touched = record.name, {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
@@ -65,7 +58,7 @@ end
 if #changed == 0 then
   return { 'UPDATED', unpack(stored) }
 end
-if touched.name and redis.call('HEXISTS', policy_name_key(tag, owner_id), record.name) == 1 then
+if touched.name and redis.call('HEXISTS', keys.policy_name(tag, owner_id), record.name) == 1 then
   return { 'DUPLICATE' }
 end
 local from, ends = record.effective_from or '', record.effective_until or ''
@@ -75,22 +68,22 @@ end
 if record.allowed_action_kinds and record.denied_action_kinds then
   return { 'BOTH_LISTS' }
 end
-local entries = other_entries(tag, owner_id, record.scope_pattern, policy_id, now)
+local entries = policy_patterns.other_entries(tag, owner_id, record.scope_pattern, policy_id, now)
 if record.status == 'ACTIVE' then
-  if #entries >= POLICIES_PER_PATTERN then
-    return { 'TOO_MANY', tostring(POLICIES_PER_PATTERN) }
+  if #entries >= policy_patterns.POLICIES_PER_PATTERN then
+    return { 'TOO_MANY', tostring(policy_patterns.POLICIES_PER_PATTERN) }
   end
-  entries[#entries + 1] = policy_entry(policy_id, record.priority, from, ends, record.created_at)
+  entries[#entries + 1] = policy_patterns.policy_entry(policy_id, record.priority, from, ends, record.created_at)
 end
-require_event_log(tag)
-require_audit_log(tag)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 if touched.name then
-  redis.call('HDEL', policy_name_key(tag, owner_id), old_name)
-  redis.call('HSET', policy_name_key(tag, owner_id), record.name, policy_id)
+  redis.call('HDEL', keys.policy_name(tag, owner_id), old_name)
+  redis.call('HSET', keys.policy_name(tag, owner_id), record.name, policy_id)
 end
-write_entries(tag, owner_id, record.scope_pattern, entries)
+policy_patterns.write_entries(tag, owner_id, record.scope_pattern, entries)
 for _, field in ipairs(changed) do
   if record[field] then
     redis.call('HSET', policy, field, record[field])
@@ -98,18 +91,18 @@ for _, field in ipairs(changed) do
     redis.call('HDEL', policy, field)
   end
 end
-local rules = rules_text(record)
+local rules = action_rules.rules_text(record)
 if rules then
   redis.call('HSET', policy, 'rules', rules)
 else
   redis.call('HDEL', policy, 'rules')
 end
-redis.call('HSET', policy, 'updated_at', ms_text(now))
-if limits_commits(record) ~= limited_commits then
-  count_commit_limits(tag, owner_id, limited_commits and -1 or 1)
+redis.call('HSET', policy, 'updated_at', time.ms_text(now))
+if policy_rate.limits_commits(record) ~= limited_commits then
+  policy_rate.count_commit_limits(tag, owner_id, limited_commits and -1 or 1)
 end
 local changed_fields = table.concat(members, ',')
-append_event(tag, 'policy.updated', owner_id, nil, origin,
+event_writer.append_event(tag, 'policy.updated', owner_id, nil, origin,
   { 'policy_id', policy_id, 'name', record.name, 'scope_pattern', record.scope_pattern, 'changed_fields', changed_fields })
-append_audit(tag, 'updatePolicy', 200, owner_id, 'policy', policy_id, origin, { 'changed_fields', changed_fields })
+audit_log.append_audit(tag, 'updatePolicy', 200, owner_id, 'policy', policy_id, origin, { 'changed_fields', changed_fields })
 return { 'UPDATED', unpack(redis.call('HGETALL', policy)) }

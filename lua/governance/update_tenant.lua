@@ -8,17 +8,12 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] field and value pairs of the record: name, metadata, and runtime defaults
 -- RETURNS   UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant: read_tenant
--- @include  move_tenant: move_tenant, begin_closing, require_tenant_move
--- @include  append_event: append_event
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, event_writer, keys, tenant_moves, tenant_state, time
 --
 -- After CLOSING, the caller must run lua/governance/close_tenant.lua until it is done: it closes what the tenant owns, then emits
 -- tenant.closed. This script also adds the tenant to the set of closing tenants, so the closing completes even if the caller dies. Closing
@@ -31,10 +26,10 @@ local DESCRIPTIVE = { name = true, metadata = true }
 -- What an unset field means, where setting it to that is no change.
 local UNSET = { observe_mode = 'ENFORCE' }
 
-local tag = tag_of_key(tenant_record)
-local now = ms_text(now_ms())
+local tag = keys.tag_of(tenant_record)
+local now = time.ms_text(time.now_ms())
 
-local tenant = read_tenant(tenant_record)
+local tenant = tenant_state.read_tenant(tenant_record)
 if not tenant then
   return { 'NOT_FOUND' }
 end
@@ -64,14 +59,14 @@ end
 local default_ttl_ms = given.default_reservation_ttl_ms or redis.call('HGET', tenant_record, 'default_reservation_ttl_ms')
 local max_ttl_ms = tonumber(given.max_reservation_ttl_ms) or tenant.max_ttl_ms
 if default_ttl_ms and tonumber(default_ttl_ms) > max_ttl_ms then
-  return { 'TTL_ABOVE_MAX', ms_text(max_ttl_ms) }
+  return { 'TTL_ABOVE_MAX', time.ms_text(max_ttl_ms) }
 end
 
 local function json_list(names)
   return '["' .. table.concat(names, '","') .. '"]'
 end
-require_tenant_move(tag)
-require_audit_log(tag)
+tenant_moves.require_tenant_move(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local moves = status ~= '' and status ~= tenant.status
@@ -79,20 +74,20 @@ if #changes > 0 then
   redis.call('HSET', tenant_record, 'updated_at', now, unpack(changes))
 end
 if #described > 0 then
-  append_event(tag, 'tenant.updated', tenant_id, nil, origin,
+  event_writer.append_event(tag, 'tenant.updated', tenant_id, nil, origin,
     { 'tenant_id', tenant_id, 'changed_fields', json_list(described) })
 end
 if #settings > 0 then
-  append_event(tag, 'tenant.settings_changed', tenant_id, nil, origin,
+  event_writer.append_event(tag, 'tenant.settings_changed', tenant_id, nil, origin,
     { 'tenant_id', tenant_id, 'changed_fields', json_list(settings) })
 end
 if moves then
-  move_tenant(tag, tenant_record, tenant_id, tenant.status, status, now, origin)
+  tenant_moves.move_tenant(tag, tenant_record, tenant_id, tenant.status, status, now, origin)
 elseif status == 'CLOSED' then
-  begin_closing(tag, tenant_id, tenant.status, origin)
+  tenant_moves.begin_closing(tag, tenant_id, tenant.status, origin)
 end
 if #changes > 0 or moves then
-  append_audit(tag, 'updateTenant', 200, tenant_id, 'tenant', tenant_id, origin,
+  audit_log.append_audit(tag, 'updateTenant', 200, tenant_id, 'tenant', tenant_id, origin,
     { 'previous_status', tenant.status, 'new_status', moves and status or tenant.status,
       'changed_fields', table.concat(changed, ',') })
 end

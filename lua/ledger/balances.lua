@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- balances: the budgets of one tenant that match a subject, in bounded pages of its budget index.
 --
--- KEYS[1]   budget_index     sorted set of the tenant's budgets, as lib/scope names them
+-- KEYS[1]   budget_index     sorted set of the tenant's budgets, as lib/scope_tree names them
 -- ARGV[1]   after            the member at which the previous run ended, or empty
 -- ARGV[2]   limit            maximum budgets to return
 -- ARGV[3]   examine          maximum index entries to examine, at least 1
@@ -12,12 +12,7 @@
 -- RETURNS   next? budgets(scope unit balance)*
 -- BOUND     examine entries, limit budgets
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  budget: read_budget, balance_text
--- @include  now_ms: now_ms
--- @include  period: state_now
--- @include  scope: in_tree_order, budget_of_member
--- @include  index_walk: bytes_less
+-- @include  budget_figures, index_walk, keys, period, scope_tree, time
 --
 -- next is where the following run starts, and empty at the end.
 -- Segments match as a whole: agent:bot does not match agent:bot2. The figures of one budget are from one instant, those of different
@@ -27,8 +22,8 @@ local after, limit, examine, include_children = ARGV[1], tonumber(ARGV[2]), tonu
 local prefix, deepest = ARGV[5], ARGV[6]
 local first_segment = 7
 
-local tag = tag_of_key(budget_index)
-local now = now_ms()
+local tag = keys.tag_of(budget_index)
+local now = time.now_ms()
 
 local function matches(scope)
   local framed = '/' .. scope .. '/'
@@ -48,20 +43,20 @@ local reply, found, examined, last = { '' }, 0, 0, after
 
 -- Examines the entries from `first` up to, but not including, `stop`.
 local function walk(first, stop)
-  local from = bytes_less(last, first) and '[' .. first or '(' .. last
+  local from = index_walk.bytes_less(last, first) and '[' .. first or '(' .. last
   local members = redis.call('ZRANGEBYLEX', budget_index, from, '(' .. stop, 'LIMIT', 0, examine - examined)
   for _, member in ipairs(members) do
-    local scope, unit = budget_of_member(member)
+    local scope, unit = scope_tree.budget_of_member(member)
     examined, last = examined + 1, member
     if matches(scope) then
-      local budget = read_budget(tag, unit, scope)
+      local budget = budget_figures.read_budget(tag, unit, scope)
       if not budget then
         error('the budget index names a budget that is gone: ' .. member)
       end
       found = found + 1
       reply[#reply + 1] = scope
       reply[#reply + 1] = unit
-      reply[#reply + 1] = balance_text(state_now(budget.key, scope, budget.period_end, budget.status, now) or budget)
+      reply[#reply + 1] = budget_figures.balance_text(period.state_now(budget.key, scope, budget.period_end, budget.status, now) or budget)
     end
     if found == limit or examined == examine then
       reply[1] = member
@@ -72,6 +67,6 @@ end
 
 -- The scope that the prefix names, in each of its units, and then the scopes below it. In byte order, '!' and '"' follow a space.
 local is_named = string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)
-local start = in_tree_order(prefix)
+local start = scope_tree.in_tree_order(prefix)
 walk(start .. ' ', start .. ((include_children or not is_named) and '"' or '!'))
 return reply

@@ -22,17 +22,8 @@
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
--- @include  keys: tag_of_key
--- @include  idempotency: recall, remember
--- @include  tenant: read_tenant
--- @include  expiry: reclaimed
--- @include  group: new_group, group_now, tenant_time
--- @include  admission: budgets_at, missing_budget, hold_refusal
--- @include  governing_policy: governing_policy
--- @include  action_rules: action_refusal
--- @include  action_quota: quota_refusal
--- @include  denial: denial_parts, denial_reply
--- @include  emit_denial: emit_denial
+-- @include  action_quota, action_rules, admission, denial, emit_denial, expiry, grouped, idempotency_record, keys,
+--           policy_search, tenant_state
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
 -- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
@@ -43,36 +34,36 @@ local origin = { actor = 'api_key', key = ARGV[7], request = ARGV[8], trace = AR
 local action_facts, scopes = ARGV[10], { unpack(ARGV, 12, 11 + tonumber(ARGV[11])) }
 local first_field = 12 + #scopes
 
-local tag = tag_of_key(idempotency)
-local group = new_group()
-local now, clock_ms = group_now(group), nil
+local tag = keys.tag_of(idempotency)
+local group = grouped.new()
+local now, clock_ms = grouped.now(group), nil
 
-local earlier = recall(idempotency, fingerprint)
+local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
   if earlier[1] == 'DENY' then
-    return denial_reply(earlier, 'replay')
+    return denial.denial_reply(earlier, 'replay')
   end
   return { earlier[1], 'replay', earlier[2] }
 end
 
 local function answer(word, detail)
-  remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms, tenant_id, clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms, tenant_id, clock_ms)
   return { word, 'fresh', detail }
 end
 
 local function decline(refusal, policy)
   emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
-  local parts = denial_parts(refusal, policy, ARGV, first_field)
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
-  return denial_reply(parts, 'fresh')
+  local parts = denial.denial_parts(refusal, policy, ARGV, first_field)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+  return denial.denial_reply(parts, 'fresh')
 end
 
-local tenant = read_tenant(tenant_record)
+local tenant = tenant_state.read_tenant(tenant_record)
 clock_ms = tenant and tenant.clock_ms
 if clock_ms then
-  now, origin.clock = tenant_time(group, tenant_id, clock_ms)
+  now, origin.clock = grouped.tenant_time(group, tenant_id, clock_ms)
 end
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
@@ -83,28 +74,28 @@ end
 if action_facts == '' then
   return { 'UNDECLARED_KIND' }
 end
-local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
-local unpermitted = action_refusal(policy, scopes, ARGV, first_field)
+local policy = tenant and tenant.has_policies and policy_search.governing_policy(tag, tenant_id, scopes, now)
+local unpermitted = action_rules.action_refusal(policy, scopes, ARGV, first_field)
 if unpermitted then
   return decline(unpermitted, policy)
 end
-local exhausted = quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
+local exhausted = action_quota.quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
 if exhausted and exhausted[1] == 'MISSING_RUN_ID' then
   return exhausted
 end
 
-local budgets = exhausted and {} or budgets_at(group, tag, unit, scopes)
+local budgets = exhausted and {} or admission.budgets_at(group, tag, unit, scopes)
 if #budgets == 0 and not exhausted then
-  local missing = missing_budget(tag, scopes)
+  local missing = admission.missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
     return decline(missing, policy)
   end
   return missing
 end
 
-local refusal = exhausted or hold_refusal(budgets, amount)
+local refusal = exhausted or admission.hold_refusal(budgets, amount)
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
-  local first = reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+  local first = expiry.reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
   if first then
     return first
   end

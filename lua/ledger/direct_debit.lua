@@ -23,17 +23,8 @@
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- EMITS     custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  keys: tag_of_key
--- @include  idempotency: recall, remember
--- @include  tenant: read_tenant
--- @include  append_event: append_event, require_event_log
--- @include  expiry: reclaimed
--- @include  group: new_group, group_now, tenant_time, copies_of, keep_budget, write_group
--- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
--- @include  governing_policy: governing_policy
--- @include  charge: charge_of, emit_charge
--- @include  denial: is_denial, denial_event
--- @include  threshold: marks_of
+-- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, keys, policy_search,
+--           tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
 -- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
@@ -45,54 +36,54 @@ local origin = { actor = 'api_key', key = ARGV[9], request = ARGV[10], trace = A
 local scopes = { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
 local first_field = 13 + #scopes
 
-local tag = tag_of_key(idempotency)
-local group = new_group()
-local now = group_now(group)
+local tag = keys.tag_of(idempotency)
+local group = grouped.new()
+local now = grouped.now(group)
 
 -- A debit reserves nothing, so its denial is another event than a reserve's, and no part of the tenant's denial rate.
 local function refused(refusal)
-  if is_denial(refusal) then
-    local scope, cause, figures = denial_event(tenant_id, scopes[#scopes], origin, unit, 'requested_amount', actual, refusal,
+  if denial.is_denial(refusal) then
+    local scope, cause, figures = denial.denial_event(tenant_id, scopes[#scopes], origin, unit, 'requested_amount', actual, refusal,
       { unpack(ARGV, first_field) })
-    append_event(tag, 'custom.direct_debit.denied', tenant_id, scope, cause, figures)
+    event_writer.append_event(tag, 'custom.direct_debit.denied', tenant_id, scope, cause, figures)
   end
   return refusal
 end
 
-local earlier = recall(idempotency, fingerprint)
+local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  return with_balances({ 'APPLIED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4] }, scopes, earlier, 5)
+  return admission.with_balances({ 'APPLIED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4] }, scopes, earlier, 5)
 end
 
-local tenant = read_tenant(tenant_record)
+local tenant = tenant_state.read_tenant(tenant_record)
 local clock_ms = tenant and tenant.clock_ms
 if clock_ms then
-  now, origin.clock = tenant_time(group, tenant_id, clock_ms)
+  now, origin.clock = grouped.tenant_time(group, tenant_id, clock_ms)
 end
 if tenant and tenant.status ~= 'ACTIVE' then
   return refused({ 'TENANT_' .. tenant.status })
 end
 
-local budgets, mask = budgets_at(group, tag, unit, scopes)
+local budgets, mask = admission.budgets_at(group, tag, unit, scopes)
 if #budgets == 0 then
-  return refused(missing_budget(tag, scopes))
+  return refused(admission.missing_budget(tag, scopes))
 end
-local stopped = stopped_budget(budgets)
+local stopped = admission.stopped_budget(budgets)
 if stopped then
   return refused(stopped)
 end
 
-local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
-overage_policy = overage_policy_of(overage_policy, policy, budgets, tenant)
-if not OVERAGE_POLICIES[overage_policy] then
+local policy = tenant and tenant.has_policies and policy_search.governing_policy(tag, tenant_id, scopes, now)
+overage_policy = admission.overage_policy_of(overage_policy, policy, budgets, tenant)
+if not admission.OVERAGE_POLICIES[overage_policy] then
   return { 'INVALID_POLICY', overage_policy }
 end
 
-local short = short_budget(budgets, actual)
+local short = admission.short_budget(budgets, actual)
 if short then
-  local first = reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+  local first = expiry.reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
   if first then
     return first
   end
@@ -101,26 +92,26 @@ if short and overage_policy == 'REJECT' then
   return refused(short)
 end
 -- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
-budgets = copies_of(budgets)
-local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks_of(tenant and tenant.marks))
+budgets = grouped.copies_of(budgets)
+local charge, over = charging.charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', threshold.marks_of(tenant and tenant.marks))
 if not charge then
   return refused(over)
 end
-require_event_log(tag)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
 local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, charge.debt }
 for _, budget in ipairs(budgets) do
-  local text = keep_budget(group, budget)
+  local text = grouped.keep_budget(group, budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
-write_group(group, tag)
-emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
-append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
+grouped.write(group, tag)
+charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
+event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
     'debt_incurred', charge.debt, unpack(ARGV, first_field) })
-remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
 return reply

@@ -11,15 +11,7 @@
 -- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
 -- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, three fields of each hold
 -- EMITS     nothing
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, clock_deadlines_key
--- @include  tenant_clock: tenant_now
--- @include  now_ms: ms_text
--- @include  int64: i64_figure, i64_is_amount, i64_less, i64_negative, i64_positive, i64_saturating_add, i64_sub, i64_text
--- @include  budget: read_budget, budget_over_limit
--- @include  hold: known_subject, load_hold
--- @include  period: read_period, states_until
--- @include  window: current_windows, window_room
+-- @include  budget_figures, field, hold_record, int64, keys, period, tenant_clock, time, window_record
 --
 -- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that does. `holds` are the
 -- first five to end there, each with the instant at which its amount is back at the latest. enough_at_ms is the instant at which all
@@ -32,14 +24,14 @@ local ttl_index = KEYS[1]
 local tenant_id, unit, amount, reservation_id, use, first_scope = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], 6
 local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
 
-local tag = tag_of_key(ttl_index)
-local now, clock_ms = tenant_now(tag, tenant_id)
-local requested, scopes = i64_figure(amount), { unpack(ARGV, first_scope) }
+local tag = keys.tag_of(ttl_index)
+local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
+local requested, scopes = int64.figure(amount), { unpack(ARGV, first_scope) }
 if reservation_id ~= '' then
-  local hold = load_hold(reservation_key(tag, reservation_id))
-  local held = hold and hold.tenant == tenant_id and i64_is_amount(hold.amount) and i64_figure(hold.amount)
+  local hold = hold_record.load_hold(keys.reservation(tag, reservation_id))
+  local held = hold and hold.tenant == tenant_id and int64.is_amount(hold.amount) and int64.figure(hold.amount)
   scopes = held and hold.subject.held or {}
-  requested = held and i64_sub(requested, held) or requested
+  requested = held and int64.sub(requested, held) or requested
 end
 
 -- The limits that the amount must fit in: each budget, then its windows. `need` is what one needs beyond what remains, `returned` what
@@ -47,7 +39,7 @@ end
 local limits, limits_at, count, boundaries = {}, {}, 0, {}
 
 local function lacks(limit)
-  return limit.is_blocked or i64_less(limit.returned, limit.need)
+  return limit.is_blocked or int64.less(limit.returned, limit.need)
 end
 
 local function change(limit, need, returned, is_blocked)
@@ -57,8 +49,8 @@ local function change(limit, need, returned, is_blocked)
 end
 
 local function need_of(remaining, slack)
-  local need = i64_sub(requested, i64_figure(remaining))
-  return need and i64_sub(need, slack or 0) or MOST
+  local need = int64.sub(requested, int64.figure(remaining))
+  return need and int64.sub(need, slack or 0) or MOST
 end
 
 local function add_limit(limit, slack)
@@ -71,13 +63,13 @@ end
 
 -- Whether the budget refuses every hold.
 local function is_blocked(budget)
-  return use == 'hold' and (budget_over_limit(budget) or i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit))
+  return use == 'hold' and (budget_figures.budget_over_limit(budget) or int64.positive(budget.debt) and not int64.positive(budget.overdraft_limit))
 end
 
 -- By how much the debt of a budget may still grow.
 local function slack_of(budget)
-  local slack = use == 'overdraft' and i64_sub(budget.overdraft_limit, budget.debt) or 0
-  return i64_negative(slack) and 0 or slack
+  local slack = use == 'overdraft' and int64.sub(budget.overdraft_limit, budget.debt) or 0
+  return int64.negative(slack) and 0 or slack
 end
 
 -- The budget as it is in the current period. The second value is its state in the next one, if it has one.
@@ -85,10 +77,10 @@ local function read_periods(budget)
   if not budget.period_end or budget.status == 'CLOSED' then
     return budget
   end
-  local periods = read_period(budget.key, budget.scope)
-  local states = states_until(periods, now)
+  local periods = period.read_period(budget.key, budget.scope)
+  local states = period.states_until(periods, now)
   local current = states[#states] or periods
-  local following = states_until(periods, current.ends)
+  local following = period.states_until(periods, current.ends)
   local next_one = following[#following]
   return current, next_one and next_one.starts == current.ends and next_one
 end
@@ -107,18 +99,18 @@ end
 -- What becomes debt is capped by windows, not refused.
 local function add_windows(budget)
   local reserved = budget.reserved_figure
-  for _, window in ipairs(current_windows(budget.key, budget.windows_text, budget.status, now)) do
-    local limit = { scope = budget.scope, window = window.name, remaining = i64_text(window_room(window, reserved)) }
+  for _, window in ipairs(window_record.current_windows(budget.key, budget.windows_text, budget.status, now)) do
+    local limit = { scope = budget.scope, window = window.name, remaining = int64.text(window_record.window_room(window, reserved)) }
     add_limit(limit)
     if window.ends > now then
       local turned = { limit = window.limit, spent = 0 }
-      boundaries[#boundaries + 1] = { instant = window.ends, limit = limit, need = need_of(i64_text(window_room(turned, reserved))) }
+      boundaries[#boundaries + 1] = { instant = window.ends, limit = limit, need = need_of(int64.text(window_record.window_room(turned, reserved))) }
     end
   end
 end
 
 for _, scope in ipairs(scopes) do
-  local readable, budget = pcall(read_budget, tag, unit, scope)
+  local readable, budget = pcall(budget_figures.read_budget, tag, unit, scope)
   if readable and budget then
     add_budget(budget)
     if budget.windows_text and use ~= 'overdraft' then
@@ -132,23 +124,23 @@ for i = #limits, 1, -1 do
 end
 table.sort(boundaries, function(a, b) return a.instant < b.instant end)
 if not first then
-  return { 'FORECAST', ms_text(now), '', '', i64_text(requested), '0', ms_text(now), '', '' }
+  return { 'FORECAST', time.ms_text(now), '', '', int64.text(requested), '0', time.ms_text(now), '', '' }
 end
 
 local owner, enough_at, holds = tenant_id .. '\31', '', {}
 
 -- The subject and amount of a live hold of this tenant in this unit, or nil. A damaged record returns nothing.
 local function live_hold(id)
-  local key = reservation_key(tag, id)
-  local record = redis.pcall('HMGET', key, FIELD.state, FIELD.subject, FIELD.amount)
-  if record.err or record[1] ~= 'ACTIVE' or id == reservation_id or not i64_is_amount(record[3]) then
+  local key = keys.reservation(tag, id)
+  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount)
+  if record.err or record[1] ~= 'ACTIVE' or id == reservation_id or not int64.is_amount(record[3]) then
     return nil
   end
   local text = record[2]
   if text and string.sub(text, 1, #owner) ~= owner then
     return nil
   end
-  local subject = text and known_subject(text) or not text and load_hold(key).subject
+  local subject = text and hold_record.known_subject(text) or not text and hold_record.load_hold(key).subject
   if subject.tenant == tenant_id and subject.unit == unit then
     return subject, record[3]
   end
@@ -160,12 +152,12 @@ local function pass_boundaries(instant)
     local boundary = table.remove(boundaries, 1)
     change(boundary.limit, boundary.need, boundary.limit.returned, boundary.is_blocked)
     if count == 0 and (not boundaries[1] or boundaries[1].instant > boundary.instant) then
-      enough_at = ms_text(boundary.instant)
+      enough_at = time.ms_text(boundary.instant)
     end
   end
 end
 
-local entries = redis.call('ZRANGE', clock_ms and clock_deadlines_key(tag, tenant_id) or ttl_index, 0, HOLDS_READ - 1, 'WITHSCORES')
+local entries = redis.call('ZRANGE', clock_ms and keys.clock_deadlines(tag, tenant_id) or ttl_index, 0, HOLDS_READ - 1, 'WITHSCORES')
 for i = 1, #entries, 2 do
   local subject, held = live_hold(entries[i])
   local deadline = tonumber(entries[i + 1])
@@ -174,14 +166,14 @@ for i = 1, #entries, 2 do
   pass_boundaries(ends_at)
   for _, scope in ipairs(subject and subject.held or {}) do
     if scope == first.scope and #holds < HOLDS_LISTED * 2 then
-      holds[#holds + 1], holds[#holds + 2] = held, ms_text(deadline)
+      holds[#holds + 1], holds[#holds + 2] = held, time.ms_text(deadline)
     end
     for _, limit in ipairs(limits_at[scope] or {}) do
-      change(limit, limit.need, i64_figure(i64_text(i64_saturating_add(limit.returned, i64_figure(held)))), limit.is_blocked)
+      change(limit, limit.need, int64.figure(int64.text(int64.saturating_add(limit.returned, int64.figure(held)))), limit.is_blocked)
     end
   end
   if count == 0 and enough_at == '' then
-    enough_at = ms_text(ends_at)
+    enough_at = time.ms_text(ends_at)
   end
   if enough_at ~= '' and #holds == HOLDS_LISTED * 2 then
     break
@@ -192,6 +184,6 @@ local unknown = ''
 if enough_at == '' then
   unknown = #entries == HOLDS_READ * 2 and 'TOO_MANY_HOLDS' or 'FUNDING_REQUIRED'
 end
-local short_by = i64_sub(requested, i64_figure(first.remaining)) or MOST
-return { 'FORECAST', ms_text(now), first.scope, first.remaining, i64_text(requested), i64_negative(short_by) and '0' or i64_text(short_by), enough_at,
+local short_by = int64.sub(requested, int64.figure(first.remaining)) or MOST
+return { 'FORECAST', time.ms_text(now), first.scope, first.remaining, int64.text(requested), int64.negative(short_by) and '0' or int64.text(short_by), enough_at,
   unknown, first.window or '', unpack(holds) }

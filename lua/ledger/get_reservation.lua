@@ -11,13 +11,7 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  fields: FIELD
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  hold: load_hold, hold_defect, is_overdue
--- @include  record: record_fields
--- @include  expiry: quarantine, expire_hold
--- @include  damage: creation_in_index, owner_of, known_state, record_defect, known_fields
+-- @include  damage, expiry, field, hold_form, hold_record, keys, time
 --
 -- defect is what is wrong with the record, or empty. If it is set, the fields are what is known of the record. quarantined is the
 -- reason if this read has put the reservation into quarantine, which happens once.
@@ -25,33 +19,33 @@ local reservation = KEYS[1]
 local tenant_id, reservation_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = 'system', request = ARGV[4], trace = ARGV[5] }
 
-local tag = tag_of_key(reservation)
-local now = now_ms()
-local readable, hold = pcall(load_hold, reservation)
+local tag = keys.tag_of(reservation)
+local now = time.now_ms()
+local readable, hold = pcall(hold_record.load_hold, reservation)
 if not readable or not hold then
   return { 'NOT_FOUND', not readable and 'NOT_A_RECORD' or nil }
 end
 local foreign = tenant_id ~= '' and hold.tenant ~= tenant_id
-if foreign and not creation_in_index(tag, tenant_id, reservation_id) then
+if foreign and not damage.creation_in_index(tag, tenant_id, reservation_id) then
   return { 'FORBIDDEN' }
 end
-if known_state(reservation, hold.state) == 'EXPIRED' then
+if damage.known_state(reservation, hold.state) == 'EXPIRED' then
   return { 'RESERVATION_EXPIRED' }
 end
-local fields = record_fields(reservation)
-local defect = foreign and 'MISSING_SCOPES' or record_defect(hold, fields)
+local fields = hold_form.record_fields(reservation)
+local defect = foreign and 'MISSING_SCOPES' or damage.record_defect(hold, fields)
 local outcome = {}
-if not defect and is_overdue(hold, now) then
-  outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+if not defect and hold_record.is_overdue(hold, now) then
+  outcome = expiry.expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   if outcome[1] == 'EXPIRED' then
-    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(hold.clock_ms or now) }
+    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], time.ms_text(hold.clock_ms or now) }
   end
 end
 if defect then
-  local tenant, created_at = owner_of(tag, reservation_id, tenant_id ~= '' and tenant_id or hold.tenant)
-  fields = known_fields(reservation, fields, tenant, created_at)
-  if fields[FIELD.state] == 'ACTIVE' and (foreign or hold_defect(hold)) then
-    outcome = quarantine(tag, reservation_id, reservation, defect, origin, tenant, true)
+  local tenant, created_at = damage.owner_of(tag, reservation_id, tenant_id ~= '' and tenant_id or hold.tenant)
+  fields = damage.known_fields(reservation, fields, tenant, created_at)
+  if fields[field.state] == 'ACTIVE' and (foreign or hold_record.hold_defect(hold)) then
+    outcome = expiry.quarantine(tag, reservation_id, reservation, defect, origin, tenant, true)
   end
 end
 local reply = { 'FOUND', defect or '', outcome[1] == 'QUARANTINED' and not outcome[4] and outcome[2] or '' }

@@ -12,13 +12,7 @@
 -- RETURNS   walked_ms:text? walked_id? examined:int holds(reservation_id amount expires_at_ms:int deadline_ms:int)*
 -- BOUND     examine entries, limit holds
 -- EMITS     nothing
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, cleanup_index_key, clock_deadlines_key, clock_cleanup_key
--- @include  tenant_clock: clock_of
--- @include  now_ms: ms_text
--- @include  int64: i64_is_amount
--- @include  hold: known_subject, load_hold, whole_number
--- @include  index_walk: index_stretch
+-- @include  field, hold_record, index_walk, int64, keys, tenant_clock, time
 --
 -- walked_ms is empty at the end of the index, which other tenants share. A tenant with a test clock has indexes of its own, which are read
 -- instead. A hold whose deadline has passed is listed until it is expired, because its budgets still hold the amount. Damaged records are
@@ -27,9 +21,9 @@ local index = KEYS[1]
 local tenant_id, scope, unit, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
-local tag = tag_of_key(index)
-if clock_of(tag, tenant_id) then
-  index = index == cleanup_index_key(tag) and clock_cleanup_key(tag, tenant_id) or clock_deadlines_key(tag, tenant_id)
+local tag = keys.tag_of(index)
+if tenant_clock.clock_of(tag, tenant_id) then
+  index = index == keys.cleanup_index(tag) and keys.clock_cleanup(tag, tenant_id) or keys.clock_deadlines(tag, tenant_id)
 end
 local owner = tenant_id .. '\31'
 
@@ -47,8 +41,8 @@ end
 
 -- The amount of a live hold of the budget and the end of its lease, or nil.
 local function live_hold(reservation_id)
-  local key = reservation_key(tag, reservation_id)
-  local record = redis.pcall('HMGET', key, FIELD.state, FIELD.subject, FIELD.amount, FIELD.expires_at)
+  local key = keys.reservation(tag, reservation_id)
+  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.expires_at)
   if record.err or record[1] ~= 'ACTIVE' then
     return nil
   end
@@ -56,13 +50,13 @@ local function live_hold(reservation_id)
   if text and string.sub(text, 1, #owner) ~= owner then
     return nil
   end
-  local hold = text and { subject = known_subject(text), amount = amount, expires_at = whole_number(expires_at) } or load_hold(key)
-  if holds_budget(hold.subject) and i64_is_amount(hold.amount) and hold.expires_at then
+  local hold = text and { subject = hold_record.known_subject(text), amount = amount, expires_at = hold_record.whole_number(expires_at) } or hold_record.load_hold(key)
+  if holds_budget(hold.subject) and int64.is_amount(hold.amount) and hold.expires_at then
     return hold.amount, hold.expires_at
   end
 end
 
-local entries = index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine)
+local entries = index_walk.index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine)
 local reply, examined, found = { '', '', '' }, 0, 0
 while examined < #entries / 2 and found < limit do
   walked_id, walked_ms = entries[2 * examined + 1], entries[2 * examined + 2]
@@ -71,7 +65,7 @@ while examined < #entries / 2 and found < limit do
   if amount then
     found = found + 1
     local last = #reply
-    reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] = walked_id, amount, ms_text(expires_at), walked_ms
+    reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] = walked_id, amount, time.ms_text(expires_at), walked_ms
   end
 end
 local ended_here = examined == #entries / 2 and examined < examine

@@ -22,18 +22,8 @@
 --             fa? ch?)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key
--- @include  now_ms: now_ms, ms_text
--- @include  int64: i64_less, i64_is_amount
--- @include  idempotency: recorded_texts
--- @include  hold: whole_number, hold_from_parts, key_of_hold, load_hold, hold_defect, is_overdue
--- @include  record: short_fields
--- @include  expiry: quarantine, expire_hold
--- @include  damage: known_fields, known_hold
--- @include  index_walk: bytes_less, index_stretch
--- @include  scope: in_tree_order
--- @include  owned: forget_texts
+-- @include  damage, expiry, field, hold_form, hold_record, idempotency_record, index_walk, int64, keys, owned_counts,
+--           scope_tree, time
 --
 -- walked_ms is empty at the end of the index.
 -- Rows come in the order of the index. For another order, the caller has to walk the whole index: it passes the two rows between
@@ -50,16 +40,16 @@ end
 local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 -- Fields are never stored empty.
 local ROW_FIELDS = {
-  FIELD.state, FIELD.tenant, FIELD.given_tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.dimensions,
-  FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.unit, FIELD.amount, FIELD.created_at,
-  FIELD.expires_at, FIELD.ended_at, FIELD.charged,
+  field.state, field.tenant, field.given_tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.dimensions,
+  field.action_kind, field.action_name, field.action_tags, field.idempotency_key, field.unit, field.amount, field.created_at,
+  field.expires_at, field.ended_at, field.charged,
 }
 local FINALIZED_AT, CHARGED = 18, 19
 -- The limits that end a run early: each row may have kilobytes of dimensions, and each expiry writes several budgets.
 local MOST_BYTES, MOST_EXPIRED = 262144, 25
 
-local tag = tag_of_key(index)
-local now = now_ms()
+local tag = keys.tag_of(index)
+local now = time.now_ms()
 local outcomes, unreadable, rows = {}, {}, {}
 local row_count, row_bytes = 0, 0
 
@@ -70,14 +60,14 @@ end
 
 -- The record, or nil if it no longer exists or is not a record.
 local function read_record(reservation_id)
-  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), FIELD.created_at, FIELD.idempotency_key,
-    FIELD.idempotency_uuid)
+  local is_record, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id), field.created_at, field.idempotency_key,
+    field.idempotency_uuid)
   if not is_record then
     note_damage(reservation_id, 'NOT_A_RECORD')
     return nil
   end
   if not hold then
-    forget_texts(tag, tenant_id, 1, redis.call('ZCARD', index))
+    owned_counts.forget_texts(tag, tenant_id, 1, redis.call('ZCARD', index))
     redis.call('ZREM', index, reservation_id)
   end
   return hold
@@ -91,10 +81,10 @@ end
 
 -- Reservations in quarantine await an operator and are listed as they are.
 local function expire_overdue(reservation_id, hold)
-  if redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+  if redis.call('HEXISTS', keys.quarantine(tag), reservation_id) == 1 then
     return
   end
-  local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+  local outcome = expiry.expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   append_outcome(outcome)
   if outcome[1] == 'EXPIRED' then
     hold.state, hold.fields = 'EXPIRED', nil
@@ -103,10 +93,10 @@ end
 
 -- What is known of a damaged record. A live one that cannot be settled is quarantined.
 local function known_of_damaged(reservation_id, hold, defect, created_at)
-  local known = known_hold(hold.key, known_fields(hold.key, hold.fields or short_fields(hold.key), tenant_id, created_at))
+  local known = damage.known_hold(hold.key, damage.known_fields(hold.key, hold.fields or hold_form.short_fields(hold.key), tenant_id, created_at))
   note_damage(reservation_id, defect)
   if known.state == 'ACTIVE' and defect ~= 'INVALID_CREATION' then
-    local outcome = quarantine(tag, reservation_id, hold.key, defect, origin, tenant_id, true)
+    local outcome = expiry.quarantine(tag, reservation_id, hold.key, defect, origin, tenant_id, true)
     if not outcome[4] then
       append_outcome(outcome)
     end
@@ -123,7 +113,7 @@ local function satisfies(hold)
   if conditions.status and hold.state ~= conditions.status then
     return false
   end
-  if conditions.idempotency_key and key_of_hold(hold) ~= conditions.idempotency_key then
+  if conditions.idempotency_key and hold_record.key_of_hold(hold) ~= conditions.idempotency_key then
     return false
   end
   for i, level in ipairs(LEVELS) do
@@ -140,9 +130,9 @@ local function sort_value(reservation_id, hold)
   if by == 'reserved' then
     return hold.amount
   elseif by == 'expires_at_ms' then
-    return ms_text(hold.expires_at)
+    return time.ms_text(hold.expires_at)
   elseif by == 'scope_path' then
-    return in_tree_order(hold.scopes[#hold.scopes])
+    return scope_tree.in_tree_order(hold.scopes[#hold.scopes])
   elseif by == 'status' then
     return hold.state
   end
@@ -152,9 +142,9 @@ end
 -- True if the first row comes before the second: by value in the requested direction, then by ascending id.
 local function stands_before(value, id, other_value, other_id)
   if value == other_value then
-    return bytes_less(id, other_id)
+    return index_walk.bytes_less(id, other_id)
   end
-  local less = (conditions.sort_by == 'reserved' or conditions.sort_by == 'expires_at_ms') and i64_less or bytes_less
+  local less = (conditions.sort_by == 'reserved' or conditions.sort_by == 'expires_at_ms') and int64.less or index_walk.bytes_less
   return less(value, other_value) == (conditions.sort_dir == 'asc')
 end
 
@@ -168,12 +158,12 @@ local function is_wanted(reservation_id, hold)
 end
 
 local function append_row(reservation_id, hold)
-  local values, fields = {}, hold.fields or short_fields(hold.key)
+  local values, fields = {}, hold.fields or hold_form.short_fields(hold.key)
   for i, name in ipairs(ROW_FIELDS) do
     values[i] = fields[name]
   end
-  local finalized_at = hold.state ~= 'EXPIRED' and whole_number(values[FINALIZED_AT]) or nil
-  local settled, charged = hold.state == 'COMMITTED' or hold.state == 'RELEASED', i64_is_amount(values[CHARGED])
+  local finalized_at = hold.state ~= 'EXPIRED' and hold_record.whole_number(values[FINALIZED_AT]) or nil
+  local settled, charged = hold.state == 'COMMITTED' or hold.state == 'RELEASED', int64.is_amount(values[CHARGED])
   if settled and not finalized_at or hold.state == 'COMMITTED' and not charged then
     note_damage(reservation_id, 'INVALID_END')
     values[FINALIZED_AT], values[CHARGED] = finalized_at and values[FINALIZED_AT], charged and values[CHARGED]
@@ -198,11 +188,11 @@ local function examine_entry(reservation_id, created_at)
   if not hold then
     return
   end
-  local defect = hold.tenant ~= tenant_id and 'MISSING_SCOPES' or hold_defect(hold)
-    or not whole_number(hold[FIELD.created_at]) and 'INVALID_CREATION'
+  local defect = hold.tenant ~= tenant_id and 'MISSING_SCOPES' or hold_record.hold_defect(hold)
+    or not hold_record.whole_number(hold[field.created_at]) and 'INVALID_CREATION'
   if defect then
     hold = known_of_damaged(reservation_id, hold, defect, created_at)
-  elseif is_overdue(hold, now) then
+  elseif hold_record.is_overdue(hold, now) then
     expire_overdue(reservation_id, hold)
   end
   if satisfies(hold) and within(hold.expires_at, conditions.expires_from, conditions.expires_to) and is_wanted(reservation_id, hold) then
@@ -211,7 +201,7 @@ local function examine_entry(reservation_id, created_at)
 end
 
 local function reply()
-  local parts = { ms_text(now), walked_ms, walked_id }
+  local parts = { time.ms_text(now), walked_ms, walked_id }
   for _, list in ipairs({ { outcomes, 3 }, { unreadable, 2 } }) do
     parts[#parts + 1] = tostring(#list[1] / list[2])
     for _, part in ipairs(list[1]) do
@@ -227,9 +217,9 @@ end
 
 -- While the reserve's idempotency record exists, it leads directly to the hold. Afterwards, the walk through the index finds it.
 if conditions.idempotency_key and walked_ms == '' then
-  local record = redis.call('GET', reserve_idempotency_key(tag, tenant_id, conditions.idempotency_key))
-  local _, first, second, third = unpack(record and recorded_texts(record) or {})
-  local reservation_id = first and (string.match(second or '', '^rsv_%w+$') or hold_from_parts(tag, first, third))
+  local record = redis.call('GET', keys.reserve_idempotency(tag, tenant_id, conditions.idempotency_key))
+  local _, first, second, third = unpack(record and idempotency_record.recorded_texts(record) or {})
+  local reservation_id = first and (string.match(second or '', '^rsv_%w+$') or hold_record.hold_from_parts(tag, first, third))
   local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)
   if created_at then
     if within(tonumber(created_at), tonumber(from_ms), tonumber(to_ms)) then
@@ -239,7 +229,7 @@ if conditions.idempotency_key and walked_ms == '' then
   end
 end
 
-local entries = index_stretch(index, walk_dir == 'desc', from_ms, to_ms, walked_ms, walked_id, examine)
+local entries = index_walk.index_stretch(index, walk_dir == 'desc', from_ms, to_ms, walked_ms, walked_id, examine)
 local i = 1
 while i < #entries and row_count < limit and row_bytes < MOST_BYTES and #outcomes < 3 * MOST_EXPIRED do
   walked_id, walked_ms = entries[i], entries[i + 1]

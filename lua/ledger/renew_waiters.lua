@@ -9,11 +9,7 @@
 -- RETURNS   RENEWED places*
 -- BOUND     the places given, at most 100; 1,000 places of dead instances
 -- EMITS     nothing
--- @include  keys: tag_of_key, budget_key, waiter_queue_key, reserve_idempotency_key, ttl_index_key, clock_deadlines_key
--- @include  now_ms: now_ms, ms_text
--- @include  extras: mark_extras
--- @include  tenant_clock: clock_of
--- @include  wake_waiters: first_waiter, is_worth_a_try
+-- @include  extras, keys, tenant_clock, time, waking
 --
 -- Returns the places that are first in their queues and for which enough remains, or may remain once due holds are reclaimed: the reserve does
 -- that when it runs. Also those for which the budget has become too small. Usually their instance knows: this finds what a lost
@@ -23,9 +19,9 @@ local waiters = KEYS[1]
 local tenant_id, lease_ms, first_place, A_PLACE = ARGV[1], ARGV[2], 3, 5
 local KEPT_MS = 120000
 
-local tag = tag_of_key(waiters)
-local now = now_ms()
-local alive_until = ms_text(now + lease_ms)
+local tag = keys.tag_of(waiters)
+local now = time.now_ms()
+local alive_until = time.ms_text(now + lease_ms)
 local renewed, budgets, is_ours = { 'ZADD', waiters }, {}, {}
 for i = first_place, #ARGV, A_PLACE do
   renewed[#renewed + 1], renewed[#renewed + 2] = alive_until, ARGV[i]
@@ -38,26 +34,26 @@ redis.call('PEXPIRE', waiters, KEPT_MS)
 local reply = { 'RENEWED' }
 for i = first_place, #ARGV, A_PLACE do
   local place, number, unit, scope = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local budget, queue = budget_key(tag, unit, scope), waiter_queue_key(tag, unit, scope)
+  local budget, queue = keys.budget(tag, unit, scope), keys.waiter_queue(tag, unit, scope)
   if has_lost and redis.call('EXISTS', budget) == 1 then
     redis.call('ZADD', queue, number, place)
     redis.call('HSET', budget, 'waiting', '1')
-    mark_extras(budget)
+    extras.mark_extras(budget)
   end
   if not budgets[budget] then
     budgets[budget], budgets[#budgets + 1] = true, budget
     redis.call('PEXPIRE', queue, KEPT_MS)
   end
-  if redis.call('EXISTS', reserve_idempotency_key(tag, tenant_id, ARGV[i + 4])) == 1 then
+  if redis.call('EXISTS', keys.reserve_idempotency(tag, tenant_id, ARGV[i + 4])) == 1 then
     reply[#reply + 1] = place
   end
 end
-local clock_ms = clock_of(tag, tenant_id)
-local index = clock_ms and clock_deadlines_key(tag, tenant_id) or ttl_index_key(tag)
-local has_due = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(clock_ms or now), 'LIMIT', 0, 1) > 0
+local clock_ms = tenant_clock.clock_of(tag, tenant_id)
+local index = clock_ms and keys.clock_deadlines(tag, tenant_id) or keys.ttl_index(tag)
+local has_due = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(clock_ms or now), 'LIMIT', 0, 1) > 0
 for _, budget in ipairs(budgets) do
-  local place = first_waiter(budget, now)
-  if place and is_ours[place] and (has_due or is_worth_a_try(budget, place)) then
+  local place = waking.first_waiter(budget, now)
+  if place and is_ours[place] and (has_due or waking.is_worth_a_try(budget, place)) then
     reply[#reply + 1] = place
   end
 end

@@ -5,12 +5,12 @@
 -- RETURNS   SCOPE scope_path | UNKNOWN | NOT_FOUND
 -- BOUND     one record, without its free texts if they are long
 -- EMITS     nothing
--- @include  hold: load_hold
+-- @include  hold_record
 --
 -- UNKNOWN: the record does not name its tenant, or the key is not a record.
 local reservation = KEYS[1]
 
-local readable, hold = pcall(load_hold, reservation)
+local readable, hold = pcall(hold_record.load_hold, reservation)
 if not readable then
   return { 'UNKNOWN' }
 elseif not hold then

@@ -6,7 +6,7 @@
 -- KEYS[3]   tenant           hash of the owner
 -- ARGV[1]   reservation_id   the id to assign
 -- ARGV[2]   fingerprint      of the canonical payload
--- ARGV[3]   subject          effective tenant, levels and unit, as lua/lib/record.lua stores them
+-- ARGV[3]   subject          effective tenant, levels and unit, as lua/lib/hold_form.lua stores them
 -- ARGV[4]   amount           int64 as a decimal string, not negative
 -- ARGV[5]   overage_policy   as requested, or empty for that of the governing policy, the budget, the tenant or the protocol
 -- ARGV[6]   ttl_ms           as requested, or empty for the default of the governing policy, the tenant or the protocol
@@ -21,7 +21,7 @@
 -- ARGV[15]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
 -- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[17]  observe          what the request says of observe mode: see lib/observe
--- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters takes it, or empty
+-- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters.lua takes it, or empty
 -- ARGV[...] further field and value pairs of the record, the action's kind and name first
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
@@ -40,58 +40,36 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_index_key
--- @include  now_ms: ms_text
--- @include  int64: i64_figure, i64_add, i64_sub, i64_positive
--- @include  idempotency: recall, remember
--- @include  group: group_now, tenant_time, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
--- @include  plain_move: moves_plainly
--- @include  tenant: read_tenant, expiry_letters
--- @include  hold: requested_subject, with_levels, hold_parts, lasting_fields, deadline_index_of
--- @include  budget: require_balanced, move_figures, balance_text
--- @include  owned: long_text, reserve_refusal, count_live
--- @include  append_event: append_event, require_event_log
--- @include  expiry: reclaimed
--- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of
--- @include  reserve_replay: replayed_reserve
--- @include  governing_policy: group_policy
--- @include  policy_rate: rate_refusal, count_rate
--- @include  action_rules: action_refusal
--- @include  action_quota: quota_refusal
--- @include  count_actions: require_counting, count_actions
--- @include  observe: observance_of, emit_observed_denial, emit_observed_allowed
--- @include  waiters: waiters
--- @include  denial: reason_of, denial_parts, denial_reply
--- @include  emit_denial: emit_denial
--- @include  threshold: marks_of, crossings_of, emit_crossings
+-- @include  action_quota, action_rules, admission, budget_figures, count_actions, denial, emit_denial, event_writer,
+--           expiry, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts, plain_move,
+--           policy_rate, policy_search, reserve_replay, tenant_state, threshold, time, waiters
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
-local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
+local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], hold_record.requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
 local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], 19
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 
-local tag = tag_of_key(reservation)
-local real_now = group_now(group)
+local tag = keys.tag_of(reservation)
+local real_now = grouped.now(group)
 
-local earlier = recall(idempotency, fingerprint)
+local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  return replayed_reserve(tag, tenant_id, scopes, earlier, real_now)
+  return reserve_replay.replayed_reserve(tag, tenant_id, scopes, earlier, real_now)
 end
 
-local tenant = group_tenant(group, read_tenant, tenant_record)
+local tenant = grouped.tenant(group, tenant_state.read_tenant, tenant_record)
 local clock_ms = tenant and tenant.clock_ms
-local now, now_text = tenant_time(group, tenant_id, clock_ms)
+local now, now_text = grouped.tenant_time(group, tenant_id, clock_ms)
 local clock = clock_ms and now_text
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 end
-local observance = observance_of(asked, tenant)
+local observance = observe.observance_of(asked, tenant)
 local is_observed = observance == 'OBSERVED'
 dry_run = dry_run or is_observed
 local waiter = ARGV[18] ~= '' and not dry_run and waiters.parse(ARGV[18])
@@ -102,41 +80,41 @@ if not refusal then
   if action_facts == '' then
     return { 'UNDECLARED_KIND' }
   end
-  policy = tenant and tenant.has_policies and group_policy(group, tag, tenant_id, scopes, now)
-  refusal = action_refusal(policy, scopes, ARGV, first_field)
+  policy = tenant and tenant.has_policies and policy_search.group_policy(group, tag, tenant_id, scopes, now)
+  refusal = action_rules.action_refusal(policy, scopes, ARGV, first_field)
   if not refusal then
-    refusal, counts = quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
+    refusal, counts = action_quota.quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
   end
   if refusal and refusal[1] == 'MISSING_RUN_ID' then
     return refusal
   end
 end
 if not refusal then
-  budgets, mask = budgets_at(group, tag, unit, scopes)
+  budgets, mask = admission.budgets_at(group, tag, unit, scopes)
   if #budgets == 0 then
-    refusal = missing_budget(tag, scopes)
+    refusal = admission.missing_budget(tag, scopes)
     if refusal[1] ~= 'NOT_FOUND' then
       return refusal
     end
   end
 end
 if not refusal then
-  overage_policy = overage_policy_of(overage_policy, policy, budgets, tenant)
-  if not OVERAGE_POLICIES[overage_policy] then
+  overage_policy = admission.overage_policy_of(overage_policy, policy, budgets, tenant)
+  if not admission.OVERAGE_POLICIES[overage_policy] then
     return { 'INVALID_POLICY', overage_policy }
   end
-  refusal = hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, real_now)
+  refusal = admission.hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, real_now)
 end
 if not refusal then
-  subject.text_bytes = subject.text_bytes or long_text(subject.levels, 1)
-  owned, text_bytes = group_owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + long_text(ARGV, first_field)
-  refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)
-  refusal = refusal or rate_refusal(tag, policy, 'reservations', real_now)
+  subject.text_bytes = subject.text_bytes or owned_counts.long_text(subject.levels, 1)
+  owned, text_bytes = grouped.owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + owned_counts.long_text(ARGV, first_field)
+  refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)
+  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', real_now)
 end
 if refusal then
   local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
   if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
-    local first = reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+    local first = expiry.reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
     if first then
       return first
     end
@@ -147,17 +125,17 @@ if refusal then
   end
   -- The protocol has no event for throttling, but one for everything that is observed.
   if is_observed then
-    emit_observed_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, with_levels(subject, ARGV, first_field))
-  elseif reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
-    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, with_levels(subject, ARGV, first_field),
+    observe.emit_observed_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, hold_record.with_levels(subject, ARGV, first_field))
+  elseif denial.reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
+    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, hold_record.with_levels(subject, ARGV, first_field),
       dry_run, observance == 'ENFORCED')
   end
   if not dry_run then
     return refusal
   end
-  local parts = denial_parts(refusal, policy, ARGV, first_field, is_observed)
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
-  return denial_reply(parts, is_observed and 'observed' or 'fresh')
+  local parts = denial.denial_parts(refusal, policy, ARGV, first_field, is_observed)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+  return denial.denial_reply(parts, is_observed and 'observed' or 'fresh')
 end
 
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
@@ -171,32 +149,32 @@ end
 local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
 local expires_at = now + ttl_ms
 -- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
-local expiry_policy = expiry_letters(tenant)
+local expiry_policy = tenant_state.expiry_letters(tenant)
 
-local held, marks, emits = i64_figure(amount), marks_of(tenant and tenant.marks), false
-local is_plain = not dry_run and type(held) == 'number' and moves_plainly(budgets, marks, -held, held, 0)
+local held, marks, emits = int64.figure(amount), threshold.marks_of(tenant and tenant.marks), false
+local is_plain = not dry_run and type(held) == 'number' and plain_move.moves_plainly(budgets, marks, -held, held, 0)
 if not is_plain then
-  budgets = copies_of(budgets)
+  budgets = grouped.copies_of(budgets)
 end
 for _, budget in ipairs(is_plain and {} or budgets) do
   local former, debt = budget.remaining_figure, budget.debt_figure
-  local remaining, reserved = i64_sub(former, held), i64_add(budget.reserved_figure, held)
+  local remaining, reserved = int64.sub(former, held), int64.add(budget.reserved_figure, held)
   if not remaining or not reserved then
     return { 'INT64_OVERFLOW', budget.scope }
   end
-  move_figures(budget, remaining, reserved)
-  budget.became_exhausted = budget.remaining == '0' and i64_positive(former)
-  budget.crossings = crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
+  budget_figures.move_figures(budget, remaining, reserved)
+  budget.became_exhausted = budget.remaining == '0' and int64.positive(former)
+  budget.crossings = threshold.crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
   emits = emits or budget.became_exhausted or budget.crossings
 end
 
 if not is_plain then
-  require_balanced(budgets)
+  budget_figures.require_balanced(budgets)
 end
 if emits or is_observed then
-  require_event_log(tag)
+  event_writer.require_event_log(tag)
 end
-local approaches = require_counting(tag, tenant_id, counts)
+local approaches = count_actions.require_counting(tag, tenant_id, counts)
 
 -- Nothing is refused below this line.
 local caps = policy and policy.caps
@@ -207,30 +185,30 @@ if dry_run then
     reply, parts = { 'DRY_RUN_WITH_CAPS', answer, caps }, { 'DRY_RUN_WITH_CAPS', caps, mask }
   end
   for _, budget in ipairs(budgets) do
-    local text = balance_text(budget)
+    local text = budget_figures.balance_text(budget)
     reply[#reply + 1] = budget.scope
     reply[#reply + 1] = text
     parts[#parts + 1] = text
   end
   if is_observed then
-    emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }, asked,
-      unit, amount, caps, with_levels(subject, ARGV, first_field), action_facts)
+    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }, asked,
+      unit, amount, caps, hold_record.with_levels(subject, ARGV, first_field), action_facts)
   end
-  remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
   return reply
 end
 
 -- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
 -- the first is an orphan, which the sweeper removes.
-add_to_index(group, deadline_index_of(tag, tenant_id, expiry_policy), ms_text(expires_at + grace_ms), reservation_id)
-add_to_index(group, reservation_index_key(tag, tenant_id), now_text, reservation_id)
+grouped.add_to_index(group, hold_record.deadline_index_of(tag, tenant_id, expiry_policy), time.ms_text(expires_at + grace_ms), reservation_id)
+grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), now_text, reservation_id)
 if waiter then
   waiters.leave(tag, tenant_id, unit, waiter)
 end
-local expires_text = ms_text(expires_at)
+local expires_text = time.ms_text(expires_at)
 -- With room for three budgets, because a table that grows is reallocated each time.
-local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == asked_ttl_ms and ARGV[6] or ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
-local parts = hold_parts(reservation_id, expires_at, overage_policy, mask)
+local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == asked_ttl_ms and ARGV[6] or time.ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
+local parts = hold_record.hold_parts(reservation_id, expires_at, overage_policy, mask)
 local size, parts_size = 6, 3
 if caps then
   reply[1], reply[7], size = 'ALLOW_WITH_CAPS', caps, 7
@@ -239,40 +217,40 @@ end
 for _, budget in ipairs(budgets) do
   local text, stored
   if is_plain then
-    text, stored = keep_plain_move(group, budget, -held, held, 0)
+    text, stored = grouped.keep_plain_move(group, budget, -held, held, 0)
   else
-    text, stored = keep_budget(group, budget)
+    text, stored = grouped.keep_budget(group, budget)
   end
   reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
 end
-redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,
-  FIELD.created_at, now_text, lasting_fields(subject, mask, overage_policy, ms_text(max_extensions), key_id, ARGV, first_field))
+redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text, field.grace_ms, grace_text,
+  field.created_at, now_text, hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
-  redis.call('HSET', reservation, FIELD.max_ttl_ms, ms_text(policy.max_ttl_ms))
+  redis.call('HSET', reservation, field.max_ttl_ms, time.ms_text(policy.max_ttl_ms))
 end
 if expiry_policy then
-  redis.call('HSET', reservation, FIELD.expiry_policy, expiry_policy)
+  redis.call('HSET', reservation, field.expiry_policy, expiry_policy)
 end
-count_live(owned, text_bytes, stored_after)
-count_rate(tag, policy, 'reservations', real_now)
+owned_counts.count_live(owned, text_bytes, stored_after)
+policy_rate.count_rate(tag, policy, 'reservations', real_now)
 local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
-local run_counters = counts and count_actions(group, tag, tenant_id, policy, counts, origin)
+local run_counters = counts and count_actions.count_actions(group, tag, tenant_id, policy, counts, origin)
 if run_counters then
-  redis.call('HSET', reservation, FIELD.run_counters, run_counters)
+  redis.call('HSET', reservation, field.run_counters, run_counters)
 end
 for _, budget in ipairs(emits and budgets or {}) do
   if budget.became_exhausted then
-    append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,
+    event_writer.append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,
       { 'unit', unit, 'reservation_id', reservation_id, 'allocated', budget.allocated, 'remaining', budget.remaining,
         'spent', budget.spent, 'reserved', budget.reserved })
   end
   if budget.crossings then
-    emit_crossings(tag, tenant_id, origin, unit, budget, budget.crossings)
+    threshold.emit_crossings(tag, tenant_id, origin, unit, budget, budget.crossings)
   end
 end
 -- The replay must last as long as the reservation can.
 local lives_ms = ttl_ms + grace_ms
-remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and ms_text(lives_ms) or idempotency_ttl_ms,
+idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms,
   tenant_id, clock_ms)
 return reply

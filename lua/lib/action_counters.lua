@@ -1,7 +1,6 @@
 -- action_counters: how many actions were reserved in a window, for the quotas of policies. WINDOW MODEL and PER_RUN COUNTER LIFECYCLE
 -- of cycles-action-kinds-v0.1.26.
--- @include keys: action_counters_key, run_counters_key, run_index_key, run_counter_index_key
--- @include now_ms: ms_text
+-- @include keys, time
 --
 -- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its counters at once,
 -- and that none outlives its use for long. A field is `<scope>|<window>|<kind>`, or `__risk__:<risk class>` for the kind. Its value is
@@ -42,11 +41,11 @@ end
 
 -- What a value has behind the time at which it last counted. Few calls change it.
 local function tail_of(counter)
-  return '|' .. ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and ms_text(counter.ttl) or '')
+  return '|' .. time.ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and time.ms_text(counter.ttl) or '')
 end
 
 local function counter_text(counter)
-  return counter.bucket_text .. '|' .. ms_text(counter.used) .. '|' .. ms_text(counter.last) .. tail_of(counter)
+  return counter.bucket_text .. '|' .. time.ms_text(counter.used) .. '|' .. time.ms_text(counter.last) .. tail_of(counter)
 end
 
 -- The counter with this value, or nil for a value that is damaged.
@@ -72,8 +71,8 @@ end
 
 -- What a list shows of a counter: the key of its window, how often, of how many, by which policy, when last, and when it lapses.
 local function counter_figures(window, counter, run)
-  return { window.ms and date_of(window, counter.bucket) or run, ms_text(counter.used), ms_text(counter.limit), counter.policy,
-    ms_text(counter.last), ms_text(window.ms and (counter.bucket + 1) * window.ms or counter.last + (counter.ttl or 0)) }
+  return { window.ms and date_of(window, counter.bucket) or run, time.ms_text(counter.used), time.ms_text(counter.limit), counter.policy,
+    time.ms_text(counter.last), time.ms_text(window.ms and (counter.bucket + 1) * window.ms or counter.last + (counter.ttl or 0)) }
 end
 
 -- The correlation id of all that is told of one counter. `name` is its kind or risk class.
@@ -83,7 +82,7 @@ end
 
 -- The hash of the day's counters.
 local function day_counters_key(tag, tenant_id, now)
-  return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
+  return keys.action_counters(tag, tenant_id, time.ms_text(math.floor(now / DAY_MS)))
 end
 
 -- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin, or when the tenant's indexes are trimmed.
@@ -91,7 +90,7 @@ local RUNS_CHECKED, COUNTERS_FORGOTTEN = 2, 100
 
 -- Removes a lapsed run from the indexes, or a part of it if it had many counters. Returns how many entries that were.
 local function forget_run(tag, tenant_id, run)
-  local index = run_counter_index_key(tag, tenant_id)
+  local index = keys.run_counter_index(tag, tenant_id)
   -- The character after a bar is a brace, so these are the members that begin with the run and a bar.
   local members = redis.pcall('ZRANGEBYLEX', index, '[' .. run .. '|', '(' .. run .. '}', 'LIMIT', 0, COUNTERS_FORGOTTEN)
   if #members > 0 then
@@ -100,23 +99,23 @@ local function forget_run(tag, tenant_id, run)
   if #members == COUNTERS_FORGOTTEN then
     return #members
   end
-  redis.call('ZREM', run_index_key(tag, tenant_id), run)
+  redis.call('ZREM', keys.run_index(tag, tenant_id), run)
   return #members + 1
 end
 
 -- Checks the first runs that should have lapsed by the tenant's time: forgets those that have, and corrects the entries of the others.
 -- `current` is a run that counts now, if there is one. Returns how many entries it examined, and how many of them it removed.
 local function forget_lapsed_runs(tag, tenant_id, now, on_clock, current)
-  local index, examined, removed = run_index_key(tag, tenant_id), 0, 0
-  for _, run in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
-    local key = run_counters_key(tag, tenant_id, run)
+  local index, examined, removed = keys.run_index(tag, tenant_id), 0, 0
+  for _, run in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', time.ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
+    local key = keys.run_counters(tag, tenant_id, run)
     if on_clock and run ~= current then
       redis.call('UNLINK', key)
     end
     local ends_at = redis.call('PEXPIRETIME', key)
     local count = ends_at < 0 and forget_run(tag, tenant_id, run) or 0
     if count == 0 and not on_clock then
-      redis.call('ZADD', index, ms_text(ends_at), run)
+      redis.call('ZADD', index, time.ms_text(ends_at), run)
     end
     examined, removed = examined + math.max(1, count), removed + count
   end
@@ -127,12 +126,12 @@ end
 -- so there the index says it, and each count of the run has to be entered.
 local function note_run(tag, tenant_id, run, now, ttl_ms, on_clock)
   forget_lapsed_runs(tag, tenant_id, now, on_clock, run)
-  redis.call('ZADD', run_index_key(tag, tenant_id), 'GT', ms_text(now + ttl_ms), run)
+  redis.call('ZADD', keys.run_index(tag, tenant_id), 'GT', time.ms_text(now + ttl_ms), run)
 end
 
 -- Keeps the hash of a run for at least this long, and enters a new run into the index.
 local function keep_run(tag, key, tenant_id, run, now, ttl_ms, kept_ms, is_new)
-  local lapses_ms = ms_text(ttl_ms + (kept_ms or 0))
+  local lapses_ms = time.ms_text(ttl_ms + (kept_ms or 0))
   -- Another counter of the run may live longer.
   if redis.call('PEXPIRE', key, lapses_ms, 'GT') == 0 and redis.call('PTTL', key) == -1 then
     redis.call('PEXPIRE', key, lapses_ms)
@@ -154,13 +153,21 @@ local function uncount_run(tag, tenant_id, text)
   for part in string.gmatch(text .. BETWEEN, '([^' .. BETWEEN .. ']*)' .. BETWEEN) do
     parts[#parts + 1] = part
   end
-  local key = run_counters_key(tag, tenant_id, parts[1])
+  local key = keys.run_counters(tag, tenant_id, parts[1])
   for i = 2, #parts - 1, 2 do
     local value = redis.pcall('HGET', key, parts[i + 1])
     local counter = type(value) == 'string' and parse_counter(value)
-    if counter and counter.used > 0 and ms_text(counter.bucket) == parts[i] then
+    if counter and counter.used > 0 and time.ms_text(counter.bucket) == parts[i] then
       counter.used = counter.used - 1
       redis.call('HSET', key, parts[i + 1], counter_text(counter))
     end
   end
 end
+
+return {
+  DAY_MS = DAY_MS, KEPT_ON_CLOCK_MS = KEPT_ON_CLOCK_MS, WINDOWS = WINDOWS, counter_correlation = counter_correlation,
+  counter_figures = counter_figures, counter_text = counter_text, date_of = date_of,
+  day_counters_key = day_counters_key, forget_lapsed_runs = forget_lapsed_runs, is_current = is_current,
+  keep_run = keep_run, parse_counter = parse_counter, parts_of_field = parts_of_field, tail_of = tail_of,
+  uncount_run = uncount_run,
+}

@@ -1,6 +1,6 @@
 -- action_rules: which kinds of actions the governing policy allows. The first steps of RESERVATION EVALUATION ORDER in
 -- cycles-protocol-extensions-v0.1.26.
--- @include fields: FIELD
+-- @include field
 --
 -- A policy's record has four lists, each as JSON: allowed_action_kinds, denied_action_kinds, action_quotas and risk_class_quotas. Its
 -- field `rules` has all of them again as one text, so that a reserve reads a single field, which is unset if all four are empty.
@@ -11,8 +11,8 @@ local BETWEEN_LISTS = '\30'
 -- The field `rules` for a record, or nil if it has none.
 local function rules_text(record)
   local lists = {}
-  for i, field in ipairs(RULE_FIELDS) do
-    lists[i] = record[field] or ''
+  for i, name_of_field in ipairs(RULE_FIELDS) do
+    lists[i] = record[name_of_field] or ''
   end
   return table.concat(lists) ~= '' and table.concat(lists, BETWEEN_LISTS) or nil
 end
@@ -88,7 +88,7 @@ end
 -- The action's kind among the field and value pairs of a request.
 local function kind_of(fields, first)
   for i = first, #fields, 2 do
-    if fields[i] == FIELD.action_kind then
+    if fields[i] == field.action_kind then
       return fields[i + 1]
     end
   end
@@ -111,3 +111,5 @@ local function action_refusal(policy, scopes, fields, first)
   end
   return nil
 end
+
+return { action_refusal = action_refusal, kind_of = kind_of, known_rules = known_rules, rules_text = rules_text }

@@ -1,6 +1,5 @@
 -- attest: what a script's attested function does around the script: it says when and in which trace the outcome was decided.
--- @include now_ms: now_ms, ms_text
--- @include idempotency: recorded_texts
+-- @include idempotency_record, time
 --
 -- A script with an ATTESTED line in its header has two functions of the same code. The service calls the attested one where it issues
 -- evidence (src/redis/script-source.ts), so without evidence nothing here is run. The stamp, the instant and the trace id with a colon
@@ -9,17 +8,19 @@
 
 -- `places` says where the script has its idempotency record among the keys, and its fingerprint and trace among the arguments.
 local function attested_reply(call, places, keys, args, group)
-  local now = group and group.now or now_ms()
+  local now = group and group.now or time.now_ms()
   if group then
     group.now = now
   end
-  local stamp = ms_text(now) .. ':' .. string.match(args[places.trace], '^%x*')
+  local stamp = time.ms_text(now) .. ':' .. string.match(args[places.trace], '^%x*')
   args[places.fingerprint] = args[places.fingerprint] .. ':' .. stamp
   local reply = call(keys, args, group)
   if reply[2] == 'replay' then
     local record = redis.call('GET', keys[places.idempotency])
-    stamp = record and string.match(recorded_texts(record)[1] or '', ':(.*)$') or ''
+    stamp = record and string.match(idempotency_record.recorded_texts(record)[1] or '', ':(.*)$') or ''
   end
   reply[#reply + 1] = stamp
   return reply
 end
+
+return { attested_reply = attested_reply }

@@ -1,5 +1,5 @@
 -- audit_index: indexes that find the rows of an audit log without a scan.
--- @include keys: audit_index_key
+-- @include keys
 --
 -- Each log has indexes by tenant (t), request id (q), trace id (x) and resource id (r): sorted sets of `<digest><ms>-<sequence>`,
 -- with all scores 0, so the rows of one value are adjacent and in the order of time. The digest is the first eight hex digits of the
@@ -31,7 +31,7 @@ local function audit_indexes(tag, log_name, entry_id, fields)
   local function put(kind, value)
     local digest = string.sub(redis.sha1hex(value), 1, 8)
     local part = string.format('%02x', tonumber(string.sub(digest, 1, 2), 16) % INDEX_PARTS)
-    indexes[#indexes + 1] = audit_index_key(tag, log_name, kind .. part)
+    indexes[#indexes + 1] = keys.audit_index(tag, log_name, kind .. part)
     indexes[#indexes + 1] = digest .. place
   end
   for i = 1, #fields, 2 do
@@ -72,3 +72,8 @@ local function remove_audit_rows(tag, log_name, log, rows, kept)
   end
   return removed
 end
+
+return {
+  TRACE_ID_LENGTH = TRACE_ID_LENGTH, append_audit_row = append_audit_row, audit_place = audit_place,
+  remove_audit_rows = remove_audit_rows,
+}

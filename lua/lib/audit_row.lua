@@ -1,6 +1,5 @@
 -- audit_row: appends one row to the partition's audit log, a stream that only scripts write.
--- @include keys: audit_log_key
--- @include audit_index: append_audit_row
+-- @include audit_index, keys
 --
 -- An entry has short field names: op operation, tn the tenant that made the request or __admin__, ow the tenant whose resource it is,
 -- ac actor type, ki actor key id, rq request id, tr trace id and flags, co correlation id, rt resource type, ri resource id, st HTTP
@@ -28,5 +27,7 @@ local function put_audit_row(tag, operation, status, tenant, resource_type, reso
   for i = 1, #details, 2 do
     put(details[i], details[i + 1])
   end
-  append_audit_row(tag, 'audit', audit_log_key(tag), fields)
+  audit_index.append_audit_row(tag, 'audit', keys.audit_log(tag), fields)
 end
+
+return { put_audit_row = put_audit_row }

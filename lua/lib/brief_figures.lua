@@ -1,5 +1,5 @@
 -- brief_figures: the short form of balances in idempotency records.
--- @include int64: i64_add, i64_text
+-- @include int64
 --
 -- Most budgets have no debt, no overdraft limit and are not over a limit. Then a balance is stored as what remains, is reserved and is
 -- spent, because what is allocated is their sum: as three numbers, or as a text with two commas if one is too large for a number. Every
@@ -33,11 +33,16 @@ local function stored_balance_text(text)
   return remaining .. ',' .. reserved .. ',' .. spent
 end
 
--- The balance whose short form, as lua/lib/idempotency.lua returns it, this may be.
+-- The balance whose short form, as lua/lib/idempotency_record.lua returns it, this may be.
 local function full_balance(text)
   local remaining, reserved, spent = string.match(text, '^(%-?%d+),(%d+),(%d+)$')
   if not remaining then
     return text
   end
-  return text .. ',' .. i64_text(i64_add(i64_add(remaining, reserved), spent)) .. ',0,0,0'
+  return text .. ',' .. int64.text(int64.add(int64.add(remaining, reserved), spent)) .. ',0,0,0'
 end
+
+return {
+  full_balance = full_balance, is_brief = is_brief, stored_balance = stored_balance,
+  stored_balance_text = stored_balance_text,
+}

@@ -16,3 +16,5 @@ local function derive_scopes(tenant, levels)
   end
   return scopes
 end
+
+return derive_scopes

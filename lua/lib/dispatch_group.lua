@@ -23,3 +23,5 @@ local function dispatch_group_state(event_log)
   end
   return nil
 end
+
+return { DISPATCH_GROUP = DISPATCH_GROUP, dispatch_group_state = dispatch_group_state, named = named }

@@ -1,9 +1,5 @@
 -- due_rollovers: rolls over budgets that an index of boundaries says are due.
--- @include keys: budget_key
--- @include rollover: roll_over
--- @include now_ms: ms_text
--- @include window: parse_windows, rules_of
--- @include window_turn: turn_windows_if_due
+-- @include keys, rollover, time, window_record, window_turn
 
 -- Returns the scope and unit of each budget that is damaged, and the number of rollovers. A damaged budget leaves the index, so that it
 -- does not come up forever. The operations on it report it.
@@ -11,8 +7,8 @@ local function roll_over_members(tag, index, members, now)
   local damaged, rolled = {}, 0
   for _, member in ipairs(members) do
     local scope, unit = string.match(member, '^(%S+) (%S+)$')
-    local key = budget_key(tag, unit or '', scope or '')
-    local readable, count = pcall(roll_over, tag, key, unit, scope, now)
+    local key = keys.budget(tag, unit or '', scope or '')
+    local readable, count = pcall(rollover.roll_over, tag, key, unit, scope, now)
     if not readable then
       damaged[#damaged + 1], damaged[#damaged + 2] = scope or member, unit or ''
       redis.call('ZREM', index, member)
@@ -34,12 +30,12 @@ end
 -- The recurrence of a window and the end of the current one; nothing if it is gone.
 local function window_of(tag, key, name, now)
   local record = redis.call('HMGET', key, 'windows', 'window_rules', 'status')
-  if record[1] and turn_windows_if_due(tag, key, record[1], record[3], now) then
+  if record[1] and window_turn.turn_windows_if_due(tag, key, record[1], record[3], now) then
     record = redis.call('HMGET', key, 'windows', 'window_rules')
   end
-  for i, window in ipairs(record[1] and parse_windows(key, record[1]) or {}) do
+  for i, window in ipairs(record[1] and window_record.parse_windows(key, record[1]) or {}) do
     if window.name == name then
-      return { rules_of(record[2])[i], ms_text(window.ends) }
+      return { window_record.rules_of(record[2])[i], time.ms_text(window.ends) }
     end
   end
   return {}
@@ -55,7 +51,7 @@ end
 local function append_unplanned(list, damaged, tag, index, members, now)
   for _, member in ipairs(members) do
     local scope, unit, window = string.match(member, '^(%S+) (%S+) ?(%S*)$')
-    local key = budget_key(tag, unit or '', scope or '')
+    local key = keys.budget(tag, unit or '', scope or '')
     local is_window = (window or '') ~= ''
     local readable, record = pcall(is_window and window_of or plan_in, tag, key, window, now)
     if readable then
@@ -68,3 +64,5 @@ local function append_unplanned(list, damaged, tag, index, members, now)
     end
   end
 end
+
+return { append_unplanned = append_unplanned, roll_over_members = roll_over_members }

@@ -2,37 +2,27 @@
 -- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run it expires the
 -- hold, so there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
--- @include fields: FIELD
--- @include keys: reservation_key, ttl_index_key, cleanup_index_key, clock_deadlines_key, quarantine_key
--- @include hold: HOLD_STATES, whole_number, load_hold, terms_defect, reclaim_deadline, is_overdue, awaits_cleanup, deadline_index_key
--- @include hold: remove_deadlines
--- @include refund: new_refunds, take_back, write_refunds, emit_refund_crossings
--- @include append_event: append_event, require_event_log
--- @include now_ms: now_ms, ms_text
--- @include tenant_clock: clock_of
--- @include ended: note_ended
--- @include owned: count_ended
--- @include action_counters: uncount_run
--- @include group: leave_group
+-- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, keys, owned_counts, refund,
+--          tenant_clock, time
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
 -- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
 -- recorded or reported again; its outcome ends with `again`. `tenant` is its owner, by whose clock this happens, or nil if unknown.
 local function quarantine(tag, reservation_id, key, reason, origin, tenant, writable)
-  require_event_log(tag)
+  event_writer.require_event_log(tag)
   -- Read before an index is written: if the key is damaged, the entry must not be lost from the indexes.
-  local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
-  remove_deadlines(tag, tenant, reservation_id)
+  local earlier = redis.call('HGET', keys.quarantine(tag), reservation_id)
+  hold_record.remove_deadlines(tag, tenant, reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
     return { 'QUARANTINED', reason, tenant or '', 'again' }
   end
-  local clock_ms = tenant and clock_of(tag, tenant)
-  local now_text = ms_text(clock_ms or now_ms())
-  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. now_text)
+  local clock_ms = tenant and tenant_clock.clock_of(tag, tenant)
+  local now_text = time.ms_text(clock_ms or time.now_ms())
+  redis.call('HSET', keys.quarantine(tag), reservation_id, reason .. ' ' .. now_text)
   if writable then
-    redis.call('HSET', key, FIELD.quarantined_at, now_text, FIELD.quarantine_reason, reason)
+    redis.call('HSET', key, field.quarantined_at, now_text, field.quarantine_reason, reason)
   end
-  append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
+  event_writer.append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
     { actor = 'system', request = origin.request, trace = origin.trace, clock = clock_ms and now_text },
     { 'reservation_id', reservation_id, 'reason', reason, 'quarantined_at', now_text })
   return { 'QUARANTINED', reason, tenant or '' }
@@ -47,50 +37,50 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
     return
   end
   local clock_ms = refunds.holds[1].clock_ms
-  local now_text = ms_text(clock_ms or now)
-  require_event_log(tag)
-  redis.call('ZREM', deadline_index_key(tag, refunds.holds[1]), unpack(ids))
-  write_refunds(refunds)
+  local now_text = time.ms_text(clock_ms or now)
+  event_writer.require_event_log(tag)
+  redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))
+  refund.write_refunds(refunds)
   local ended_by, live_ended = origin.cleanup and 'admin' or 'system', {}
   local teller = { actor = ended_by, request = origin.request, trace = origin.trace, clock = clock_ms and now_text }
   for i = 1, #ids do
     local hold = refunds.holds[i]
-    local created_at, extensions_used = whole_number(hold[FIELD.created_at]), hold[FIELD.extensions_used]
-    local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller,
+    local created_at, extensions_used = hold_record.whole_number(hold[field.created_at]), hold[field.extensions_used]
+    local entry = event_writer.append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller,
       { 'reservation_id', ids[i], 'unit', hold.unit, 'estimated_amount', hold.amount,
-        'created_at', created_at and hold[FIELD.created_at] or '', 'expired_at', now_text,
-        'ttl_ms', ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
-        'extensions_used', whole_number(extensions_used) and extensions_used or '0' })
-    redis.call('HSET', hold.key, FIELD.state, 'EXPIRED', FIELD.ended_at, now_text, FIELD.ended_by, ended_by, FIELD.end_event, entry)
+        'created_at', created_at and hold[field.created_at] or '', 'expired_at', now_text,
+        'ttl_ms', time.ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
+        'extensions_used', hold_record.whole_number(extensions_used) and extensions_used or '0' })
+    redis.call('HSET', hold.key, field.state, 'EXPIRED', field.ended_at, now_text, field.ended_by, ended_by, field.end_event, entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
-    uncount_run(tag, hold.tenant, hold[FIELD.run_counters])
+    action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
     live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
   end
   for tenant, count in pairs(live_ended) do
-    count_ended(tag, tenant, count)
+    owned_counts.count_ended(tag, tenant, count)
   end
-  note_ended(tag, unpack(ids))
-  emit_refund_crossings(tag, refunds, teller)
+  ended_holds.note_ended(tag, unpack(ids))
+  refund.emit_refund_crossings(tag, refunds, teller)
 end
 
 -- Expires one overdue hold. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
 local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
-  local refunds = new_refunds(now)
-  local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
+  local refunds = refund.new_refunds(now)
+  local reason = hold_record.terms_defect(hold) or refund.take_back(tag, refunds, reservation_id, hold)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, origin, hold.tenant, true)
   end
-  if hold[FIELD.created_at] == nil or hold[FIELD.extensions_used] == nil then
-    local f = redis.call('HMGET', hold.key, FIELD.created_at, FIELD.extensions_used, FIELD.run_counters)
-    hold[FIELD.created_at], hold[FIELD.extensions_used], hold[FIELD.run_counters] = f[1], f[2], f[3]
+  if hold[field.created_at] == nil or hold[field.extensions_used] == nil then
+    local f = redis.call('HMGET', hold.key, field.created_at, field.extensions_used, field.run_counters)
+    hold[field.created_at], hold[field.extensions_used], hold[field.run_counters] = f[1], f[2], f[3]
   end
   end_expired(tag, refunds, now, retention_ms, origin)
-  return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
+  return { 'EXPIRED', hold.tenant, time.ms_text(hold_record.reclaim_deadline(hold)) }
 end
 
 -- Corrects the entry of a live hold that was found in `index`. Does not add a missing entry.
 local function put_in_place(tag, index, reservation_id, hold, deadline)
-  local home = deadline_index_key(tag, hold)
+  local home = hold_record.deadline_index_key(tag, hold)
   if home == index then
     redis.call('ZADD', home, 'XX', deadline, reservation_id)
   elseif redis.call('ZSCORE', index, reservation_id) then
@@ -101,9 +91,9 @@ end
 
 -- Why a live hold does not expire now, or nil. An operator's cleanup skips the holds that the sweeper expires.
 local function skip_reason(hold, now, origin)
-  if awaits_cleanup(hold, now) then
+  if hold_record.awaits_cleanup(hold, now) then
     return not origin.cleanup and 'awaiting_cleanup' or nil
-  elseif is_overdue(hold, now) then
+  elseif hold_record.is_overdue(hold, now) then
     return origin.cleanup and 'left_to_sweep' or nil
   end
   return hold.state == 'ACTIVE' and 'in_grace_period' or nil
@@ -113,8 +103,8 @@ end
 -- outcome for each, as lua/expiry/expire.lua does.
 -- All entries are checked before the first due one expires. Entries that are not due are handled during the check.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
-  local refunds = new_refunds(now)
-  index = index or origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
+  local refunds = refund.new_refunds(now)
+  index = index or origin.cleanup and keys.cleanup_index(tag) or keys.ttl_index(tag)
 
   -- Quarantines a hold that was found in `index`. Its record may not say whose clock's index that is.
   local function take_out(reservation_id, key, reason, tenant, writable)
@@ -127,8 +117,8 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
     if refunds.taken[reservation_id] then
       return { 'SKIP', 'EXPIRED' }
     end
-    local key = reservation_key(tag, reservation_id)
-    local readable, hold = pcall(load_hold, key, FIELD.created_at, FIELD.extensions_used, FIELD.run_counters)
+    local key = keys.reservation(tag, reservation_id)
+    local readable, hold = pcall(hold_record.load_hold, key, field.created_at, field.extensions_used, field.run_counters)
     if not readable then
       return take_out(reservation_id, key, 'NOT_A_RECORD', nil, false)
     end
@@ -136,16 +126,16 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       redis.call('ZREM', index, reservation_id)
       return { 'NOT_FOUND' }
     end
-    if hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state] then
+    if hold.state ~= 'ACTIVE' and hold_record.HOLD_STATES[hold.state] then
       redis.call('ZREM', index, reservation_id)
       return { 'SKIP', hold.state }
     end
-    local deadline = hold.expires_at and hold.grace_ms and ms_text(reclaim_deadline(hold))
-    local skipped, defect = skip_reason(hold, now, origin), terms_defect(hold)
+    local deadline = hold.expires_at and hold.grace_ms and time.ms_text(hold_record.reclaim_deadline(hold))
+    local skipped, defect = skip_reason(hold, now, origin), hold_record.terms_defect(hold)
     if hold.on_test_clock and defect then
       -- Its clock and its index may be unknown, so it would never be judged by its own time.
       return take_out(reservation_id, key, defect, hold.tenant, true)
-    elseif hold.on_test_clock and deadline_index_key(tag, hold) ~= index then
+    elseif hold.on_test_clock and hold_record.deadline_index_key(tag, hold) ~= index then
       skipped = 'on_test_clock'
     end
     if deadline and skipped then
@@ -153,7 +143,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       put_in_place(tag, index, reservation_id, hold, deadline)
       return { 'SKIP', skipped, deadline }
     end
-    local reason = defect or take_back(tag, refunds, reservation_id, hold)
+    local reason = defect or refund.take_back(tag, refunds, reservation_id, hold)
     if reason then
       return take_out(reservation_id, key, reason, hold.tenant, true)
     end
@@ -187,13 +177,18 @@ local RECLAIM_LIMIT = 100
 -- An expired hold counts for nothing. So a script calls this before it refuses, caps, indebts or marks anything because of what remains in
 -- a budget or a window, or because of what a tenant or a run has live. `group` is nil in a script that has none.
 local function reclaimed(group, tag, clocked_tenant, now, retention_ms, origin)
-  local index = clocked_tenant and clock_deadlines_key(tag, clocked_tenant) or ttl_index_key(tag)
-  local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)
+  local index = clocked_tenant and keys.clock_deadlines(tag, clocked_tenant) or keys.ttl_index(tag)
+  local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)
   if #due == 0 then
     return nil
   end
   if group then
-    leave_group(group, tag)
+    grouped.leave(group, tag)
   end
-  return { 'RECLAIMED', ms_text(now), unpack(flat_outcomes(reclaim(tag, due, now, retention_ms, origin, index))) }
+  return { 'RECLAIMED', time.ms_text(now), unpack(flat_outcomes(reclaim(tag, due, now, retention_ms, origin, index))) }
 end
+
+return {
+  expire_hold = expire_hold, flat_outcomes = flat_outcomes, quarantine = quarantine, reclaim = reclaim,
+  reclaimed = reclaimed,
+}

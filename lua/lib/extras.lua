@@ -11,3 +11,5 @@ local function mark_extras(key)
     redis.call('HDEL', key, 'extras')
   end
 end
+
+return { mark_extras = mark_extras }

@@ -81,3 +81,5 @@ end
 local function index_stretch(index, descending, from, to, score, member, count)
   return (descending and descending_stretch or ascending_stretch)(index, from, to, score, member, count)
 end
+
+return { bytes_less = bytes_less, index_stretch = index_stretch }

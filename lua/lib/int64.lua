@@ -139,3 +139,8 @@ local function i64_is_amount(text)
   return type(text) == 'string' and (text == '0' or string.find(text, '^[1-9]%d*$') ~= nil)
     and (#text < 19 or (#text == 19 and text <= '9223372036854775807'))
 end
+
+return {
+  add = i64_add, figure = i64_figure, is_amount = i64_is_amount, less = i64_less, negative = i64_negative,
+  positive = i64_positive, saturating_add = i64_saturating_add, sub = i64_sub, text = i64_text,
+}

@@ -1,15 +1,13 @@
 -- kept_counters: the counters that the calls of a run read and change. They stay in memory between runs, so that only those that something
 -- else has changed are parsed again.
--- @include keys: action_counter_index_key, run_counter_index_key
--- @include now_ms: ms_text
--- @include action_counters: DAY_MS, KEPT_ON_CLOCK_MS, parse_counter, is_current, tail_of, keep_run
+-- @include action_counters, keys, time
 --
 -- What nearly every call needs of the counters of a hash is in lists, indexed by the place of a counter, because looking up a field by name
 -- costs twice as much: `used`; `texts`, the values in Redis, which every run reads again; `heads` and `tails`, what a value has before the
 -- count and after the time; and `stamps`, which part counted last. `counters` has everything else that was parsed.
 --
 -- A part is a list of entries that count in one hash, with the `fields`, `limits`, `crossings` and `ttls` of their counters: see
--- lua/lib/action_quota.lua. It gets `hash`, `places` and `command` here. While its `version` is that of the hash, only the part itself has
+-- lua/ledger/lib/action_quota.lua. It gets `hash`, `places` and `command` here. While its `version` is that of the hash, only the part itself has
 -- changed its counters, and its next `quiet` actions reach no limit and no threshold. `has_new` says whether one of them is in no index.
 local MINUTE_MS = 60000
 -- Of a day's hash, from its last new counter on.
@@ -71,14 +69,14 @@ end
 local function bring_up_to_date(hash, place, entry, value)
   local counter, window, now = hash.counters[place], entry.window, hash.now
   if value ~= hash.texts[place] then
-    counter = value and (parse_counter(value) or error('corrupt action counter ' .. entry.field .. ' in ' .. hash.key))
+    counter = value and (action_counters.parse_counter(value) or error('corrupt action counter ' .. entry.field .. ' in ' .. hash.key))
     if counter then
       set_counter(hash, place, counter)
     end
   end
-  if not counter or not is_current(window, counter, now) then
+  if not counter or not action_counters.is_current(window, counter, now) then
     local bucket = window.ms and math.floor(now / window.ms) or now
-    set_counter(hash, place, { is_new = not value, bucket = bucket, bucket_text = ms_text(bucket), used = 0, last = now, told = '' })
+    set_counter(hash, place, { is_new = not value, bucket = bucket, bucket_text = time.ms_text(bucket), used = 0, last = now, told = '' })
   end
   hash.texts[place] = value
 end
@@ -89,7 +87,7 @@ local function read_counters(group, part, key, tenant_id, run, now)
   if part.hash ~= hash then
     place_part(part, hash)
   end
-  hash.now, hash.kept_ms = now, group.clocks and group.clocks[tenant_id] and KEPT_ON_CLOCK_MS or nil
+  hash.now, hash.kept_ms = now, group.clocks and group.clocks[tenant_id] and action_counters.KEPT_ON_CLOCK_MS or nil
   if hash.minute ~= minute then
     hash.minute, hash.epoch = minute, hash.epoch + 1
   end
@@ -144,7 +142,7 @@ local function count_one(group, part, policy_id)
     if stamps[place] ~= stamp then
       local counter = hash.counters[place]
       counter.limit, counter.policy, counter.ttl = part.limits[i], policy_id, hash.run and part.ttls[i]
-      hash.tails[place], stamps[place] = tail_of(counter), stamp
+      hash.tails[place], stamps[place] = action_counters.tail_of(counter), stamp
     end
   end
 end
@@ -159,7 +157,7 @@ local function note_told(entry, threshold)
   local hash, place = entry.part.hash, entry.part.places[entry.index]
   local counter = hash.counters[place]
   counter.told = counter.told == '' and threshold or counter.told .. ',' .. threshold
-  hash.tails[place] = tail_of(counter)
+  hash.tails[place] = action_counters.tail_of(counter)
 end
 
 -- Enters new counters into the index of their day or of the tenant's runs. A damaged index must not end the script in the middle of its
@@ -176,13 +174,13 @@ end
 local function enter_counters(tag, hash, added, ttl_ms)
   local key, tenant_id = hash.key, hash.tenant
   if hash.run then
-    keep_run(tag, key, tenant_id, hash.run, hash.now, ttl_ms, hash.kept_ms, added ~= nil)
+    action_counters.keep_run(tag, key, tenant_id, hash.run, hash.now, ttl_ms, hash.kept_ms, added ~= nil)
     if added then
-      index_counters(run_counter_index_key(tag, tenant_id), added)
+      index_counters(keys.run_counter_index(tag, tenant_id), added)
     end
   elseif added then
-    local index = action_counter_index_key(tag, tenant_id, ms_text(math.floor(hash.now / DAY_MS)))
-    local kept_ms = ms_text(DAY_TTL_MS + (hash.kept_ms or 0))
+    local index = keys.action_counter_index(tag, tenant_id, time.ms_text(math.floor(hash.now / action_counters.DAY_MS)))
+    local kept_ms = time.ms_text(DAY_TTL_MS + (hash.kept_ms or 0))
     redis.call('PEXPIRE', key, kept_ms)
     index_counters(index, added)
     redis.pcall('PEXPIRE', index, kept_ms)
@@ -236,7 +234,7 @@ end
 local function write_part(group, tag, part)
   local hash, places, command = part.hash, part.places, part.command
   local used, texts, heads, tails = hash.used, hash.texts, hash.heads, hash.tails
-  local last_text = '|' .. (hash.now == group.now and group.now_text or ms_text(hash.now))
+  local last_text = '|' .. (hash.now == group.now and group.now_text or time.ms_text(hash.now))
   for i = 1, #places do
     local place = places[i]
     local count = used[place]
@@ -262,3 +260,8 @@ local function write_counters(group, tag)
   end
   group.turn, group.counted = nil, nil
 end
+
+return {
+  count_of = count_of, count_one = count_one, limits_of = limits_of, note_told = note_told,
+  read_counters = read_counters, turn_of = turn_of, write_counters = write_counters,
+}

@@ -1,6 +1,5 @@
 -- listing: the records of a partition's tenants, a bounded run at a time, for lists that no ledger decision depends on.
--- @include keys: tag_of_key
--- @include now_ms: now_ms, ms_text
+-- @include keys, time
 --
 -- A reply is: now_ms, the tenant and the member after which the next run continues (both empty at the end), and then each record as
 -- the number of its fields and values, followed by these.
@@ -92,8 +91,8 @@ end
 -- record, so that many tenants without members cannot make a run long. `append` appends a member's record to the reply and returns
 -- its bytes; `walk` is members_after by default.
 local function list_owned(tenant_index, only, tenant, last, limit, index_of, append, walk)
-  local tag = tag_of_key(tenant_index)
-  local reply, bytes = { ms_text(now_ms()), '', '' }, 0
+  local tag = keys.tag_of(tenant_index)
+  local reply, bytes = { time.ms_text(time.now_ms()), '', '' }, 0
   if tenant == '' then
     tenant = only ~= '' and only or redis.call('ZRANGE', tenant_index, 0, 0)[1]
   end
@@ -117,3 +116,8 @@ local function list_owned(tenant_index, only, tenant, last, limit, index_of, app
   end
   return reply
 end
+
+return {
+  LIST_TEXTS = LIST_TEXTS, RUN_BYTES = RUN_BYTES, append_record = append_record, list_owned = list_owned,
+  members_after = members_after, members_after_name = members_after_name, members_before_name = members_before_name,
+}

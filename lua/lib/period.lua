@@ -1,9 +1,5 @@
 -- period: the period of a budget, and what its figures are in the next one.
--- @include now_ms: ms_text
--- @include int64: i64_sub, i64_less, i64_negative, i64_positive, i64_saturating_add, i64_is_amount
--- @include budget: parse_budget, require_balanced
--- @include keys: tag_of_key
--- @include tenant_clock: clock_of, tenant_of_scope
+-- @include budget_figures, int64, keys, tenant_clock, time
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the next period),
 -- rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as the one before, unless the
@@ -57,13 +53,13 @@ local function read_period(key, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
     'commit_overage_policy', 'waiting', 'period_end', 'windows', 'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id',
     'recurrence', 'boundaries')
-  local budget = parse_budget(key, scope, f)
+  local budget = budget_figures.parse_budget(key, scope, f)
   if not budget then
     error('there is no budget ' .. key)
   end
-  require_balanced({ budget })
+  budget_figures.require_balanced({ budget })
   local starts, ends, policy = instant_of(f[13]), instant_of(f[11]), f[14] or 'NONE'
-  if not (starts and ends and starts < ends and POLICIES[policy] and i64_is_amount(f[15]) and f[16]) then
+  if not (starts and ends and starts < ends and POLICIES[policy] and int64.is_amount(f[15]) and f[16]) then
     error('corrupt budget record ' .. key .. ': its period is not valid')
   end
   budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[15]
@@ -77,9 +73,9 @@ local function times(amount, count)
   local sum = '0'
   while count > 0 do
     if count % 2 == 1 then
-      sum = i64_saturating_add(sum, amount)
+      sum = int64.saturating_add(sum, amount)
     end
-    amount, count = i64_saturating_add(amount, amount), math.floor(count / 2)
+    amount, count = int64.saturating_add(amount, amount), math.floor(count / 2)
   end
   return sum
 end
@@ -90,28 +86,28 @@ local function next_allocated(budget, count)
   if budget.policy == 'NONE' then
     return base
   end
-  local unused = i64_sub(budget.allocated, budget.spent)
-  unused = i64_negative(unused) and '0' or unused
+  local unused = int64.sub(budget.allocated, budget.spent)
+  unused = int64.negative(unused) and '0' or unused
   if budget.policy == 'CAP_AT_ALLOCATED' then
-    return i64_saturating_add(base, (count > 1 or i64_less(base, unused)) and base or unused)
+    return int64.saturating_add(base, (count > 1 or int64.less(base, unused)) and base or unused)
   end
-  return i64_saturating_add(times(base, count), unused)
+  return int64.saturating_add(times(base, count), unused)
 end
 
 -- The figures in the period that ends at `ends`, after `count` boundaries.
 local function rolled_over(budget, starts, ends, count)
   local allocated = next_allocated(budget, count)
-  local remaining = i64_sub(allocated, budget.reserved)
-  remaining = remaining and i64_sub(remaining, budget.debt)
+  local remaining = int64.sub(allocated, budget.reserved)
+  remaining = remaining and int64.sub(remaining, budget.debt)
   if not remaining then
     -- Holds and debt are together more than an int64. With what was not spent carried over, `remaining` does not change.
-    allocated, remaining = i64_sub(budget.allocated, budget.spent), budget.remaining
+    allocated, remaining = int64.sub(budget.allocated, budget.spent), budget.remaining
   end
   -- As after a funding operation: funds clear the mark of a capped charge, but debt above its limit stays over limit.
   local over = budget.is_over_limit
-  if i64_positive(budget.overdraft_limit) and i64_less(budget.overdraft_limit, budget.debt) then
+  if int64.positive(budget.overdraft_limit) and int64.less(budget.overdraft_limit, budget.debt) then
     over = '1'
-  elseif i64_positive(remaining) or i64_less(budget.remaining, remaining) then
+  elseif int64.positive(remaining) or int64.less(budget.remaining, remaining) then
     over = '0'
   end
   return { scope = budget.scope, starts = starts, ends = ends, base = budget.base, policy = budget.policy, allocated = allocated,
@@ -164,7 +160,7 @@ local function state_now(key, scope, period_end, status, now)
   if not period_end then
     return nil
   end
-  now = clock_of(tag_of_key(key), tenant_of_scope(scope)) or now
+  now = tenant_clock.clock_of(keys.tag_of(key), tenant_clock.tenant_of_scope(scope)) or now
   if not is_period_over(key, period_end, status, now) then
     return nil
   end
@@ -180,7 +176,13 @@ local function add_current_fields(list, key, scope, now)
     for _, name in ipairs({ 'allocated', 'remaining', 'spent', 'is_over_limit' }) do
       list[#list + 1], list[#list + 2] = name, state[name]
     end
-    list[#list + 1], list[#list + 2] = 'period_start', ms_text(state.starts)
-    list[#list + 1], list[#list + 2] = 'period_end', ms_text(state.ends)
+    list[#list + 1], list[#list + 2] = 'period_start', time.ms_text(state.starts)
+    list[#list + 1], list[#list + 2] = 'period_end', time.ms_text(state.ends)
   end
 end
+
+return {
+  POLICIES = POLICIES, add_current_fields = add_current_fields, instant_of = instant_of,
+  is_period_over = is_period_over, plan_of = plan_of, read_period = read_period, state_now = state_now,
+  states_until = states_until,
+}

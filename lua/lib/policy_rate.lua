@@ -1,14 +1,12 @@
 -- policy_rate: the rate limits of the governing policy, counted for the policy as a whole by the minutes of Redis' clock.
--- @include keys: policy_rate_key, tenant_key
--- @include now_ms: ms_text
--- @include tenant: set_derived
+-- @include keys, tenant_state, time
 --
 -- `kind` is 'reservations' or 'commits'. Only requests that succeed count, so a replay, a refused request and a dry run do not. All
 -- instances share the counts. A counter is one key per minute, and expires with it.
 local RATE_WINDOW_MS = 60000
 
 local function rate_counter(tag, policy, kind, now)
-  return policy_rate_key(tag, policy.id, kind, math.floor(now / RATE_WINDOW_MS))
+  return keys.policy_rate(tag, policy.id, kind, math.floor(now / RATE_WINDOW_MS))
 end
 
 -- The refusal of one more request, or nil: RATE_LIMITED, the limit, what it allows and the time until the next minute in ms.
@@ -25,7 +23,7 @@ local function rate_refusal(tag, policy, kind, now)
   if not used or tonumber(used) < allowed then
     return nil
   end
-  return { 'RATE_LIMITED', 'max_' .. kind .. '_per_minute', ms_text(allowed), ms_text(RATE_WINDOW_MS - now % RATE_WINDOW_MS) }
+  return { 'RATE_LIMITED', 'max_' .. kind .. '_per_minute', time.ms_text(allowed), time.ms_text(RATE_WINDOW_MS - now % RATE_WINDOW_MS) }
 end
 
 -- Counts a request that rate_refusal has let pass.
@@ -45,7 +43,12 @@ end
 -- Counts a policy that has begun (1) or ceased (-1) to limit commits. The tenant's record has the number of such policies, and not the
 -- field without any: commits look for the governing policy only if it is there.
 local function count_commit_limits(tag, tenant_id, change)
-  local tenant = tenant_key(tag, tenant_id)
+  local tenant = keys.tenant(tag, tenant_id)
   local number = (tonumber(redis.call('HGET', tenant, 'commit_rates') or '') or 0) + change
-  set_derived(tenant, 'commit_rates', number > 0 and ms_text(number) or nil)
+  tenant_state.set_derived(tenant, 'commit_rates', number > 0 and time.ms_text(number) or nil)
 end
+
+return {
+  count_commit_limits = count_commit_limits, count_rate = count_rate, limits_commits = limits_commits,
+  rate_refusal = rate_refusal,
+}

@@ -1,9 +1,5 @@
 -- refund: returns the amounts of ended holds to their budgets, however many holds end in one run.
--- @include keys: budget_key
--- @include rollover: roll_over_if_due
--- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
--- @include wake_waiters: wake_waiters
--- @include threshold: watched_marks, crossings_of, emit_crossings
+-- @include int64, keys, rollover, threshold, waking
 --
 -- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
 -- this family of budgets is looked up once.
@@ -20,7 +16,7 @@ end
 -- Only these two must be valid: a budget that is otherwise damaged still gets its refund.
 local function refunded_budget(tag, refunds, hold, scope)
   local unit = hold.unit
-  local key = budget_key(tag, unit, scope)
+  local key = keys.budget(tag, unit, scope)
   local budget = refunds.by_key[key]
   if budget then
     return budget
@@ -28,7 +24,7 @@ local function refunded_budget(tag, refunds, hold, scope)
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'extras')
   local extras = f[7] and redis.call('HMGET', key, 'waiting', 'period_end') or {}
   -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
-  local _, rolled = pcall(roll_over_if_due, tag, key, unit, scope, extras[2], f[3], hold.clock_ms or refunds.now)
+  local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], hold.clock_ms or refunds.now)
   if rolled == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
   end
@@ -38,7 +34,7 @@ local function refunded_budget(tag, refunds, hold, scope)
   elseif not (f[3] and is_figure(f[1]) and is_figure(f[2])) then
     budget.defect = 'INVALID_BUDGET'
   else
-    budget.remaining, budget.reserved = i64_figure(f[1]), i64_figure(f[2])
+    budget.remaining, budget.reserved = int64.figure(f[1]), int64.figure(f[2])
   end
   refunds.by_key[key] = budget
   refunds.budgets[#refunds.budgets + 1] = budget
@@ -67,8 +63,8 @@ local function moved_back(budget, amount)
     -- All of it was reserved, so the sum stays far below 2^53.
     return reserved >= amount and remaining + amount, reserved - amount
   end
-  remaining, reserved = i64_add(remaining, amount), i64_sub(reserved, amount)
-  return reserved and not i64_negative(reserved) and remaining, reserved
+  remaining, reserved = int64.add(remaining, amount), int64.sub(reserved, amount)
+  return reserved and not int64.negative(reserved) and remaining, reserved
 end
 
 -- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed.
@@ -77,7 +73,7 @@ local function take_back(tag, refunds, reservation_id, hold)
   if family.defect then
     return family.defect
   end
-  local amount = i64_figure(hold.amount)
+  local amount = int64.figure(hold.amount)
   for i = 1, #family do
     local budget = family[i]
     budget.then_remaining, budget.then_reserved = moved_back(budget, amount)
@@ -100,10 +96,10 @@ local function write_refunds(refunds)
   for _, budget in ipairs(refunds.budgets) do
     -- Without a tenant, nothing was returned to this budget.
     if budget.tenant then
-      budget.remaining, budget.reserved = i64_text(budget.remaining), i64_text(budget.reserved)
+      budget.remaining, budget.reserved = int64.text(budget.remaining), int64.text(budget.reserved)
       redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
       if budget.waiting then
-        wake_waiters(budget.key)
+        waking.wake_waiters(budget.key)
       end
     end
   end
@@ -113,10 +109,15 @@ end
 local function emit_refund_crossings(tag, refunds, origin)
   for _, budget in ipairs(refunds.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
-      local crossings = crossings_of(watched_marks(tag, budget.tenant), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
+      local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
       if crossings then
-        emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
+        threshold.emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
       end
     end
   end
 end
+
+return {
+  emit_refund_crossings = emit_refund_crossings, new_refunds = new_refunds, take_back = take_back,
+  write_refunds = write_refunds,
+}

@@ -1,63 +1,58 @@
 -- rollover: the one way in which a budget passes into its next period. lua/lib/period.lua computes its figures.
--- @include keys: audit_log_key, rolled_key
--- @include now_ms: ms_text
--- @include period: is_period_over, read_period, states_until
--- @include new_figures: emit_new_figures
--- @include wake_waiters: wake_waiters
--- @include append_event: append_event, require_event_log
--- @include audit_row: put_audit_row
--- @include tenant_clock: clock_of, period_index_of
+-- @include audit_row, event_writer, keys, new_figures, period, tenant_clock, time, waking
 --
 -- A rollover is a change of its own: it stays even if what the script does next is refused. Whichever script comes first after the
 -- boundary makes it, with one event and one audit row.
 
 local function emit_rollover(tag, budget, unit, former, state, clock)
   local origin, tenant, scope = { actor = 'system', clock = clock }, budget.tenant, budget.scope
-  append_event(tag, 'budget.reset_spent', tenant, scope, origin,
+  event_writer.append_event(tag, 'budget.reset_spent', tenant, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'RESET_SPENT', 'spent_override_provided', '0',
       'previous_allocated', former.allocated, 'new_allocated', state.allocated, 'previous_remaining', former.remaining,
       'new_remaining', state.remaining, 'previous_debt', former.debt, 'new_debt', state.debt, 'previous_spent', former.spent,
       'new_spent', state.spent, 'previous_reserved', former.reserved, 'new_reserved', state.reserved,
-      'previous_status', former.status, 'new_status', state.status, 'previous_period_start', ms_text(former.starts),
-      'new_period_start', ms_text(state.starts), 'previous_period_end', ms_text(former.ends), 'new_period_end', ms_text(state.ends),
-      'reason', 'the period ended', 'rollover_policy', budget.policy, 'periods', ms_text(state.count) })
-  emit_new_figures(tag, tenant, origin, unit, former, state)
-  put_audit_row(tag, 'rollOverBudget', 200, tenant, 'budget', budget.ledger_id, origin,
+      'previous_status', former.status, 'new_status', state.status, 'previous_period_start', time.ms_text(former.starts),
+      'new_period_start', time.ms_text(state.starts), 'previous_period_end', time.ms_text(former.ends), 'new_period_end', time.ms_text(state.ends),
+      'reason', 'the period ended', 'rollover_policy', budget.policy, 'periods', time.ms_text(state.count) })
+  new_figures.emit_new_figures(tag, tenant, origin, unit, former, state)
+  audit_row.put_audit_row(tag, 'rollOverBudget', 200, tenant, 'budget', budget.ledger_id, origin,
     { 'scope', scope, 'unit', unit, 'rollover_policy', budget.policy, 'allocated', state.allocated, 'spent', former.spent,
-      'period_start', ms_text(state.starts), 'period_end', ms_text(state.ends) })
+      'period_start', time.ms_text(state.starts), 'period_end', time.ms_text(state.ends) })
 end
 
 -- Rolls a budget over into the period that `now` is in. Returns the number of its rollovers. Ends the script, with nothing written, if
 -- the record or a log is damaged. The caller has not changed the budget in memory, and reads it again.
 local function roll_over(tag, key, unit, scope, now)
-  local budget = read_period(key, scope)
-  local states = states_until(budget, now)
+  local budget = period.read_period(key, scope)
+  local states = period.states_until(budget, now)
   local last = states[#states]
   if not last or budget.status == 'CLOSED' then
     return 0
   end
-  require_event_log(tag)
-  redis.call('XLEN', audit_log_key(tag))
-  redis.call('ZADD', period_index_of(tag, budget.tenant), ms_text(last.ends), scope .. ' ' .. unit)
-  local clock = clock_of(tag, budget.tenant) and ms_text(now)
+  event_writer.require_event_log(tag)
+  redis.call('XLEN', keys.audit_log(tag))
+  redis.call('ZADD', tenant_clock.period_index_of(tag, budget.tenant), time.ms_text(last.ends), scope .. ' ' .. unit)
+  local clock = tenant_clock.clock_of(tag, budget.tenant) and time.ms_text(now)
   if budget.plan then
     redis.call('HSET', key, 'boundaries', table.concat(budget.plan.texts, ',', #budget.plan - last.left + 1))
   end
   redis.call('HSET', key, 'allocated', last.allocated, 'remaining', last.remaining, 'spent', last.spent, 'is_over_limit', last.is_over_limit,
-    'period_start', ms_text(last.starts), 'period_end', ms_text(last.ends), 'updated_at', ms_text(now))
+    'period_start', time.ms_text(last.starts), 'period_end', time.ms_text(last.ends), 'updated_at', time.ms_text(now))
   local former = budget
   for _, state in ipairs(states) do
     emit_rollover(tag, budget, unit, former, state, clock)
     former = state
   end
   if budget.waiting then
-    wake_waiters(key)
+    waking.wake_waiters(key)
   end
-  redis.pcall('INCRBY', rolled_key(tag), #states)
+  redis.pcall('INCRBY', keys.rolled(tag), #states)
   return #states
 end
 
 -- The same for a budget with these two fields, if its period has ended. Returns whether the caller has to read the budget again.
 local function roll_over_if_due(tag, key, unit, scope, period_end, status, now)
-  return period_end and is_period_over(key, period_end, status, now) and roll_over(tag, key, unit, scope, now) > 0
+  return period_end and period.is_period_over(key, period_end, status, now) and roll_over(tag, key, unit, scope, now) > 0
 end
+
+return { roll_over = roll_over, roll_over_if_due = roll_over_if_due }

@@ -43,3 +43,8 @@ local function id_after(id)
   local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
   return ms .. '-' .. string.format('%d', tonumber(sequence) + 1)
 end
+
+return {
+  STREAM_BYTES = STREAM_BYTES, STREAM_PORTION = STREAM_PORTION, entry_bytes = entry_bytes, id_after = id_after,
+  walk_stream = walk_stream,
+}

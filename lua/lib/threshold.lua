@@ -1,6 +1,5 @@
 -- threshold: emits an event when the utilization of a budget crosses a watched mark.
--- @include keys: tenant_key
--- @include append_event: append_event
+-- @include event_writer, keys
 --
 -- The protocol's utilization is (spent + reserved) / allocated. Each crossing of a mark emits an event: `rising` if utilization
 -- reaches the mark or exceeds it, `falling` if it drops below. The marks are those that the tenant's webhook subscriptions ask for
@@ -23,7 +22,7 @@ local function marks_of(text)
 end
 
 local function watched_marks(tag, tenant)
-  local text = redis.pcall('HGET', tenant_key(tag, tenant), 'th')
+  local text = redis.pcall('HGET', keys.tenant(tag, tenant), 'th')
   return marks_of(type(text) == 'string' and text)
 end
 
@@ -60,7 +59,7 @@ local function emit_crossings(tag, tenant, origin, unit, budget, crossings)
   local entry
   local use = crossings.use < math.huge and string.format('%.4f', crossings.use) or ''
   for _, crossing in ipairs(crossings) do
-    entry = append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,
+    entry = event_writer.append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,
       { 'unit', unit, 'threshold', tostring(crossing[1]), 'utilization', use, 'direction', crossing[2],
         'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved })
   end
@@ -75,3 +74,8 @@ local function emit_crossings_between(tag, tenant, origin, unit, former, budget)
     emit_crossings(tag, tenant, origin, unit, budget, crossings)
   end
 end
+
+return {
+  crossings_of = crossings_of, emit_crossings = emit_crossings, emit_crossings_between = emit_crossings_between,
+  marks_of = marks_of, watched_marks = watched_marks,
+}

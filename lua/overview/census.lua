@@ -14,13 +14,7 @@
 -- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget have one; of
 --           counters as many more as a scan returns at once, and 100 of a run
 -- EMITS     nothing
--- @include  keys: tag_of_key, tenant_key, budget_key, budget_index_key, webhook_key, webhook_index_key
--- @include  keys: policy_key, policy_index_key, action_counters_key, run_counters_key, run_index_key
--- @include  now_ms: now_ms, ms_text
--- @include  int64: i64_add, i64_is_amount, i64_less, i64_positive
--- @include  listing: members_after, members_after_name
--- @include  scope: budget_of_member
--- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, parts_of_field
+-- @include  action_counters, int64, keys, listing, scope_tree, time
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
 -- and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a unit: budgets below them hold the
@@ -37,11 +31,11 @@ local STATUSES = {
 }
 local QUOTAS_LISTED, OF_A_RUN = 10, 100
 
-local tag = tag_of_key(tenant_index)
+local tag = keys.tag_of(tenant_index)
 local left = limit
 local counts, budgets, webhooks, damaged, quotas = {}, {}, {}, {}, {}
 local held, held_rows, budgeted = {}, {}, {}
-local now = now_ms()
+local now = time.now_ms()
 local next_tenant, next_kind, next_after = '', '', ''
 
 local function count(name)
@@ -54,7 +48,7 @@ end
 
 -- The form in which this service writes a figure that may be negative.
 local function is_figure(text)
-  return i64_is_amount(text) or (text and text ~= '-0' and string.byte(text) == 45 and i64_is_amount(string.sub(text, 2)))
+  return int64.is_amount(text) or (text and text ~= '-0' and string.byte(text) == 45 and int64.is_amount(string.sub(text, 2)))
 end
 
 -- A number or an instant in ms that a double holds exactly.
@@ -63,7 +57,7 @@ local function is_count(text)
 end
 
 local function count_tenant(id)
-  local record = redis.call('HMGET', tenant_key(tag, id), 'status', 'observe_mode')
+  local record = redis.call('HMGET', keys.tenant(tag, id), 'status', 'observe_mode')
   count('tenants')
   count('tenants.' .. (record[1] or ''))
   if not STATUSES.tenant[record[1]] then
@@ -78,7 +72,7 @@ end
 local function is_budgeted_above(scope, unit)
   local slash = string.find(scope, '/', 1, true)
   while slash do
-    local key = budget_key(tag, unit, string.sub(scope, 1, slash - 1))
+    local key = keys.budget(tag, unit, string.sub(scope, 1, slash - 1))
     if budgeted[key] == nil then
       budgeted[key] = redis.call('EXISTS', key) == 1
     end
@@ -91,10 +85,10 @@ local function is_budgeted_above(scope, unit)
 end
 
 local function count_held(scope, unit, reserved)
-  if not i64_is_amount(reserved) or reserved == '0' or is_budgeted_above(scope, unit) then
+  if not int64.is_amount(reserved) or reserved == '0' or is_budgeted_above(scope, unit) then
     return
   end
-  local sum = i64_add(held[unit] or '0', reserved)
+  local sum = int64.add(held[unit] or '0', reserved)
   if not sum then
     held_rows[#held_rows + 1], held_rows[#held_rows + 2] = unit, held[unit]
     sum = reserved
@@ -103,8 +97,8 @@ local function count_held(scope, unit, reserved)
 end
 
 local function count_budget(member)
-  local scope, unit = budget_of_member(member)
-  local key = budget_key(tag, unit, scope)
+  local scope, unit = scope_tree.budget_of_member(member)
+  local key = keys.budget(tag, unit, scope)
   local record = redis.call('HMGET', key, 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining', 'reserved')
   local status, debt, overdraft_limit = record[1] or '', record[3] or '', record[4] or ''
   count('budgets')
@@ -118,8 +112,8 @@ local function count_budget(member)
     return name_damaged('budget', member)
   end
   count_held(scope, unit, record[7])
-  local over = record[2] == '1' or (i64_positive(overdraft_limit) and i64_less(overdraft_limit, debt))
-  local indebted = i64_positive(debt)
+  local over = record[2] == '1' or (int64.positive(overdraft_limit) and int64.less(overdraft_limit, debt))
+  local indebted = int64.positive(debt)
   if status == 'CLOSED' or not (over or indebted) then
     return
   end
@@ -135,7 +129,7 @@ local function count_budget(member)
 end
 
 local function count_webhook(id)
-  local key = webhook_key(tag, id)
+  local key = keys.webhook(tag, id)
   local record = redis.call('HMGET', key, 'st', 'cf', 'lf')
   count('webhooks')
   count('webhooks.' .. (record[1] or ''))
@@ -152,7 +146,7 @@ local function count_webhook(id)
 end
 
 local function count_policy(id)
-  local key = policy_key(tag, id)
+  local key = keys.policy(tag, id)
   -- Most policies have no rules on actions.
   if redis.call('HEXISTS', key, 'rules') == 1 then
     if redis.call('HEXISTS', key, 'allowed_action_kinds') == 1 then
@@ -167,9 +161,9 @@ end
 -- Counts the counters among the fields and values of a hash that still count.
 local function count_counters(flat)
   for i = 1, #flat, 2 do
-    local scope, window, action_kind = parts_of_field(flat[i])
-    local counter = parse_counter(flat[i + 1])
-    if window and counter and counter.used > 0 and is_current(WINDOWS[window], counter, now) then
+    local scope, window, action_kind = action_counters.parts_of_field(flat[i])
+    local counter = action_counters.parse_counter(flat[i + 1])
+    if window and counter and counter.used > 0 and action_counters.is_current(action_counters.WINDOWS[window], counter, now) then
       local used_part = counter.used / math.max(counter.limit, 1)
       if used_part >= 0.8 then
         count('quotas.above_80pct')
@@ -177,13 +171,13 @@ local function count_counters(flat)
       if used_part >= 1 then
         count('quotas.at_limit')
       end
-      quotas[#quotas + 1] = { part = used_part, scope, action_kind, window, ms_text(counter.used), ms_text(counter.limit) }
+      quotas[#quotas + 1] = { part = used_part, scope, action_kind, window, time.ms_text(counter.used), time.ms_text(counter.limit) }
     end
   end
 end
 
 local function count_run(owner, run)
-  count_counters(redis.call('HSCAN', run_counters_key(tag, owner, run), '0', 'COUNT', OF_A_RUN)[2])
+  count_counters(redis.call('HSCAN', keys.run_counters(tag, owner, run), '0', 'COUNT', OF_A_RUN)[2])
 end
 
 local function scan_hash(key, cursor)
@@ -215,12 +209,12 @@ end
 -- The counters of a tenant's quotas: of the day, and of its runs.
 local function count_quotas(owner, from_kind, last)
   if from_kind == 'day' then
-    if not scan_all(owner, 'day', 'runs', scan_hash, action_counters_key(tag, owner, ms_text(math.floor(now / DAY_MS))), last, count_counters) then
+    if not scan_all(owner, 'day', 'runs', scan_hash, keys.action_counters(tag, owner, time.ms_text(math.floor(now / action_counters.DAY_MS))), last, count_counters) then
       return false
     end
     from_kind, last = 'runs', ''
   end
-  return from_kind ~= 'runs' or scan_all(owner, 'runs', '', scan_set, run_index_key(tag, owner), last, function(flat)
+  return from_kind ~= 'runs' or scan_all(owner, 'runs', '', scan_set, keys.run_index(tag, owner), last, function(flat)
     for i = 1, #flat, 2 do
       count_run(owner, flat[i])
     end
@@ -229,7 +223,7 @@ end
 
 -- Counts what stands in an index after a member. Returns false when the run ends there.
 local function count_all(owner, this_kind, index, last, count_one, walk)
-  local members = left > 0 and (walk or members_after_name)(index, last, left) or {}
+  local members = left > 0 and (walk or listing.members_after_name)(index, last, left) or {}
   for _, member in ipairs(members) do
     count_one(member)
   end
@@ -242,13 +236,13 @@ local function count_all(owner, this_kind, index, last, count_one, walk)
 end
 
 local function count_webhooks(owner, last)
-  return count_all(owner, 'webhooks', webhook_index_key(tag, owner), last, count_webhook)
+  return count_all(owner, 'webhooks', keys.webhook_index(tag, owner), last, count_webhook)
 end
 
 -- Counts what a tenant owns, from where the run before ended. Returns false when the run ends there.
 local function count_owned(id, from_kind, last)
   if from_kind == 'budgets' then
-    if not count_all(id, 'budgets', budget_index_key(tag, id), last, count_budget) then
+    if not count_all(id, 'budgets', keys.budget_index(tag, id), last, count_budget) then
       return false
     end
     from_kind, last = 'webhooks', ''
@@ -258,10 +252,10 @@ local function count_owned(id, from_kind, last)
       return false
     end
     -- Without policies there are no quotas.
-    from_kind, last = redis.call('HEXISTS', tenant_key(tag, id), 'policies') == 1 and 'policies' or '', ''
+    from_kind, last = redis.call('HEXISTS', keys.tenant(tag, id), 'policies') == 1 and 'policies' or '', ''
   end
   if from_kind == 'policies' then
-    if not count_all(id, 'policies', policy_index_key(tag, id), last, count_policy, members_after) then
+    if not count_all(id, 'policies', keys.policy_index(tag, id), last, count_policy, listing.members_after) then
       return false
     end
     from_kind, last = 'day', ''
@@ -273,7 +267,7 @@ local function count_from_tenant()
   if tenant ~= '' and not count_owned(tenant, kind, after) then
     return false
   end
-  for _, id in ipairs(members_after(tenant_index, tenant, limit)) do
+  for _, id in ipairs(listing.members_after(tenant_index, tenant, limit)) do
     count_tenant(id)
     left = left - 1
     if not count_owned(id, 'budgets', '') then
@@ -293,29 +287,29 @@ table.sort(quotas, function(one, other)
   return one.part > other.part
 end)
 
-local reply = { ms_text(now), next_tenant, next_kind, next_after, ms_text(limit - left), '' }
+local reply = { time.ms_text(now), next_tenant, next_kind, next_after, time.ms_text(limit - left), '' }
 local names = 0
 for name, number in pairs(counts) do
-  reply[#reply + 1], reply[#reply + 2] = name, ms_text(number)
+  reply[#reply + 1], reply[#reply + 2] = name, time.ms_text(number)
   names = names + 1
 end
-reply[6] = ms_text(2 * names)
+reply[6] = time.ms_text(2 * names)
 for unit, sum in pairs(held) do
   held_rows[#held_rows + 1], held_rows[#held_rows + 2] = unit, sum
 end
-reply[#reply + 1] = ms_text(#held_rows / 2)
+reply[#reply + 1] = time.ms_text(#held_rows / 2)
 for i = 1, #held_rows do
   reply[#reply + 1] = held_rows[i]
 end
-reply[#reply + 1] = ms_text(#budgets / 7)
+reply[#reply + 1] = time.ms_text(#budgets / 7)
 for i = 1, #budgets do
   reply[#reply + 1] = budgets[i]
 end
-reply[#reply + 1] = ms_text(#webhooks / 4)
+reply[#reply + 1] = time.ms_text(#webhooks / 4)
 for i = 1, #webhooks do
   reply[#reply + 1] = webhooks[i]
 end
-reply[#reply + 1] = ms_text(#damaged / 2)
+reply[#reply + 1] = time.ms_text(#damaged / 2)
 for i = 1, #damaged do
   reply[#reply + 1] = damaged[i]
 end

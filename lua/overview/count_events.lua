@@ -10,8 +10,7 @@
 -- RETURNS   next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id type)*
 -- BOUND     examine entries, 256 KiB of entries
 -- EMITS     nothing
--- @include  now_ms: ms_text
--- @include  stream_walk: walk_stream
+-- @include  stream_walk, time
 --
 -- There is no next_start at the end. A reason is that of a denial.
 local event_log = KEYS[1]
@@ -34,7 +33,7 @@ local function visit(entry)
   if event_type ~= 'reservation.denied' then
     reason = ''
   end
-  local slot = ms_text(math.floor(tonumber(string.match(entry[1], '^%d+')) / slot_ms))
+  local slot = time.ms_text(math.floor(tonumber(string.match(entry[1], '^%d+')) / slot_ms))
   local name = slot .. ' ' .. event_type .. ' ' .. reason
   if not groups[name] then
     groups[name] = { slot, event_type, reason, 0 }
@@ -49,11 +48,11 @@ local function visit(entry)
   return false, 0
 end
 
-local last, examined, more = walk_stream('XREVRANGE', event_log, start, stop, examine, visit)
-local reply = { more and '(' .. last or '', newest, ms_text(examined), ms_text(#order) }
+local last, examined, more = stream_walk.walk_stream('XREVRANGE', event_log, start, stop, examine, visit)
+local reply = { more and '(' .. last or '', newest, time.ms_text(examined), time.ms_text(#order) }
 for _, group in ipairs(order) do
   reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = group[1], group[2], group[3]
-  reply[#reply + 1] = ms_text(group[4])
+  reply[#reply + 1] = time.ms_text(group[4])
 end
 for i = 1, #recent do
   reply[#reply + 1] = recent[i]

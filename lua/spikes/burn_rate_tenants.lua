@@ -7,16 +7,15 @@
 -- RETURNS   next? tenants(tenant has_webhooks:flag)*
 -- BOUND     limit tenants
 -- EMITS     nothing
--- @include  keys: tag_of_key, webhook_index_key
--- @include  listing: members_after
+-- @include  keys, listing
 --
 -- The following run starts after next. There is none at the end.
 local tenant_index, after, limit = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
-local tag = tag_of_key(tenant_index)
-local tenants = members_after(tenant_index, after, limit)
+local tag = keys.tag_of(tenant_index)
+local tenants = listing.members_after(tenant_index, after, limit)
 local reply = { #tenants == limit and tenants[limit] or '' }
 for _, tenant in ipairs(tenants) do
-  reply[#reply + 1], reply[#reply + 2] = tenant, tostring(redis.call('EXISTS', webhook_index_key(tag, tenant)))
+  reply[#reply + 1], reply[#reply + 2] = tenant, tostring(redis.call('EXISTS', keys.webhook_index(tag, tenant)))
 end
 return reply

@@ -12,12 +12,7 @@
 -- RETURNS   RESTS | CHECKED next? emitted:int
 -- BOUND     limit budgets, 20 windows for each
 -- EMITS     budget.burn_rate_anomaly
--- @include  keys: tag_of_key, budget_key, burn_rate_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant_clock: clock_of
--- @include  listing: members_after_name
--- @include  scope: budget_of_member
--- @include  append_event: append_event, require_event_log
+-- @include  event_writer, keys, listing, scope_tree, tenant_clock, time
 --
 -- What is known of a budget and window: the time and `spent` of the last look, the average spent a minute in the windows before, and how
 -- many these were. A look after a whole window compares what the window spent with that average, and then adds it. So each window is
@@ -29,27 +24,27 @@ local BASELINE_WINDOWS, LEAST_WINDOWS = 12, 3
 -- Windows after which a budget that nobody looks at is forgotten.
 local KEPT_WINDOWS = 4
 
-local tag = tag_of_key(event_log)
-local now = now_ms()
-if after == '' and redis.call('EXISTS', checked) == 1 or clock_of(tag, tenant) then
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
+if after == '' and redis.call('EXISTS', checked) == 1 or tenant_clock.clock_of(tag, tenant) then
   return { 'RESTS' }
 end
-local members = members_after_name(budget_index, after, limit)
+local members = listing.members_after_name(budget_index, after, limit)
 local known, anomalies = {}, {}
 
 -- A damaged budget is not judged. The operations on it report it.
 local function figures_of(unit, scope)
-  local record = redis.pcall('HMGET', budget_key(tag, unit, scope), 'spent', 'remaining', 'status')
+  local record = redis.pcall('HMGET', keys.budget(tag, unit, scope), 'spent', 'remaining', 'status')
   local spent, remaining = tonumber(record[1] or ''), tonumber(record[2] or '')
   return record[3] ~= 'CLOSED' and spent and remaining and { spent = spent, spent_text = record[1], remaining = remaining }
 end
 
 local function keep(key, window_ms, spent, baseline, windows)
-  known[#known + 1] = { key, table.concat({ ms_text(now), spent, string.format('%.17g', baseline), windows }, ' '), window_ms }
+  known[#known + 1] = { key, table.concat({ time.ms_text(now), spent, string.format('%.17g', baseline), windows }, ' '), window_ms }
 end
 
 local function judge(unit, scope, figures, window_s, lowest)
-  local window_ms, key = window_s * 1000, burn_rate_key(tag, ms_text(window_s), unit, scope)
+  local window_ms, key = window_s * 1000, keys.burn_rate(tag, time.ms_text(window_s), unit, scope)
   local text = redis.pcall('GET', key)
   local at, spent, baseline, windows = string.match(type(text) == 'string' and text or '', '^(%d+) (%d+) (%S+) (%d+)$')
   baseline, windows = tonumber(baseline or ''), tonumber(windows or '')
@@ -72,7 +67,7 @@ local function judge(unit, scope, figures, window_s, lowest)
   local ratio = baseline > 0 and tonumber(string.format('%.4f', rate / baseline)) or 0
   if windows >= LEAST_WINDOWS and ratio >= lowest then
     anomalies[#anomalies + 1] = { scope, { 'unit', unit, 'current_rate', string.format('%.4f', rate), 'baseline_rate',
-      string.format('%.4f', baseline), 'multiplier', string.format('%.4f', ratio), 'window_seconds', ms_text(window_s),
+      string.format('%.4f', baseline), 'multiplier', string.format('%.4f', ratio), 'window_seconds', time.ms_text(window_s),
       'projected_exhaustion_minutes', string.format('%.2f', math.max(0, figures.remaining) / rate) } }
   end
   local counted = math.min(windows, BASELINE_WINDOWS - 1)
@@ -80,23 +75,23 @@ local function judge(unit, scope, figures, window_s, lowest)
 end
 
 for _, member in ipairs(members) do
-  local scope, unit = budget_of_member(member)
+  local scope, unit = scope_tree.budget_of_member(member)
   local figures = scope and figures_of(unit, scope)
   for i = first_window, figures and #ARGV or 0, 2 do
     judge(unit, scope, figures, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
   end
 end
-require_event_log(tag)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
 for _, entry in ipairs(known) do
-  redis.call('SET', entry[1], entry[2], 'PX', ms_text(entry[3] * KEPT_WINDOWS))
+  redis.call('SET', entry[1], entry[2], 'PX', time.ms_text(entry[3] * KEPT_WINDOWS))
 end
 for _, anomaly in ipairs(anomalies) do
-  append_event(tag, 'budget.burn_rate_anomaly', tenant, anomaly[1], { actor = 'system' }, anomaly[2])
+  event_writer.append_event(tag, 'budget.burn_rate_anomaly', tenant, anomaly[1], { actor = 'system' }, anomaly[2])
 end
 local more = #members == limit
 if not more and rest_ms ~= '' then
   redis.call('SET', checked, '1', 'PX', rest_ms)
 end
-return { 'CHECKED', more and members[limit] or '', ms_text(#anomalies) }
+return { 'CHECKED', more and members[limit] or '', time.ms_text(#anomalies) }

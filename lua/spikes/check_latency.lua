@@ -11,17 +11,14 @@
 -- RETURNS   QUIET | EMITTED p99_ms:int
 -- BOUND     15 buckets, 360 counters for each
 -- EMITS     system.high_latency
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  rate_window: add_to_rate, count_in_window
--- @include  append_event: append_event, require_event_log
+-- @include  event_writer, keys, rate_window, time
 local event_log, announced = KEYS[1], KEYS[2]
 local operation, threshold_ms, window_s, least = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local first_bucket = 5
 local SYSTEM = '__system__'
 
-local tag = tag_of_key(event_log)
-local now = now_ms()
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
 local window_ms = window_s * 1000
 
 local function kind_of(bucket)
@@ -42,26 +39,26 @@ end
 
 local buckets, total = {}, 0
 for i = first_bucket, #ARGV, 2 do
-  local number = tonumber(ARGV[i + 1]) + count_in_window(tag, SYSTEM, kind_of(ARGV[i]), window_ms, now)
+  local number = tonumber(ARGV[i + 1]) + rate_window.count_in_window(tag, SYSTEM, kind_of(ARGV[i]), window_ms, now)
   buckets[#buckets + 1] = { bound = tonumber(ARGV[i]), number = number }
   total = total + number
 end
 local p99_ms = percentile(buckets, total * 0.99)
 local is_slow = total >= least and p99_ms > threshold_ms and redis.call('EXISTS', announced) == 0
-require_event_log(tag)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
 for i = first_bucket, #ARGV, 2 do
   if ARGV[i + 1] ~= '0' then
-    add_to_rate(tag, SYSTEM, kind_of(ARGV[i]), now, ARGV[i + 1], window_ms)
+    rate_window.add_to_rate(tag, SYSTEM, kind_of(ARGV[i]), now, ARGV[i + 1], window_ms)
   end
 end
 if not is_slow then
   return { 'QUIET' }
 end
-redis.call('SET', announced, '1', 'PX', ms_text(window_ms))
-append_event(tag, 'system.high_latency', SYSTEM, nil, { actor = 'system' },
+redis.call('SET', announced, '1', 'PX', time.ms_text(window_ms))
+event_writer.append_event(tag, 'system.high_latency', SYSTEM, nil, { actor = 'system' },
   { 'component', 'api', 'message', 'the 99th percentile of ' .. operation .. ' exceeds the threshold', 'severity', 'warning',
-    'operation', operation, 'p99_ms', ms_text(p99_ms), 'threshold_ms', ms_text(threshold_ms), 'window_seconds', ms_text(window_s),
-    'sample_count', ms_text(total) })
-return { 'EMITTED', ms_text(p99_ms) }
+    'operation', operation, 'p99_ms', time.ms_text(p99_ms), 'threshold_ms', time.ms_text(threshold_ms), 'window_seconds', time.ms_text(window_s),
+    'sample_count', time.ms_text(total) })
+return { 'EMITTED', time.ms_text(p99_ms) }

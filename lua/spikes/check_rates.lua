@@ -10,11 +10,7 @@
 -- RETURNS   CHECKED emitted(metric threshold window_s)*
 -- BOUND     20 thresholds, 360 counters for each
 -- EMITS     reservation.denial_rate_spike, reservation.expiry_rate_spike
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms
--- @include  rate_window: count_in_window
--- @include  spike: spike_of, remember_spike
--- @include  append_event: append_event, require_event_log
+-- @include  event_writer, keys, rate_window, spike_marks, time
 --
 -- A denial rate is the fraction of attempts that were denied: of the denials and the reservations made in the window. An expiry rate is
 -- the expirations for each reservation made in the window, at most 1.
@@ -23,15 +19,15 @@ local tenant, least, first_threshold = ARGV[1], tonumber(ARGV[2]), 3
 local KINDS = { denial_rate = 'denied', expiry_rate = 'expired' }
 local ORIGIN = { actor = 'system' }
 
-local tag = tag_of_key(event_log)
-local now = now_ms()
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
 local counts, spikes, reply = {}, {}, { 'CHECKED' }
 
 -- How many in the window, and of how many.
 local function counts_of(metric, window_s)
   local name = metric .. window_s
   if not counts[name] then
-    local number, from_ms = count_in_window(tag, tenant, KINDS[metric], tonumber(window_s) * 1000, now)
+    local number, from_ms = rate_window.count_in_window(tag, tenant, KINDS[metric], tonumber(window_s) * 1000, now)
     local made = redis.call('ZCOUNT', reservation_index, from_ms, '+inf')
     counts[name] = { number, metric == 'denial_rate' and number + made or math.max(number, made) }
   end
@@ -41,23 +37,23 @@ end
 for i = first_threshold, #ARGV, 3 do
   local metric, threshold, window_s = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local number, total = counts_of(metric, window_s)
-  local figures = number >= least and spike_of(tag, tenant, metric, threshold, window_s, number, total)
+  local figures = number >= least and spike_marks.spike_of(tag, tenant, metric, threshold, window_s, number, total)
   if figures then
     spikes[#spikes + 1] = { metric, threshold, window_s, figures }
   end
 end
 redis.call('SCARD', rates_due)
-require_event_log(tag)
+event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('SREM', rates_due, tenant)
 for _, spike in ipairs(spikes) do
   local metric, threshold, window_s, figures = unpack(spike)
-  remember_spike(tag, tenant, metric, threshold, window_s)
+  spike_marks.remember_spike(tag, tenant, metric, threshold, window_s)
   if metric == 'denial_rate' then
-    append_event(tag, 'reservation.denial_rate_spike', tenant, nil, ORIGIN, figures)
+    event_writer.append_event(tag, 'reservation.denial_rate_spike', tenant, nil, ORIGIN, figures)
   else
-    append_event(tag, 'reservation.expiry_rate_spike', tenant, nil, ORIGIN, figures)
+    event_writer.append_event(tag, 'reservation.expiry_rate_spike', tenant, nil, ORIGIN, figures)
   end
   reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = metric, threshold, window_s
 end

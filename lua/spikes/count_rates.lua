@@ -10,10 +10,7 @@
 -- RETURNS   more:flag counted:int tenants(tenant)*
 -- BOUND     examine entries, 256 KiB of entries, due tenants
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  rate_window: add_to_rate
--- @include  stream_walk: walk_stream
+-- @include  keys, rate_window, stream_walk, time
 --
 -- The cursor moves in the run that counts, so however many instances call this, each entry counts once.
 local event_log, rates_cursor, rates_due = KEYS[1], KEYS[2], KEYS[3]
@@ -21,14 +18,14 @@ local examine, longest_ms, due = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(
 local KINDS = { ['reservation.denied'] = 'denied', ['reservation.expired'] = 'expired' }
 local TENANT, KIND, SECOND, NUMBER = 1, 2, 3, 4
 
-local tag = tag_of_key(event_log)
-local oldest = now_ms() - longest_ms
+local tag = keys.tag_of(event_log)
+local oldest = time.now_ms() - longest_ms
 local cursor = redis.call('GET', rates_cursor)
 local counted_ms = cursor and tonumber(string.match(cursor, '^(%d+)%-%d+$'))
-local start = counted_ms and counted_ms >= oldest and '(' .. cursor or ms_text(oldest)
+local start = counted_ms and counted_ms >= oldest and '(' .. cursor or time.ms_text(oldest)
 local groups, order, counted = {}, {}, 0
 
-local last, _, more = walk_stream('XRANGE', event_log, start, '+', examine, function(entry)
+local last, _, more = stream_walk.walk_stream('XRANGE', event_log, start, '+', examine, function(entry)
   local kind, tenant
   for i = 1, #entry[2], 2 do
     local name, value = entry[2][i], entry[2][i + 1]
@@ -42,7 +39,7 @@ local last, _, more = walk_stream('XRANGE', event_log, start, '+', examine, func
   end
   if kind and tenant then
     local second = math.floor(tonumber(string.match(entry[1], '^%d+')) / 1000)
-    local name = kind .. ' ' .. ms_text(second) .. ' ' .. tenant
+    local name = kind .. ' ' .. time.ms_text(second) .. ' ' .. tenant
     if not groups[name] then
       groups[name] = { tenant, kind, second, 0 }
       order[#order + 1] = groups[name]
@@ -59,7 +56,7 @@ if last then
   redis.call('SET', rates_cursor, last)
 end
 for _, group in ipairs(order) do
-  add_to_rate(tag, group[TENANT], group[KIND], group[SECOND] * 1000, ms_text(group[NUMBER]), longest_ms)
+  rate_window.add_to_rate(tag, group[TENANT], group[KIND], group[SECOND] * 1000, time.ms_text(group[NUMBER]), longest_ms)
   redis.call('SADD', rates_due, group[TENANT])
 end
-return { more and '1' or '0', ms_text(counted), unpack(redis.call('SRANDMEMBER', rates_due, due)) }
+return { more and '1' or '0', time.ms_text(counted), unpack(redis.call('SRANDMEMBER', rates_due, due)) }

@@ -15,19 +15,13 @@
 --           | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
--- @include  keys: tag_of_key, bulk_rows_key
--- @include  now_ms: now_ms, ms_text
--- @include  webhook: selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
--- @include  changeable_webhook: changeable_webhook
--- @include  emit_webhook_change: emit_webhook_change
--- @include  remove_webhook: remove_webhook
--- @include  append_event: require_event_log
+-- @include  changeable_webhook, emit_webhook_change, event_writer, keys, remove_webhook, time, webhook_record
 local webhook = KEYS[1]
 local subscription_id, action, keep_ms, correlation_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = correlation_id }
 
-local tag = tag_of_key(webhook)
-local changed_rows = bulk_rows_key(tag, origin.request)
+local tag = keys.tag_of(webhook)
+local changed_rows = keys.bulk_rows(tag, origin.request)
 
 if redis.call('SISMEMBER', changed_rows, subscription_id) == 1 then
   return { 'SUCCEEDED' }
@@ -43,14 +37,14 @@ if action == 'RESUME' then
   if record.st == 'DISABLED' then
     return { 'INVALID_TRANSITION', record.st }
   end
-  local refusal = selector_refusal(record.tn, record.et, record.ec)
-    or marks_refusal(tag, record.tn, { st = 'ACTIVE', tu = record.tu, et = record.et, ec = record.ec })
+  local refusal = webhook_record.selector_refusal(record.tn, record.et, record.ec)
+    or webhook_record.marks_refusal(tag, record.tn, { st = 'ACTIVE', tu = record.tu, et = record.et, ec = record.ec })
   if refusal then
     return refusal
   end
 end
-require_event_log(tag)
-require_webhook_keys(tag, record.tn)
+event_writer.require_event_log(tag)
+webhook_record.require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 redis.call('SADD', changed_rows, subscription_id)
@@ -60,11 +54,11 @@ if action == 'DELETE' then
   return { 'SUCCEEDED' }
 end
 local previous_status, new_status = record.st, action == 'PAUSE' and 'PAUSED' or 'ACTIVE'
-redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now_ms()))
+redis.call('HSET', webhook, 'st', new_status, 'ua', time.ms_text(time.now_ms()))
 if new_status == 'ACTIVE' then
   redis.call('HSET', webhook, 'cf', '0')
 end
 record.st = new_status
-webhooks_changed(tag, subscription_id, record)
+webhook_record.webhooks_changed(tag, subscription_id, record)
 emit_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, {}, origin)
 return { 'SUCCEEDED' }

@@ -12,20 +12,14 @@
 -- ARGV[6]   actor            api_key, admin or admin_on_behalf_of
 -- ARGV[7]   key_id           the calling API key, or empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[10]  max_webhooks     the deployment's limit for each tenant, 0 for none
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int
 --           | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one subscription
 -- EMITS     webhook.created
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  tenant: read_tenant
--- @include  owned: count_refusal
--- @include  webhook: SYSTEM_OWNER, selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
--- @include  append_event: append_event, require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, event_writer, keys, owned_counts, tenant_state, time, webhook_record
 local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, subscription_id, event_types, event_categories, operation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9], correlation = 'webhook_create:' .. subscription_id }
@@ -33,11 +27,11 @@ local max_webhooks, first_field = ARGV[10], 11
 -- Each event of a tenant is matched against all of its subscriptions.
 local WEBHOOKS_PER_OWNER = 1000
 
-local tag = tag_of_key(webhook)
-local now = ms_text(now_ms())
+local tag = keys.tag_of(webhook)
+local now = time.ms_text(time.now_ms())
 
-if tenant_id ~= SYSTEM_OWNER then
-  local owner = read_tenant(tenant)
+if tenant_id ~= webhook_record.SYSTEM_OWNER then
+  local owner = tenant_state.read_tenant(tenant)
   if not owner then
     return { 'TENANT_NOT_FOUND' }
   end
@@ -45,11 +39,11 @@ if tenant_id ~= SYSTEM_OWNER then
     return { 'TENANT_CLOSED' }
   end
 end
-local refusal = selector_refusal(tenant_id, event_types, event_categories)
+local refusal = webhook_record.selector_refusal(tenant_id, event_types, event_categories)
 if refusal then
   return refusal
 end
-refusal = tenant_id ~= SYSTEM_OWNER and count_refusal(tag, tenant_id, 'webhooks', max_webhooks, webhook_index)
+refusal = tenant_id ~= webhook_record.SYSTEM_OWNER and owned_counts.count_refusal(tag, tenant_id, 'webhooks', max_webhooks, webhook_index)
 if refusal then
   return refusal
 end
@@ -57,7 +51,7 @@ local record = { tn = tenant_id, st = 'ACTIVE', et = event_types, ec = event_cat
 for i = first_field, #ARGV, 2 do
   record[ARGV[i]] = ARGV[i + 1]
 end
-refusal = marks_refusal(tag, tenant_id, record)
+refusal = webhook_record.marks_refusal(tag, tenant_id, record)
 if refusal then
   return refusal
 end
@@ -67,16 +61,16 @@ end
 if redis.call('EXISTS', webhook) == 1 then
   error('the random id of a new webhook subscription exists already')
 end
-require_event_log(tag)
-require_audit_log(tag)
-require_webhook_keys(tag, tenant_id)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
+webhook_record.require_webhook_keys(tag, tenant_id)
 
 -- Nothing is refused below this line.
 redis.call('HSET', webhook, 'tn', tenant_id, 'et', event_types, 'ec', event_categories, 'st', 'ACTIVE', 'cf', '0', 'ca', now, 'ua', now,
   unpack(ARGV, first_field))
 redis.call('ZADD', webhook_index, 0, subscription_id)
-webhooks_changed(tag, subscription_id, record)
-append_event(tag, 'webhook.created', tenant_id, nil, origin,
+webhook_record.webhooks_changed(tag, subscription_id, record)
+event_writer.append_event(tag, 'webhook.created', tenant_id, nil, origin,
   { 'subscription_id', subscription_id, 'tenant_id', tenant_id, 'new_status', 'ACTIVE', 'changed_fields', '[]' })
-append_audit(tag, operation, 201, tenant_id, 'webhook', subscription_id, origin, { 'event_types', event_types })
+audit_log.append_audit(tag, operation, 201, tenant_id, 'webhook', subscription_id, origin, { 'event_types', event_types })
 return { 'CREATED', unpack(redis.call('HGETALL', webhook)) }

@@ -9,32 +9,27 @@
 -- ARGV[4]   actor            api_key, admin or admin_on_behalf_of
 -- ARGV[5]   key_id           the calling API key, or empty
 -- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
 -- BOUND     one subscription
 -- EMITS     webhook.deleted
--- @include  keys: tag_of_key
--- @include  webhook: require_webhook_keys
--- @include  changeable_webhook: changeable_webhook
--- @include  remove_webhook: remove_webhook
--- @include  append_event: require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, changeable_webhook, event_writer, keys, remove_webhook, webhook_record
 --
 -- Deliveries in flight no longer find the subscription, and fail.
 local webhook = KEYS[1]
 local tenant_id, subscription_id, operation = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7], correlation = 'webhook_delete:' .. subscription_id }
 
-local tag = tag_of_key(webhook)
+local tag = keys.tag_of(webhook)
 local record, refusal = changeable_webhook(tag, webhook, tenant_id)
 if not record then
   return refusal
 end
-require_event_log(tag)
-require_audit_log(tag)
-require_webhook_keys(tag, record.tn)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
+webhook_record.require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 remove_webhook(tag, subscription_id, record, origin)
-append_audit(tag, operation, 204, record.tn, 'webhook', subscription_id, origin, { 'previous_status', record.st })
+audit_log.append_audit(tag, operation, 204, record.tn, 'webhook', subscription_id, origin, { 'previous_status', record.st })
 return { 'DELETED' }

@@ -13,10 +13,7 @@
 --           more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  keys: tag_of_key, ordered_queues_key, retrying_key, outcomes_key
--- @include  now_ms: now_ms, ms_text
--- @include  dispatch_group: DISPATCH_GROUP, dispatch_group_state
--- @include  stream_walk: STREAM_BYTES, STREAM_PORTION, entry_bytes
+-- @include  dispatch_group, keys, stream_walk, time
 --
 -- Only the holder of the lease reads. A new holder asks after '0' to find every event that was read but not acknowledged. All instances are
 -- the same consumer of the group; the lease decides which one reads.
@@ -30,34 +27,34 @@ local CONSUMER = 'dispatcher'
 -- A live holder would have handled it by then.
 local LEFT_OVER_AFTER_MS = 30000
 
-local now = now_ms()
+local now = time.now_ms()
 local holder = redis.call('GET', lease)
 if holder and holder ~= token then
-  return { 'OTHER', ms_text(now), tostring(redis.call('PTTL', lease)) }
+  return { 'OTHER', time.ms_text(now), tostring(redis.call('PTTL', lease)) }
 end
 if not holder and take ~= '1' then
-  return { 'FREE', ms_text(now) }
+  return { 'FREE', time.ms_text(now) }
 end
 
 -- An entry that was read but not acknowledged is older than any unread one.
 local function oldest_waiting(state)
   if state.pending > 0 then
-    return string.match(redis.call('XPENDING', event_log, DISPATCH_GROUP)[2], '^%d+')
+    return string.match(redis.call('XPENDING', event_log, dispatch_group.DISPATCH_GROUP)[2], '^%d+')
   end
   local unread = redis.call('XRANGE', event_log, '(' .. state['last-delivered-id'], '+', 'COUNT', 1)[1]
   return unread and string.match(unread[1], '^%d+') or ''
 end
 
-local reply = { 'HELD', ms_text(now), 'none', '', '', '', '', '', '', '0' }
+local reply = { 'HELD', time.ms_text(now), 'none', '', '', '', '', '', '', '0' }
 if take == '1' then
-  local state = dispatch_group_state(event_log)
-  local tag, overdue = tag_of_key(event_log), ms_text(now - LEFT_OVER_AFTER_MS)
-  local queues, retrying = redis.call('SCARD', ordered_queues_key(tag)), redis.call('ZCARD', retrying_key(tag))
-  local to_recover = redis.call('ZCOUNT', retrying_key(tag), '-inf', overdue) + redis.call('ZCOUNT', outcomes_key(tag), '-inf', overdue)
+  local state = dispatch_group.dispatch_group_state(event_log)
+  local tag, overdue = keys.tag_of(event_log), time.ms_text(now - LEFT_OVER_AFTER_MS)
+  local queues, retrying = redis.call('SCARD', keys.ordered_queues(tag)), redis.call('ZCARD', keys.retrying(tag))
+  local to_recover = redis.call('ZCOUNT', keys.retrying(tag), '-inf', overdue) + redis.call('ZCOUNT', keys.outcomes(tag), '-inf', overdue)
   -- Nothing is refused below this line.
   if not state then
-    redis.call('XGROUP', 'CREATE', event_log, DISPATCH_GROUP, '0', 'MKSTREAM')
-    state = dispatch_group_state(event_log)
+    redis.call('XGROUP', 'CREATE', event_log, dispatch_group.DISPATCH_GROUP, '0', 'MKSTREAM')
+    state = dispatch_group.dispatch_group_state(event_log)
   end
   redis.call('SET', lease, token, 'PX', lease_ms)
   reply[3] = holder and 'renewed' or 'taken'
@@ -67,9 +64,9 @@ if take == '1' then
 end
 -- Reads small portions, as walk_stream does.
 local seen, bytes = 0, 0
-while seen < limit and bytes < STREAM_BYTES do
-  local wanted = math.min(STREAM_PORTION, limit - seen)
-  local read = redis.call('XREADGROUP', 'GROUP', DISPATCH_GROUP, CONSUMER, 'COUNT', wanted, 'STREAMS', event_log, after)
+while seen < limit and bytes < stream_walk.STREAM_BYTES do
+  local wanted = math.min(stream_walk.STREAM_PORTION, limit - seen)
+  local read = redis.call('XREADGROUP', 'GROUP', dispatch_group.DISPATCH_GROUP, CONSUMER, 'COUNT', wanted, 'STREAMS', event_log, after)
   local entries = read and read[1][2] or {}
   for _, entry in ipairs(entries) do
     -- An entry that was deleted before it was acknowledged has no fields.
@@ -79,7 +76,7 @@ while seen < limit and bytes < STREAM_BYTES do
     for i = 1, #fields do
       reply[#reply + 1] = fields[i]
     end
-    seen, bytes = seen + 1, bytes + entry_bytes(fields)
+    seen, bytes = seen + 1, bytes + stream_walk.entry_bytes(fields)
     after = after == '>' and after or entry[1]
   end
   if #entries < wanted then

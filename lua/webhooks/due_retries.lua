@@ -9,7 +9,7 @@
 -- RETURNS   DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD
 -- BOUND     limit entries of the index
 -- EMITS     nothing
--- @include  now_ms: now_ms, ms_text
+-- @include  time
 --
 -- next_due_ms is the due time of the first delivery that is not due yet, empty if there is none.
 local lease, retrying = KEYS[1], KEYS[2]
@@ -18,9 +18,9 @@ local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if redis.call('GET', lease) ~= token then
   return { 'NOT_HELD' }
 end
-local now = now_ms()
-local following = redis.call('ZRANGEBYSCORE', retrying, '(' .. ms_text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local reply = { 'DUE', ms_text(now), following[2] or '' }
+local now = time.now_ms()
+local following = redis.call('ZRANGEBYSCORE', retrying, '(' .. time.ms_text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local reply = { 'DUE', time.ms_text(now), following[2] or '' }
 local entries = redis.call('ZRANGE', retrying, first, first + limit - 1, 'WITHSCORES')
 for i = 1, #entries, 2 do
   if tonumber(entries[i + 1]) > now then

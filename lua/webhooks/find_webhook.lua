@@ -8,8 +8,7 @@
 -- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}
 -- BOUND     one subscription
 -- EMITS     nothing
--- @include  now_ms: now_ms, ms_text
--- @include  read_target: read_target
+-- @include  read_target, time
 local webhook, webhook_revision = KEYS[1], KEYS[2]
 local known, whole = ARGV[1], ARGV[2] == '1'
 
@@ -23,4 +22,4 @@ local fields = whole and redis.call('HGETALL', webhook) or not whole and read_ta
 if #fields == 0 then
   return { 'NOT_FOUND', revision }
 end
-return { 'FOUND', revision, ms_text(now_ms()), unpack(fields) }
+return { 'FOUND', revision, time.ms_text(time.now_ms()), unpack(fields) }

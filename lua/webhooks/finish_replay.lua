@@ -12,21 +12,20 @@
 -- ARGV[6]   actor            admin or admin_on_behalf_of
 -- ARGV[7]   key_id           empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[10]  events_queued
 -- ARGV[...] name and value pairs of the request
 -- RETURNS   FINISHED
 -- BOUND     one replay, and one delivery for each queue it queued in
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, keys
 local webhook, replay = KEYS[1], KEYS[2]
 local subscription_id, tenant_id, replay_id, waiting, waiting_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
 local events_queued, first_detail = ARGV[10], 11
 
-local tag = tag_of_key(webhook)
-require_audit_log(tag)
+local tag = keys.tag_of(webhook)
+audit_log.require_audit_log(tag)
 local current = redis.call('HGET', replay, 'id')
 
 -- Nothing is refused below this line.
@@ -37,7 +36,7 @@ if not current or current == replay_id then
     redis.call('PEXPIRE', replay, waiting_ms)
   end
 end
-append_audit(tag, 'replayEvents', 202, tenant_id, 'webhook', subscription_id, origin, {
+audit_log.append_audit(tag, 'replayEvents', 202, tenant_id, 'webhook', subscription_id, origin, {
   'replay_id', replay_id, 'events_queued', events_queued, unpack(ARGV, first_detail)
 })
 return { 'FINISHED' }

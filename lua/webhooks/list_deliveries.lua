@@ -13,8 +13,7 @@
 -- RETURNS   next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*
 -- BOUND     examine entries, and twice the deliveries of one millisecond, about as many as one run of queue_deliveries creates
 -- EMITS     nothing
--- @include  keys: tag_of_key, delivery_key
--- @include  index_walk: bytes_less
+-- @include  index_walk, keys
 --
 -- next_ms and next_ref are empty at the end.
 -- Entries whose record has expired are skipped. The index orders entries of the same millisecond by their bytes, which puts the tenth event
@@ -24,7 +23,7 @@ local delivery_index = KEYS[1]
 local from_ms, to_ms, after_ms, after_ref, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
-local tag = tag_of_key(delivery_index)
+local tag = keys.tag_of(delivery_index)
 
 -- A ref starts with the id of its event: its time in ms and its number within that millisecond.
 local function place_of(ref, created_ms)
@@ -42,7 +41,7 @@ local function is_newer(a, b)
   if a.number ~= b.number then
     return a.number > b.number
   end
-  return bytes_less(b.ref, a.ref)
+  return index_walk.bytes_less(b.ref, a.ref)
 end
 
 -- The places after `after`, never part of a millisecond: at least as many as a run examines, or all that are left.
@@ -72,7 +71,7 @@ end
 
 local reply, rows, examined = { '', '', '' }, 0, 0
 for _, place in ipairs(places_behind(after_ms ~= '' and place_of(after_ref, after_ms) or nil)) do
-  local fields = redis.call('HGETALL', delivery_key(tag, place.ref))
+  local fields = redis.call('HGETALL', keys.delivery(tag, place.ref))
   local found_status
   for i = 1, #fields, 2 do
     if fields[i] == 'st' then

@@ -9,13 +9,12 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys: webhook_key, webhook_index_key
--- @include  listing: members_after_name, append_record, list_owned
+-- @include  keys, listing
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-return list_owned(tenant_index, tenant_id, tenant, after, limit, webhook_index_key, function(reply, tag, subscription_id)
-  return append_record(reply, webhook_key(tag, subscription_id), 'webhook', { 'id', subscription_id })
-end, members_after_name)
+return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.webhook_index, function(reply, tag, subscription_id)
+  return listing.append_record(reply, keys.webhook(tag, subscription_id), 'webhook', { 'id', subscription_id })
+end, listing.members_after_name)

@@ -8,21 +8,20 @@
 -- RETURNS   PLANNED now_ms | ENDED now_ms
 -- BOUND     one delivery
 -- EMITS     nothing
--- @include  keys: tag_of_key, retrying_key
--- @include  now_ms: now_ms, ms_text
+-- @include  keys, time
 --
 -- settle_delivery updates the due time. Until then the record says PENDING, and the index entry alone starts no attempt.
 local delivery = KEYS[1]
 local ref, retry_in_ms = ARGV[1], tonumber(ARGV[2])
 
-local tag = tag_of_key(delivery)
-local now = now_ms()
+local tag = keys.tag_of(delivery)
+local now = time.now_ms()
 local status = redis.call('HGET', delivery, 'st')
-redis.call('ZCARD', retrying_key(tag))
+redis.call('ZCARD', keys.retrying(tag))
 if status ~= 'PENDING' and status ~= 'RETRYING' then
-  return { 'ENDED', ms_text(now) }
+  return { 'ENDED', time.ms_text(now) }
 end
 
 -- Nothing is refused below this line.
-redis.call('ZADD', retrying_key(tag), ms_text(now + retry_in_ms), ref)
-return { 'PLANNED', ms_text(now) }
+redis.call('ZADD', keys.retrying(tag), time.ms_text(now + retry_in_ms), ref)
+return { 'PLANNED', time.ms_text(now) }

@@ -13,10 +13,7 @@
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
 -- BOUND     the given events and deliveries (at most 250 and 15); twice as many index entries, and 8 for each subscription
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
--- @include  dispatch_group: DISPATCH_GROUP
+-- @include  delivery_record, dispatch_group, keys, time
 --
 -- made lists, separated by spaces, the length of its queue for each delivery that was created, and 0 for each that existed, so repeating a
 -- batch is harmless. The script checks the lease, so that an instance that lost it cannot queue its events behind those of the next holder.
@@ -29,15 +26,15 @@ local first_delivery, fields_each = first_event + event_count, 5
 if redis.call('GET', lease) ~= token then
   return { 'NOT_HELD' }
 end
-local tag = tag_of_key(event_log)
-local now = now_ms()
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
 redis.call('XLEN', event_log)
 local checked, given = {}, {}
 for i = first_delivery, #ARGV, fields_each do
   local queue = ARGV[i + 1] .. ':' .. ARGV[i + 2]
   if not checked[queue] then
     checked[queue] = true
-    require_delivery_keys(tag, ARGV[i + 1], queue)
+    delivery_record.require_delivery_keys(tag, ARGV[i + 1], queue)
   end
   given[ARGV[i + 1]] = (given[ARGV[i + 1]] or 0) + 1
 end
@@ -45,7 +42,7 @@ end
 -- Nothing is refused below this line.
 local made = {}
 for i = first_delivery, #ARGV, fields_each do
-  local length = create_delivery(tag, {
+  local length = delivery_record.create_delivery(tag, {
     ref = ARGV[i] .. ':' .. ARGV[i + 1], subscription = ARGV[i + 1], tenant = ARGV[i + 2], event_type = ARGV[i + 3], trace = ARGV[i + 4],
     now = now, retention_ms = retention_ms,
   })
@@ -53,9 +50,9 @@ for i = first_delivery, #ARGV, fields_each do
 end
 local forgotten = 0
 for subscription, count in pairs(given) do
-  forgotten = forgotten + keep_index_short(tag, subscription, now, tonumber(retention_ms), count)
+  forgotten = forgotten + delivery_record.keep_index_short(tag, subscription, now, tonumber(retention_ms), count)
 end
 if event_count > 0 then
-  redis.call('XACK', event_log, DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
+  redis.call('XACK', event_log, dispatch_group.DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
 end
-return { 'QUEUED', ms_text(now), table.concat(made, ' '), tostring(forgotten) }
+return { 'QUEUED', time.ms_text(now), table.concat(made, ' '), tostring(forgotten) }

@@ -6,22 +6,20 @@
 -- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*
 -- BOUND     the given deliveries, until 256 KiB of events are read
 -- EMITS     nothing
--- @include  keys: tag_of_key, delivery_key
--- @include  now_ms: now_ms, ms_text
--- @include  stream_walk: STREAM_BYTES, entry_bytes
+-- @include  keys, stream_walk, time
 --
 -- The reply covers the first of the refs, at least one.
 -- status is empty if the record no longer exists, and field_count is 0 if the event no longer exists.
 local event_log = KEYS[1]
 
-local tag = tag_of_key(event_log)
-local reply = { 'READ', ms_text(now_ms()) }
+local tag = keys.tag_of(event_log)
+local reply = { 'READ', time.ms_text(time.now_ms()) }
 local function add(value)
   reply[#reply + 1] = value or ''
 end
 local bytes = 0
 for _, ref in ipairs(ARGV) do
-  local record = redis.call('HMGET', delivery_key(tag, ref), 'st', 'at', 'ca', 'nr')
+  local record = redis.call('HMGET', keys.delivery(tag, ref), 'st', 'at', 'ca', 'nr')
   local entry_id = string.match(ref, '^(%d+%-%d+):')
   local entry = entry_id and redis.call('XRANGE', event_log, entry_id, entry_id)[1]
   local fields = entry and entry[2] or {}
@@ -33,8 +31,8 @@ for _, ref in ipairs(ARGV) do
   for i = 1, #fields do
     add(fields[i])
   end
-  bytes = bytes + entry_bytes(fields)
-  if bytes >= STREAM_BYTES then
+  bytes = bytes + stream_walk.entry_bytes(fields)
+  if bytes >= stream_walk.STREAM_BYTES then
     break
   end
 end

@@ -11,17 +11,14 @@
 -- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
 -- BOUND     one subscription
 -- EMITS     webhook.disabled
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  webhook: require_webhook_keys, webhooks_changed
--- @include  append_event: append_event, require_event_log
+-- @include  event_writer, keys, time, webhook_record
 --
 -- Writes only the bookkeeping fields, so a concurrent edit survives. Each failure counts once: the subscription remembers the last delivery
 -- counted.
 local subscription = KEYS[1]
 local subscription_id, outcome, delivery_id, trace, request_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local tag = tag_of_key(subscription)
+local tag = keys.tag_of(subscription)
 local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld', 'um')
 local owner, status, failures, limit, counted = record[1], record[2], tonumber(record[3] or '0'), tonumber(record[4] or '10'), record[5]
 if not owner then
@@ -30,9 +27,9 @@ end
 if outcome == 'failure' and counted == delivery_id then
   return { 'COUNTED_BEFORE' }
 end
-require_event_log(tag)
-require_webhook_keys(tag, owner)
-local now = ms_text(now_ms())
+event_writer.require_event_log(tag)
+webhook_record.require_webhook_keys(tag, owner)
+local now = time.ms_text(time.now_ms())
 
 -- Nothing is refused below this line.
 redis.call('HSET', subscription, 'lt', now)
@@ -49,8 +46,8 @@ if failures < limit or status == 'DISABLED' then
   return { 'RECORDED', tostring(failures) }
 end
 redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now)
-webhooks_changed(tag, subscription_id, { tn = owner, st = 'DISABLED', um = record[6] })
-append_event(tag, 'webhook.disabled', owner, nil,
+webhook_record.webhooks_changed(tag, subscription_id, { tn = owner, st = 'DISABLED', um = record[6] })
+event_writer.append_event(tag, 'webhook.disabled', owner, nil,
   { actor = 'system', request = request_id, trace = trace,
     correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
     'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED',

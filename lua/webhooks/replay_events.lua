@@ -9,10 +9,7 @@
 -- RETURNS   QUEUED forgotten:int taken:int deliveries(ref tenant)*
 -- BOUND     the given events, until 256 KiB of them are read; twice as many entries of the subscription's index, and 8
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms
--- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
--- @include  stream_walk: STREAM_BYTES, entry_bytes
+-- @include  delivery_record, keys, stream_walk, time
 --
 -- taken is how many of the events were examined: the first ones, at least one.
 -- An event that has left the log since it was found is skipped. forgotten counts the removed index entries of deliveries whose records have
@@ -21,8 +18,8 @@ local event_log = KEYS[1]
 local subscription_id, replay_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local first_entry = 4
 
-local tag = tag_of_key(event_log)
-local now = now_ms()
+local tag = keys.tag_of(event_log)
+local now = time.now_ms()
 local deliveries, taken, bytes = {}, 0, 0
 for i = first_entry, #ARGV do
   local entry = redis.call('XRANGE', event_log, ARGV[i], ARGV[i])[1]
@@ -31,15 +28,15 @@ for i = first_entry, #ARGV do
     for j = 1, #entry[2], 2 do
       event[entry[2][j]] = entry[2][j + 1]
     end
-    require_delivery_keys(tag, subscription_id, subscription_id .. ':' .. event.tn)
+    delivery_record.require_delivery_keys(tag, subscription_id, subscription_id .. ':' .. event.tn)
     deliveries[#deliveries + 1] = {
       ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id, tenant = event.tn, event_type = event.ty,
       trace = event.tr, now = now, retention_ms = retention_ms,
     }
-    bytes = bytes + entry_bytes(entry[2])
+    bytes = bytes + stream_walk.entry_bytes(entry[2])
   end
   taken = taken + 1
-  if bytes >= STREAM_BYTES then
+  if bytes >= stream_walk.STREAM_BYTES then
     break
   end
 end
@@ -47,11 +44,11 @@ end
 -- Nothing is refused below this line.
 local reply = { 'QUEUED', '0', tostring(taken) }
 for _, delivery in ipairs(deliveries) do
-  create_delivery(tag, delivery)
+  delivery_record.create_delivery(tag, delivery)
   reply[#reply + 1] = delivery.ref
   reply[#reply + 1] = delivery.tenant
 end
 if #deliveries > 0 then
-  reply[2] = tostring(keep_index_short(tag, subscription_id, now, tonumber(retention_ms), #deliveries))
+  reply[2] = tostring(delivery_record.keep_index_short(tag, subscription_id, now, tonumber(retention_ms), #deliveries))
 end
 return reply

@@ -6,21 +6,20 @@
 -- ARGV[2]   actor            admin
 -- ARGV[3]   key_id           empty for an operator
 -- ARGV[4]   request_id
--- ARGV[5]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[5]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   SET
 -- BOUND     one text
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, keys
 local webhook_security = KEYS[1]
 local config = ARGV[1]
 local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }
 
-local tag = tag_of_key(webhook_security)
+local tag = keys.tag_of(webhook_security)
 redis.call('STRLEN', webhook_security)
-require_audit_log(tag)
+audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('SET', webhook_security, config)
-append_audit(tag, 'updateWebhookSecurityConfig', 200, '__system__', 'config', 'webhook-security', origin, { 'metadata', config })
+audit_log.append_audit(tag, 'updateWebhookSecurityConfig', 200, '__system__', 'config', 'webhook-security', origin, { 'metadata', config })
 return { 'SET' }

@@ -22,10 +22,7 @@
 --           | GONE now_ms left_in_queue:int
 -- BOUND     one delivery, and 100 places of its queue if it is not first
 -- EMITS     system.webhook_delivery_failed
--- @include  keys: tag_of_key, retrying_key, outcomes_key
--- @include  now_ms: now_ms, ms_text
--- @include  delivery: queue_length, leave_queue
--- @include  append_event: append_event, require_event_log
+-- @include  delivery_record, event_writer, keys, time
 --
 -- ENDED: the delivery was settled before; it does not change. A failed delivery of a system.webhook_delivery_failed event emits none, or
 -- they would never end. A failure that counts stays in the index `outcomes` until record_delivery_outcome has counted it.
@@ -35,29 +32,29 @@ local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8]
 local announce, reason, subscription_id, delivery_id, event_id = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local origin = { actor = 'system', request = ARGV[15], trace = ARGV[14] }
 
-local tag = tag_of_key(delivery)
-local now = now_ms()
-local waiting = queue_length(tag, queue)
+local tag = keys.tag_of(delivery)
+local now = time.now_ms()
+local waiting = delivery_record.queue_length(tag, queue)
 local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty')
 local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0') or 0, record[3], record[4]
 -- A first attempt that succeeds, as nearly all do, does not touch the indexes of retries and failures.
 local was_first = status == 'PENDING'
 if not was_first or outcome ~= 'SUCCESS' then
-  redis.call('ZCARD', retrying_key(tag))
-  redis.call('ZCARD', outcomes_key(tag))
-  require_event_log(tag)
+  redis.call('ZCARD', keys.retrying(tag))
+  redis.call('ZCARD', keys.outcomes(tag))
+  event_writer.require_event_log(tag)
 end
 
 -- Nothing is refused below this line.
-local left = tostring(leave_queue(tag, queue, ref, waiting))
+local left = tostring(delivery_record.leave_queue(tag, queue, ref, waiting))
 if not was_first then
-  redis.call('ZREM', retrying_key(tag), ref)
+  redis.call('ZREM', keys.retrying(tag), ref)
 end
 if not status then
-  return { 'GONE', ms_text(now), left }
+  return { 'GONE', time.ms_text(now), left }
 end
 if status == 'SUCCESS' or status == 'FAILED' then
-  return { 'ENDED', ms_text(now), status, left }
+  return { 'ENDED', time.ms_text(now), status, left }
 end
 
 local changes = { 'HSET', delivery, 'st', outcome }
@@ -71,16 +68,16 @@ if attempted == '1' then
   set('rt', ARGV[5])
   set('rs', response_status)
   if not first_attempt then
-    set('fa', ms_text(now - duration_ms))
+    set('fa', time.ms_text(now - duration_ms))
   end
 end
 set('em', message)
 if outcome == 'RETRYING' then
-  local next_retry = ms_text(now + retry_in_ms)
+  local next_retry = time.ms_text(now + retry_in_ms)
   set('nr', next_retry)
-  redis.call('ZADD', retrying_key(tag), next_retry, ref)
+  redis.call('ZADD', keys.retrying(tag), next_retry, ref)
 else
-  set('co', ms_text(now))
+  set('co', time.ms_text(now))
   if not was_first then
     redis.call('HDEL', delivery, 'nr')
   end
@@ -88,13 +85,13 @@ end
 redis.call(unpack(changes))
 
 if outcome == 'FAILED' and announce == '1' then
-  redis.call('ZADD', outcomes_key(tag), ms_text(now), ref)
+  redis.call('ZADD', keys.outcomes(tag), time.ms_text(now), ref)
   if event_type ~= 'system.webhook_delivery_failed' then
-    append_event(tag, 'system.webhook_delivery_failed', '__system__', nil, origin, {
+    event_writer.append_event(tag, 'system.webhook_delivery_failed', '__system__', nil, origin, {
       'component', 'webhook_dispatcher', 'message', message, 'severity', 'warning', 'subscription_id', subscription_id,
       'delivery_id', delivery_id, 'event_id', event_id, 'failed_event_type', event_type, 'attempts', tostring(attempts),
       'reason', reason, 'response_status', response_status,
     })
   end
 end
-return { 'SETTLED', ms_text(now), tostring(attempts), left }
+return { 'SETTLED', time.ms_text(now), tostring(attempts), left }

@@ -10,9 +10,7 @@
 -- RETURNS   UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     one entry of the log
 -- EMITS     nothing
--- @include  keys: tag_of_key, webhook_revision_key
--- @include  now_ms: now_ms, ms_text
--- @include  dispatch_group: DISPATCH_GROUP, named, dispatch_group_state
+-- @include  dispatch_group, keys, time
 --
 -- It takes two runs, because the operators' subscriptions are in another partition. The caller checks them in between, and skips only if
 -- there are none, so a subscription created before an event does not miss it. WATCHED: the events must be read, because this partition has
@@ -20,7 +18,7 @@
 local lease, event_log = KEYS[1], KEYS[2]
 local token, up_to, entries_added = ARGV[1], ARGV[2], ARGV[3]
 
-local now = ms_text(now_ms())
+local now = time.ms_text(time.now_ms())
 local holder = redis.call('GET', lease)
 if not holder then
   return { 'FREE', now }
@@ -28,16 +26,16 @@ end
 if holder ~= token then
   return { 'OTHER', now, tostring(redis.call('PTTL', lease)) }
 end
-local state = dispatch_group_state(event_log)
-if not state or redis.call('EXISTS', webhook_revision_key(tag_of_key(event_log))) == 1 then
+local state = dispatch_group.dispatch_group_state(event_log)
+if not state or redis.call('EXISTS', keys.webhook_revision(keys.tag_of(event_log))) == 1 then
   return { 'WATCHED', now }
 end
 if up_to == '' then
-  local log = named(redis.call('XINFO', 'STREAM', event_log))
+  local log = dispatch_group.named(redis.call('XINFO', 'STREAM', event_log))
   return { 'UP_TO', now, log['last-generated-id'], string.format('%d', log['entries-added']) }
 end
 -- Never backwards: the group may have read on meanwhile.
 if #redis.call('XRANGE', event_log, '(' .. state['last-delivered-id'], up_to, 'COUNT', 1) > 0 then
-  redis.call('XGROUP', 'SETID', event_log, DISPATCH_GROUP, up_to, 'ENTRIESREAD', entries_added)
+  redis.call('XGROUP', 'SETID', event_log, dispatch_group.DISPATCH_GROUP, up_to, 'ENTRIESREAD', entries_added)
 end
 return { 'SKIPPED', now }

@@ -11,15 +11,14 @@
 --           | TENANT_CLOSED
 -- BOUND     one subscription, and one delivery for each queue its last replay queued in
 -- EMITS     nothing
--- @include  keys: tag_of_key
--- @include  changeable_webhook: changeable_webhook
+-- @include  changeable_webhook, keys
 --
 -- WAITING returns the last delivery in each queue of the last replay. They may be in other partitions, so the caller checks them. When none
 -- is waiting any more, it calls again with that replay as known_done.
 local webhook, replay = KEYS[1], KEYS[2]
 local tenant_id, replay_id, lease_ms, known_done = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local tag = tag_of_key(webhook)
+local tag = keys.tag_of(webhook)
 local record, refusal = changeable_webhook(tag, webhook, tenant_id)
 if not record then
   return refusal

@@ -12,18 +12,12 @@
 -- ARGV[8]   actor            api_key, admin or admin_on_behalf_of
 -- ARGV[9]   key_id           the calling API key, or empty
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
--- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
--- @include  webhook: selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
--- @include  changeable_webhook: changeable_webhook
--- @include  emit_webhook_change: emit_webhook_change
--- @include  append_event: require_event_log
--- @include  append_audit: append_audit, require_audit_log
+-- @include  audit_log, changeable_webhook, emit_webhook_change, event_writer, keys, time, webhook_record
 --
 -- STALE: a concurrent request sealed a secret or a header; the caller must read the record again. A request that changes nothing returns
 -- the subscription and emits nothing. Becoming ACTIVE resets the count of failures.
@@ -39,8 +33,8 @@ local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_typ
   se = 'signing_secret', md = 'metadata' }
 local KEPT_EMPTY = { et = true, ec = true }
 
-local tag = tag_of_key(webhook)
-local now = now_ms()
+local tag = keys.tag_of(webhook)
+local now = time.now_ms()
 
 local record, refused = changeable_webhook(tag, webhook, tenant_id)
 if not record then
@@ -67,13 +61,13 @@ end
 local new_status = status ~= '' and status or previous_status
 local only_pauses = #changed == 0 and new_status ~= 'ACTIVE'
 record.st = new_status
-local refusal = not only_pauses and (selector_refusal(record.tn, record.et, record.ec) or marks_refusal(tag, record.tn, record))
+local refusal = not only_pauses and (webhook_record.selector_refusal(record.tn, record.et, record.ec) or webhook_record.marks_refusal(tag, record.tn, record))
 if refusal then
   return refusal
 end
-require_event_log(tag)
-require_audit_log(tag)
-require_webhook_keys(tag, record.tn)
+event_writer.require_event_log(tag)
+audit_log.require_audit_log(tag)
+webhook_record.require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 if status == 'ACTIVE' and record.cf ~= '0' then
@@ -88,12 +82,12 @@ if #changed > 0 or new_status ~= previous_status then
     end
   end
   if changed_member.signing_secret then
-    redis.call('HSET', webhook, 'sp', previous_secret, 'su', ms_text(now + rotation_ms))
+    redis.call('HSET', webhook, 'sp', previous_secret, 'su', time.ms_text(now + rotation_ms))
   end
-  redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now))
-  webhooks_changed(tag, subscription_id, record)
+  redis.call('HSET', webhook, 'st', new_status, 'ua', time.ms_text(now))
+  webhook_record.webhooks_changed(tag, subscription_id, record)
   emit_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, members, origin)
-  append_audit(tag, operation, 200, record.tn, 'webhook', subscription_id, origin,
+  audit_log.append_audit(tag, operation, 200, record.tn, 'webhook', subscription_id, origin,
     { 'previous_status', previous_status, 'new_status', new_status, 'changed_fields', table.concat(members, ',') })
 end
 return { 'UPDATED', unpack(redis.call('HGETALL', webhook)) }

@@ -7,9 +7,7 @@
 -- RETURNS   revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*
 -- BOUND     100 owners, 100 subscriptions or 256 KiB of them
 -- EMITS     nothing
--- @include  keys: tag_of_key, webhook_key, webhook_index_key, webhook_changes_key
--- @include  webhook: CHANGES_KEPT
--- @include  read_target: read_target
+-- @include  keys, read_target, webhook_record
 --
 -- The reply covers the first of the given owners, at least one.
 -- next is empty if the list is complete. Otherwise it is the id after which the whole list continues, or the revision up to which the
@@ -17,7 +15,7 @@
 local webhook_revision = KEYS[1]
 local OWNERS, SUBSCRIPTIONS, BYTES = 100, 100, 262144
 
-local tag = tag_of_key(webhook_revision)
+local tag = keys.tag_of(webhook_revision)
 local revision = redis.call('GET', webhook_revision) or '0'
 
 local reply, left, bytes = { revision }, SUBSCRIPTIONS, 0
@@ -25,7 +23,7 @@ local count
 
 -- A key that is not a hash counts as no subscription, because failing on it would block all others.
 local function append(id, is_change)
-  local fields, size = read_target(webhook_key(tag, id))
+  local fields, size = read_target(keys.webhook(tag, id))
   local is_active = fields and fields[1] == 'st' and fields[2] == 'ACTIVE'
   if is_active or is_change then
     count = count + 1
@@ -47,8 +45,8 @@ local function knows_changes(owner, known)
   if known == revision then
     return true
   end
-  local changes = webhook_changes_key(tag, owner)
-  if redis.call('ZCARD', changes) < CHANGES_KEPT then
+  local changes = keys.webhook_changes(tag, owner)
+  if redis.call('ZCARD', changes) < webhook_record.CHANGES_KEPT then
     return true
   end
   return tonumber(known) >= tonumber(redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')[2])
@@ -56,7 +54,7 @@ end
 
 -- Returns the value of next.
 local function append_changes(owner, known)
-  local page = redis.call('ZRANGEBYSCORE', webhook_changes_key(tag, owner), '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, left + 1)
+  local page = redis.call('ZRANGEBYSCORE', keys.webhook_changes(tag, owner), '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, left + 1)
   for i = 1, #page, 2 do
     if left == 0 or bytes >= BYTES then
       return i == 1 and known or page[i - 1]
@@ -67,7 +65,7 @@ local function append_changes(owner, known)
 end
 
 local function append_all(owner, last)
-  local ids = redis.call('ZRANGEBYLEX', webhook_index_key(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, left + 1)
+  local ids = redis.call('ZRANGEBYLEX', keys.webhook_index(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, left + 1)
   for _, id in ipairs(ids) do
     if left == 0 or bytes >= BYTES then
       return last

@@ -10,7 +10,7 @@
 -- RETURNS   ALIVE now_ms alive:int place:int next_lapse_in_ms?
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
--- @include  now_ms: now_ms, ms_text
+-- @include  time
 --
 -- place counts from 0 in the order of the names, so that all instances agree on who takes the odd partitions.
 -- next_lapse_in_ms is that of the other announcements, empty if there are none. Expired announcements are removed.
@@ -19,12 +19,12 @@ local instance, lease_ms, report = ARGV[1], ARGV[2], ARGV[3]
 
 local LAPSED_A_RUN = 100
 
-local now = now_ms()
-for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', instances, '-inf', ms_text(now), 'LIMIT', 0, LAPSED_A_RUN)) do
+local now = time.now_ms()
+for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', instances, '-inf', time.ms_text(now), 'LIMIT', 0, LAPSED_A_RUN)) do
   redis.call('ZREM', instances, lapsed)
   redis.call('HDEL', reports, lapsed)
 end
-redis.call('ZADD', instances, ms_text(now + lease_ms), instance)
+redis.call('ZADD', instances, time.ms_text(now + lease_ms), instance)
 redis.call('HSET', reports, instance, report)
 
 local place, next_lapse, alive = 0, '', redis.call('ZRANGE', instances, 0, -1, 'WITHSCORES')
@@ -33,7 +33,7 @@ for i = 1, #alive, 2 do
     place = place + 1
   end
   if next_lapse == '' and alive[i] ~= instance then
-    next_lapse = ms_text(tonumber(alive[i + 1]) - now)
+    next_lapse = time.ms_text(tonumber(alive[i + 1]) - now)
   end
 end
-return { 'ALIVE', ms_text(now), tostring(#alive / 2), tostring(place), next_lapse }
+return { 'ALIVE', time.ms_text(now), tostring(#alive / 2), tostring(place), next_lapse }

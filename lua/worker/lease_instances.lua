@@ -6,14 +6,14 @@
 -- RETURNS   INSTANCES now_ms instances(instance lapses_in_ms report)*
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
--- @include  now_ms: now_ms, ms_text
+-- @include  time
 local instances, reports = KEYS[1], KEYS[2]
 
-local now = now_ms()
-local reply, alive = { 'INSTANCES', ms_text(now) }, redis.call('ZRANGEBYSCORE', instances, '(' .. ms_text(now), '+inf', 'WITHSCORES')
+local now = time.now_ms()
+local reply, alive = { 'INSTANCES', time.ms_text(now) }, redis.call('ZRANGEBYSCORE', instances, '(' .. time.ms_text(now), '+inf', 'WITHSCORES')
 for i = 1, #alive, 2 do
   reply[#reply + 1] = alive[i]
-  reply[#reply + 1] = ms_text(tonumber(alive[i + 1]) - now)
+  reply[#reply + 1] = time.ms_text(tonumber(alive[i + 1]) - now)
   reply[#reply + 1] = redis.call('HGET', reports, alive[i]) or '{}'
 end
 return reply

@@ -1,10 +1,10 @@
-// Part of npm run lint: only lua/lib/fields.lua contains the stored names of a reservation's fields.
+// Part of npm run lint: only lua/lib/field.lua contains the stored names of a reservation's fields.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const LUA = fileURLToPath(new URL('../../lua/', import.meta.url));
-const FIELDS = 'lib/fields.lua';
+const FIELDS = 'lib/field.lua';
 /** Files about records of other kinds: subscriptions and deliveries, events, audit rows, and lists of several kinds. */
 const OTHER_RECORDS = new RegExp(
   `^(?:${[
@@ -13,7 +13,9 @@ const OTHER_RECORDS = new RegExp(
     'overview/.*',
     'spikes/.*',
     'audit/list_audit_log',
-    'lib/(?:webhook|\\w+_webhook(?:_\\w+)?|read_target|delivery|append_event|append_audit|audit_row|audit_index|expiration|listing)',
+    'audit/lib/expiration',
+    'governance/lib/disable_webhook_of_closed_tenant',
+    'lib/(?:webhook_record|event_writer|audit_log|audit_row|audit_index|listing)',
   ].join('|')})\\.lua$`,
 );
 
@@ -22,7 +24,7 @@ export function fieldProblems(folder = LUA) {
   const declared = readFileSync(join(folder, FIELDS), 'utf8').matchAll(/^ {2}(\w+) = '(\w+)',$/gm);
   const nameOf = new Map([...declared].map(([, name = '', stored = '']) => [stored, name]));
   const stored = [...nameOf.keys()].join('|');
-  // 'am' as a string, fields.am, and { am = ... }. The prefix of extensions is a single letter, which as a
+  // 'am' as a string, record.am, and { am = ... }. The prefix of extensions is a single letter, which as a
   // name may mean anything.
   const spelled = new RegExp(
     `'(${stored})'|\\.((?!x\\b)(?:${stored}))\\b|[{,] *((?!x\\b)(?:${stored})) =`,
@@ -38,7 +40,7 @@ export function fieldProblems(folder = LUA) {
         .flatMap((line, index) =>
           [...line.replace(/^\s*--.*/, '').matchAll(spelled)].map(([, text, member, key]) => {
             const name = text ?? member ?? key ?? '';
-            return `lua/${path}:${index + 1}: write FIELD.${nameOf.get(name)} for '${name}' (lua/${FIELDS})`;
+            return `lua/${path}:${index + 1}: write field.${nameOf.get(name)} for '${name}' (lua/${FIELDS})`;
           }),
         ),
     );

@@ -4,7 +4,10 @@ import { importsOf } from './header.js';
 
 const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
 
-/** Contains the parts that scripts include. Every other folder of `lua` is a capability, with a script for each operation. */
+/**
+ * Folders of this name contain the parts that scripts include: `lua/lib` those of several capabilities, `lua/<capability>/lib` those of one. Every other
+ * folder of `lua` is a capability, with a script for each operation.
+ */
 const LIBRARY = 'lib';
 
 export function readLua(path: string, directory = LUA_DIRECTORY): string {
@@ -12,59 +15,57 @@ export function readLua(path: string, directory = LUA_DIRECTORY): string {
 }
 
 /**
- * The parts that a text includes, by name, each after its own includes.
- * @param known texts of parts. Callers that assemble many scripts pass the same map, so that each part is read once.
+ * The parts that texts include, by name, each after its own includes.
  * @throws Error if a part does not exist or includes itself.
  */
-export function partsOf(
-  text: string,
-  directory = LUA_DIRECTORY,
-  known = new Map<string, string>(),
-): Map<string, string> {
+export function partsOf(texts: Iterable<string>, all: ReadonlyMap<string, string>): Map<string, string> {
   const parts = new Map<string, string>();
   const collect = (including: string, path: readonly string[]): void => {
-    for (const { part: name } of importsOf(including)) {
+    for (const name of importsOf(including)) {
       if (path.includes(name)) {
-        throw new Error(`lua/${LIBRARY}/${name}.lua includes itself through ${path.join(' -> ')}`);
+        throw new Error(`the part ${name} includes itself through ${path.join(' -> ')}`);
       }
       if (!parts.has(name)) {
-        const part = known.get(name) ?? readLua(`${LIBRARY}/${name}.lua`, directory);
-        known.set(name, part);
+        const part = all.get(name);
+        if (part === undefined) {
+          throw new Error(`there is no part ${name}`);
+        }
         collect(part, [...path, name]);
         parts.set(name, part);
       }
     }
   };
-  collect(text, []);
+  for (const text of texts) {
+    collect(text, []);
+  }
   return parts;
 }
 
-/** The names that these texts use from each part, without duplicates. */
-export function usedNames(texts: Iterable<string>): Map<string, string[]> {
-  const used = new Map<string, Set<string>>();
-  for (const { part, names } of [...texts].flatMap(importsOf)) {
-    used.set(part, new Set([...(used.get(part) ?? []), ...names]));
-  }
-  return new Map([...used].map(([part, names]) => [part, [...names].sort()]));
+/** The texts of all parts by name. @throws Error if two parts have one name. */
+export function allParts(directory = LUA_DIRECTORY): Map<string, string> {
+  const paths = pathsByName(directory, true);
+  return new Map([...paths].map(([name, path]) => [name, readLua(path, directory)]));
 }
 
-/**
- * The path of every script by name, relative to the directory.
- * @throws Error if two folders contain a script of the same name.
- */
+/** The path of every script by name, relative to the directory. @throws Error if two scripts have one name. */
 export function scriptPaths(directory = LUA_DIRECTORY): Map<string, string> {
+  return pathsByName(directory, false);
+}
+
+function pathsByName(directory: URL, areParts: boolean): Map<string, string> {
   const paths = new Map<string, string>();
-  for (const path of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
-    const [folder, file] = path.split(sep);
-    if (folder === LIBRARY || file === undefined || !file.endsWith('.lua')) {
+  for (const found of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
+    const path = found.split(sep).join('/');
+    const [file = '', folder] = path.split('/').reverse();
+    if (!file.endsWith('.lua') || (folder === LIBRARY) !== areParts) {
       continue;
     }
     const name = file.slice(0, -'.lua'.length);
     const other = paths.get(name);
     if (other !== undefined) {
-      throw new Error(`lua/${other} and lua/${folder}/${file} are scripts of one name`);
+      throw new Error(`lua/${other} and lua/${path} have one name`);
     }
-    paths.set(name, `${folder}/${file}`);
+    paths.set(name, path);
   }
   return paths;
 }

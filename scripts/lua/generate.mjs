@@ -133,7 +133,7 @@ export interface ScriptEntry {
   readonly flags: readonly string[];
   /** The maximum number of calls per run, if calls are grouped. */
   readonly group?: number;
-  /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
+  /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/audit_log.lua. */
   readonly audits: boolean;
   /** Whether there is a function with the suffix \`_attested\`, too; see lua/lib/attest.lua. */
   readonly attested: boolean;

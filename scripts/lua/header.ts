@@ -43,12 +43,6 @@ export interface Alternative {
 
 export type Shapes = ReadonlyMap<string, readonly ValueItem[]>;
 
-/** The functions and constants that a file uses from one part. */
-export interface Import {
-  readonly part: string;
-  readonly names: readonly string[];
-}
-
 export interface ScriptHeader {
   readonly name: string;
   /** What the script does: the first line of its header. */
@@ -87,21 +81,26 @@ export function headerField(text: string, field: string): string | undefined {
 }
 
 /**
- * The parts that a script or part includes: one `-- @include part: name, name` field per part.
- * @throws Error if a field is malformed.
+ * The parts that a script or part includes: a field `-- @include part, part`.
+ * @throws Error if the field is malformed or there is a second one.
  */
-export function importsOf(text: string): Import[] {
-  return [...text.matchAll(/^-- @include .*(?:\n-- {4,}\S.*)*/gm)].map(([lines]) => {
-    const value = lines
+export function importsOf(text: string): string[] {
+  const fields = [...text.matchAll(/^-- @include .*(?:\n-- {4,}\S.*)*/gm)].map(([lines]) =>
+    lines
       .slice('-- @include '.length)
       .replaceAll(/\s*\n-- +/g, ' ')
-      .trim();
-    const [, part, names] = /^(\w+): (\w+(?:, \w+)*)$/.exec(value) ?? [];
-    if (part === undefined || names === undefined) {
-      throw new Error(`'${lines.split('\n', 1)[0]}' is not of the form '-- @include part: name, name'`);
-    }
-    return { part, names: names.split(', ') };
-  });
+      .trim(),
+  );
+  const [value, second] = fields;
+  if (value === undefined) {
+    return [];
+  }
+  if (second !== undefined || !/^\w+(?:, \w+)*$/.test(value)) {
+    throw new Error(
+      `'-- @include ${second ?? value}' is not the one field of the form '-- @include part, part'`,
+    );
+  }
+  return value.split(', ');
 }
 
 /** Converts snake_case to camelCase. */

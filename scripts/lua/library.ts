@@ -1,6 +1,13 @@
 import { hash } from 'node:crypto';
-import { partsOf, readLua, scriptPaths, usedNames } from './files.js';
-import { type Alternative, parseHeader, parseReturns, type ScriptHeader, shapesOf } from './header.js';
+import { allParts, partsOf, readLua, scriptPaths } from './files.js';
+import {
+  type Alternative,
+  importsOf,
+  parseHeader,
+  parseReturns,
+  type ScriptHeader,
+  shapesOf,
+} from './header.js';
 
 /** A script as its header describes it. */
 export interface ScriptSource {
@@ -8,10 +15,11 @@ export interface ScriptSource {
   readonly path: string;
   readonly header: ScriptHeader;
   readonly alternatives: readonly Alternative[];
-  /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
+  /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/audit_log.lua. */
   readonly audits: boolean;
-  /** With includes of everything that runs it. */
   readonly text: string;
+  /** What it includes, and what runs it. */
+  readonly includes: readonly string[];
 }
 
 /** All scripts as functions of one library. The names change with the code. */
@@ -27,36 +35,26 @@ export interface AssembledLibrary {
 
 const LIBRARY_PREFIX = 'holdfast_';
 
-const AUDIT_PART = 'append_audit';
-const AUDIT_WRAPPER = 'with_audited_request';
-const GROUP_PART = 'group';
-const GROUP_WRAPPER = 'run_calls';
-const ATTEST_PART = 'attest';
-const ATTEST_WRAPPER = 'attested_reply';
+const AUDITS = 'audit_log';
+const GROUPS = 'grouped';
+const ATTESTS = 'attest';
 
 /** What runs a script's own code, which is the function `call`: the stamp comes before what tells of audit rows. */
 function runOf({ name, keys, args, group }: ScriptHeader, audits: boolean, isAttested: boolean): string {
   const place = (names: readonly string[], wanted: string): number => names.indexOf(wanted) + 1;
   const places = `idempotency = ${place(keys, 'idempotency')}, fingerprint = ${place(args, 'fingerprint')}, trace = ${place(args, 'trace')}`;
   const decided = isAttested
-    ? `function(keys, args, group) return ${ATTEST_WRAPPER}(call, { ${places} }, keys, args, group) end`
+    ? `function(keys, args, group) return ${ATTESTS}.attested_reply(call, { ${places} }, keys, args, group) end`
     : 'call';
   if (group !== undefined && audits) {
     throw new Error(`${name}: a grouped script cannot write audit rows`);
   }
   if (group !== undefined) {
-    return `function(keys, args) return ${GROUP_WRAPPER}(${decided}, keys, args) end`;
+    return `function(keys, args) return ${GROUPS}.run_calls(${decided}, keys, args) end`;
   }
-  return audits ? `function(keys, args) return ${AUDIT_WRAPPER}(${decided}, keys, args) end` : decided;
-}
-
-function withWrappers(text: string, { group, attested }: ScriptHeader, audits: boolean): string {
-  const includes = [
-    ...(audits ? [`${AUDIT_PART}: ${AUDIT_WRAPPER}`] : []),
-    ...(group === undefined ? [] : [`${GROUP_PART}: ${GROUP_WRAPPER}`]),
-    ...(attested ? [`${ATTEST_PART}: ${ATTEST_WRAPPER}`] : []),
-  ];
-  return [text, ...includes.map((include) => `-- @include ${include}`)].join('\n');
+  return audits
+    ? `function(keys, args) return ${AUDITS}.with_audited_request(${decided}, keys, args) end`
+    : decided;
 }
 
 const withoutComments = (code: string): string => code.replace(/^\s*--.*\n/gm, '');
@@ -67,44 +65,44 @@ function callOf(text: string): string {
   return `local function call(KEYS, ARGV, group)\n${withoutComments(own)}\nend\n`;
 }
 
-/**
- * @param knownParts as in `partsOf`
- * @throws Error if the header is malformed, or an include does not exist.
- */
-export function scriptOf(path: string, text: string, knownParts?: Map<string, string>): ScriptSource {
+/** @throws Error if the header is malformed, or an include does not exist. */
+export function scriptOf(path: string, text: string, known = allParts()): ScriptSource {
   const name = path.replace(/^.*\//, '').replace(/\.lua$/, '');
   const header = parseHeader(name, text);
-  const parts = partsOf(text, undefined, knownParts);
-  const audits = parts.has(AUDIT_PART);
+  const parts = partsOf([text], known);
+  const audits = parts.has(AUDITS);
+  const runs = [
+    ...(audits ? [AUDITS] : []),
+    ...(header.group === undefined ? [] : [GROUPS]),
+    ...(header.attested ? [ATTESTS] : []),
+  ];
   return {
     path,
     header,
     alternatives: parseReturns(header, new Map([...parts.values()].flatMap(shapesOf))),
     audits,
-    text: withWrappers(text, header, audits),
+    text,
+    includes: [...new Set([...importsOf(text), ...runs])],
   };
 }
 
-/** Where the library keeps what its parts share, by part and name. */
+/** Where the library keeps its parts, by name. */
 const SHARED = 'shared';
 
-/** The names that a text includes, as locals. */
-function includesOf(text: string): string {
-  const names = [...usedNames([text])].flatMap(([part, used]) => used.map((name) => [part, name] as const));
-  if (names.length === 0) {
-    return '';
-  }
-  return `local ${names.map(([, name]) => name).join(', ')} = ${names.map(([part, name]) => `${SHARED}.${part}.${name}`).join(', ')}\n`;
+/** Parts as locals. */
+function localsOf(parts: readonly string[]): string {
+  return parts.length === 0
+    ? ''
+    : `local ${parts.join(', ')} = ${parts.map((part) => `${SHARED}.${part}`).join(', ')}\n`;
 }
 
-/** A part as a field of `shared`: what is used of it, by name. A function of its own, because Lua allows 200 locals per function. */
-function sharedPart(part: string, code: string, used: readonly string[]): string {
-  const names = used.map((name) => `${name} = ${name}`).join(', ');
-  return `${SHARED}.${part} = (function()\n${includesOf(code)}${withoutComments(code)}\nreturn { ${names} }\nend)()\n`;
+/** A part as a field of `shared`. A function of its own, because Lua allows 200 locals per function. */
+function sharedPart(part: string, code: string): string {
+  return `${SHARED}.${part} = (function()\n${localsOf(importsOf(code))}${withoutComments(code)}\nend)()\n`;
 }
 
 /** A script's own code, and the functions that run it. */
-function functionsOf({ text, header, audits }: ScriptSource, functionName: string): string {
+function functionsOf({ text, includes, header, audits }: ScriptSource, functionName: string): string {
   const flags = header.flags.map((flag) => `'${flag}'`).join(', ');
   const register = (name: string, isAttested: boolean): string =>
     `register{ function_name = '${name}', callback = ${runOf(header, audits, isAttested)}, flags = { ${flags} } }\n`;
@@ -112,23 +110,21 @@ function functionsOf({ text, header, audits }: ScriptSource, functionName: strin
     register(functionName, false),
     ...(header.attested ? [register(`${functionName}_attested`, true)] : []),
   ];
-  return `;(function()\n${includesOf(text)}${callOf(text)}${functions.join('')}end)()\n`;
+  return `;(function()\n${localsOf(includes)}${callOf(text)}${functions.join('')}end)()\n`;
 }
 
 /**
  * One library of all scripts, with each part once. The parts run when the library is loaded; only a script's own code runs per call. Redis has
  * one Lua heap for all functions: the less there is in it, the less the garbage collector has to walk, and scripts that share their parts
  * find them in the processor's caches.
- * @param knownParts as in `partsOf`
  */
-export function libraryOf(
-  scripts: readonly ScriptSource[],
-  knownParts?: Map<string, string>,
-): AssembledLibrary {
-  const texts = scripts.map(({ text }) => text);
-  const parts = partsOf(texts.join('\n'), undefined, knownParts);
-  const used = usedNames([...texts, ...parts.values()]);
-  const shared = [...parts].map(([part, code]) => sharedPart(part, code, used.get(part) as string[]));
+export function libraryOf(scripts: readonly ScriptSource[], known = allParts()): AssembledLibrary {
+  const running = scripts.map(({ includes }) => `-- @include ${includes.join(', ')}`);
+  const parts = partsOf(
+    running.filter((line) => line !== '-- @include '),
+    known,
+  );
+  const shared = [...parts].map(([part, code]) => sharedPart(part, code));
   const libraryNamed = (digest: string): AssembledLibrary => {
     const functionNames = new Map(
       scripts.map(({ header: { name } }) => [name, `${LIBRARY_PREFIX}${name}_${digest}`]),
@@ -164,7 +160,7 @@ export function libraryCode({ name, body }: Pick<AssembledLibrary, 'name' | 'bod
  * @throws Error if one of them is malformed.
  */
 export function readScripts(): { scripts: ScriptSource[]; library: AssembledLibrary } {
-  const knownParts = new Map<string, string>();
-  const scripts = [...scriptPaths().values()].map((path) => scriptOf(path, readLua(path), knownParts));
-  return { scripts, library: libraryOf(scripts, knownParts) };
+  const known = allParts();
+  const scripts = [...scriptPaths().values()].map((path) => scriptOf(path, readLua(path), known));
+  return { scripts, library: libraryOf(scripts, known) };
 }

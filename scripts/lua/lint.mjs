@@ -11,13 +11,9 @@ import { loadTools } from './load.mjs';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
 /** Called by the code that scripts/lua/library.ts puts around a script. */
-const CALLED_FROM_OUTSIDE = new Map([
-  ['append_audit', ['with_audited_request']],
-  ['attest', ['attested_reply']],
-  ['group', ['run_calls']],
-]);
+const CALLED_FROM_OUTSIDE = ['audit_log.with_audited_request', 'attest.attested_reply', 'grouped.run_calls'];
 
-const { importsOf, readLua, usedNames } = await loadTools();
+const { importsOf, readLua } = await loadTools();
 
 /** @returns {Map<string, string>} every file by its path in lua */
 function readFiles() {
@@ -32,76 +28,95 @@ function readFiles() {
   );
 }
 
-/** @param {string} text @returns {Set<string>} the functions and constants that a part defines */
-function definedIn(text) {
-  const functions = [...text.matchAll(/^local function (\w+)/gm)].map(([, name = '']) => name);
-  const values = [...text.matchAll(/^local (?!function )(\w+(?:, \w+)*)/gm)];
-  return new Set([...functions, ...values.flatMap(([, names = '']) => names.split(', '))]);
+/** @param {string} path */
+const partAt = (path) => /(?:^|\/)lib\/(\w+)\.lua$/.exec(path)?.[1];
+
+/** @param {string} text */
+const withoutComments = (text) => text.replaceAll(/^\s*--.*$/gm, '');
+
+/**
+ * The members of a part's table; nothing if the part is a single function.
+ * @param {string} part @param {string} text @returns {string[] | undefined}
+ */
+function membersOf(part, text) {
+  const [, list] = /\nreturn \{([^}]*)\}\n$/.exec(text) ?? [];
+  if (list !== undefined) {
+    return [...list.matchAll(/(\w+) =/g)].map(([, name = '']) => name);
+  }
+  if (new RegExp(`^local function ${part}\\(`, 'm').test(text)) {
+    return undefined;
+  }
+  const set = new RegExp(`^(?:function )?${part}\\.(\\w+)|^  (\\w+) = `, 'gm');
+  return [...withoutComments(text).matchAll(set)].map(([, one, other]) => one ?? other ?? '');
 }
 
-/** @param {Map<string, string>} files */
-function includeProblems(files) {
-  const undefinedNames = [...files].flatMap(([path, text]) =>
-    importsOf(text).flatMap(({ part, names }) => {
-      const defined = definedIn(files.get(`lib/${part}.lua`) ?? '');
-      return names
-        .filter((name) => !defined.has(name))
-        .map((name) => `lua/${path}: lua/lib/${part}.lua does not define ${name}`);
+/** Members that a file uses of a part that does not have them, and members that nobody uses. @param {Map<string, string>} files */
+function memberProblems(files) {
+  const given = new Map(
+    [...files].flatMap(([path, text]) => {
+      const part = partAt(path);
+      return part === undefined ? [] : [/** @type {const} */ ([part, membersOf(part, text)])];
     }),
   );
-  // In an assembled script, the name from one part would hide that of the other.
-  const given = [...usedNames(files.values())].flatMap(([part, names]) =>
-    names.map((name) => ({ part, name })),
+  const used = new Set(CALLED_FROM_OUTSIDE);
+  const missing = [...files].flatMap(([path, text]) =>
+    [...importsOf(text), partAt(path) ?? ''].flatMap((part) => {
+      const members = given.get(part);
+      const uses = [...withoutComments(text).matchAll(new RegExp(`(?<![\\w.'])${part}\\.(\\w+)`, 'g'))].map(
+        ([, member = '']) => member,
+      );
+      uses.forEach((member) => used.add(`${part}.${member}`));
+      return members === undefined || partAt(path) === part
+        ? []
+        : uses
+            .filter((member) => !members.includes(member))
+            .map((member) => `lua/${path}: the part ${part} has no ${member}`);
+    }),
   );
-  const partOf = new Map(given.map(({ part, name }) => [name, part]));
-  const ambiguous = given
-    .filter(({ part, name }) => partOf.get(name) !== part)
-    .map(
-      ({ part, name }) => `lua/lib/${part}.lua: others include ${name} of lua/lib/${partOf.get(name)}.lua`,
-    );
-  return [...undefinedNames, ...ambiguous];
+  const idle = [...given].flatMap(([part, members = []]) =>
+    members
+      .filter((member) => !used.has(`${part}.${member}`))
+      .map((member) => `nobody uses ${part}.${member}`),
+  );
+  return [...missing, ...idle];
 }
 
 /**
- * A file as luacheck is to see it, line by line: the includes and the group of a grouped script as locals, and at the end what others include of it.
- * @param {string} text @param {readonly string[]} used
+ * A file as luacheck is to see it, line by line: the includes and the group of a grouped script as locals.
+ * @param {string} text
  */
-function checkable(text, used) {
-  const imports = importsOf(text);
-  const lines = text.replace(/^#!.*/, '').replace(/\n$/, '').split('\n');
-  const declared = lines.map((line) => {
-    const isInclude = line.startsWith('-- @include ');
-    const names = isInclude
-      ? imports.shift()?.names.join(', ')
-      : line.startsWith('-- GROUP ')
-        ? 'group'
-        : undefined;
-    return names === undefined ? line : `local ${names} = INCLUDED()`;
-  });
-  const defined = definedIn(text);
-  const given = used.filter((name) => defined.has(name));
-  return [...declared, ...(given.length > 0 ? [`return ${given.join(', ')}`] : [])].join('\n').concat('\n');
+function checkable(text) {
+  const parts = importsOf(text);
+  return text
+    .replace(/^#!.*/, '')
+    .split('\n')
+    .map((line) => {
+      if (line.startsWith('-- @include ')) {
+        return `local ${parts.join(', ')} = INCLUDED()`;
+      }
+      return line.startsWith('-- GROUP ') ? 'local group = INCLUDED()' : line;
+    })
+    .join('\n');
 }
 
 /** @param {Map<string, string>} files @returns {string[] | undefined} nothing where luacheck could not run */
 function luacheckProblems(files) {
-  const used = usedNames(files.values());
   const folder = mkdtempSync(join(ROOT, 'node_modules/.lint-lua-'));
   try {
     for (const [path, text] of files) {
-      const part = /^lib\/(\w+)\.lua$/.exec(path)?.[1] ?? '';
-      const names = [...(used.get(part) ?? []), ...(CALLED_FROM_OUTSIDE.get(part) ?? [])];
-      writeFileSync(join(folder, path.replace('/', '__')), checkable(text, names));
+      writeFileSync(join(folder, path.replaceAll('/', '__')), checkable(text));
     }
     const config = ['--config', join(ROOT, '.luacheckrc'), '--formatter', 'plain', '--codes'];
     const { status, stdout } = spawnSync('luacheck', [...config, folder], {
       encoding: 'utf8',
       maxBuffer: 1 << 26,
     });
-    const found = [...stdout.matchAll(/^.*?(\w+)__(\w+)\.lua:(\d+):\d+(?:-\d+)?: (.*)$/gm)];
+    const found = [...stdout.matchAll(/^.*?(\w+)\.lua:(\d+):\d+(?:-\d+)?: (.*)$/gm)];
     return status === null || status > 2 || (status > 0 && found.length === 0)
       ? undefined
-      : found.map(([, directory, name, line, message]) => `lua/${directory}/${name}.lua:${line}: ${message}`);
+      : found.map(
+          ([, name = '', line, message]) => `lua/${name.replaceAll('__', '/')}.lua:${line}: ${message}`,
+        );
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -109,7 +124,7 @@ function luacheckProblems(files) {
 
 function main() {
   const files = readFiles();
-  const problems = [...fieldProblems(), ...includeProblems(files)];
+  const problems = [...fieldProblems(), ...memberProblems(files)];
   const isInstalled = spawnSync('luacheck', ['--version'], { stdio: 'ignore' }).status === 0;
   problems.push(
     ...(isInstalled ? (luacheckProblems(files) ?? ['luacheck could not check the files of lua']) : []),

@@ -32,7 +32,7 @@ export interface Expiration {
   /** When it happened, ms. */
   readonly atMs: number;
   readonly state: ExpirationState;
-  /** The event's fields, named by lua/lib/append_event.lua. */
+  /** The event's fields, named by lua/lib/event_writer.lua. */
   readonly event: ReadonlyMap<string, string>;
 }
 

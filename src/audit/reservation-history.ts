@@ -25,7 +25,7 @@ export interface InspectedReservation {
 
 type History = Readonly<Record<string, unknown>>;
 
-/** The record's codes for policies other than AUTO_RELEASE, from lua/lib/fields.lua. */
+/** The record's codes for policies other than AUTO_RELEASE, from lua/lib/field.lua. */
 const EXPIRY_POLICIES: Readonly<Record<string, string>> = {
   m: 'MANUAL_CLEANUP',
   g: 'GRACE_ONLY',

@@ -4,9 +4,9 @@ import { exactInteger, type Fields, readJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
-/** The fields of lua/lib/append_event.lua that belong to the envelope, not to `data`. */
+/** The fields of lua/lib/event_writer.lua that belong to the envelope, not to `data`. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'metadata']);
-/** The fields with the subject and action of the request, named by lua/lib/fields.lua. */
+/** The fields with the subject and action of the request, named by lua/lib/field.lua. */
 const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at', 'pk']);
 const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
 

@@ -184,7 +184,7 @@ const TRACE = /^([0-9a-f]{32})(?:-([0-9a-f]{2}))?$/;
  * Reads an entry of the event log. Never fails because of an entry's fields: an unreadable event would block all events after it.
  * @param partition two hex digits, as in the partition's hash tag
  * @param entryId the stream entry, `ms-sequence`
- * @param fields the fields, named by lua/lib/append_event.lua
+ * @param fields the fields, named by lua/lib/event_writer.lua
  */
 export function toEvent(partition: string, entryId: string, fields: Fields): CyclesEvent {
   const eventType = fields.get('ty') ?? UNKNOWN_TYPE;

@@ -31,7 +31,7 @@ export function deriveScopes(subject: SubjectLevels, tenantId: string): string[]
 
 /**
  * The tenant, the levels as given and the unit as one text, with `\u001f` between them: the form in which `reserve` takes a subject and
- * a record stores it (lua/lib/record.lua).
+ * a record stores it (lua/lib/hold_form.lua).
  */
 export function subjectText(subject: SubjectLevels, tenantId: string, unit: string): string {
   const { workspace = '', app = '', workflow = '', agent = '', toolset = '' } = subject;
@@ -43,7 +43,7 @@ export const scopePrefixOf = (text: string | undefined): string => text?.toLower
 
 /**
  * Whether a scope is the one given or below it; with a slash at the end of the given one, only whether it is below. Segments count as a
- * whole: `workspace:eng-2` is not below `workspace:eng`. Every scope is below an empty text. lua/lib/scope.lua has the same rule.
+ * whole: `workspace:eng-2` is not below `workspace:eng`. Every scope is below an empty text. lua/lib/scope_tree.lua has the same rule.
  */
 export function isWithin(scope: string, above: string): boolean {
   return scope === above || scope.startsWith(above === '' || above.endsWith('/') ? above : `${above}/`);
@@ -51,7 +51,7 @@ export function isWithin(scope: string, above: string): boolean {
 
 /**
  * A scope, or a budget's `scope unit`, as a text that sorts as a tree does: each scope before those below it, and these before its next
- * sibling. Budgets stand in the index of their tenant under this text: see lua/lib/scope.lua.
+ * sibling. Budgets stand in the index of their tenant under this text: see lua/lib/scope_tree.lua.
  */
 export function treeOrder(text: string): string {
   return text.replaceAll('/', '!');

@@ -6,7 +6,7 @@ import type { Argument, Arguments, Reply } from './script-call.js';
 /** ioredis does not declare its type. */
 const ReplyError = AnyReplyError as new (message: string) => Error;
 
-/** The format of one call's text: see lua/lib/group.lua. */
+/** The format of one call's text: see lua/lib/grouped.lua. */
 const FAILED = '\u001e';
 const SEPARATOR = '\u001f';
 /** The hash tag that a key begins with, as in `{p2a}`. */
@@ -54,7 +54,7 @@ export function replyOf(text: string): Reply | Error {
 /**
  * Group commit: calls of a script that come in the same turn of the event loop share a run. While four runs are in flight in a partition,
  * further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own reply or error; see
- * lua/lib/group.lua.
+ * lua/lib/grouped.lua.
  */
 export class GroupedCalls {
   private readonly queues = new Map<string, Queue>();

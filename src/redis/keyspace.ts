@@ -101,7 +101,7 @@ export const evidenceBytesKey = (tag: string, tenantId: string): string => `${ta
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
 export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
 export const budgetKey = (tag: string, unit: string, scope: string): string => `${tag}b:${unit}:${scope}`;
-/** Places of the reserves that wait for a budget's funds, a sorted set scored by the number of their arrival; see lua/lib/wake_waiters.lua. */
+/** Places of the reserves that wait for a budget's funds, a sorted set scored by the number of their arrival; see lua/lib/waking.lua. */
 export const waiterQueueKey = (tag: string, unit: string, scope: string): string =>
   `${tag}bw:${unit}:${scope}`;
 /** The same places of all budgets of a tenant, a sorted set scored by when they lapse, in ms. */

@@ -23,7 +23,7 @@ type AdmittingReply = ScriptReply<'reserve' | 'decide' | 'direct_debit'>;
 export class Admission {
   constructor(private readonly kinds: KnownKinds) {}
 
-  /** What the quotas of a policy need to know of a request. lua/lib/action_quota.lua describes the text. */
+  /** What the quotas of a policy need to know of a request. lua/ledger/lib/action_quota.lua describes the text. */
   actionFacts(subject: SubjectDto, action: ActionDto): string {
     const traits = this.kinds.traitsOf(action.kind);
     if (traits === undefined) {
@@ -90,7 +90,7 @@ export function admissionRefusal(
 }
 
 /**
- * The refusal if enough remains for the amount, but a reserve that waited longer comes first: the one case in which lua/lib/waiters.lua
+ * The refusal if enough remains for the amount, but a reserve that waited longer comes first: the one case in which lua/ledger/lib/waiters.lua
  * refuses.
  */
 function keptForOthers(reply: RefusingReply, amount: number | bigint): Refusal | undefined {
@@ -114,7 +114,7 @@ const WITH_DETAIL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'ACTION_KIND_DENIED',
 ]);
 
-/** The `deny_detail` of a DENY as a member in JSON, or undefined where the script gives none: see lua/lib/denial.lua. */
+/** The `deny_detail` of a DENY as a member in JSON, or undefined where the script gives none: see lua/ledger/lib/denial.lua. */
 export function denyDetailJson(
   reply: { readonly status: string },
   request: { readonly action: ActionDto; readonly estimate: AmountDto },
@@ -138,7 +138,7 @@ function isDetailed(reply: { readonly status: string }): reply is DeniedReply {
   return reply.status === 'DENY' && (reply as DeniedReply).scope !== undefined;
 }
 
-/** The subject and action as field and value pairs of an event. lua/lib/fields.lua names the fields. */
+/** The subject and action as field and value pairs of an event. lua/lib/field.lua names the fields. */
 export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
   const fields: string[] = [];
   keep(fields, 'ws', subject.workspace);

@@ -3,7 +3,7 @@ import { Refusal } from '../ledger/index.js';
 import { StoreUnavailable } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 
-/** How scripts end that meet a budget whose figures cannot be trusted: lua/lib/budget.lua. */
+/** How scripts end that meet a budget whose figures cannot be trusted: lua/lib/budget_figures.lua. */
 const DAMAGED_BUDGET = 'corrupt budget record';
 
 /** The reason label of a failed operation: its error code, or why the store gave no answer. */

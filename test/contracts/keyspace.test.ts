@@ -11,115 +11,104 @@ const TAG = keyspace.tagOf('1f');
 
 /** Each key of the Lua include, with its counterpart in TypeScript. */
 const twins: Record<string, [arguments_: string[], key: string]> = {
-  reservation_key: [['rsv_1fX'], keyspace.reservationKey(TAG, 'rsv_1fX')],
-  reservation_index_key: [['acme'], keyspace.reservationIndexKey(TAG, 'acme')],
-  ttl_index_key: [[], keyspace.ttlIndexKey(TAG)],
-  cleanup_index_key: [[], keyspace.cleanupIndexKey(TAG)],
-  quarantine_key: [[], keyspace.quarantineKey(TAG)],
-  ended_key: [[], keyspace.endedKey(TAG)],
-  event_log_key: [[], keyspace.eventLogKey(TAG)],
-  tenant_events_key: [['acme'], keyspace.tenantEventsKey(TAG, 'acme')],
-  correlated_events_key: [['closing:acme'], keyspace.correlatedEventsKey(TAG, 'closing:acme')],
-  tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
-  period_index_key: [[], keyspace.periodIndexKey(TAG)],
-  period_plans_key: [[], keyspace.periodPlansKey(TAG)],
-  rolled_key: [[], keyspace.rolledKey(TAG)],
-  turned_key: [[], keyspace.turnedKey(TAG)],
-  clock_deadlines_key: [['acme'], keyspace.clockDeadlinesKey(TAG, 'acme')],
-  clock_cleanup_key: [['acme'], keyspace.clockCleanupKey(TAG, 'acme')],
-  clock_periods_key: [['acme'], keyspace.clockPeriodsKey(TAG, 'acme')],
-  clock_plans_key: [['acme'], keyspace.clockPlansKey(TAG, 'acme')],
-  clock_lapses_key: [['acme'], keyspace.clockLapsesKey(TAG, 'acme')],
-  test_clock_key: [['clk_X'], keyspace.testClockKey(TAG, 'clk_X')],
-  test_clock_tenants_key: [['clk_X'], keyspace.testClockTenantsKey(TAG, 'clk_X')],
-  owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
-  evidence_bytes_key: [['acme'], keyspace.evidenceBytesKey(TAG, 'acme')],
-  tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],
-  budget_key: [
-    ['TOKENS', 'tenant:acme/agent:bot'],
-    keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot'),
-  ],
-  budget_index_key: [['acme'], keyspace.budgetIndexKey(TAG, 'acme')],
-  audit_log_key: [[], keyspace.auditLogKey(TAG)],
-  audit_index_key: [['audit-brief', 'q1f'], keyspace.auditIndexKey(TAG, 'audit-brief', 'q1f')],
-  closing_key: [[], keyspace.closingKey(TAG)],
-  api_key_key: [['key_1fX'], keyspace.apiKeyKey(TAG, 'key_1fX')],
-  api_key_index_key: [['acme'], keyspace.apiKeyIndexKey(TAG, 'acme')],
-  api_key_expiry_key: [[], keyspace.apiKeyExpiryKey(TAG)],
-  policy_key: [['pol_1fX'], keyspace.policyKey(TAG, 'pol_1fX')],
-  policy_index_key: [['acme'], keyspace.policyIndexKey(TAG, 'acme')],
-  policy_name_key: [['acme'], keyspace.policyNameKey(TAG, 'acme')],
-  policy_pattern_key: [['acme'], keyspace.policyPatternKey(TAG, 'acme')],
-  policy_rate_key: [
+  reservation: [['rsv_1fX'], keyspace.reservationKey(TAG, 'rsv_1fX')],
+  reservation_index: [['acme'], keyspace.reservationIndexKey(TAG, 'acme')],
+  ttl_index: [[], keyspace.ttlIndexKey(TAG)],
+  cleanup_index: [[], keyspace.cleanupIndexKey(TAG)],
+  quarantine: [[], keyspace.quarantineKey(TAG)],
+  ended: [[], keyspace.endedKey(TAG)],
+  event_log: [[], keyspace.eventLogKey(TAG)],
+  tenant_events: [['acme'], keyspace.tenantEventsKey(TAG, 'acme')],
+  correlated_events: [['closing:acme'], keyspace.correlatedEventsKey(TAG, 'closing:acme')],
+  tenant: [['acme'], keyspace.tenantKey(TAG, 'acme')],
+  period_index: [[], keyspace.periodIndexKey(TAG)],
+  period_plans: [[], keyspace.periodPlansKey(TAG)],
+  rolled: [[], keyspace.rolledKey(TAG)],
+  turned: [[], keyspace.turnedKey(TAG)],
+  clock_deadlines: [['acme'], keyspace.clockDeadlinesKey(TAG, 'acme')],
+  clock_cleanup: [['acme'], keyspace.clockCleanupKey(TAG, 'acme')],
+  clock_periods: [['acme'], keyspace.clockPeriodsKey(TAG, 'acme')],
+  clock_plans: [['acme'], keyspace.clockPlansKey(TAG, 'acme')],
+  clock_lapses: [['acme'], keyspace.clockLapsesKey(TAG, 'acme')],
+  test_clock: [['clk_X'], keyspace.testClockKey(TAG, 'clk_X')],
+  test_clock_tenants: [['clk_X'], keyspace.testClockTenantsKey(TAG, 'clk_X')],
+  owned: [['acme'], keyspace.ownedKey(TAG, 'acme')],
+  evidence_bytes: [['acme'], keyspace.evidenceBytesKey(TAG, 'acme')],
+  tenant_index: [[], keyspace.tenantIndexKey(TAG)],
+  budget: [['TOKENS', 'tenant:acme/agent:bot'], keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot')],
+  budget_index: [['acme'], keyspace.budgetIndexKey(TAG, 'acme')],
+  audit_log: [[], keyspace.auditLogKey(TAG)],
+  audit_index: [['audit-brief', 'q1f'], keyspace.auditIndexKey(TAG, 'audit-brief', 'q1f')],
+  closing: [[], keyspace.closingKey(TAG)],
+  api_key: [['key_1fX'], keyspace.apiKeyKey(TAG, 'key_1fX')],
+  api_key_index: [['acme'], keyspace.apiKeyIndexKey(TAG, 'acme')],
+  api_key_expiry: [[], keyspace.apiKeyExpiryKey(TAG)],
+  policy: [['pol_1fX'], keyspace.policyKey(TAG, 'pol_1fX')],
+  policy_index: [['acme'], keyspace.policyIndexKey(TAG, 'acme')],
+  policy_name: [['acme'], keyspace.policyNameKey(TAG, 'acme')],
+  policy_pattern: [['acme'], keyspace.policyPatternKey(TAG, 'acme')],
+  policy_rate: [
     ['pol_1fX', 'commits', '29395000'],
     keyspace.policyRateKey(TAG, 'pol_1fX', 'commits', 29_395_000),
   ],
-  rate_count_key: [
+  rate_count: [
     ['acme', 'denied', '10', '176370000'],
     keyspace.rateCountKey(TAG, 'acme', 'denied', 10, 176_370_000),
   ],
-  burn_rate_key: [
+  burn_rate: [
     ['300', 'TOKENS', 'tenant:acme/agent:bot'],
     keyspace.burnRateKey(TAG, 300, 'TOKENS', 'tenant:acme/agent:bot'),
   ],
-  rate_told_key: [['acme', 'denial_rate:0.1:300'], keyspace.rateToldKey(TAG, 'acme', 'denial_rate:0.1:300')],
-  action_counters_key: [['acme', '20780'], keyspace.actionCountersKey(TAG, 'acme', 20_780)],
-  action_counter_index_key: [['acme', '20780'], keyspace.actionCounterIndexKey(TAG, 'acme', 20_780)],
-  run_counter_index_key: [['acme'], keyspace.runCounterIndexKey(TAG, 'acme')],
-  run_counters_key: [['acme', 'run%201'], keyspace.runCountersKey(TAG, 'acme', 'run%201')],
-  run_index_key: [['acme'], keyspace.runIndexKey(TAG, 'acme')],
-  waiter_queue_key: [['TOKENS', 'tenant:acme'], keyspace.waiterQueueKey(TAG, 'TOKENS', 'tenant:acme')],
-  waiters_key: [['acme'], keyspace.waitersKey(TAG, 'acme')],
-  arrivals_key: [[], keyspace.arrivalsKey(TAG)],
-  webhook_key: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],
-  webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
-  bulk_rows_key: [['id'], keyspace.bulkRowsKey(TAG, 'id')],
-  webhook_revision_key: [[], keyspace.webhookRevisionKey(TAG)],
-  webhook_changes_key: [['acme'], keyspace.webhookChangesKey(TAG, 'acme')],
-  webhook_marks_key: [['acme'], keyspace.webhookMarksKey(TAG, 'acme')],
-  delivery_key: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],
-  delivery_index_key: [['whsub_1fX'], keyspace.deliveryIndexKey(TAG, 'whsub_1fX')],
-  ordered_queue_key: [['whsub_1fX:acme'], keyspace.orderedQueueKey(TAG, 'whsub_1fX:acme')],
-  ordered_queues_key: [[], keyspace.orderedQueuesKey(TAG)],
-  retrying_key: [[], keyspace.retryingKey(TAG)],
-  outcomes_key: [[], keyspace.outcomesKey(TAG)],
-  reserve_idempotency_key: [
+  rate_told: [['acme', 'denial_rate:0.1:300'], keyspace.rateToldKey(TAG, 'acme', 'denial_rate:0.1:300')],
+  action_counters: [['acme', '20780'], keyspace.actionCountersKey(TAG, 'acme', 20_780)],
+  action_counter_index: [['acme', '20780'], keyspace.actionCounterIndexKey(TAG, 'acme', 20_780)],
+  run_counter_index: [['acme'], keyspace.runCounterIndexKey(TAG, 'acme')],
+  run_counters: [['acme', 'run%201'], keyspace.runCountersKey(TAG, 'acme', 'run%201')],
+  run_index: [['acme'], keyspace.runIndexKey(TAG, 'acme')],
+  waiter_queue: [['TOKENS', 'tenant:acme'], keyspace.waiterQueueKey(TAG, 'TOKENS', 'tenant:acme')],
+  waiters: [['acme'], keyspace.waitersKey(TAG, 'acme')],
+  arrivals: [[], keyspace.arrivalsKey(TAG)],
+  webhook: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],
+  webhook_index: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
+  bulk_rows: [['id'], keyspace.bulkRowsKey(TAG, 'id')],
+  webhook_revision: [[], keyspace.webhookRevisionKey(TAG)],
+  webhook_changes: [['acme'], keyspace.webhookChangesKey(TAG, 'acme')],
+  webhook_marks: [['acme'], keyspace.webhookMarksKey(TAG, 'acme')],
+  delivery: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],
+  delivery_index: [['whsub_1fX'], keyspace.deliveryIndexKey(TAG, 'whsub_1fX')],
+  ordered_queue: [['whsub_1fX:acme'], keyspace.orderedQueueKey(TAG, 'whsub_1fX:acme')],
+  ordered_queues: [[], keyspace.orderedQueuesKey(TAG)],
+  retrying: [[], keyspace.retryingKey(TAG)],
+  outcomes: [[], keyspace.outcomesKey(TAG)],
+  reserve_idempotency: [
     ['acme', 'any key | at all'],
     keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all'),
   ],
 };
 
-const MOST_NAMES = 50;
-
 test('every key name of the Lua include equals that of keyspace.ts, and none is left out here', async () => {
   const text = readFileSync(new URL('../../lua/lib/keys.lua', import.meta.url), 'utf8');
-  const names = [...text.matchAll(/local function (\w+)\(tag\b/g)].map((match) => match[1]);
+  const names = [...text.matchAll(/^function keys\.(\w+)\(tag\b/gm)].map((match) => match[1]);
   expect(Object.keys(twins).sort()).toEqual(names.sort());
   const redis = new Redis(sharedStoreUrl());
-  // A Lua function can refer to at most 60 names of the functions around it.
-  for (let first = 0; first < names.length; first += MOST_NAMES) {
-    const some = Object.entries(twins).slice(first, first + MOST_NAMES);
-    const calls = some.map(
-      ([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`,
-    );
-    const header = `#!lua flags=no-writes
+  const calls = Object.entries(twins).map(
+    ([name, [given]]) => `keys.${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`,
+  );
+  const source = probeText(`#!lua flags=no-writes
 -- probe: names keys.
 -- RETURNS names
 -- BOUND one probe
 -- EMITS nothing
--- @include keys: tag_of_key, ${some.map(([name]) => name).join(', ')}
-`;
-    const source = probeText(`${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
-    expect(await redis.eval(source, 0)).toEqual([TAG, ...some.map(([, [, key]]) => key)]);
-  }
+-- @include keys
+return { keys.tag_of('${TAG}ttl'), ${calls.join(', ')} }
+`);
+  expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);
   await redis.quit();
 });
 
 test('no script builds a key name itself', () => {
   for (const { name, own, included } of scriptTexts()) {
-    const texts = [own, ...included]
-      .map(code)
-      .filter((text) => !text.includes('local function reservation_key'));
+    const texts = [own, ...included].map(code).filter((text) => !text.includes('function keys.reservation('));
     for (const text of texts) {
       expect(`${name}: ${/\btag \.\. /.exec(text)?.[0] ?? 'none'}`).toBe(`${name}: none`);
     }

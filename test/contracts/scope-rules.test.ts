@@ -5,11 +5,11 @@ import { sharedStoreUrl } from '../support/store.js';
 import { probeText } from '../support/script-probe.js';
 
 const HEADER = `#!lua flags=no-writes
--- probe: the rules of lua/lib/scope.lua.
+-- probe: the rules of lua/lib/scope_tree.lua.
 -- RETURNS results
 -- BOUND one probe
 -- EMITS nothing
--- @include scope: is_within, in_tree_order, budget_of_member
+-- @include scope_tree
 `;
 const SCOPES = [
   'tenant:acme',
@@ -52,7 +52,7 @@ test('a scope is within itself and what is above it by whole segments, in script
   const found = await probe(`local found = {}
 for _, above in ipairs(${inLua(ABOVE)}) do
   for _, scope in ipairs(${inLua(SCOPES)}) do
-    found[#found + 1] = is_within(scope, above) and 1 or 0
+    found[#found + 1] = scope_tree.is_within(scope, above) and 1 or 0
   end
 end
 return found
@@ -66,8 +66,8 @@ test('the index of budgets is in the order of trees, in scripts and in the servi
   expect(budgets.map(treeOrder).toSorted()).toEqual(budgets.map(treeOrder));
   const found = await probe(`local found = {}
 for _, budget in ipairs(${inLua(budgets)}) do
-  local member = in_tree_order(budget)
-  local scope, unit = budget_of_member(member)
+  local member = scope_tree.in_tree_order(budget)
+  local scope, unit = scope_tree.budget_of_member(member)
   found[#found + 1], found[#found + 2] = member, scope .. ' ' .. unit
 end
 return found

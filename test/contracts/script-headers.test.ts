@@ -3,12 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { scriptPaths } from '../../scripts/lua/files.js';
 import { headerField, parseHeader } from '../../scripts/lua/header.js';
 import { type AssembledLibrary, libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
 import { LIBRARY, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
 import { probeText } from '../support/script-probe.js';
 import { code, scriptTexts } from '../support/script-text.js';
+import { sharedStoreUrl } from '../support/store.js';
 
 const HEADER =
   '#!lua\n-- probe: says nothing.\n-- KEYS[1] a\n-- ARGV[1] b\n-- RETURNS OK\n-- BOUND one key\n-- EMITS nothing\n';
@@ -21,19 +23,20 @@ describe('the scripts are not assembled', () => {
       writeFileSync(join(lua, folder, 'extend.lua'), HEADER);
     }
     expect(() => scriptPaths(pathToFileURL(`${lua}/`))).toThrow(
-      'lua/ledger/extend.lua and lua/webhooks/extend.lua are scripts of one name',
+      'lua/ledger/extend.lua and lua/webhooks/extend.lua have one name',
     );
     rmSync(join(lua, 'webhooks'), { recursive: true });
     expect([...scriptPaths(pathToFileURL(`${lua}/`))]).toEqual([['extend', 'ledger/extend.lua']]);
     rmSync(lua, { recursive: true });
   });
 
-  test('when an include does not exist, or does not name what is used of it', () => {
+  test('when an include does not exist, or there is a second field of includes', () => {
     const including = (include: string) => () =>
       scriptOf('probe.lua', `${HEADER}-- @include ${include}\nreturn 1\n`);
-    expect(including('no_such_part: anything')).toThrow('no_such_part.lua');
-    expect(including('keys')).toThrow("'-- @include keys' is not of the form '-- @include part: name, name'");
-    expect(including('keys: ttl_index_key,')).toThrow('not of the form');
+    expect(including('no_such_part')).toThrow('there is no part no_such_part');
+    expect(including('keys: ttl_index')).toThrow("not the one field of the form '-- @include part, part'");
+    expect(including('keys,')).toThrow('not the one field');
+    expect(including('keys\n-- @include time')).toThrow("'-- @include time' is not the one field");
   });
 
   test.each([
@@ -59,32 +62,35 @@ describe('the scripts are not assembled', () => {
 
 test('a text for EVAL has its shebang first, each part once, and no comments', () => {
   const source = probeText(
-    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle: open_hold\n-- @include expiry: reclaim\n-- @include keys: reservation_key\nreturn reclaim(open_hold, reservation_key)\n`,
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn expiry.reclaim(settle.open_hold, keys.reservation)\n`,
   );
   expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
-  expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
-  expect(source.indexOf('function reservation_key')).toBeLessThan(source.indexOf('function reclaim'));
+  expect(source.match(/^function keys\.reservation\(/gm)).toHaveLength(1);
+  expect(source.indexOf('function keys.reservation(')).toBeLessThan(source.indexOf('function reclaim'));
   expect(source).not.toMatch(/^\s*--/m);
 });
 
-test('a part exports what others use, and keeps everything else private', () => {
-  const text = (names: string): string =>
-    probeText(`${HEADER}-- @include int64: ${names}\nreturn i64_add('1', '2')\n`);
-  expect(text('i64_add')).toMatch(/^return { i64_add = i64_add }$/m);
-  expect(text('i64_sub, i64_add')).toMatch(/^return { i64_add = i64_add, i64_sub = i64_sub }$/m);
+test('a script sees the parts that it includes, and of each only the table that it returns', async () => {
+  const redis = new Redis(sharedStoreUrl());
+  const run = (expression: string): Promise<unknown> =>
+    redis.eval(probeText(`${HEADER}-- @include int64\nreturn tostring(${expression})\n`), 0);
+  expect(await run("int64.add('9223372036854775806', '1')")).toBe('9223372036854775807');
+  expect(await run('int64.no_such')).toBe('nil');
+  await expect(run('keys')).rejects.toThrow("nonexistent global variable 'keys'");
+  await redis.quit();
 });
 
 describe('the library of the scripts', () => {
   const text = (answer: string): string =>
-    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle: open_hold\n-- @include keys: reservation_key\nreturn { open_hold, reservation_key(${answer}) }\n`;
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, keys\nreturn { settle.open_hold, keys.reservation(${answer}) }\n`;
   const libraryWith = (answer: string): AssembledLibrary => libraryOf([scriptOf('probe.lua', text(answer))]);
 
   test('has each part once, before the functions that use it, with their flags', () => {
     const { code } = LIBRARY;
-    expect(code.match(/local function reservation_key\(/g)).toHaveLength(1);
+    expect(code.match(/^function keys\.reservation\(/gm)).toHaveLength(1);
     expect(code.match(/^register\{/gm)).toHaveLength(scriptPaths().size + 4);
     const probe = libraryWith("'a'");
-    expect(probe.body.indexOf('local function reservation_key(')).toBeLessThan(
+    expect(probe.body.indexOf('function keys.reservation(')).toBeLessThan(
       probe.body.indexOf('local function call(KEYS, ARGV'),
     );
     expect(probe.body).toContain("callback = call, flags = { 'allow-oom' }");

@@ -27,7 +27,7 @@ interface Stored {
   readonly fields?: Record<string, string>;
 }
 
-/** Stores a delivery with any time and outcome, as lua/lib/delivery.lua does. */
+/** Stores a delivery with any time and outcome, as lua/webhooks/lib/delivery_record.lua does. */
 async function keep(
   subscriptionId: string,
   { tenant, createdMs = NOON, eventMs = createdMs - 5, fields = {} }: Stored,

@@ -14,12 +14,11 @@ const PROBE = `#!lua
 -- RETURNS entry
 -- BOUND one probe
 -- EMITS tenant.created
--- @include keys: tag_of_key
--- @include append_event: append_event, require_event_log
-local tag = tag_of_key(KEYS[1])
-require_event_log(tag)
+-- @include event_writer, keys
+local tag = keys.tag_of(KEYS[1])
+event_writer.require_event_log(tag)
 local origin = { actor = 'system', key = '', request = 'req_1', correlation = ARGV[2] ~= '' and ARGV[2] or nil }
-return append_event(tag, 'tenant.created', ARGV[1], nil, origin, { 'tenant_id', ARGV[1], 'empty', '' })
+return event_writer.append_event(tag, 'tenant.created', ARGV[1], nil, origin, { 'tenant_id', ARGV[1], 'empty', '' })
 `;
 
 function tell(ledger: LedgerClient, correlation = ''): Promise<unknown> {

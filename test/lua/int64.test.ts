@@ -10,14 +10,14 @@ const HEADER = `#!lua flags=no-writes
 -- RETURNS figures
 -- BOUND one probe
 -- EMITS nothing
--- @include int64: i64_add, i64_sub, i64_less, i64_positive, i64_saturating_add, i64_is_amount
+-- @include int64
 `;
-const isAmountProbe = probeText(`${HEADER}return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'\n`);
+const isAmountProbe = probeText(`${HEADER}return int64.is_amount(ARGV[1]) and 'amount' or 'no amount'\n`);
 const probe = probeText(`${HEADER}local reply = {}
 for i = 1, #ARGV, 2 do
   local a, b = ARGV[i], ARGV[i + 1]
-  reply[#reply + 1] = { i64_add(a, b) or 'overflow', i64_sub(a, b) or 'overflow', i64_less(a, b) and 'less' or 'not less',
-    i64_positive(a) and 'positive' or 'not positive', i64_saturating_add((string.gsub(a, '-', '')), (string.gsub(b, '-', ''))), i64_is_amount(a) and 'amount' or 'no amount' }
+  reply[#reply + 1] = { int64.add(a, b) or 'overflow', int64.sub(a, b) or 'overflow', int64.less(a, b) and 'less' or 'not less',
+    int64.positive(a) and 'positive' or 'not positive', int64.saturating_add((string.gsub(a, '-', '')), (string.gsub(b, '-', ''))), int64.is_amount(a) and 'amount' or 'no amount' }
 end
 return reply
 `);

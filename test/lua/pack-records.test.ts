@@ -14,9 +14,9 @@ const READ = probeText(`#!lua flags=no-writes
 -- RETURNS pairs
 -- BOUND one probe
 -- EMITS nothing
--- @include record: record_fields
+-- @include hold_form
 local flat = {}
-for name, value in pairs(record_fields(KEYS[1])) do
+for name, value in pairs(hold_form.record_fields(KEYS[1])) do
   flat[#flat + 1] = name
   flat[#flat + 1] = value
 end

@@ -65,10 +65,10 @@ export class Side {
   async load(change: LibraryChange = (library) => library): Promise<void> {
     await loadScripts(this.redis, (library) => {
       const text = change(library);
-      if (!text.includes("redis.call('PUBLISH', wake_channel(")) {
+      if (!text.includes("redis.call('PUBLISH', keys.wake_channel(")) {
         throw new Error('no script notifies waiting reserves');
       }
-      return text.replaceAll("redis.call('PUBLISH', wake_channel(", "redis.call('RPUSH', wake_channel(");
+      return text.replaceAll("redis.call('PUBLISH', keys.wake_channel(", "redis.call('RPUSH', keys.wake_channel(");
     });
   }
 

@@ -102,9 +102,9 @@ test(
 );
 
 test.each([
-  ['lib/group.lua', 'debt is not written'],
-  ['lib/group.lua', 'only the first entry of an index is written'],
-  ['lib/group.lua', 'a call that left the group does not write what the others did'],
+  ['lib/grouped.lua', 'debt is not written'],
+  ['lib/grouped.lua', 'only the first entry of an index is written'],
+  ['lib/grouped.lua', 'a call that left the group does not write what the others did'],
 ])(
   'a mistake in %s is noticed: %s',
   async (file, what) => {

@@ -96,11 +96,11 @@ async function noticed(mutation: Mutation, walks: readonly Walk[]): Promise<stri
 }
 
 test.each([
-  ['lib/settle.lua', 'a settled hold is settled again'],
-  ['lib/settle.lua', 'an overdue hold is settled'],
+  ['ledger/lib/settle.lua', 'a settled hold is settled again'],
+  ['ledger/lib/settle.lua', 'an overdue hold is settled'],
   ['ledger/release.lua', 'the amount stays reserved'],
   ['ledger/direct_debit.lua', 'the debit has no event'],
-  ['lib/admission.lua', 'the short way takes a budget that is not active'],
+  ['ledger/lib/admission.lua', 'the short way takes a budget that is not active'],
 ])('a mistake in %s is noticed: %s', async (file, what) => {
   const mutation = MUTATIONS[file]?.mutations.find((one) => one.what === what);
   const fault = await noticed(mutation as Mutation, (await first).slice(0, WALKS_FOR_MUTANTS));

@@ -24,7 +24,7 @@ export interface AdmissionOptions {
   readonly unit?: string;
   readonly amount?: Amount;
   readonly fields?: Readonly<Record<string, string>>;
-  /** For quotas; only `decide` takes it. See lua/lib/action_quota.lua. */
+  /** For quotas; only `decide` takes it. See lua/ledger/lib/action_quota.lua. */
   readonly facts?: string;
 }
 

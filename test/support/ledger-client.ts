@@ -55,11 +55,11 @@ export interface ReserveOptions {
   /** A limit of the deployment; 0, the default here, means no limit. */
   readonly maxLive?: number;
   readonly maxStored?: number;
-  /** As lua/lib/observe.lua describes it. */
+  /** As lua/ledger/lib/observe.lua describes it. */
   readonly observe?: string;
-  /** In the form that lua/lib/waiters.lua takes. */
+  /** In the form that lua/ledger/lib/waiters.lua takes. */
   readonly waiter?: string;
-  /** For quotas: see lua/lib/action_quota.lua. */
+  /** For quotas: see lua/ledger/lib/action_quota.lua. */
   readonly facts?: string;
 }
 

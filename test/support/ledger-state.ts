@@ -38,13 +38,13 @@ const READ_ALL = probeText(`#!lua flags=no-writes
 -- RETURNS contents
 -- BOUND one partition of a test
 -- EMITS nothing
--- @include record: record_fields
+-- @include hold_form
 local tag, reply = KEYS[1], {}
 for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
   local kind, name = redis.call('TYPE', key).ok, string.sub(key, #tag + 1)
   if kind == 'hash' and string.sub(name, 1, 2) == 'r:' then
     local flat = {}
-    for field, value in pairs(record_fields(key)) do
+    for field, value in pairs(hold_form.record_fields(key)) do
       flat[#flat + 1] = field
       flat[#flat + 1] = value
     end

@@ -1,4 +1,4 @@
-import { partsOf, readLua, scriptPaths } from '../../scripts/lua/files.js';
+import { allParts, partsOf, readLua, scriptPaths } from '../../scripts/lua/files.js';
 import { headerField } from '../../scripts/lua/header.js';
 
 /** The source of a script and of its parts. Contract tests compare it with what the script does. */
@@ -10,9 +10,10 @@ export interface ScriptText {
 }
 
 export function scriptTexts(): ScriptText[] {
+  const parts = allParts();
   return [...scriptPaths()].map(([name, path]) => {
     const own = readLua(path);
-    return { name, own, included: [...partsOf(own).values()] };
+    return { name, own, included: [...partsOf([own], parts).values()] };
   });
 }
 

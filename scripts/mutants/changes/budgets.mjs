@@ -1,6 +1,6 @@
 /** Of the figures of budgets. @type {import('../list.mjs').Mutations} */
 export const BUDGETS = {
-  'lib/charge.lua': {
+  'ledger/lib/charging.lua': {
     tests: ['commit-overage', 'direct-debit', 'commit', 'budget-balance', 'windows'],
     mutations: [
       {
@@ -10,13 +10,13 @@ export const BUDGETS = {
       },
       {
         what: 'debt may pass the overdraft limit',
-        find: 'if not total or i64_less(budget.overdraft_limit, total) then',
+        find: 'if not total or int64.less(budget.overdraft_limit, total) then',
         put: 'if not total then',
       },
       {
         what: 'debt may not reach the overdraft limit',
-        find: 'if not total or i64_less(budget.overdraft_limit, total) then',
-        put: 'if not total or not i64_less(total, budget.overdraft_limit) then',
+        find: 'if not total or int64.less(budget.overdraft_limit, total) then',
+        put: 'if not total or not int64.less(total, budget.overdraft_limit) then',
       },
       {
         what: 'a capped scope is not marked',
@@ -25,28 +25,28 @@ export const BUDGETS = {
       },
       {
         what: 'the cap ignores all scopes but the last',
-        find: '      if i64_less(available, granted) then\n        granted = available\n      end',
+        find: '      if int64.less(available, granted) then\n        granted = available\n      end',
         put: '      granted = available',
       },
       {
         what: 'unfunded spending counts as spent, too',
-        find: "unfunded == '0' and charged or i64_sub(charged, unfunded))",
+        find: "unfunded == '0' and charged or int64.sub(charged, unfunded))",
         put: 'charged)',
       },
       {
         what: 'a scope with an overdraft limit is capped',
-        find: 'ALLOW_WITH_OVERDRAFT = function(budget) return not i64_positive(budget.overdraft_limit) end',
+        find: 'ALLOW_WITH_OVERDRAFT = function(budget) return not int64.positive(budget.overdraft_limit) end',
         put: 'ALLOW_WITH_OVERDRAFT = function() return true end',
       },
       {
         what: 'a window does not cap an overage',
-        find: '      if i64_less(room, granted) then',
+        find: '      if int64.less(room, granted) then',
         put: '      if false then',
       },
       {
         what: 'a window is not charged what becomes debt',
-        find: 'charged_windows(budget.windows, charged)',
-        put: 'charged_windows(budget.windows, i64_sub(charged, unfunded))',
+        find: 'window_record.charged_windows(budget.windows, charged)',
+        put: 'window_record.charged_windows(budget.windows, int64.sub(charged, unfunded))',
       },
       {
         what: 'debt has no event',
@@ -55,23 +55,23 @@ export const BUDGETS = {
       },
     ],
   },
-  'lib/admission.lua': {
+  'ledger/lib/admission.lua': {
     tests: ['admission-refusals', 'reserve-refusals', 'direct-debit', 'decide'],
     mutations: [
       {
         what: 'a budget over its limit admits',
-        find: '    if budget_over_limit(budget) then',
+        find: '    if budget_figures.budget_over_limit(budget) then',
         put: '    if false then',
       },
       {
         what: 'debt without an overdraft limit admits',
-        find: '    if i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit) then',
+        find: '    if int64.positive(budget.debt) and not int64.positive(budget.overdraft_limit) then',
         put: '    if false then',
       },
       {
         what: 'what remains must be more than the amount',
-        find: '    if i64_less(budget.remaining_figure, wanted) then',
-        put: '    if not i64_less(wanted, budget.remaining_figure) then',
+        find: '    if int64.less(budget.remaining_figure, wanted) then',
+        put: '    if not int64.less(wanted, budget.remaining_figure) then',
       },
       {
         what: 'the short way takes a budget that is not active',
@@ -90,7 +90,7 @@ export const BUDGETS = {
       },
     ],
   },
-  'lib/group.lua': {
+  'lib/grouped.lua': {
     tests: ['group', 'reserve', 'commit', 'live-count', 'property/groups'],
     mutations: [
       {
@@ -110,7 +110,7 @@ export const BUDGETS = {
       },
       {
         what: 'the counts of a tenant are not written',
-        find: '      write_owned(tag, tenant_id, owned)',
+        find: '      owned_counts.write_owned(tag, tenant_id, owned)',
         put: '',
       },
       {
@@ -176,7 +176,7 @@ export const BUDGETS = {
       },
       {
         what: 'what is reserved is not carried over',
-        find: '  local unused = i64_sub(budget.allocated, budget.spent)',
+        find: '  local unused = int64.sub(budget.allocated, budget.spent)',
         put: '  local unused = budget.remaining',
       },
       {
@@ -186,7 +186,7 @@ export const BUDGETS = {
       },
       {
         what: 'debt is forgiven',
-        find: '  remaining = remaining and i64_sub(remaining, budget.debt)\n',
+        find: '  remaining = remaining and int64.sub(remaining, budget.debt)\n',
         put: '',
       },
       {
@@ -196,7 +196,7 @@ export const BUDGETS = {
       },
     ],
   },
-  'lib/budget.lua': {
+  'lib/budget_figures.lua': {
     tests: ['budget-balance', 'commit', 'release', 'direct-debit'],
     mutations: [
       {
@@ -218,28 +218,28 @@ export const BUDGETS = {
       },
       {
         what: 'debt of exactly the limit is over it',
-        find: 'return i64_positive(budget.overdraft_limit) and i64_less(budget.overdraft_limit, budget.debt)',
-        put: 'return i64_positive(budget.overdraft_limit) and not i64_less(budget.debt, budget.overdraft_limit)',
+        find: 'return int64.positive(budget.overdraft_limit) and int64.less(budget.overdraft_limit, budget.debt)',
+        put: 'return int64.positive(budget.overdraft_limit) and not int64.less(budget.debt, budget.overdraft_limit)',
       },
     ],
   },
-  'lib/funding.lua': {
+  'governance/lib/funding.lua': {
     tests: ['fund-budget', 'governance'],
     mutations: [
       {
         what: 'DEBIT takes more than remains',
-        find: '    if i64_less(budget.remaining, amount) then',
+        find: '    if int64.less(budget.remaining, amount) then',
         put: '    if false then',
       },
       {
         what: 'CREDIT does not pay debt',
-        find: 'i64_add(allocated, amount), i64_add(spent, repaid), i64_sub(debt, repaid)',
-        put: 'i64_add(allocated, amount), spent, debt',
+        find: 'int64.add(allocated, amount), int64.add(spent, repaid), int64.sub(debt, repaid)',
+        put: 'int64.add(allocated, amount), spent, debt',
       },
       {
         what: 'REPAY_DEBT drops what is beyond the debt',
-        find: 'i64_add(allocated, i64_sub(amount, repaid)), i64_sub(debt, repaid)',
-        put: 'allocated, i64_sub(debt, repaid)',
+        find: 'int64.add(allocated, int64.sub(amount, repaid)), int64.sub(debt, repaid)',
+        put: 'allocated, int64.sub(debt, repaid)',
       },
       {
         what: 'new funds do not clear the mark of a capped charge',

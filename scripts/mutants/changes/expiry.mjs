@@ -1,6 +1,6 @@
 /** Of deadlines, expiry and refunds. @type {import('../list.mjs').Mutations} */
 export const EXPIRY = {
-  'lib/hold.lua': {
+  'lib/hold_record.lua': {
     tests: ['expire', 'deadlines', 'expiry-policies', 'hold-record', 'extend'],
     mutations: [
       {
@@ -20,12 +20,12 @@ export const EXPIRY = {
       },
       {
         what: 'a hold under MANUAL_CLEANUP stands in the index of the sweeper',
-        find: 'return cleanup_index_key(tag)',
-        put: 'return ttl_index_key(tag)',
+        find: 'return keys.cleanup_index(tag)',
+        put: 'return keys.ttl_index(tag)',
       },
       {
         what: 'a negative amount is a valid one',
-        find: '  if not i64_is_amount(hold.amount) or not hold.unit then',
+        find: '  if not int64.is_amount(hold.amount) or not hold.unit then',
         put: '  if not hold.unit then',
       },
       {
@@ -40,12 +40,12 @@ export const EXPIRY = {
     mutations: [
       {
         what: 'the budgets get nothing back',
-        find: '  write_refunds(refunds)',
+        find: '  refund.write_refunds(refunds)',
         put: '',
       },
       {
         what: 'the hold stays in the index',
-        find: "  redis.call('ZREM', deadline_index_key(tag, refunds.holds[1]), unpack(ids))",
+        find: "  redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))",
         put: '',
       },
       {
@@ -55,12 +55,12 @@ export const EXPIRY = {
       },
       {
         what: 'an expired hold counts as live',
-        find: '    count_ended(tag, tenant, count)',
+        find: '    owned_counts.count_ended(tag, tenant, count)',
         put: '',
       },
       {
         what: 'the count of the run stays',
-        find: '    uncount_run(tag, hold.tenant, hold[FIELD.run_counters])',
+        find: '    action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])',
         put: '',
       },
       {
@@ -75,8 +75,8 @@ export const EXPIRY = {
       },
       {
         what: 'an ended hold stays in the index',
-        find: "    if hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state] then\n      redis.call('ZREM', index, reservation_id)",
-        put: "    if hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state] then",
+        find: "    if hold.state ~= 'ACTIVE' and hold_record.HOLD_STATES[hold.state] then\n      redis.call('ZREM', index, reservation_id)",
+        put: "    if hold.state ~= 'ACTIVE' and hold_record.HOLD_STATES[hold.state] then",
       },
       {
         what: 'a wrong score in the index is not corrected',
@@ -85,7 +85,7 @@ export const EXPIRY = {
       },
       {
         what: 'a hold that cannot be settled is not quarantined',
-        find: "  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. now_text)",
+        find: "  redis.call('HSET', keys.quarantine(tag), reservation_id, reason .. ' ' .. now_text)",
         put: '',
       },
       {
@@ -95,8 +95,8 @@ export const EXPIRY = {
       },
       {
         what: 'reclaiming takes what is due only now',
-        find: "'-inf', '(' .. ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)",
-        put: "'-inf', ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)",
+        find: "'-inf', '(' .. time.ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)",
+        put: "'-inf', time.ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)",
       },
     ],
   },
@@ -120,7 +120,7 @@ export const EXPIRY = {
       },
       {
         what: 'a returned amount crosses no threshold',
-        find: '        emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)',
+        find: '        threshold.emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)',
         put: '',
       },
     ],

@@ -1,6 +1,6 @@
 /** Of limits on what a tenant may own and do. @type {import('../list.mjs').Mutations} */
 export const LIMITS = {
-  'lib/owned.lua': {
+  'lib/owned_counts.lua': {
     tests: ['live-count', 'recount', 'reserve-refusals', 'governance-refusals'],
     mutations: [
       {
@@ -10,7 +10,7 @@ export const LIMITS = {
       },
       {
         what: 'ended reservations stay in the count',
-        find: "  redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)",
+        find: "  redis.pcall('HINCRBY', keys.owned(tag, tenant_id), 'live', -count)",
         put: '',
       },
       {
@@ -36,7 +36,7 @@ export const LIMITS = {
       { what: 'requests are not counted', find: "    redis.call('INCR', counter)", put: '' },
     ],
   },
-  'lib/action_quota.lua': {
+  'ledger/lib/action_quota.lua': {
     tests: ['action-quotas'],
     mutations: [
       {

@@ -20,17 +20,17 @@ export const OPERATIONS = {
       },
       {
         what: 'the amount is not compared with what remains',
-        find: '  refusal = hold_refusal(budgets, amount)',
-        put: '  refusal = hold_refusal(budgets, "0")',
+        find: '  refusal = admission.hold_refusal(budgets, amount)',
+        put: '  refusal = admission.hold_refusal(budgets, "0")',
       },
       {
         what: 'the limits on what a tenant owns are not checked',
-        find: '  refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)',
-        put: '  local _; _, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)',
+        find: '  refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)',
+        put: '  local _; _, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)',
       },
       {
         what: 'the rate of the governing policy is not checked',
-        find: "  refusal = refusal or rate_refusal(tag, policy, 'reservations', real_now)",
+        find: "  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', real_now)",
         put: '',
       },
       {
@@ -50,18 +50,18 @@ export const OPERATIONS = {
       },
       {
         what: 'the deadline index leaves out the grace',
-        find: 'ms_text(expires_at + grace_ms), reservation_id)',
-        put: 'ms_text(expires_at), reservation_id)',
+        find: 'time.ms_text(expires_at + grace_ms), reservation_id)',
+        put: 'time.ms_text(expires_at), reservation_id)',
       },
       {
         what: 'the hold is not in the deadline index',
-        find: 'add_to_index(group, deadline_index_of(',
-        put: 'local _ = (function() end)(group, deadline_index_of(',
+        find: 'grouped.add_to_index(group, hold_record.deadline_index_of(',
+        put: 'local _ = (function() end)(group, hold_record.deadline_index_of(',
       },
       {
         what: 'the hold is not in the list of its tenant',
-        find: 'add_to_index(group, reservation_index_key(',
-        put: 'local _ = (function() end)(group, reservation_index_key(',
+        find: 'grouped.add_to_index(group, keys.reservation_index(',
+        put: 'local _ = (function() end)(group, keys.reservation_index(',
       },
       {
         what: 'the lease is a millisecond longer',
@@ -70,17 +70,17 @@ export const OPERATIONS = {
       },
       {
         what: 'the live reservations are not counted',
-        find: 'count_live(owned, text_bytes, stored_after)',
+        find: 'owned_counts.count_live(owned, text_bytes, stored_after)',
         put: '',
       },
       {
         what: 'no event tells of an exhausted budget',
-        find: "  if budget.became_exhausted then\n    append_event(tag, 'budget.exhausted'",
-        put: "  if false then\n    append_event(tag, 'budget.exhausted'",
+        find: "  if budget.became_exhausted then\n    event_writer.append_event(tag, 'budget.exhausted'",
+        put: "  if false then\n    event_writer.append_event(tag, 'budget.exhausted'",
       },
       {
         what: 'the replay ends before the reservation can',
-        find: 'lives_ms > tonumber(idempotency_ttl_ms) and ms_text(lives_ms) or idempotency_ttl_ms',
+        find: 'lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms',
         put: 'idempotency_ttl_ms',
       },
       {
@@ -100,12 +100,12 @@ export const OPERATIONS = {
     mutations: [
       {
         what: 'another payload under a used key is replayed',
-        find: "local earlier = earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'COMMITTED')",
-        put: "local earlier = earlier_settlement(tag, reservation_id, idempotency, redis.call('GET', idempotency) and cmsgpack.unpack(redis.call('GET', idempotency)) or fingerprint, 'COMMITTED')",
+        find: "local earlier = settle.earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'COMMITTED')",
+        put: "local earlier = settle.earlier_settlement(tag, reservation_id, idempotency, redis.call('GET', idempotency) and cmsgpack.unpack(redis.call('GET', idempotency)) or fingerprint, 'COMMITTED')",
       },
       {
         what: 'a hold that waits for a cleanup can be committed',
-        find: 'if awaits_cleanup(hold, now) then',
+        find: 'if hold_record.awaits_cleanup(hold, now) then',
         put: 'if false then',
       },
       { what: 'another unit is charged', find: 'if unit ~= hold.unit then', put: 'if false then' },
@@ -116,32 +116,32 @@ export const OPERATIONS = {
       },
       {
         what: 'an unknown overage policy is taken for one',
-        find: 'if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then',
+        find: 'if not hold_record.HOLD_POLICIES[policy] and int64.less(hold.amount, actual) then',
         put: 'if false then',
       },
       {
         what: 'the hold stays in the deadline index',
-        find: 'remove_from_index(group, deadline_index_key(tag, hold), reservation_id)',
+        find: 'grouped.remove_from_index(group, hold_record.deadline_index_key(tag, hold), reservation_id)',
         put: '',
       },
       {
         what: 'a commit counts as live',
-        find: 'end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)',
+        find: 'grouped.end_in_group(group, hold.tenant, reservation_id, #metadata > owned_counts.LONG_VALUE and #metadata or 0)',
         put: '',
       },
       {
         what: 'commits are not counted for the rate of the policy',
-        find: "count_rate(tag, governing, 'commits', real_now)",
+        find: "policy_rate.count_rate(tag, governing, 'commits', real_now)",
         put: '',
       },
       {
         what: 'the outcome is not remembered',
-        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)',
+        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)',
         put: '',
       },
       {
         what: 'the record never expires',
-        find: "redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))",
+        find: "redis.call('PEXPIRE', reservation, settle.settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))",
         put: '',
       },
       {
@@ -151,8 +151,8 @@ export const OPERATIONS = {
       },
       {
         what: 'the plain way returns nothing of the estimate',
-        find: 'keep_plain_move(group, budget, estimate - cost, -estimate, cost)',
-        put: 'keep_plain_move(group, budget, 0, -estimate, estimate)',
+        find: 'grouped.keep_plain_move(group, budget, estimate - cost, -estimate, cost)',
+        put: 'grouped.keep_plain_move(group, budget, 0, -estimate, estimate)',
       },
     ],
   },

@@ -1,6 +1,6 @@
 /** Of what the calls of a run share, and of what a hold gives back. @type {import('../list.mjs').Mutations} */
 export const RUNS = {
-  'lib/release_damaged.lua': {
+  'lib/damaged_release.lua': {
     tests: ['give-backs'],
     mutations: [
       {
@@ -10,32 +10,32 @@ export const RUNS = {
       },
       {
         what: 'a damaged hold that is released keeps its place in the quota of the run',
-        find: '    uncount_run(tag, tenant, known[FIELD.run_counters])',
+        find: '    action_counters.uncount_run(tag, tenant, known[field.run_counters])',
         put: '',
       },
       {
         what: 'a damaged hold that is released counts as live',
-        find: '    count_ended(tag, tenant, 1)',
+        find: '    owned_counts.count_ended(tag, tenant, 1)',
         put: '',
       },
       {
         what: 'the record of a damaged hold is kept for ever',
-        find: '  keep_ended(tag, reservation_id, retention_ms)',
-        put: '  note_ended(tag, reservation_id)',
+        find: '  ended_holds.keep_ended(tag, reservation_id, retention_ms)',
+        put: '  ended_holds.note_ended(tag, reservation_id)',
       },
     ],
   },
-  'lib/release_holds_of_closed_tenant.lua': {
+  'governance/lib/release_holds_of_closed_tenant.lua': {
     tests: ['give-backs', 'close-tenant'],
     mutations: [
       {
         what: 'the closing keeps the quota of the run',
-        find: '    uncount_run(tag, tenant_id, hold[FIELD.run_counters])',
+        find: '    action_counters.uncount_run(tag, tenant_id, hold[field.run_counters])',
         put: '',
       },
       {
         what: 'the closing leaves the count of live reservations',
-        find: '  count_ended(tag, tenant_id, #ids)',
+        find: '  owned_counts.count_ended(tag, tenant_id, #ids)',
         put: '',
       },
       {
@@ -45,7 +45,7 @@ export const RUNS = {
       },
       {
         what: 'the closing returns nothing to the budgets',
-        find: '  write_refunds(refunds)',
+        find: '  refund.write_refunds(refunds)',
         put: '',
       },
     ],
@@ -55,8 +55,8 @@ export const RUNS = {
     mutations: [
       {
         what: 'a release tells nobody who waits at the root',
-        find: '  if budget.waiting then\n    wake_waiters(budget.key)',
-        put: '  if budget.waiting and budget ~= budgets[1] then\n    wake_waiters(budget.key)',
+        find: '  if budget.waiting then\n    waking.wake_waiters(budget.key)',
+        put: '  if budget.waiting and budget ~= budgets[1] then\n    waking.wake_waiters(budget.key)',
       },
     ],
   },

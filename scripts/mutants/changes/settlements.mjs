@@ -5,28 +5,28 @@ export const SETTLEMENTS = {
     mutations: [
       {
         what: 'the amount stays reserved',
-        find: 'i64_add(former, held), i64_sub(budget.reserved_figure, held)',
+        find: 'int64.add(former, held), int64.sub(budget.reserved_figure, held)',
         put: 'former, budget.reserved_figure',
       },
       {
         what: 'the hold stays in the deadline index',
-        find: "redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)",
+        find: "redis.call('ZREM', hold_record.deadline_index_key(tag, hold), reservation_id)",
         put: '',
       },
-      { what: 'a release counts as live', find: 'count_ended(tag, hold.tenant, 1)', put: '' },
+      { what: 'a release counts as live', find: 'owned_counts.count_ended(tag, hold.tenant, 1)', put: '' },
       {
         what: 'the outcome is not remembered',
-        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)\nkeep_ended',
-        put: 'keep_ended',
+        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)\nended_holds.keep_ended',
+        put: 'ended_holds.keep_ended',
       },
       {
         what: 'the release of an operator has no audit row',
-        find: "if by_operator then\n  append_audit(tag, 'releaseReservation', 200, hold.tenant",
-        put: "if false then\n  append_audit(tag, 'releaseReservation', 200, hold.tenant",
+        find: "if by_operator then\n  audit_log.append_audit(tag, 'releaseReservation', 200, hold.tenant",
+        put: "if false then\n  audit_log.append_audit(tag, 'releaseReservation', 200, hold.tenant",
       },
       {
         what: 'the count of the run stays',
-        find: 'uncount_run(tag, hold.tenant, hold[FIELD.run_counters])',
+        find: 'action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])',
         put: '',
       },
     ],
@@ -61,17 +61,17 @@ export const SETTLEMENTS = {
       },
       {
         what: 'the deadline index keeps the old deadline',
-        find: "redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)",
+        find: "redis.call('ZADD', hold_record.deadline_index_key(tag, hold), time.ms_text(expires_at + hold.grace_ms), reservation_id)",
         put: '',
       },
       {
         what: 'the deadline index leaves out the grace',
-        find: "redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)",
-        put: "redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at), reservation_id)",
+        find: "redis.call('ZADD', hold_record.deadline_index_key(tag, hold), time.ms_text(expires_at + hold.grace_ms), reservation_id)",
+        put: "redis.call('ZADD', hold_record.deadline_index_key(tag, hold), time.ms_text(expires_at), reservation_id)",
       },
       {
         what: 'a retry of the reserve makes a second hold',
-        find: 'outlast(reserve_idempotency_key(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)',
+        find: 'idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)',
         put: '',
       },
       {
@@ -96,13 +96,17 @@ export const SETTLEMENTS = {
       },
       {
         what: 'the debit has no event',
-        find: "append_event(tag, 'custom.direct_debit.applied'",
+        find: "event_writer.append_event(tag, 'custom.direct_debit.applied'",
         put: "local _ = (function() end)(tag, 'custom.direct_debit.applied'",
       },
-      { what: 'the charge is not written', find: 'write_group(group, tag)\nemit_charge', put: 'emit_charge' },
+      {
+        what: 'the charge is not written',
+        find: 'grouped.write(group, tag)\ncharging.emit_charge',
+        put: 'charging.emit_charge',
+      },
     ],
   },
-  'lib/settle.lua': {
+  'ledger/lib/settle.lua': {
     tests: ['commit', 'release', 'settlement-refusals', 'extend', 'deadlines'],
     mutations: [
       {
@@ -127,8 +131,8 @@ export const SETTLEMENTS = {
       },
       {
         what: 'an overdue hold is settled',
-        find: '  if is_overdue(hold, now) then\n    leave_group(group, tag)',
-        put: '  if false then\n    leave_group(group, tag)',
+        find: '  if hold_record.is_overdue(hold, now) then\n    grouped.leave(group, tag)',
+        put: '  if false then\n    grouped.leave(group, tag)',
       },
       {
         what: 'a settled record goes before its replay',
@@ -137,7 +141,7 @@ export const SETTLEMENTS = {
       },
     ],
   },
-  'lib/idempotency.lua': {
+  'lib/idempotency_record.lua': {
     tests: ['reserve', 'commit', 'release', 'extend'],
     mutations: [
       {

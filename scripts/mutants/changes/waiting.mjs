@@ -1,6 +1,6 @@
 /** Of reserves that wait for funds. @type {import('../list.mjs').Mutations} */
 export const WAITING = {
-  'lib/waiters.lua': {
+  'ledger/lib/waiters.lua': {
     tests: ['waiters', 'property/groups'],
     mutations: [
       {
@@ -25,23 +25,23 @@ export const WAITING = {
       },
       {
         what: 'a waiter that moves keeps its former place, too',
-        find: "    redis.call('ZREM', waiter_queue_key(tag, unit, waiter.scope), place)\n",
+        find: "    redis.call('ZREM', keys.waiter_queue(tag, unit, waiter.scope), place)\n",
         put: '',
       },
       {
         what: 'a waiter that moves wakes nobody behind it',
-        find: '    wake_waiters(budget_key(tag, unit, waiter.scope))\n',
+        find: '    waking.wake_waiters(keys.budget(tag, unit, waiter.scope))\n',
         put: '',
       },
       {
         what: 'a waiter that has its funds keeps its place',
-        find: "    redis.pcall('ZREM', waiter_queue_key(tag, unit, waiter.scope), waiter.place)\n",
+        find: "    redis.pcall('ZREM', keys.waiter_queue(tag, unit, waiter.scope), waiter.place)\n",
         put: '',
         because: 'a place that the tenant does not have counts as lapsed, and the next wake-up removes it',
       },
     ],
   },
-  'lib/wake_waiters.lua': {
+  'lib/waking.lua': {
     tests: ['waiters'],
     mutations: [
       {
@@ -76,7 +76,7 @@ export const WAITING = {
       },
       {
         what: 'an outcome of the same idempotency key goes unnoticed',
-        find: "  if redis.call('EXISTS', reserve_idempotency_key(tag, tenant_id, ARGV[i + 4])) == 1 then",
+        find: "  if redis.call('EXISTS', keys.reserve_idempotency(tag, tenant_id, ARGV[i + 4])) == 1 then",
         put: '  if false then',
       },
     ],

@@ -1,6 +1,6 @@
 /** Of the windows of budgets. @type {import('../list.mjs').Mutations} */
 export const WINDOWS = {
-  'lib/window.lua': {
+  'lib/window_record.lua': {
     tests: ['windows'],
     mutations: [
       {
@@ -20,8 +20,8 @@ export const WINDOWS = {
       },
       {
         what: 'what is held does not count in a window',
-        find: '  return i64_sub(i64_sub(window.limit, window.spent), reserved) or LOWEST',
-        put: '  return i64_sub(window.limit, window.spent)',
+        find: '  return int64.sub(int64.sub(window.limit, window.spent), reserved) or LOWEST',
+        put: '  return int64.sub(window.limit, window.spent)',
       },
       {
         what: 'the windows of a closed budget go on',
@@ -30,8 +30,8 @@ export const WINDOWS = {
       },
       {
         what: 'only the first window is looked at',
-        find: '      return window.name, i64_text(room)\n    end',
-        put: '      return window.name, i64_text(room)\n    end\n    if true then\n      return nil\n    end',
+        find: '      return window.name, int64.text(room)\n    end',
+        put: '      return window.name, int64.text(room)\n    end\n    if true then\n      return nil\n    end',
       },
     ],
   },
@@ -40,17 +40,17 @@ export const WINDOWS = {
     mutations: [
       {
         what: 'the windows of a closed budget turn',
-        find: "  if status == 'CLOSED' or not has_ended(windows, now) then",
-        put: '  if not has_ended(windows, now) then',
+        find: "  if status == 'CLOSED' or not window_record.has_ended(windows, now) then",
+        put: '  if not window_record.has_ended(windows, now) then',
       },
       {
         what: 'a turn is not counted',
-        find: "  redis.pcall('INCRBY', turned_key(tag), turned)\n",
+        find: "  redis.pcall('INCRBY', keys.turned(tag), turned)\n",
         put: '',
       },
       {
         what: 'nobody who waits is told of a turn',
-        find: '  if record[2] then\n    wake_waiters(key)\n  end\n',
+        find: '  if record[2] then\n    waking.wake_waiters(key)\n  end\n',
         put: '',
       },
     ],

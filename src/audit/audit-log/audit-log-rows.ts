@@ -43,7 +43,7 @@ const JSON_DETAILS = new Set([
   'window_ms',
 ]);
 
-/** The fields of lua/lib/append_audit.lua that are not metadata. */
+/** The fields of lua/lib/audit_log.lua that are not metadata. */
 const OWN = new Set([
   'op',
   'tn',

@@ -18,7 +18,7 @@ import {
 /** The two logs of a partition; see src/redis/keyspace.ts. */
 export type AuditLogName = 'audit' | 'audit-brief';
 
-/** One row. lua/lib/append_audit.lua names its fields. */
+/** One row. lua/lib/audit_log.lua names its fields. */
 export interface AuditRow {
   /** The tenant whose partition stores it. */
   readonly partitionOf: string;

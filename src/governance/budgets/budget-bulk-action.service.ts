@@ -51,7 +51,7 @@ export class BudgetBulkActionService {
   ) {}
 
   /**
-   * Funds every budget of one tenant that the filter matches; lua/lib/funding.lua documents the operations.
+   * Funds every budget of one tenant that the filter matches; lua/governance/lib/funding.lua documents the operations.
    * @returns the JSON of a BudgetBulkActionResponse
    * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH (spent is in another unit than amount), TENANT_NOT_FOUND, COUNT_MISMATCH,
    * IDEMPOTENCY_MISMATCH; TooManyMatched; StoreUnavailable, after which a retry continues.

@@ -79,7 +79,7 @@ function shareOf(used: bigint, whole: bigint): number {
   return whole === 0n ? (used > 0n ? 1 : 0) : Number(used) / Number(whole);
 }
 
-/** Each window begins with `name,limit,spent`; see lua/lib/window.lua. */
+/** Each window begins with `name,limit,spent`; see lua/lib/window_record.lua. */
 const WINDOW = /^[a-z0-9_-]+,(\d+),(\d+),/;
 
 /**

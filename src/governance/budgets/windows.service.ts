@@ -48,7 +48,7 @@ export interface BudgetWindows {
   readonly windows: readonly BudgetWindow[];
 }
 
-/** Further limits of a budget, each for a window of the calendar. lua/lib/window.lua says how they count. */
+/** Further limits of a budget, each for a window of the calendar. lua/lib/window_record.lua says how they count. */
 @Injectable()
 export class WindowsService {
   constructor(

@@ -96,7 +96,7 @@ export interface ReservationSummary {
 /** ReservationDetail of the protocol has no other fields here. */
 export type ReservationDetail = ReservationSummary;
 
-/** A stored record. lua/lib/fields.lua names its fields. */
+/** A stored record. lua/lib/field.lua names its fields. */
 export type ReservationRecord = ReadonlyMap<string, string>;
 
 const KIND_MAX_LENGTH = 64;

@@ -57,7 +57,7 @@ async function readmitted({ barred, wanted }: Waiter): Promise<void> {
 }
 
 /**
- * Lets reserves wait for funds. The order is kept in Redis (lua/lib/waiters.lua), so all instances share it; this knows the requests behind
+ * Lets reserves wait for funds. The order is kept in Redis (lua/ledger/lib/waiters.lua), so all instances share it; this knows the requests behind
  * the places of this instance. A script that frees funds publishes the place whose turn it is to its instance, which then runs that reserve
  * again, as any other. Nothing waits in Redis or in a group of calls meanwhile.
  *
@@ -92,7 +92,7 @@ export class FundsWaiters {
 
   /**
    * Runs a reserve, and while it lacks funds and has time, again whenever its turn has come.
-   * @param run runs the reserve with the text that lua/lib/waiters.lua takes
+   * @param run runs the reserve with the text that lua/ledger/lib/waiters.lua takes
    * @returns what the last run said
    * @throws what a run throws; Refusal INVALID_REQUEST if the client has disconnected, UNAUTHORIZED or FORBIDDEN if the caller may no longer act
    */

@@ -149,7 +149,7 @@ export class ReserveService {
   }
 
   /**
-   * Whether an allowed reserve emits an event if it is observed, as lua/lib/observe.lua takes it. A request has
+   * Whether an allowed reserve emits an event if it is observed, as lua/ledger/lib/observe.lua takes it. A request has
    * the same sample everywhere.
    */
   private sampleOf(fingerprint: string): string {

@@ -43,7 +43,7 @@ export class Waiter {
   private ended: Exclude<Signal, 'turn'> | undefined;
   private signalled: (() => void) | undefined;
 
-  /** @param place its name in the queue: see lua/lib/wake_waiters.lua */
+  /** @param place its name in the queue: see lua/lib/waking.lua */
   constructor(
     readonly place: string,
     readonly wanted: Wanted,

@@ -166,7 +166,7 @@ export interface DeliveryPlace {
 }
 
 export interface StoredDelivery extends DeliveryPlace {
-  /** Named by lua/lib/delivery.lua. */
+  /** Named by lua/webhooks/lib/delivery_record.lua. */
   readonly fields: Fields;
 }
 

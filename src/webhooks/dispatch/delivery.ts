@@ -3,7 +3,7 @@ import { eventLogKey, type RedisService, tagOf } from '../../redis/index.js';
 import type { Span } from '../../telemetry/index.js';
 import type { SignedEvent } from '../signing/signing.js';
 
-/** Where a delivery's record is: its partition and its ref (see lua/lib/delivery.lua). */
+/** Where a delivery's record is: its partition and its ref (see lua/webhooks/lib/delivery_record.lua). */
 export interface DeliveryPlace {
   /** Two hex digits, as in the partition's hash tag. */
   readonly partition: string;

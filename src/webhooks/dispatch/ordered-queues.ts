@@ -37,7 +37,7 @@ const PART_OF_FREE = 16;
 const DELIVERY_BYTES = 1024;
 /**
  * Deliveries of a queue that may be in Redis besides those in memory: some are just being attempted or settled, and few are a replay's. If
- * there are more, a replay has pushed many, which come first. QUEUE_SEARCHED of lua/lib/delivery.lua is larger by UNSETTLED at least.
+ * there are more, a replay has pushed many, which come first. QUEUE_SEARCHED of lua/webhooks/lib/delivery_record.lua is larger by UNSETTLED at least.
  */
 const UNKNOWN_IN_QUEUE = 64;
 /** Names of queues read at a time. */

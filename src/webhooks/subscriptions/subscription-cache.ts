@@ -23,7 +23,7 @@ const READ_AGAIN_MS = 60_000;
 /** The most owners, and the most subscriptions, in the cache. */
 const MAX_CACHED = 20_000;
 
-/** The fields of a target, named by lua/lib/webhook.lua. */
+/** The fields of a target, named by lua/lib/webhook_record.lua. */
 const TARGET_FIELDS = ['st', 'ur', 'hd', 'rp', 'df', 'et', 'ec', 'sf', 'tu', 'th'] as const;
 
 /** The part of a reply about one owner's list. */

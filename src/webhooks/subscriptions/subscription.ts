@@ -140,7 +140,7 @@ export type FieldPair = readonly [field: string, value: string];
 const UTILIZATION_DIGITS = 9;
 
 /**
- * The settings of a request, under the field names of lua/lib/webhook.lua. An empty value removes a setting. Selectors, URL, headers
+ * The settings of a request, under the field names of lua/lib/webhook_record.lua. An empty value removes a setting. Selectors, URL, headers
  * and secret are not included, because each needs checks or sealing first.
  */
 export function storedFields(request: SubscriptionCreateDto | SubscriptionUpdateDto): FieldPair[] {

@@ -1,0 +1,55 @@
+-- expiration: finds expirations and quarantines in an event log.
+-- A search is `from` and `to`, inclusive, in ms; `tenant_id` and `scope`, the reservation's or one above it; `state`, EXPIRED or
+-- QUARANTINED. The last three may be empty for all.
+local EXPIRATION_STATES = { ['reservation.expired'] = 'EXPIRED', ['custom.reservation.quarantined'] = 'QUARANTINED' }
+
+local function value_of(fields, name)
+  for i = 1, #fields, 2 do
+    if fields[i] == name then
+      return fields[i + 1]
+    end
+  end
+  return nil
+end
+
+local function is_wanted(fields, found, search)
+  local tenant_id, scope, state = search.tenant_id, search.scope, search.state
+  if state ~= '' and found ~= state or tenant_id ~= '' and value_of(fields, 'tn') ~= tenant_id then
+    return false
+  end
+  local at = scope ~= '' and (value_of(fields, 'sc') or '') or scope
+  return at == scope or string.sub(at, 1, #scope + 1) == scope .. '/'
+end
+
+local function expiration_search(from_ms, to_ms, tenant_id, scope, state)
+  return {
+    from = from_ms == '-inf' and -math.huge or tonumber(from_ms),
+    to = to_ms == '+inf' and math.huge or tonumber(to_ms),
+    tenant_id = tenant_id,
+    scope = scope,
+    state = state,
+  }
+end
+
+-- Returns when the entry's expiration happened and its state, or nil if the search is not about it; third, whether the entry and
+-- all after it are later than the search. The time is the one its script decided by. It is slightly earlier than that of the entry's
+-- id but in the same order, as scripts run one after another.
+local function expiration_of(entry, search)
+  local fields = entry[2]
+  local found = EXPIRATION_STATES[value_of(fields, 'ty')]
+  if not found then
+    return nil
+  end
+  -- The log is in the order of Redis' time, so this finds what expired by a test clock, too.
+  local recorded_at = not value_of(fields, 'cl') and (value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at'))
+  local at = tonumber(recorded_at or string.match(entry[1], '^%d+'))
+  if at > search.to then
+    return nil, nil, true
+  end
+  if at >= search.from and is_wanted(fields, found, search) then
+    return at, found
+  end
+  return nil
+end
+
+return { expiration_of = expiration_of, expiration_search = expiration_search }

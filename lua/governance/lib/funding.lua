@@ -1,0 +1,100 @@
+-- funding: how CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT change a budget, with their writes and events.
+-- @include event_writer, expiry, int64, new_figures, over_limit, waking
+--
+-- remaining = allocated - spent - reserved - debt holds after each operation:
+-- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining both grow by the
+--   whole amount; a negative remaining is filled up before anything can be reserved.
+-- DEBIT takes the amount from allocated and remaining, and never makes remaining negative.
+-- RESET sets allocated, RESET_SPENT sets allocated and spent; remaining may then be negative.
+-- In a budget with a period, both also set the allocation of the periods to come. CREDIT and DEBIT change the current one only.
+-- REPAY_DEBT forgives debt, and remaining grows by as much. Any amount beyond the debt is added as funds.
+
+-- The figures after an operation, or nil and a refusal: BUDGET_EXCEEDED, INT64_OVERFLOW. Writes nothing.
+local function planned_funding(budget, operation, amount, given_spent)
+  local allocated, spent, debt = budget.allocated, budget.spent, budget.debt
+  local repaid = int64.less(debt, amount) and debt or amount
+  if operation == 'CREDIT' then
+    allocated, spent, debt = int64.add(allocated, amount), int64.add(spent, repaid), int64.sub(debt, repaid)
+  elseif operation == 'DEBIT' then
+    if int64.less(budget.remaining, amount) then
+      return nil, { 'BUDGET_EXCEEDED' }
+    end
+    allocated = int64.sub(allocated, amount)
+  elseif operation == 'RESET' then
+    allocated = amount
+  elseif operation == 'RESET_SPENT' then
+    allocated, spent = amount, given_spent == '' and '0' or given_spent
+  elseif operation == 'REPAY_DEBT' then
+    allocated, debt = int64.add(allocated, int64.sub(amount, repaid)), int64.sub(debt, repaid)
+  else
+    error('unknown funding operation ' .. operation)
+  end
+  local remaining = allocated and spent and int64.sub(allocated, spent)
+  remaining = remaining and int64.sub(remaining, budget.reserved)
+  remaining = remaining and int64.sub(remaining, debt)
+  if not remaining then
+    return nil, { 'INT64_OVERFLOW' }
+  end
+  -- A capped charge marks a scope that ran out of funds. Any operation that leaves or adds funds clears the mark, but debt above its
+  -- limit stays over limit.
+  local over = budget.is_over_limit
+  if over_limit.debt_over_limit(debt, budget.overdraft_limit) then
+    over = '1'
+  elseif int64.positive(remaining) or int64.less(budget.remaining, remaining) then
+    over = '0'
+  end
+  return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved, spent = spent, debt = debt,
+    overdraft_limit = budget.overdraft_limit, is_over_limit = over }
+end
+
+-- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if something is, and
+-- the operation is refused, or leaves nothing in the budget.
+local function reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+  if budget.reserved == '0' or planned and int64.positive(planned.remaining) then
+    return nil
+  end
+  return expiry.reclaimed(nil, tag, budget.clock_ms and tenant_id, budget.now, retention_ms, origin)
+end
+
+-- Whether the operation changes any figure.
+local function funding_changes(budget, planned)
+  return planned.allocated ~= budget.allocated or planned.remaining ~= budget.remaining or planned.spent ~= budget.spent
+    or planned.debt ~= budget.debt or planned.is_over_limit ~= budget.is_over_limit
+end
+
+-- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has called require_event_log.
+local function apply_funding(tag, budget, planned, request, now, origin)
+  local unit, scope, tenant_id, operation = request.unit, request.scope, request.tenant_id, request.operation
+  redis.call('HSET', budget.key, 'allocated', planned.allocated, 'remaining', planned.remaining, 'debt', planned.debt,
+    'spent', planned.spent, 'is_over_limit', planned.is_over_limit, 'updated_at', now)
+  if budget.waiting then
+    waking.wake_waiters(budget.key)
+  end
+  if budget.period_end and (operation == 'RESET' or operation == 'RESET_SPENT') then
+    redis.call('HSET', budget.key, 'period_allocated', planned.allocated)
+  end
+  local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
+    'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,
+    'new_remaining', planned.remaining, 'previous_debt', budget.debt, 'new_debt', planned.debt, 'previous_spent', budget.spent,
+    'new_spent', planned.spent, 'previous_reserved', budget.reserved, 'new_reserved', budget.reserved,
+    'previous_status', budget.status, 'new_status', budget.status, 'reason', request.reason, 'metadata', request.metadata }
+  if operation == 'CREDIT' then
+    event_writer.append_event(tag, 'budget.funded', tenant_id, scope, origin, figures)
+  elseif operation == 'DEBIT' then
+    event_writer.append_event(tag, 'budget.debited', tenant_id, scope, origin, figures)
+  elseif operation == 'RESET' then
+    event_writer.append_event(tag, 'budget.reset', tenant_id, scope, origin, figures)
+  elseif operation == 'RESET_SPENT' then
+    figures[#figures + 1] = 'spent_override_provided'
+    figures[#figures + 1] = request.spent == '' and '0' or '1'
+    event_writer.append_event(tag, 'budget.reset_spent', tenant_id, scope, origin, figures)
+  else
+    event_writer.append_event(tag, 'budget.debt_repaid', tenant_id, scope, origin, figures)
+  end
+  new_figures.emit_new_figures(tag, tenant_id, origin, unit, budget, planned)
+end
+
+return {
+  apply_funding = apply_funding, funding_changes = funding_changes, planned_funding = planned_funding,
+  reclaimed_before = reclaimed_before,
+}

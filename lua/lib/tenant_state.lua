@@ -1,0 +1,69 @@
+-- tenant_state: the owner's status, read before any other decision.
+--
+-- read_tenant returns the tenant's record as a table, or nil if the tenant was never created (it has no status).
+-- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and how many active policies limit commits,
+-- which is all that a settlement needs.
+-- set_derived sets a field that follows from what the tenant owns, or removes it if the value is nil. A tenant without a record gets no
+-- field: a record without a status would stop everything of the tenant.
+-- expiry_letters returns the tenant's expiry policy and whether it has a test clock as a hold stores it (lua/lib/field.lua), nil for
+-- AUTO_RELEASE by Redis' clock. clock_ms is the instant of the test clock.
+-- A record with any other status fails closed: the script ends with an error and writes nothing.
+local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
+local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
+
+local function tenant_status(key)
+  local fields = redis.call('HMGET', key, 'status', 'th', 'commit_rates')
+  if not fields[1] and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  if not TENANT_STATUS[fields[1]] then
+    error('corrupt tenant record ' .. key .. ': its status is not ACTIVE, SUSPENDED or CLOSED')
+  end
+  return fields[1], fields[2], fields[3]
+end
+
+local function read_tenant(key)
+  local fields = redis.call('HMGET', key, 'status', 'default_commit_overage_policy', 'default_reservation_ttl_ms',
+    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode', 'clock_now')
+  if not fields[1] and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  if not TENANT_STATUS[fields[1]] then
+    error('corrupt tenant record ' .. key .. ': its status is not ACTIVE, SUSPENDED or CLOSED')
+  end
+  return {
+    status = fields[1],
+    overage_policy = fields[2],
+    default_ttl_ms = tonumber(fields[3] or '60000'),
+    max_ttl_ms = tonumber(fields[4] or '3600000'),
+    max_extensions = tonumber(fields[5] or '10'),
+    has_policies = fields[6] ~= false,
+    marks = fields[7],
+    expiry_policy = fields[8],
+    observe_mode = fields[9],
+    clock_ms = tonumber(fields[10] or ''),
+  }
+end
+
+local function set_derived(key, field, value)
+  if value == nil then
+    redis.call('HDEL', key, field)
+  elseif redis.call('EXISTS', key) == 1 then
+    redis.call('HSET', key, field, value)
+  end
+end
+
+local function expiry_letters(tenant)
+  local policy = tenant and tenant.expiry_policy
+  local clocked = tenant and tenant.clock_ms and 'c'
+  if not policy or policy == 'AUTO_RELEASE' then
+    return clocked or nil
+  end
+  local letter = EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
+  return letter .. (clocked or '')
+end
+
+return {
+  expiry_letters = expiry_letters, read_tenant = read_tenant, set_derived = set_derived,
+  tenant_status = tenant_status,
+}
