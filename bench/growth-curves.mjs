@@ -298,6 +298,9 @@ export function bySubscriptions() {
     for (const size of SUBSCRIPTIONS) {
       say(`${whole(size)} subscriptions`);
       const members = await ledger.addTenants([`webhooks-${size}`]);
+      await askAsAdmin(ledger.service.port, 'PUT', `/ops/tenants/webhooks-${size}/limits`, {
+        webhooks: 1000,
+      });
       for (let made = 0; made < size; made += 1) {
         await askAsAdmin(ledger.service.port, 'POST', `/v1/admin/webhooks?tenant_id=webhooks-${size}`, {
           url: 'http://127.0.0.1:9/',

@@ -60,11 +60,7 @@ export class GrowthLedger {
 
   /** Without workers, so that only the calls use Redis. */
   static async start() {
-    const service = await startService({
-      HOLDFAST_ROLES: 'api',
-      TENANT_MAX_WEBHOOKS: '1000',
-      QUERY_TIME_SHARE: '100',
-    });
+    const service = await startService({ HOLDFAST_ROLES: 'api' });
     const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
     redis.on('error', () => undefined);
     await redis.config('SET', 'auto-aof-rewrite-percentage', '0');

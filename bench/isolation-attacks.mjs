@@ -31,7 +31,7 @@ const RESERVATIONS = unlessShort(40_000, 1000);
 const BUDGETS = unlessShort(100_000, 1000);
 /** A server that refuses the first size gets the one that it says it accepts. */
 const METADATA_BYTES = [1_000_000, 16_000];
-/** The default of BODY_LIMIT_BYTES. */
+/** The largest body of a request. */
 const LARGEST_BODY_BYTES = 262_144;
 const SUBSCRIPTIONS = 130;
 const UNRESOLVED_SUBSCRIPTIONS = 40;

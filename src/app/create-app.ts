@@ -10,7 +10,6 @@ import {
 } from '../config/index.js';
 import { CallerFinder, createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
 import { createLogger, type Logger, MetricsRegistry, RequestMetrics, Tracing } from '../telemetry/index.js';
-import { useMetadataLimit } from '../wire/index.js';
 import { AppModule, type AppModuleImport } from './app.module.js';
 
 type PinoLevel = 'info' | 'error' | 'warn' | 'debug' | 'trace' | 'fatal';
@@ -90,7 +89,6 @@ export async function createApp(
   options: AppOptions = {},
 ): Promise<NestFastifyApplication> {
   const logger = options.logger ?? createLogger(config.logLevel);
-  useMetadataLimit(config.metadataLimitBytes);
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
   const evidenceKeys = resolveEvidenceKeys(config, logger);

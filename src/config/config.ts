@@ -1,4 +1,5 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
+import { type Constants, CONSTANTS } from './constants.js';
 import { readRedis, type RedisConfig } from './redis-config.js';
 import { EnvironmentReader, type Variable } from './variable.js';
 import { SETTINGS } from './variables.js';
@@ -17,12 +18,11 @@ type ValuesOf<Variables extends Record<string, Variable>> = {
 type ValueOf<V> = V extends Variable<infer T> ? T : never;
 
 /**
- * The checked configuration of a process; src/config/variables.ts describes each value. With the embedded Redis, `adminApiKey`,
+ * The checked configuration of a process; variables.ts and constants.ts describe each value. With the embedded Redis, `adminApiKey`,
  * `webhookSecretEncryptionKey` and `evidenceKeys` are absent until the functions of secrets.ts have read or generated them.
  */
-export interface HoldfastConfig extends ValuesOf<typeof SETTINGS> {
+export interface HoldfastConfig extends ValuesOf<typeof SETTINGS>, Constants {
   readonly redis: RedisConfig;
-  readonly shutdownGraceMs: number;
 }
 
 /** One line per problem, naming the variable and what is allowed. Never contains the value of a secret. */
@@ -33,9 +33,6 @@ export class ConfigError extends Error {
     super(problems.join('\n'));
   }
 }
-
-/** How long requests in flight may take at shutdown. The whole stop, embedded Redis included, must stay under 10 s. */
-export const SHUTDOWN_GRACE_MS = 8000;
 
 /** @throws ConfigError with every problem found. */
 export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
@@ -63,7 +60,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
       'EVIDENCE_KEYS is required with EVIDENCE_SERVER_ID and an external Redis: set the content of the file that npm run evidence-keys makes',
     );
   }
-  const config: HoldfastConfig = { ...readSettings(reader), redis, shutdownGraceMs: SHUTDOWN_GRACE_MS };
+  const config: HoldfastConfig = { ...CONSTANTS, ...readSettings(reader), redis };
   if (config.adminPort !== undefined && config.adminPort === config.port && config.port !== 0) {
     reader.addProblem(`ADMIN_PORT must differ from PORT (${config.port})`);
   }

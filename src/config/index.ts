@@ -10,6 +10,7 @@ export {
   processEnvironment,
   searchPath,
 } from './config.js';
+export { type Constants, CONSTANTS } from './constants.js';
 export {
   type EvidenceKey,
   type EvidenceKeys,

@@ -9,12 +9,14 @@ export interface Variable<T = unknown, Kind extends 'setting' | 'optional' = 'se
   readonly fallback: string;
   readonly parse: Parse<T>;
   readonly doc: string;
+  /** Who has a reason to set it. What nobody has a reason to set is a constant, in constants.ts. */
+  readonly setBy: string;
   /** The value must not appear in any message. */
   readonly secret: boolean;
 }
 
 interface Undocumented<V> {
-  describe(doc: string): V;
+  describe(doc: string, setBy: string): V;
 }
 
 export function setting<T>(
@@ -22,7 +24,9 @@ export function setting<T>(
   fallback: string,
   parse: Parse<T>,
 ): Undocumented<Variable<T, 'setting'>> {
-  return { describe: (doc) => ({ kind: 'setting', name, fallback, parse, doc, secret: false }) };
+  return {
+    describe: (doc, setBy) => ({ kind: 'setting', name, fallback, parse, doc, setBy, secret: false }),
+  };
 }
 
 export function optional<T>(
@@ -30,7 +34,17 @@ export function optional<T>(
   remark: string,
   parse: Parse<T>,
 ): Undocumented<Variable<T, 'optional'>> {
-  return { describe: (doc) => ({ kind: 'optional', name, fallback: remark, parse, doc, secret: false }) };
+  return {
+    describe: (doc, setBy) => ({
+      kind: 'optional',
+      name,
+      fallback: remark,
+      parse,
+      doc,
+      setBy,
+      secret: false,
+    }),
+  };
 }
 
 export function secret<T>(
@@ -38,7 +52,9 @@ export function secret<T>(
   remark: string,
   parse: Parse<T>,
 ): Undocumented<Variable<T, 'optional'>> {
-  return { describe: (doc) => ({ kind: 'optional', name, fallback: remark, parse, doc, secret: true }) };
+  return {
+    describe: (doc, setBy) => ({ kind: 'optional', name, fallback: remark, parse, doc, setBy, secret: true }),
+  };
 }
 
 const MAX_SHOWN_LENGTH = 60;

@@ -32,7 +32,7 @@ const DAY_MS = 86_400_000;
 /**
  * Judges due holds page by page. Each page is read under a lease that is checked and renewed with the read. lua/expiry/expire_page.lua
  * judges its candidates in batches. If a batch fails, lua/expiry/expire.lua judges each of its candidates separately. Partitions with a
- * backlog take turns, one page each. Small pauses between batches leave part of the time to requests (SWEEP_TIME_SHARE), as Redis' active
+ * backlog take turns, one page each. Small pauses between batches leave part of the time to requests (`sweepTimeShare`), as Redis' active
  * expiry limits itself. A sweep that is late keeps several batches in flight, and waits for nobody beyond that share.
  */
 @Injectable()

@@ -31,6 +31,9 @@ import {
   traceFrom,
 } from './tracing.js';
 
+/** All valid requests fit: the largest are policies and bulk actions. */
+export const BODY_LIMIT_BYTES = 262_144;
+
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 /** Request headers of the protocol and of Holdfast. Browsers allow some others by default. */
 const REQUEST_HEADERS = [
@@ -141,11 +144,7 @@ export interface HttpServer {
 /** Creates the Fastify instance with everything that must be installed before Nest adds the routes. */
 export async function createFastify(
   logger: Logger,
-  {
-    bodyLimitBytes,
-    trustProxy,
-    corsOrigins,
-  }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy' | 'corsOrigins'>,
+  { trustProxy, corsOrigins }: Pick<HoldfastConfig, 'trustProxy' | 'corsOrigins'>,
 ): Promise<HttpServer> {
   const routes: { table?: RouteTable; refused?: AnswerListener } = {};
   const instance = fastify({
@@ -155,7 +154,7 @@ export async function createFastify(
     childLoggerFactory: (parent) => parent,
     genReqId: newRequestId,
     requestIdHeader: false,
-    bodyLimit: bodyLimitBytes,
+    bodyLimit: BODY_LIMIT_BYTES,
     trustProxy: trustProxy === undefined ? false : [...trustProxy],
     // Otherwise, Node would refuse a request without Host with a body that is not the protocol's.
     http: SERVER_OPTIONS,

@@ -5,7 +5,7 @@ import { Refusal, TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter, TimeShare } from '../redis/index.js';
 import { UNVERIFIED } from './access.guard.js';
 
-/** All usual requests are smaller, even those with as much metadata as METADATA_LIMIT_BYTES allows by default. */
+/** All usual requests are smaller, even those with as much metadata as is allowed. */
 export const LARGE_BODY_BYTES = 32_768;
 /** The rest of the process' time is for requests of usual size. */
 const SHARE = 0.25;

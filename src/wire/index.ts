@@ -58,8 +58,7 @@ export {
   NestedArray,
   Obeys,
   Optional,
-  requireWithinMetadataLimit,
+  requireFreeObjectSize,
   Satisfies,
-  useMetadataLimit,
 } from './rules/decorators.js';
 export type { Rule, Schema } from './rules/rule.js';

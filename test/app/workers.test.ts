@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { request } from 'undici';
 import { buildService, type ServiceProcess, spawnService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
+import type { Settings } from '../support/settings.js';
 
 const ADMIN_API_KEY = 'admin-key-for-tests-only';
 const REDIS = /redis-server|valkey-server/;
@@ -32,7 +33,7 @@ afterEach(async () => {
 });
 
 /** Two workers that use the embedded Redis of their parent. */
-function settings(env: Record<string, string>): Record<string, string> {
+function settings(env: Settings): Settings {
   return {
     HOST: '127.0.0.1',
     PORT: '0',
@@ -43,13 +44,13 @@ function settings(env: Record<string, string>): Record<string, string> {
   };
 }
 
-async function start(env: Record<string, string> = {}): Promise<Service> {
+async function start(env: Settings = {}): Promise<Service> {
   const service = await startService(settings(env));
   started.push(service);
   return service;
 }
 
-async function endOf(env: Record<string, string>): Promise<{ code: number | string; stderr: string }> {
+async function endOf(env: Settings): Promise<{ code: number | string; stderr: string }> {
   const service = spawnService(settings(env));
   started.push(service);
   return { code: await service.ended, stderr: service.output.stderr };
@@ -121,7 +122,7 @@ function countOf(text: string, part: string): number {
 }
 
 test('two workers share both ports, the sweep and one embedded Redis, and one serves the metrics of both', async () => {
-  const service = await start({ ADMIN_PORT: '0', RATE_LIMIT_PUBLIC_PER_MINUTE: '2' });
+  const service = await start({ ADMIN_PORT: '0', rateLimitPublicPerMinute: 2 });
   const statuses: number[] = [];
   for (let count = 0; count < 6; count += 1) {
     statuses.push((await get(`${service.url}/openapi.json`)).status);

@@ -37,7 +37,7 @@ describe('rows of failed requests', () => {
       TRUST_PROXY: '127.0.0.1',
       RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '12',
       // A waiting request must not be refused before its client disconnects.
-      QUERY_QUEUE_MS: '30000',
+      queryQueueMs: 30_000,
     },
   );
   const logs = async (query: string): Promise<Json[]> =>

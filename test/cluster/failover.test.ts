@@ -70,7 +70,7 @@ async function startAll(
   const holdfast = await startSweeper({
     REDIS_URL: site.url,
     HOLDFAST_ROLES: 'api,sweeper,dispatcher',
-    WEBHOOK_POLL_MS: '20',
+    webhookPollMs: 20,
   });
   cleanUps.push(() => holdfast.stop());
   await allowLoopback(holdfast);

@@ -42,10 +42,14 @@ const REDIS_VARIABLES =
 /** Tested in evidence-keys.test.ts. */
 const EVIDENCE_VARIABLES = ['EVIDENCE_KEYS', 'EVIDENCE_SERVER_ID'];
 
-test('every variable is tested here, and has a description', () => {
+test('every variable is tested here, and has a description and somebody who would set it', () => {
   const tried = [...SIMPLE.map(({ name }) => name), ...REDIS_VARIABLES, ...EVIDENCE_VARIABLES].sort();
   expect(CONFIG_VARIABLES.map(({ name }) => name).sort()).toEqual(tried);
-  expect(CONFIG_VARIABLES.every(({ doc, fallback }) => doc.endsWith('.') && fallback !== '')).toBe(true);
+  for (const { doc, fallback, setBy } of CONFIG_VARIABLES) {
+    expect(doc).toMatch(/\.$/);
+    expect(fallback).not.toBe('');
+    expect(setBy).toMatch(/^(Who|Whose|Everyone) .*\.$/);
+  }
 });
 
 describe.each(SIMPLE)('$name', ({ name, field, fallback, good, bad }) => {

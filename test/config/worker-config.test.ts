@@ -2,11 +2,11 @@ import { expect, test } from '@jest/globals';
 import { configOfWorker, loadConfig } from '../../src/config/config.js';
 
 test("the workers' shares of Redis time add up to that of one process, and the parent has the embedded Redis", () => {
-  const config = loadConfig({ HOLDFAST_WORKERS: '4', QUERY_TIME_SHARE: '40' });
+  const config = loadConfig({ HOLDFAST_WORKERS: '4' });
   expect(configOfWorker(config, () => '/data/redis.sock')).toEqual({
     ...config,
     redis: { mode: 'socket', path: '/data/redis.sock' },
-    queryTimeShare: 10,
+    queryTimeShare: 6.25,
     sweepTimeShare: 22.5,
     webhookTimeShare: 18.75,
   });

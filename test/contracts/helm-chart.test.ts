@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
-import { HOLDFAST_VERSION, SHUTDOWN_GRACE_MS } from '../../src/config/config.js';
+import { HOLDFAST_VERSION } from '../../src/config/config.js';
+import { CONSTANTS } from '../../src/config/constants.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import { hasHelm, type Manifest, merged, render, renderWithHelm } from '../support/helm-chart.js';
 
@@ -84,8 +85,8 @@ describe('the Helm chart', () => {
     const { terminationGracePeriodSeconds } = manifests['Deployment'].spec.template.spec;
     const [command, seconds] = containerOf(manifests).lifecycle.preStop.exec.command;
     expect(command).toBe('sleep');
-    // A shutdown takes at most 10 s, of which SHUTDOWN_GRACE_MS is for requests in flight.
-    expect(SHUTDOWN_GRACE_MS).toBeLessThan(10_000);
+    // A shutdown takes at most 10 s, of which shutdownGraceMs is for requests in flight.
+    expect(CONSTANTS.shutdownGraceMs).toBeLessThan(10_000);
     expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(Number(seconds) + 10);
   });
 

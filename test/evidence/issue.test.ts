@@ -29,7 +29,7 @@ const SERVER_ID = 'https://cycles.example.com/v1';
 const SETTINGS = {
   EVIDENCE_SERVER_ID: SERVER_ID,
   EVIDENCE_KEYS: generateEvidenceKeys(1_700_000_000_000),
-  RATE_LIMIT_PUBLIC_PER_MINUTE: '0',
+  rateLimitPublicPerMinute: 0,
 };
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
 

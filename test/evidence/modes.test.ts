@@ -17,11 +17,12 @@ import {
   reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
+import type { Settings } from '../support/settings.js';
 import { patience } from '../support/time-limits.js';
 
 const EVIDENCE_SERVER_ID = 'https://cycles.example.com/v1';
 const KEYS = generateEvidenceKeys(1_700_000_000_000);
-const ON = { EVIDENCE_SERVER_ID, EVIDENCE_KEYS: KEYS, RATE_LIMIT_PUBLIC_PER_MINUTE: '0' };
+const ON = { EVIDENCE_SERVER_ID, EVIDENCE_KEYS: KEYS, rateLimitPublicPerMinute: 0 };
 
 let on: Holdfast;
 let off: Holdfast;
@@ -39,7 +40,7 @@ afterEach(async () => {
 });
 afterAll(() => Promise.all([on.stop(), off.stop()]));
 
-async function start(settings: Record<string, string>): Promise<Holdfast> {
+async function start(settings: Settings): Promise<Holdfast> {
   const other = await Holdfast.start({ ...ON, ...settings });
   others.push(other);
   return other;

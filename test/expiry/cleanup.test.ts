@@ -343,7 +343,7 @@ describe('POST /ops/reservations/cleanup', () => {
 test('reservations that await cleanup do not affect the sweeper: no backlog, no lateness, readiness green, and operators see how much waits and since when', async () => {
   const [manual, auto] = [await newTenant(), await newTenant('AUTO_RELEASE')];
   await waiting(manual, 3, 3_600_000);
-  const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '2000' });
+  const sweeper = await startSweeper({ REDIS_URL: redis.url, sweepAlertMs: 2000 });
   try {
     const due = await makeDue(holdfast, stored, auto, 2);
     await eventually(

@@ -108,7 +108,7 @@ describe('an instance with a partition that it cannot sweep', () => {
     const [stuck] = (await makeDue(holdfast, stored, ill, 1)) as [string];
     await stored.redis.rename(eventLogKey(tag), `${tag}saved`).catch(() => undefined);
     await stored.redis.set(eventLogKey(tag), 'damaged');
-    const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '1000' });
+    const sweeper = await startSweeper({ REDIS_URL: redis.url, sweepAlertMs: 1000 });
     try {
       if (stored.tagOfTenant(well.id) !== tag) {
         const [due] = (await makeDue(holdfast, stored, well, 1)) as [string];

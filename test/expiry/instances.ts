@@ -8,12 +8,13 @@ import {
   tagOfReservationId,
 } from '../../src/redis/keyspace.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import type { Settings } from '../support/settings.js';
 import type { StoredHolds } from '../support/stored-holds.js';
 
 export const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
 
 /** An instance that sweeps by itself, at short intervals. */
-export function startSweeper(env: Record<string, string>): Promise<Holdfast> {
+export function startSweeper(env: Settings): Promise<Holdfast> {
   return Holdfast.start({ HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50', ...env });
 }
 

@@ -27,7 +27,7 @@ let call: ScriptRegistry['call'];
 beforeAll(async () => {
   redis = await startStore();
   // Without pauses that are due whether or not the sweep is late.
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url, SWEEP_TIME_SHARE: '100' });
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url, sweepTimeShare: 100 });
   stored = new StoredHolds(redis.url);
   ({ scripts } = holdfast.app.get(RedisService));
   call = scripts.call.bind(scripts);

@@ -5,6 +5,7 @@ import { sweepInstancesKey, sweepLeaseKey } from '../../src/redis/keyspace.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, Holdfast, WEBHOOK_SECRET_ENCRYPTION_KEY } from '../support/holdfast.js';
+import type { Settings } from '../support/settings.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import {
@@ -53,7 +54,7 @@ afterAll(async () => {
   await redis.stop();
 });
 
-async function start(env: Record<string, string> = {}): Promise<Holdfast> {
+async function start(env: Settings = {}): Promise<Holdfast> {
   const instance = await startSweeper({ REDIS_URL: redis.url, ...env });
   instances.push(instance);
   return instance;
@@ -69,7 +70,7 @@ function spawnSweeper(leaseMs: number): ServiceProcess {
     HOST: '127.0.0.1',
     HOLDFAST_ROLES: 'sweeper',
     SWEEP_INTERVAL_MS: '50',
-    SWEEP_LEASE_MS: String(leaseMs),
+    sweepLeaseMs: leaseMs,
     LOG_LEVEL: 'warn',
   });
   processes.push(service);
@@ -92,11 +93,11 @@ async function expectAllExpiredOnce(ids: readonly string[]): Promise<void> {
 
 describe('instances share the partitions', () => {
   test('alone, by two and by three, each hold is expired once by one of them, and an instance that leaves gives up its leases immediately', async () => {
-    const first = await start({ SWEEP_LEASE_MS: '300000' });
+    const first = await start({ sweepLeaseMs: 300_000 });
     await sharesBecome(64);
-    const second = await start({ SWEEP_LEASE_MS: '300000' });
+    const second = await start({ sweepLeaseMs: 300_000 });
     await sharesBecome(32, 32);
-    const third = await start({ SWEEP_LEASE_MS: '300000' });
+    const third = await start({ sweepLeaseMs: 300_000 });
     await sharesBecome(22, 21, 21);
     const all = [first, second, third];
     // After the next beat, each instance's view of its leases is that of Redis.
@@ -134,7 +135,7 @@ describe('instances share the partitions', () => {
   test('a killed one is taken over when its leases lapse', async () => {
     const killed = spawnSweeper(1000);
     await sharesBecome(64);
-    const survivor = await start({ SWEEP_LEASE_MS: '1000' });
+    const survivor = await start({ sweepLeaseMs: 1000 });
     await sharesBecome(32, 32);
     const tenants = await makeTenants(maker, 12);
     killed.child.kill('SIGKILL');
@@ -149,7 +150,7 @@ describe('instances share the partitions', () => {
   test('a frozen one is taken over; when it wakes up it acts only under its own leases, and gets a share again', async () => {
     const frozen = spawnSweeper(1000);
     await sharesBecome(64);
-    const other = await start({ SWEEP_LEASE_MS: '1000' });
+    const other = await start({ sweepLeaseMs: 1000 });
     await sharesBecome(32, 32);
     frozen.child.kill('SIGSTOP');
     await sharesBecome(64);

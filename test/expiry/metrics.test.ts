@@ -129,7 +129,7 @@ test('a sweep that runs out of time is counted as cut, and the next one continue
     // The sweeper gets one percent of the time, so that a few batches use up a tick.
     const sweeper = await startSweeper({
       REDIS_URL: redis.url,
-      SWEEP_TIME_SHARE: '1',
+      sweepTimeShare: 1,
       SWEEP_BATCH_SIZE: '50',
     });
     try {

@@ -16,7 +16,7 @@ let tenants: TestTenant[];
 beforeAll(async () => {
   redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
   maker = await Holdfast.start({ REDIS_URL: redis.url });
-  sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '1000', SWEEP_BATCH_SIZE: '10' });
+  sweeper = await startSweeper({ REDIS_URL: redis.url, sweepAlertMs: 1000, SWEEP_BATCH_SIZE: '10' });
   stored = new StoredHolds(redis.url);
   stored.redis.on('error', () => undefined);
   tenants = await makeTenants(maker, 4);

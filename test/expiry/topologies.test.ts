@@ -8,6 +8,7 @@ import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { startCluster, startSentinel } from '../support/redis-topologies.js';
+import type { Settings } from '../support/settings.js';
 import { makeTenants } from './instances.js';
 
 const instances: Holdfast[] = [];
@@ -17,7 +18,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-async function start(env: Record<string, string>): Promise<Holdfast> {
+async function start(env: Settings): Promise<Holdfast> {
   const instance = await Holdfast.start({ HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '100', ...env });
   instances.push(instance);
   return instance;

@@ -49,7 +49,7 @@ test('a clock of the process that jumps by an hour, on and back, changes no deci
     WEBHOOK_SECRET_ENCRYPTION_KEY,
     HOLDFAST_ROLES: 'api,sweeper',
     SWEEP_INTERVAL_MS: '50',
-    SWEEP_ALERT_MS: '5000',
+    sweepAlertMs: 5000,
     NODE_OPTIONS: `--import ${PRELOAD}`,
     CLOCK_STEPS_MS: `${HOUR_MS},${-HOUR_MS},0`,
   });
@@ -143,7 +143,7 @@ test.each([
       EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
       EVIDENCE_KEYS: keys,
       RATE_LIMIT_PER_KEY_PER_MINUTE: '3',
-      TENANT_MAX_LIVE_RESERVATIONS: '1',
+      tenantMaxLiveReservations: 1,
       NODE_OPTIONS: `--import ${PRELOAD}`,
       CLOCK_OFFSET_MS: String(offsetMs),
     });

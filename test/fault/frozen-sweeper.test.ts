@@ -20,7 +20,7 @@ import {
   stateOf,
 } from '../expiry/instances.js';
 
-const LEASE_MS = '1000';
+const LEASE_MS = 1000;
 const cleanUps: (() => Promise<void> | void)[] = [];
 
 beforeAll(buildService, 120_000);
@@ -47,7 +47,7 @@ test('a sweeper that was frozen in the middle of a page finds its lease expired:
     WEBHOOK_SECRET_ENCRYPTION_KEY,
     HOLDFAST_ROLES: 'sweeper',
     SWEEP_INTERVAL_MS: '50',
-    SWEEP_LEASE_MS: LEASE_MS,
+    sweepLeaseMs: LEASE_MS,
   });
   cleanUps.push(async () => {
     frozen.child.kill('SIGKILL');
@@ -60,7 +60,7 @@ test('a sweeper that was frozen in the middle of a page finds its lease expired:
   const ids = await makeDue(maker, stored, tenant, 10);
   await inHand;
   frozen.child.kill('SIGSTOP');
-  const other = await startSweeper({ REDIS_URL: redis.url, SWEEP_LEASE_MS: LEASE_MS });
+  const other = await startSweeper({ REDIS_URL: redis.url, sweepLeaseMs: LEASE_MS });
   cleanUps.push(() => other.stop());
   await eventually('the other takes over', async () =>
     (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),

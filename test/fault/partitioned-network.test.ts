@@ -6,6 +6,7 @@ import { expectExactlyOnce } from '../support/exactly-once.js';
 import type { Holdfast } from '../support/holdfast.js';
 import { JournaledLoad } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import type { Settings } from '../support/settings.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expectUnavailable } from '../support/unavailable.js';
 import {
@@ -28,7 +29,7 @@ afterEach(async () => {
 });
 
 async function behindProxy(
-  env: Record<string, string>,
+  env: Settings,
 ): Promise<{ proxy: BlackholeProxy; stored: StoredHolds; holdfast: Holdfast; url: string }> {
   const redis = await startRedis();
   const proxy = await BlackholeProxy.before(redis);
@@ -69,12 +70,12 @@ describe('a network that swallows everything between Holdfast and Redis', () => 
   );
 
   test('leaves the sweep to the instance that still reaches Redis, and its earlier calls have no second effect', async () => {
-    const { proxy, stored, holdfast, url } = await behindProxy({ SWEEP_LEASE_MS: '1000' });
+    const { proxy, stored, holdfast, url } = await behindProxy({ sweepLeaseMs: 1000 });
     const tenants = await makeTenants(holdfast, 8);
     const other = await startSweeper({
       HOLDFAST_ROLES: 'api,sweeper',
       REDIS_URL: url,
-      SWEEP_LEASE_MS: '1000',
+      sweepLeaseMs: 1000,
     });
     cleanUps.push(() => other.stop());
     await eventually('they share', async () => [...(await leaseCounts(stored)).values()].join() === '32,32');

@@ -19,11 +19,11 @@ import {
 } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const on = useGovernance({}, { WAITERS_PER_TENANT: '200' });
+const on = useGovernance({}, { waitersPerTenant: 200 });
 let other: Holdfast;
 beforeAll(async () => {
   buildService();
-  other = await Holdfast.start({ REDIS_URL: on.redis.url, WAITERS_PER_TENANT: '200' });
+  other = await Holdfast.start({ REDIS_URL: on.redis.url, waitersPerTenant: 200 });
 }, 120_000);
 afterAll(() => other.stop());
 
@@ -90,7 +90,7 @@ test('the place of an instance that is killed lapses, and no longer delays the o
 });
 
 test('an instance that shuts down responds to its waiters, and accepts no new ones', async () => {
-  const leaving = await Holdfast.start({ REDIS_URL: on.redis.url, WAITERS_PER_TENANT: '1' });
+  const leaving = await Holdfast.start({ REDIS_URL: on.redis.url, waitersPerTenant: 1 });
   const [tenant] = await saturated();
   const waits = (outcome: string) => leaving.metric('holdfast_reserve_waits_total', { outcome });
   const answer = reserve(tenant, 1, leaving);

@@ -127,9 +127,9 @@ function start(): ServiceProcess {
     HOLDFAST_ROLES: 'sweeper,dispatcher',
     LOG_LEVEL: 'warn',
     SWEEP_INTERVAL_MS: '50',
-    SWEEP_LEASE_MS: '1000',
-    WEBHOOK_LEASE_MS: '1000',
-    WEBHOOK_POLL_MS: '20',
+    sweepLeaseMs: 1000,
+    webhookLeaseMs: 1000,
+    webhookPollMs: 20,
     WEBHOOK_TIMEOUT_MS: '2000',
   });
   services.push(service);

@@ -26,7 +26,7 @@ const on = useGovernance(
   { logger },
   {
     TRUST_PROXY: 'loopback',
-    RATE_LIMIT_PUBLIC_PER_MINUTE: String(LIMIT),
+    rateLimitPublicPerMinute: LIMIT,
     CUSTOM_ACTION_KINDS: JSON.stringify([DECLARED]),
   },
 );

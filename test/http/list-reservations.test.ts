@@ -383,7 +383,7 @@ describe('include', () => {
 
   test('ends a page before it grows too large, and the next one continues', async () => {
     const tenant = await lists.newTenant();
-    // A deployment that lowered METADATA_LIMIT_BYTES still has records as large as this.
+    // 0.6 could be told to take metadata as large as this.
     const metadata = JSON.stringify({ text: 'm'.repeat(900_000) });
     const holds = lists.stored();
     for (let count = 0; count < 12; count += 1) {

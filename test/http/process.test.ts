@@ -4,6 +4,7 @@ import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { buildService, spawnService, startService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import type { Settings } from '../support/settings.js';
 import { sharedStoreUrl } from '../support/store.js';
 
 const started: ServiceProcess[] = [];
@@ -22,7 +23,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-const settings = (env: Record<string, string>): Record<string, string> => ({
+const settings = (env: Settings): Settings => ({
   HOST: '127.0.0.1',
   HOLDFAST_ROLES: 'api',
   ADMIN_API_KEY: 'admin-key-for-tests-only',
@@ -31,15 +32,13 @@ const settings = (env: Record<string, string>): Record<string, string> => ({
   ...env,
 });
 
-function start(env: Record<string, string>): ServiceProcess {
+function start(env: Settings): ServiceProcess {
   const service = spawnService(settings(env));
   started.push(service);
   return service;
 }
 
-async function startReady(
-  env: Record<string, string> = {},
-): Promise<{ service: ServiceProcess; url: string }> {
+async function startReady(env: Settings = {}): Promise<{ service: ServiceProcess; url: string }> {
   const service = await startService(settings(env));
   started.push(service);
   const { url } = service;

@@ -11,6 +11,7 @@ import {
   type Answer,
   type TestTenant,
 } from '../support/holdfast.js';
+import type { Settings } from '../support/settings.js';
 
 const UNKNOWN_KEY = `cyc_live_00${'a'.repeat(43)}`;
 
@@ -19,7 +20,7 @@ const from = (address: string): Record<string, string> => ({ 'x-forwarded-for': 
 
 const started: Holdfast[] = [];
 
-async function start(env: Record<string, string> = {}): Promise<Holdfast> {
+async function start(env: Settings = {}): Promise<Holdfast> {
   const holdfast = await Holdfast.start(env);
   started.push(holdfast);
   return holdfast;
@@ -226,7 +227,7 @@ describe('the limit of public documents', () => {
   });
 
   test('can be switched off', async () => {
-    const holdfast = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '0' });
+    const holdfast = await start({ rateLimitPublicPerMinute: 0 });
     for (let count = 0; count < 310; count += 1) {
       const { status, headers } = await read(holdfast, '/docs/start.js', '192.0.2.1');
       expect([status, headers.get('x-ratelimit-remaining')]).toEqual([200, null]);
@@ -236,15 +237,15 @@ describe('the limit of public documents', () => {
   test('trusts X-Forwarded-For only if configured, and then only the part that the proxy added', async () => {
     const remaining = async (holdfast: Holdfast, chain: string): Promise<string | null> =>
       (await read(holdfast, '/docs/start.js', chain)).headers.get('x-ratelimit-remaining');
-    const wary = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9' });
+    const wary = await start({ rateLimitPublicPerMinute: 9 });
     expect(await remaining(wary, '192.0.2.1')).toBe('8');
     expect(await remaining(wary, '192.0.2.2')).toBe('7');
 
-    const elsewhere = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9', TRUST_PROXY: '10.0.0.0/8' });
+    const elsewhere = await start({ rateLimitPublicPerMinute: 9, TRUST_PROXY: '10.0.0.0/8' });
     expect(await remaining(elsewhere, '192.0.2.1')).toBe('8');
     expect(await remaining(elsewhere, '192.0.2.2')).toBe('7');
 
-    const trusting = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9', TRUST_PROXY: 'loopback,10.0.0.0/8' });
+    const trusting = await start({ rateLimitPublicPerMinute: 9, TRUST_PROXY: 'loopback,10.0.0.0/8' });
     expect(await remaining(trusting, '192.0.2.1')).toBe('8');
     expect(await remaining(trusting, '192.0.2.2')).toBe('8');
     expect(await remaining(trusting, 'claimed, 192.0.2.1')).toBe('7');

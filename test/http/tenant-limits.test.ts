@@ -14,10 +14,10 @@ const DEPLOYMENT = { budgets: 3, policies: 2, api_keys: 4, webhooks: 2 };
 const on = useGovernance(
   {},
   {
-    TENANT_MAX_BUDGETS: '3',
-    TENANT_MAX_POLICIES: '2',
-    TENANT_MAX_API_KEYS: '4',
-    TENANT_MAX_WEBHOOKS: '2',
+    tenantMaxBudgets: 3,
+    tenantMaxPolicies: 2,
+    tenantMaxApiKeys: 4,
+    tenantMaxWebhooks: 2,
   },
 );
 
@@ -120,7 +120,7 @@ describe('what a tenant may own', () => {
   });
 
   test('0 means no limit, and the defaults allow much', async () => {
-    const without = await Holdfast.start({ REDIS_URL: on.redis.url, TENANT_MAX_POLICIES: '0' });
+    const without = await Holdfast.start({ REDIS_URL: on.redis.url, tenantMaxPolicies: 0 });
     try {
       const tenant = await without.createTenant();
       const limits = expectStatus(await without.admin('GET', limitsPath(tenant.id)), 200).limits;

@@ -15,7 +15,7 @@ let probe: ProbeApp;
 let listeners: Listeners;
 let ports: [name: string, port: number][];
 
-/** More than BODY_LIMIT_BYTES is by default. */
+/** More than BODY_LIMIT_BYTES. */
 const OVER_LIMIT = 300_000;
 
 beforeAll(async () => {

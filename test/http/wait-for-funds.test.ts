@@ -16,7 +16,7 @@ import {
 import { endPeriodAt } from '../support/periods.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const SETTINGS = { HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '50', WAITERS_PER_TENANT: '210' };
+const SETTINGS = { HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '50', waitersPerTenant: 210 };
 const on = useGovernance({}, SETTINGS);
 let other: Holdfast;
 beforeAll(async () => {

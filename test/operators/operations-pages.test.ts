@@ -44,7 +44,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     holdfast = await Holdfast.start({
       REDIS_URL: redis.url,
       HOLDFAST_ROLES: 'api,dispatcher',
-      WEBHOOK_POLL_MS: '20',
+      webhookPollMs: 20,
       VIEWER_API_KEY,
     });
     receiver = await WebhookReceiver.start();

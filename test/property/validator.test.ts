@@ -282,7 +282,7 @@ test.each([
   [{ ...valid, subject: [] }, 'subject must be an object', 'subject'],
   [
     { ...valid, metadata: [] },
-    'metadata must be a JSON object nested at most 32 levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON',
+    'metadata must be a JSON object nested at most 32 levels deep, of at most 16384 bytes as JSON',
     'metadata',
   ],
   [

@@ -5,7 +5,7 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import type { Redis } from 'ioredis';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
 import { RetentionJanitor, RetentionMetrics } from '../../src/audit/retention.janitor.js';
-import { CONFIG, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
+import { CONFIG, type HoldfastConfig } from '../../src/config/config.js';
 import { ExpiryMetrics, SweepMetrics } from '../../src/expiry/expiry.metrics.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
@@ -23,6 +23,7 @@ import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription
 import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
 import { DispatchModule } from '../../src/webhooks/webhooks.module.js';
 import { Worker } from '../../src/worker/worker.js';
+import { configOf } from '../support/settings.js';
 import { Connection } from './world-connection.js';
 import type { Endpoint } from './world-endpoint.js';
 import { Actor, type WorldTime } from './world-time.js';
@@ -36,12 +37,12 @@ const DAY_MS = 86_400_000;
 
 const days = RETENTION_MS / DAY_MS;
 export const WORLD_CONFIG: HoldfastConfig = {
-  ...loadConfig({
+  ...configOf({
     REDIS_URL: 'redis://127.0.0.1:1',
     ADMIN_API_KEY: 'a-key-for-the-play',
     WEBHOOK_SECRET_ENCRYPTION_KEY: '07'.repeat(32),
     PARTITIONS: String(PARTITIONS),
-    WEBHOOK_POLL_MS: '1000',
+    webhookPollMs: 1000,
     SWEEP_INTERVAL_MS: '2000',
     SWEEP_BATCH_SIZE: '10',
   }),

@@ -30,10 +30,10 @@ const QUEUE_MS = 3000;
 const on = useGovernance(
   {},
   {
-    QUERY_CONCURRENCY: '3',
-    QUERY_CONCURRENCY_PER_TENANT: String(PER_TENANT),
-    QUERY_QUEUE_MS: String(QUEUE_MS),
-    QUERY_TIME_SHARE: '5',
+    queryConcurrency: 3,
+    queryConcurrencyPerTenant: PER_TENANT,
+    queryQueueMs: QUEUE_MS,
+    queryTimeShare: 5,
   },
 );
 const held: Query[] = [];
@@ -65,8 +65,8 @@ const pauses = (): Promise<number> => on.holdfast.metric('holdfast_query_pauses_
 test('a query that waited is judged again: a key that was revoked meanwhile reads nothing', async () => {
   const patient = await Holdfast.start({
     REDIS_URL: on.redis.url,
-    QUERY_CONCURRENCY_PER_TENANT: '1',
-    QUERY_QUEUE_MS: '30000',
+    queryConcurrencyPerTenant: 1,
+    queryQueueMs: 30_000,
   });
   const tenant = await newTenant();
   const body = { tenant_id: tenant.id, name: 'revoked during a wait' };

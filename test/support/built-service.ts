@@ -4,8 +4,9 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { Constants } from '../../src/config/index.js';
 import { eventually } from './eventually.js';
-import { storeSettings } from './store.js';
+import { separate, type Settings } from './settings.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /**
@@ -14,6 +15,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
  */
 const BUILD = '.test-dist';
 const STOP_WITH_PARENT = pathToFileURL(join(ROOT, 'scripts/stop-with-parent.mjs')).href;
+const CONSTANTS = pathToFileURL(join(ROOT, BUILD, 'config/constants.js')).href;
 const LOCK_POLL_MS = 100;
 
 export interface ServiceProcess {
@@ -86,13 +88,21 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** A module that changes constants of the service before it reads them. */
+function changing(constants: Partial<Constants>): string {
+  const code = `import { CONSTANTS } from '${CONSTANTS}'; Object.assign(CONSTANTS, ${JSON.stringify(constants)});`;
+  return `data:text/javascript,${encodeURIComponent(code)}`;
+}
+
 /**
- * Runs main.js of the build with exactly this environment, plus PATH and TMPDIR. The caller must stop it; it
+ * Runs main.js of the build with exactly these settings, plus PATH and TMPDIR. The caller must stop it; it
  * also ends with its parent.
  */
-export function spawnService(env: Record<string, string>): ServiceProcess {
-  const child = spawn(process.execPath, ['--import', STOP_WITH_PARENT, join(ROOT, BUILD, 'main.js')], {
-    env: { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...storeSettings(env) },
+export function spawnService(settings: Settings): ServiceProcess {
+  const { env, constants } = separate(settings);
+  const before = [STOP_WITH_PARENT, changing(constants)].flatMap((module) => ['--import', module]);
+  const child = spawn(process.execPath, [...before, join(ROOT, BUILD, 'main.js')], {
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   child.stdin.on('error', () => undefined);
@@ -107,10 +117,8 @@ export function spawnService(env: Record<string, string>): ServiceProcess {
  * Starts the service on a free loopback port and waits until it listens. It recognizes that by a line of the
  * log, so LOG_LEVEL must not be above info.
  */
-export async function startService(
-  env: Record<string, string>,
-): Promise<ServiceProcess & { readonly url: string }> {
-  const service = spawnService({ HOST: '127.0.0.1', PORT: '0', ...env });
+export async function startService(settings: Settings): Promise<ServiceProcess & { readonly url: string }> {
+  const service = spawnService({ HOST: '127.0.0.1', PORT: '0', ...settings });
   let over = false;
   void service.ended.then(() => (over = true));
   const port = await eventually(

@@ -5,6 +5,7 @@ import { eventually } from './eventually.js';
 import { ADMIN_API_KEY, HoldfastClient, WEBHOOK_SECRET_ENCRYPTION_KEY } from './holdfast.js';
 import type { RedisServer } from './redis-server.js';
 import { startCluster, withServer, type ClusterSetup } from './redis-topologies.js';
+import type { Settings } from './settings.js';
 
 const TAKE_OVER_MS = 30_000;
 
@@ -38,12 +39,12 @@ async function slotsOf(redis: Redis, port: number): Promise<[number, number][]> 
 export class ClusterSite {
   private constructor(
     readonly setup: ClusterSetup,
-    private readonly env: Record<string, string>,
+    private readonly env: Settings,
     private readonly services: Service[],
   ) {}
 
   /** The service must have been built. */
-  static async open(instances: number, settings: Record<string, string> = {}): Promise<ClusterSite> {
+  static async open(instances: number, settings: Settings = {}): Promise<ClusterSite> {
     const setup = await startCluster();
     const env = {
       REDIS_CLUSTER_NODES: setup.addresses,

@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type AppOptions, createApp } from '../../src/app/create-app.js';
-import { loadConfig } from '../../src/config/config.js';
 import { partitionOfTenant } from '../../src/redis/keyspace.js';
 import { readJson, stringifyJson } from '../../src/wire/exact-json.js';
 import { balanceProblems } from './balance-rules.js';
 import { send } from './send.js';
 import { isOfExtensions, sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';
-import { sharedStoreUrl, storeSettings } from './store.js';
+import { configOf, type Settings } from './settings.js';
+import { sharedStoreUrl } from './store.js';
 
 export const ADMIN_API_KEY = 'test-admin-key-0123456789';
 export const WEBHOOK_SECRET_ENCRYPTION_KEY = '5e'.repeat(32);
@@ -211,19 +211,20 @@ export class Holdfast extends HoldfastClient {
    * tests, which compare everything that Redis holds. Lists need not yield Redis to other requests, because
    * the tests wait for them. Tests present many wrong keys.
    */
-  static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
-    const redis = Object.keys(env).some((name) => name.startsWith('REDIS_'))
+  static async start(settings: Settings = {}, options: AppOptions = {}): Promise<Holdfast> {
+    const redis = Object.keys(settings).some((name) => name.startsWith('REDIS_'))
       ? {}
       : { REDIS_URL: sharedStoreUrl() };
-    const config = loadConfig({
+    const config = configOf({
       HOLDFAST_ROLES: 'api',
       LOG_LEVEL: 'silent',
-      QUERY_TIME_SHARE: '100',
+      queryTimeShare: 100,
       RECORD_ACTIVITY: 'false',
       RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '0',
       ADMIN_API_KEY,
       WEBHOOK_SECRET_ENCRYPTION_KEY,
-      ...storeSettings({ ...redis, ...env }),
+      ...redis,
+      ...settings,
     });
     const app = await createApp(config, options);
     await app.listen(0, '127.0.0.1');

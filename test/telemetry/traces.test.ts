@@ -32,7 +32,7 @@ beforeAll(async () => {
     REDIS_URL: redis.url,
     HOLDFAST_ROLES: 'api,sweeper,dispatcher',
     SWEEP_INTERVAL_MS: '50',
-    WEBHOOK_POLL_MS: '20',
+    webhookPollMs: 20,
     OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/otel`,
     OTEL_EXPORTER_OTLP_HEADERS: `x-collector-key=${COLLECTOR_KEY}`,
     OTEL_SERVICE_NAME: 'ledger-eu',

@@ -43,7 +43,7 @@ beforeAll(async () => {
   holdfast = await startDispatcher({
     REDIS_URL: server.url,
     PARTITIONS: '1',
-    WEBHOOK_TIME_SHARE: '10',
+    webhookTimeShare: 10,
     // Attempts that hang must outlast everything else in the test.
     WEBHOOK_TIMEOUT_MS: '60000',
   });

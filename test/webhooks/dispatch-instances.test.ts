@@ -22,6 +22,7 @@ import { shows } from '../compatibility/shows.js';
 import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import type { Settings } from '../support/settings.js';
 import { commandCounts, connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
@@ -70,7 +71,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-async function start(env: Record<string, string> = {}): Promise<Holdfast> {
+async function start(env: Settings = {}): Promise<Holdfast> {
   const instance = await startDispatcher({ REDIS_URL: server.url, HOLDFAST_ROLES: 'dispatcher', ...env });
   instances.push(instance);
   return instance;
@@ -140,9 +141,9 @@ test('an event whose acknowledgement a failover lost is delivered again', async 
 describe('several instances', () => {
   test('share the partitions, deliver each event once and retry it once at a time; an instance that leaves gives up its leases immediately', async () => {
     receiver.react = (response) => response.writeHead(500).end();
-    const first = await start({ WEBHOOK_LEASE_MS: '300000' });
+    const first = await start({ webhookLeaseMs: 300_000 });
     await sharesBecome(64);
-    const second = await start({ WEBHOOK_LEASE_MS: '300000' });
+    const second = await start({ webhookLeaseMs: 300_000 });
     await sharesBecome(32, 32);
     const policy = {
       retry_policy: { max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 },
@@ -428,7 +429,7 @@ describe('the state that a process leaves when it dies between two steps', () =>
     afterEach(() => Promise.all(damaged.map((key) => redis.del(key))));
 
     test('a retry', async () => {
-      await start({ WEBHOOK_LEASE_MS: '1000' });
+      await start({ webhookLeaseMs: 1000 });
       const { id, ref, tag } = await failedOnce({});
       const refs = await hide(retryingKey(tag), tag, id);
       receiver.react = (response) => response.writeHead(200).end();
@@ -439,7 +440,7 @@ describe('the state that a process leaves when it dies between two steps', () =>
     });
 
     test('a failure that was not counted', async () => {
-      await start({ WEBHOOK_LEASE_MS: '1000' });
+      await start({ webhookLeaseMs: 1000 });
       const { id, ref, tag } = await failedOnce({ max_retries: 0 });
       await eventually('it is counted', async () => (await subscription(api, id)).consecutive_failures === 1);
       const refs = await hide(outcomesKey(tag), tag, id);
@@ -471,7 +472,7 @@ describe('the state that a process leaves when it dies between two steps', () =>
 
 describe('readiness', () => {
   test('is red while events wait for the dispatcher, and green again when they are delivered', async () => {
-    const instance = await start({ WEBHOOK_ALERT_MS: '1000' });
+    const instance = await start({ webhookAlertMs: 1000 });
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
     await endedDeliveries(api, id, 1);

@@ -6,12 +6,13 @@ import {
   type Json,
   type TestTenant,
 } from '../support/holdfast.js';
+import type { Settings } from '../support/settings.js';
 
 export const SYSTEM = '__system__';
 
 /** An instance that dispatches by itself, at short intervals. */
-export function startDispatcher(env: Record<string, string>): Promise<Holdfast> {
-  return Holdfast.start({ HOLDFAST_ROLES: 'api,dispatcher', WEBHOOK_POLL_MS: '20', ...env });
+export function startDispatcher(env: Settings): Promise<Holdfast> {
+  return Holdfast.start({ HOLDFAST_ROLES: 'api,dispatcher', webhookPollMs: 20, ...env });
 }
 
 /** Allows endpoints on loopback and without TLS, for everything in this Redis. */

@@ -1,5 +1,5 @@
 import { Refusal } from '../../ledger/index.js';
-import { requireWithinMetadataLimit } from '../../wire/index.js';
+import { requireFreeObjectSize } from '../../wire/index.js';
 import { unlessBroken, type SecretBox } from '../signing/secret-box.js';
 import { isReservedHeader, openHeaders } from '../signing/signing.js';
 
@@ -71,7 +71,7 @@ export function mergeHeaders(
     }
     merged[name] = kept;
   }
-  requireWithinMetadataLimit('headers', merged);
+  requireFreeObjectSize('headers', merged);
   return known !== undefined && sameHeaders(known, merged)
     ? undefined
     : sealHeaders(box, subscriptionId, merged);

@@ -15,15 +15,11 @@ import { describeSchema, type Oversize, type Rule } from './rule.js';
 /** Maximum nesting of free JSON. Deeper values could exhaust the stack of recursive readers. */
 export const FREE_OBJECT_MAX_DEPTH = 32;
 
-/** Starts with the default of METADATA_LIMIT_BYTES. */
-const limits = { metadataBytes: 16_384 };
-
-/** Sets METADATA_LIMIT_BYTES, before the first request. Rules cannot take it as an argument, because decorators run before configuration. */
-export function useMetadataLimit(bytes: number): void {
-  limits.metadataBytes = bytes;
-}
-
-export const metadataLimitBytes = (): number => limits.metadataBytes;
+/**
+ * Largest free object, such as metadata, in bytes of its JSON: many times what clients send, and little enough that a page of records
+ * stays small.
+ */
+export const FREE_OBJECT_MAX_BYTES = 16_384;
 
 /** Several rules ask for the size of the same value, and measuring a large one takes time. Requests are not changed while checked. */
 const sizes = new WeakMap<object, number>();
@@ -46,10 +42,10 @@ export const oversizeMessage = (path: string, { size_bytes, limit_bytes }: Overs
 
 /**
  * Checks a value that is merged from a request and a stored record, which the rules of the request cannot check.
- * @throws Refusal INVALID_REQUEST if it is larger than METADATA_LIMIT_BYTES.
+ * @throws Refusal INVALID_REQUEST if it is larger than FREE_OBJECT_MAX_BYTES.
  */
-export function requireWithinMetadataLimit(field: string, value: object): void {
-  const oversize = oversizeOf(value, metadataLimitBytes());
+export function requireFreeObjectSize(field: string, value: object): void {
+  const oversize = oversizeOf(value, FREE_OBJECT_MAX_BYTES);
   if (oversize !== undefined) {
     throw new Refusal('INVALID_REQUEST', oversizeMessage(field, oversize), { field, ...oversize });
   }
@@ -160,30 +156,26 @@ export function IsStringMap({
   });
 }
 
-/** Any JSON object, such as metadata, within METADATA_LIMIT_BYTES and the maximum nesting. */
+/** Any JSON object, such as metadata, within the maximum size and nesting. */
 export const FREE_OBJECT: Rule = {
   name: 'isFreeObject',
   test: (value) =>
     isPlainObject(value) &&
     depthWithin(value, FREE_OBJECT_MAX_DEPTH) &&
-    oversizeOf(value, metadataLimitBytes()) === undefined,
+    oversizeOf(value, FREE_OBJECT_MAX_BYTES) === undefined,
   schema: { type: 'object', additionalProperties: true },
-  phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON`,
-  oversize: (value) => oversizeOf(value, metadataLimitBytes()),
+  phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep, of at most ${FREE_OBJECT_MAX_BYTES} bytes as JSON`,
+  oversize: (value) => oversizeOf(value, FREE_OBJECT_MAX_BYTES),
 };
 
 export function IsFreeObject(): PropertyDecorator {
   return Obeys(FREE_OBJECT);
 }
 
-/** Limits the size of an object or array, in bytes of its JSON in UTF-8; METADATA_LIMIT_BYTES by default. Combine it with rules on its form. */
-export function MaxJsonBytes(limit?: number): PropertyDecorator {
-  const oversize = (value: unknown): ReturnType<typeof oversizeOf> =>
-    oversizeOf(value, limit ?? metadataLimitBytes());
-  const phrase =
-    limit === undefined
-      ? 'at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON'
-      : `at most ${limit} bytes as JSON`;
+/** Limits the size of an object or array, in bytes of its JSON in UTF-8. Combine it with rules on its form. */
+export function MaxJsonBytes(limit = FREE_OBJECT_MAX_BYTES): PropertyDecorator {
+  const oversize = (value: unknown): ReturnType<typeof oversizeOf> => oversizeOf(value, limit);
+  const phrase = `at most ${limit} bytes as JSON`;
   return Obeys({
     name: 'maxJsonBytes',
     test: (value) => oversize(value) === undefined,

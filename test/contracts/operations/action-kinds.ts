@@ -9,7 +9,7 @@ const throttled = (path: string): Provocation => ({
   status: 429,
   code: 'LIMIT_EXCEEDED',
   how: 'more requests from an address than are allowed',
-  run: (world) => world.whileThrottled(() => get(path), 'RATE_LIMIT_PUBLIC_PER_MINUTE'),
+  run: (world) => world.whileThrottled(() => get(path), { rateLimitPublicPerMinute: 1 }),
 });
 
 const CONSTANT = { 500: 'the registry is a constant' } as const;

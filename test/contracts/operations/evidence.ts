@@ -11,7 +11,7 @@ async function envelope(world: World): Promise<Sample> {
   return { method: 'GET', path: EVIDENCE + id };
 }
 
-const LIMIT = 'RATE_LIMIT_PUBLIC_PER_MINUTE';
+const LIMIT = { rateLimitPublicPerMinute: 1 };
 
 export const EVIDENCE_ROWS: readonly OperationRow[] = [
   {

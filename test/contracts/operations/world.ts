@@ -9,6 +9,7 @@ import {
 } from '../../support/holdfast.js';
 import { OpenApiExamples, type ServedDocument } from '../../support/openapi-examples.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import type { Settings } from '../../support/settings.js';
 import { generateEvidenceKeys } from '../../../src/config/evidence-keys.js';
 import { AuditTrail } from '../../../src/audit/audit-log/audit-trail.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/keyspace.js';
@@ -26,7 +27,6 @@ export interface Sample {
 const TAG = '{p00}';
 /** In TOKENS, at the root of each tenant: the budget of the document's examples. */
 export const ALLOCATED = 1_000_000;
-export const BODY_LIMIT_BYTES = 65_536;
 
 /**
  * Copies every record to database 1 and damages it. Each key becomes a stream, because some operations would
@@ -65,7 +65,7 @@ export class World {
     readonly holdfast: Holdfast,
     private readonly server: RedisServer,
     private readonly redis: Redis,
-    private readonly settings: Record<string, string>,
+    private readonly settings: Settings,
     private readonly examples: OpenApiExamples,
   ) {}
 
@@ -74,10 +74,9 @@ export class World {
     const settings = {
       REDIS_URL: server.url,
       PARTITIONS: '1',
-      BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES),
-      RATE_LIMIT_PUBLIC_PER_MINUTE: '0',
+      rateLimitPublicPerMinute: 0,
       // Longer than it takes to notice that the store is unavailable.
-      QUERY_QUEUE_MS: '30000',
+      queryQueueMs: 30_000,
       EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
       EVIDENCE_KEYS: generateEvidenceKeys(0),
     };
@@ -221,8 +220,11 @@ export class World {
   }
 
   /** The response to the second of two requests, from an instance that allows one of them per minute. */
-  async whileThrottled(request: () => Sample, limit = 'RATE_LIMIT_PER_KEY_PER_MINUTE'): Promise<Answer> {
-    const throttled = await Holdfast.start({ ...this.settings, [limit]: '1' });
+  async whileThrottled(
+    request: () => Sample,
+    limit: Settings = { RATE_LIMIT_PER_KEY_PER_MINUTE: '1' },
+  ): Promise<Answer> {
+    const throttled = await Holdfast.start({ ...this.settings, ...limit });
     try {
       expectStatus(await this.send(request(), throttled), 200);
       return await this.send(request(), throttled);

@@ -1,11 +1,11 @@
 import fc, { type Arbitrary } from 'fast-check';
+import { BODY_LIMIT_BYTES } from '../../../src/http/fastify.js';
 
 /** Damages a body in transit. */
 export type Damage = (body: Buffer) => Buffer;
 
 /** Overlong, surrogate, truncated and impossible sequences. None of them is valid UTF-8. */
 const NOT_UTF8 = ['ff', 'c080', 'eda080', 'e282', 'f4908080', '80'].map((hex) => Buffer.from(hex, 'hex'));
-const BODY_LIMIT_BYTES = 262_144;
 
 const insert = (body: Buffer, at: number, bytes: Buffer): Buffer =>
   Buffer.concat([body.subarray(0, at), bytes, body.subarray(at)]);
