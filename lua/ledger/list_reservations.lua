@@ -16,7 +16,8 @@
 -- ARGV[11]  trace            trace id and flags
 -- ARGV[...] the conditions, as name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset (lower case);
 --           expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order other than the index's:
---           sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive)
+--           sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive);
+--           a scope_path among these values is in tree order (scope_tree)
 -- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
 --             unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex?
 --             fa? ch?)*

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { treeOrder } from '../../src/ledger/scopes.js';
 import {
   endedKey,
   idempotencyKey,
@@ -324,7 +325,9 @@ describe('for another order', () => {
     const amounts = ['9007199254740993', '9007199254740992', '9', '10', '10', '0'];
     for (const [index, amount] of amounts.entries()) {
       const agent = ['Z', 'b', 'B', 'a_', 'a-1', 'a'][index] as string;
-      const { id } = await ledger.hold({ amount, subject: { agent } });
+      // In the order by segments, what is below `a` comes before `a-1`; by bytes it would come after.
+      const subject = agent === 'a' ? { agent, toolset: 't' } : { agent };
+      const { id } = await ledger.hold({ amount, subject });
       if (index === 2 || index === 4) {
         await ledger.release(id);
       }
@@ -334,7 +337,7 @@ describe('for another order', () => {
       made.push({
         reserved: amount,
         expires_at_ms: String(expiresAt),
-        scope_path: ledger.scope({ agent }),
+        scope_path: treeOrder(ledger.scope(subject)),
         status: index === 2 || index === 4 ? 'RELEASED' : 'ACTIVE',
       });
     }

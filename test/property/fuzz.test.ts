@@ -57,7 +57,8 @@ let watch: LedgerWatch;
 let operations: Operation[];
 
 beforeAll(async () => {
-  redis = await startRedis();
+  // Otherwise, the service warns.
+  redis = await startRedis({ appendonly: true, maxmemory: '2gb' });
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {
       log.push(JSON.parse(chunk.toString()) as Record<string, unknown>);
