@@ -82,7 +82,9 @@ describe('a failed start prints exactly one line and exits with 1', () => {
     listeners.push(taken);
     await once(taken, 'listening');
     const { port } = taken.address() as { port: number };
-    const service = start({ PORT: String(port), LOG_LEVEL: 'warn' });
+    // A Redis that the service has nothing to warn of.
+    const redis = await startRedis({ appendonly: true, maxmemory: '1gb' });
+    const service = start({ PORT: String(port), LOG_LEVEL: 'warn', REDIS_URL: redis.url });
     expect(await service.ended).toBe(1);
     expect(service.output).toEqual({
       stdout: '',

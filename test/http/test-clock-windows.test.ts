@@ -90,7 +90,7 @@ test('a budget is shown in the period that the clock has reached, though it has 
   const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
   await on.stored.redis.hset(record, 'clock_now', Date.parse('2150-01-02T00:00:00Z'));
   const next = { period_start: '2150-01-02T00:00:00.000Z', period_end: '2150-01-04T00:00:00.000Z' };
-  const path = `/v1/admin/budgets?tenant_id=${tenant.id}&scope_prefix=tenant:${tenant.id}/app`;
+  const path = `/v1/admin/budgets?tenant_id=${tenant.id}&scope_prefix=tenant:${tenant.id}/app:a`;
   const { ledgers } = expectStatus(await on.holdfast.admin('GET', path), 200);
   expect(ledgers).toEqual([expect.objectContaining(next)]);
   expect((await on.holdfast.balances(tenant))[`tenant:${tenant.id}/app:a`]).toBe('10 0 0 0');

@@ -128,7 +128,7 @@ describe('a tenant with a test clock', () => {
     const job = on.holdfast.app.get(BudgetRollovers, { strict: false });
     await job.runTurn({ goesOn: () => true });
     expect(await events(tenant, 'budget.reset_spent')).toHaveLength(0);
-    const path = `/v1/admin/budgets?tenant_id=${tenant.id}&scope_prefix=tenant:${tenant.id}/app`;
+    const path = `/v1/admin/budgets?tenant_id=${tenant.id}&scope_prefix=tenant:${tenant.id}/app:a`;
     const { ledgers } = expectStatus(await on.holdfast.admin('GET', path), 200);
     expect(ledgers).toEqual([expect.objectContaining(period)]);
     await Promise.all([clock.advance(DAY_MS), clock.advance(DAY_MS, other)]);
