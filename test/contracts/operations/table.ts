@@ -1,3 +1,4 @@
+import { BODY_LIMIT_BYTES } from '../../../src/http/fastify.js';
 import type { Answer } from '../../support/holdfast.js';
 import type { Sample, World } from './world.js';
 
@@ -127,14 +128,12 @@ function bodyProvocations(sample: (world: World) => Promise<Sample>): Provocatio
         const prepared = await sample(world);
         return world.send({
           ...prepared,
-          body: { ...prepared.body, metadata: { text: 'x'.repeat(BODY_TOO_LARGE) } },
+          body: { ...prepared.body, metadata: { text: 'x'.repeat(BODY_LIMIT_BYTES) } },
         });
       },
     },
   ];
 }
-
-const BODY_TOO_LARGE = 70_000;
 
 function permissionProvocation(
   sample: (world: World) => Promise<Sample>,
