@@ -13,8 +13,12 @@ export const SIDE_BY_SIDE = 4;
  * more, so that one call at a time and a pause as long as its wait would leave most of what becomes due. A late sweep does not make way.
  */
 export const LATE_MS = 250;
-/** Calls of a late sweep in flight, of one partition or several: at most 8 ms of Redis' time, below the bound for any command. */
+/**
+ * Calls of a late sweep in flight, of one partition or several: so many for each LATE_MS, so that it takes no more of Redis than it needs.
+ */
 export const LATE_CALLS = 8;
+/** At most, about 10 ms of Redis' time at 25 to 35 µs for a hold among many, which is the bound for any command. */
+export const MOST_LATE_CALLS = 16;
 export const LATE_SIDE_BY_SIDE = 16;
 
 /** The result of one pass over some partitions. */
@@ -89,9 +93,9 @@ export class Page {
 
 /** The state of one pass. */
 export class Run {
-  /** Set once a hold was found too long after its deadline. The next pass, half a second later at most, decides anew. */
-  isLate = false;
-  readonly calls = new Calls(() => (this.isLate ? LATE_CALLS * CALL_SIZE : MOST_UNDER_WAY));
+  /** Whether it was late at any time. */
+  wasLate = false;
+  readonly calls = new Calls(() => Math.max(MOST_UNDER_WAY, this.lateCalls * CALL_SIZE));
   readonly report: DrainReport = { judged: 0, expired: 0, failed: 0, cut: false };
   owedMs = 0;
   /** Lowest time per candidate among the calls of this pass. */
@@ -100,9 +104,25 @@ export class Run {
 
   constructor(
     readonly pass: Pass,
+    /** Those that still have something due, as far as is known. */
+    readonly open: Set<SweepPartition>,
     /** The events of one pass share a trace. */
     readonly trace: string,
   ) {}
+
+  get isLate(): boolean {
+    return this.lateCalls > 0;
+  }
+
+  /** How many calls may be in flight because the latest partition is late. 0 as soon as none is. */
+  get lateCalls(): number {
+    const now = performance.now();
+    let latestMs = 0;
+    for (const partition of this.open) {
+      latestMs = Math.max(latestMs, partition.overdueMs(now));
+    }
+    return latestMs > LATE_MS ? Math.min(MOST_LATE_CALLS, LATE_CALLS * Math.floor(latestMs / LATE_MS)) : 0;
+  }
 
   stays(code: string): void {
     this.stuck.set(code, (this.stuck.get(code) ?? 0) + 1);

@@ -15,9 +15,8 @@ import { ExpiryMetrics, type ExpiryOutcome, SweepMetrics } from './expiry.metric
 import {
   CALL_SIZE,
   type DrainReport,
-  LATE_CALLS,
-  LATE_MS,
   LATE_SIDE_BY_SIDE,
+  MOST_LATE_CALLS,
   Page,
   type Pass,
   Run,
@@ -57,14 +56,9 @@ export class PartitionDrain {
   async run(partitions: readonly SweepPartition[], pass: Pass): Promise<DrainReport> {
     const traceId = randomBytes(16).toString('hex');
     const span = partitions.length === 0 ? undefined : this.startSpan(traceId, partitions.length);
-    const run = new Run(pass, `${traceId}-${span?.flags ?? '01'}`);
-    const now = performance.now();
-    this.found(run, Math.max(0, ...partitions.map((partition) => partition.overdueMs(now))));
-    // A pass that ends early may have read a page and judged none of it, so turns alone would let some partitions get later and later.
-    const queue = [...partitions].sort((one, other) =>
-      run.isLate ? other.overdueMs(now) - one.overdueMs(now) : one.servedAt - other.servedAt,
-    );
-    const loops = run.isLate ? LATE_SIDE_BY_SIDE : SIDE_BY_SIDE;
+    const run = new Run(pass, new Set(partitions), `${traceId}-${span?.flags ?? '01'}`);
+    const queue = [...partitions].sort((one, other) => one.servedAt - other.servedAt);
+    const loops = this.isLate(run) ? LATE_SIDE_BY_SIDE : SIDE_BY_SIDE;
     return this.tracing.during(span, async () => {
       await Promise.all(Array.from({ length: loops }, () => this.serve(queue, run)));
       const { judged, expired, failed, cut } = run.report;
@@ -89,7 +83,11 @@ export class PartitionDrain {
 
   /** Takes partitions from the queue until it is empty, and appends those with more due holds again. */
   private async serve(queue: SweepPartition[], run: Run): Promise<void> {
-    for (let partition = queue.shift(); partition !== undefined; partition = queue.shift()) {
+    for (
+      let partition = this.takeNext(queue, run);
+      partition !== undefined;
+      partition = this.takeNext(queue, run)
+    ) {
       if (!run.pass.goesOn()) {
         this.cut(run);
         return;
@@ -97,8 +95,11 @@ export class PartitionDrain {
       try {
         if (await this.page(partition, run)) {
           queue.push(partition);
+        } else {
+          run.open.delete(partition);
         }
       } catch (error) {
+        run.open.delete(partition);
         run.report.failed += 1;
         partition.dueFrom = performance.now() + this.config.sweepIntervalMs;
         // The connection and the leases log an outage once.
@@ -114,6 +115,23 @@ export class PartitionDrain {
     }
   }
 
+  /**
+   * The first, or the latest if the sweep is late. A pass that ends early may have read a page and judged none of it, so turns alone would
+   * let some partitions get later and later.
+   */
+  private takeNext(queue: SweepPartition[], run: Run): SweepPartition | undefined {
+    if (!this.isLate(run)) {
+      return queue.shift();
+    }
+    const now = performance.now();
+    const latest = queue.reduce(
+      (found, partition, index) =>
+        partition.overdueMs(now) > (queue[found]?.overdueMs(now) ?? 0) ? index : found,
+      0,
+    );
+    return queue.splice(latest, 1)[0];
+  }
+
   /** @returns whether the partition may have more due holds. */
   private async page(partition: SweepPartition, run: Run): Promise<boolean> {
     const snapshot = await this.read(partition, run);
@@ -123,7 +141,6 @@ export class PartitionDrain {
     }
     const readAt = performance.now();
     partition.see(snapshot, readAt);
-    this.found(run, partition.oldestDueForMs(readAt));
     const page = new Page(snapshot.reservationIds, readAt);
     await this.judgePage(partition, page, run);
     if (page.isCut) {
@@ -143,13 +160,13 @@ export class PartitionDrain {
   }
 
   /**
-   * One batch after the other, or several at a time if the sweep is late. Ends early if it turns out to be late, so that the rest of the page
-   * is read again and judged faster. @throws StoreUnavailable when none of the batches is in flight any more
+   * One batch after the other, or several at a time if the sweep is late. Ends early if it becomes late, so that the rest of the page is read
+   * again and judged faster. @throws StoreUnavailable when none of the batches is in flight any more
    */
   private async judgePage(partition: SweepPartition, page: Page, run: Run): Promise<void> {
-    const wasLate = run.isLate;
-    const lanes = Array.from({ length: wasLate ? LATE_CALLS : 1 }, async () => {
-      while (page.left > 0 && !page.isCut && run.isLate === wasLate) {
+    const wasLate = this.isLate(run);
+    const lanes = Array.from({ length: wasLate ? MOST_LATE_CALLS : 1 }, async () => {
+      while (page.left > 0 && !page.isCut && (wasLate || !this.isLate(run))) {
         await this.judgeNext(partition, page, run);
       }
     });
@@ -218,7 +235,6 @@ export class PartitionDrain {
       this.expiry.outcome('sweep', outcome, outcome.nowMs);
       if (outcome.word === 'EXPIRED') {
         run.report.expired += 1;
-        this.found(run, (outcome.nowMs ?? 0) - Number(outcome.secondDetail));
       } else if (outcome.word === 'QUARANTINED') {
         this.logger.warn(
           { reservation: reservationIds[index], reason: outcome.detail },
@@ -289,12 +305,14 @@ export class PartitionDrain {
     }
   }
 
-  /** @param lateMs how long after its deadline a hold was found */
-  private found(run: Run, lateMs: number): void {
-    if (lateMs > LATE_MS && !run.isLate) {
-      run.isLate = true;
+  /** Whether it is now. The first time in a pass is counted. */
+  private isLate(run: Run): boolean {
+    const { isLate } = run;
+    if (isLate && !run.wasLate) {
+      run.wasLate = true;
       this.metrics.foundLate();
     }
+    return isLate;
   }
 
   private cut(run: Run): void {

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
+import { LATE_MS, Run } from '../../src/expiry/drain-run.js';
 import { SweepPartition } from '../../src/expiry/sweep-partition.js';
 import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/index.js';
@@ -15,8 +17,8 @@ import { makeTenants } from './instances.js';
 /** A sweeper is polite as long as it is on time. */
 
 const CALL_SIZE = 20;
-/** Calls that a late sweep keeps in flight. */
-const AT_ONCE = 8;
+/** Calls that a sweep keeps in flight when it is a second late. */
+const AT_ONCE = 16;
 
 let redis: Store;
 let holdfast: Holdfast;
@@ -155,14 +157,7 @@ test('a sweep on time sends one batch of a partition after the other, and pauses
     while (seen.batches === 2 && performance.now() - began < 2 * firstMs + 10) {
       await new Promise((resolve) => setImmediate(resolve));
     }
-    // As if the holds had just become due.
-    return {
-      ...reply,
-      outcomes: (reply.outcomes ?? []).map((outcome) => ({
-        ...outcome,
-        secondDetail: String(reply.nowMs - 1),
-      })),
-    };
+    return reply;
   });
   asIfOnTime(() => true);
   expect(await sweep()).toMatchObject({ expired: 3 * CALL_SIZE, failed: 0, cut: false });
@@ -171,7 +166,7 @@ test('a sweep on time sends one batch of a partition after the other, and pauses
   expect((await lateSweeps()) - lateBefore).toBe(0);
 });
 
-test('a sweep that turns out to be late reads the rest of its page again, and then judges it faster', async () => {
+test('a sweep that becomes late reads the rest of its page again, and then judges it faster', async () => {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
   await makeOverdue(tenant, (1 + AT_ONCE) * CALL_SIZE);
   const pagesBefore = await holdfast.metric('holdfast_sweep_pages_total');
@@ -179,15 +174,51 @@ test('a sweep that turns out to be late reads the rest of its page again, and th
   const seen = watchBatches(async (send) => {
     if (seen.batches > 1) {
       await arrive();
+      return send();
     }
-    return send();
+    // As if others had kept Redis busy until the last hold of the page was late.
+    const [began, reply] = [performance.now(), await send()];
+    while (performance.now() - began <= LATE_MS) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return reply;
   });
-  // Only the outcomes of the first batch show how late the holds are.
+  // The second read finds them as late as they are.
   asIfOnTime((pages) => pages === 1);
   expect(await sweep()).toMatchObject({ expired: (1 + AT_ONCE) * CALL_SIZE, failed: 0, cut: false });
   expect(seen).toMatchObject({ most: AT_ONCE, batches: 1 + AT_ONCE });
   // One for each partition, and one more for the second read.
   expect((await holdfast.metric('holdfast_sweep_pages_total')) - pagesBefore).toBe(65);
+});
+
+test('a late sweep is polite again as soon as what it finds is on time', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const { sweepBatchSize } = holdfast.app.get<HoldfastConfig>(CONFIG);
+  const left = 3 * CALL_SIZE;
+  await makeOverdue(tenant, sweepBatchSize + left);
+  const seen = watchBatches((send) => send());
+  const most: number[] = [];
+  asIfOnTime((pages) => {
+    most.push(seen.most);
+    seen.most = 0;
+    return pages === 2;
+  });
+  expect(await sweep()).toMatchObject({ expired: sweepBatchSize + left, failed: 0, cut: false });
+  expect([...most, seen.most]).toEqual([0, AT_ONCE, 1]);
+});
+
+test('the later a sweep is, the more batches it keeps in flight, up to a bound', () => {
+  const [one, other] = [new SweepPartition(0), new SweepPartition(1)];
+  const pass = { token: '', goesOn: () => true, lost: () => undefined };
+  const run = new Run(pass, new Set([one, other]), '');
+  const callsIf = (lateMs: number): number => {
+    one.dueFrom = performance.now() - lateMs;
+    other.dueFrom = performance.now();
+    return run.lateCalls;
+  };
+  expect([0, 200, 300, 600, 60_000].map(callsIf)).toEqual([0, 0, AT_ONCE / 2, AT_ONCE, AT_ONCE]);
+  run.open.delete(one);
+  expect(run.isLate).toBe(false);
 });
 
 test('a late sweep begins with the partition whose holds are the latest, and one on time with the one not served for longest', async () => {
