@@ -79,12 +79,13 @@ local reply = { time.ms_text(now), '' }
 local members = redis.call('ZRANGEBYLEX', budget_index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
 for _, member in ipairs(members) do
   local scope, unit = scope_tree.budget_of_member(member)
-  local name = scope .. ' ' .. unit
+  local name = scope and scope .. ' ' .. unit or member
   reply[#reply + 1] = name
-  local key = keys.budget(tag, unit, scope)
-  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
+  local key = keys.budget(tag, unit or '', scope or member)
+  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
     'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans', 'extras',
     'waiting')
+  f = f.err and {} or f
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
   end

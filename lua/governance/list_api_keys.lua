@@ -16,5 +16,5 @@ local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.api_key_index, function(reply, tag, key_id)
-  return listing.append_record(reply, keys.api_key(tag, key_id), 'api_key', {})
+  return listing.append_record(reply, keys.api_key(tag, key_id), 'api_key', { 'key_id', key_id })
 end)

@@ -9,7 +9,7 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys, listed_budget, listing, scope_tree, time
+-- @include  keys, listed_budget, listing, time
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
@@ -17,6 +17,5 @@ local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV
 local now = time.now_ms()
 
 return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.budget_index, function(reply, tag, member)
-  local scope, unit = scope_tree.budget_of_member(member)
-  return listed_budget.append_budget(reply, tag, scope, unit, now)
+  return listed_budget.append_budget(reply, tag, member, now)
 end)

@@ -8,7 +8,7 @@
 -- RETURNS   now_ms next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
--- @include  keys, listed_budget, listing, scope_tree, time
+-- @include  keys, listed_budget, listing, time
 --
 -- The next run starts after next_member, which is empty at the end. The index has each scope before those below it:
 -- see lib/scope.
@@ -20,8 +20,7 @@ local walk = direction == 'desc' and listing.members_before_name or listing.memb
 
 local reply, bytes = { time.ms_text(now), '' }, 0
 for number, member in ipairs(walk(budget_index, after, limit)) do
-  local scope, unit = scope_tree.budget_of_member(member)
-  bytes = bytes + listed_budget.append_budget(reply, tag, scope, unit, now)
+  bytes = bytes + listed_budget.append_budget(reply, tag, member, now)
   if number == limit or bytes >= listing.RUN_BYTES then
     reply[2] = member
     break

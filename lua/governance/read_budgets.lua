@@ -15,7 +15,7 @@ local reply, bytes = { time.ms_text(now), '' }, 0
 for i = 1, math.min(#ARGV, MOST) do
   local scope, unit = string.match(ARGV[i], '^(%S+) (%S+)$')
   if redis.call('EXISTS', keys.budget(tag, unit, scope)) == 1 then
-    bytes = bytes + listed_budget.append_budget(reply, tag, scope, unit, now)
+    bytes = bytes + listed_budget.append_budget(reply, tag, ARGV[i], now)
   end
   reply[2] = tostring(i)
   if bytes >= listing.RUN_BYTES then

@@ -9,11 +9,12 @@
 -- ARGV[5]   prefix           the requested segments that a matching scope starts with, joined by slashes
 -- ARGV[6]   deepest          the deepest requested segment, the one that a matching scope ends with
 -- ARGV[...] the other requested segments, each of which a matching scope contains
--- RETURNS   next? budgets(scope unit balance)*
+-- RETURNS   next? damaged_count damaged(scope unit)* budgets(scope unit balance)*
 -- BOUND     examine entries, limit budgets
 -- EMITS     nothing
 -- @include  budget_figures, index_walk, keys, period, scope_tree, time
 --
+-- A budget that cannot be read is left out of budgets, and is in damaged. A member of the index that names no budget is in neither.
 -- next is where the following run starts, and empty at the end.
 -- Segments match as a whole: agent:bot does not match agent:bot2. The figures of one budget are from one instant, those of different
 -- runs from different ones. A budget whose period has ended has those of its new period.
@@ -39,7 +40,13 @@ local function matches(scope)
   return true
 end
 
-local reply, found, examined, last = { '' }, 0, 0, after
+local reply, damaged, found, examined, last = { '' }, {}, 0, 0, after
+
+-- Nil if the budget is gone, and an error if it is damaged.
+local function balance_of(scope, unit)
+  local budget = budget_figures.read_budget(tag, unit, scope)
+  return budget and budget_figures.balance_text(period.state_now(budget.key, scope, budget.period_end, budget.status, now) or budget)
+end
 
 -- Examines the entries from `first` up to, but not including, `stop`.
 local function walk(first, stop)
@@ -48,15 +55,17 @@ local function walk(first, stop)
   for _, member in ipairs(members) do
     local scope, unit = scope_tree.budget_of_member(member)
     examined, last = examined + 1, member
-    if matches(scope) then
-      local budget = budget_figures.read_budget(tag, unit, scope)
-      if not budget then
-        error('the budget index names a budget that is gone: ' .. member)
+    if scope and matches(scope) then
+      local readable, balance = pcall(balance_of, scope, unit)
+      if readable and balance then
+        found = found + 1
+        reply[#reply + 1] = scope
+        reply[#reply + 1] = unit
+        reply[#reply + 1] = balance
+      else
+        damaged[#damaged + 1] = scope
+        damaged[#damaged + 1] = unit
       end
-      found = found + 1
-      reply[#reply + 1] = scope
-      reply[#reply + 1] = unit
-      reply[#reply + 1] = budget_figures.balance_text(period.state_now(budget.key, scope, budget.period_end, budget.status, now) or budget)
     end
     if found == limit or examined == examine then
       reply[1] = member
@@ -69,4 +78,8 @@ end
 local is_named = string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)
 local start = scope_tree.in_tree_order(prefix)
 walk(start .. ' ', start .. ((include_children or not is_named) and '"' or '!'))
+table.insert(reply, 2, tostring(#damaged / 2))
+for i, text in ipairs(damaged) do
+  table.insert(reply, 2 + i, text)
+end
 return reply

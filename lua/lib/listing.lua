@@ -70,12 +70,11 @@ local function without_texts(key, texts)
   return flat
 end
 
--- Appends a record to the reply, with the `extra` fields that its key implies. Returns their bytes.
+-- Appends a record to the reply, with the `extra` fields that its key implies. Returns their bytes. A record that is gone or of another
+-- type has only the extra fields, so that whoever reads the list can name it.
 local function append_record(reply, key, kind, extra)
-  local fields = without_texts(key, LIST_TEXTS[kind])
-  if #fields == 0 then
-    error('an index names a record that is gone: ' .. key)
-  end
+  local is_hash, fields = pcall(without_texts, key, LIST_TEXTS[kind])
+  fields = is_hash and fields or {}
   local bytes = 0
   reply[#reply + 1] = tostring(#fields + #extra)
   for _, list in ipairs({ fields, extra }) do

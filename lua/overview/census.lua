@@ -56,8 +56,14 @@ local function is_count(text)
   return #text <= 15 and string.find(text, '^%d+$') ~= nil
 end
 
+-- Fields of a record, none if that is no hash.
+local function fields_of(key, ...)
+  local values = redis.pcall('HMGET', key, ...)
+  return values.err and {} or values
+end
+
 local function count_tenant(id)
-  local record = redis.call('HMGET', keys.tenant(tag, id), 'status', 'observe_mode')
+  local record = fields_of(keys.tenant(tag, id), 'status', 'observe_mode')
   count('tenants')
   count('tenants.' .. (record[1] or ''))
   if not STATUSES.tenant[record[1]] then
@@ -98,8 +104,10 @@ end
 
 local function count_budget(member)
   local scope, unit = scope_tree.budget_of_member(member)
-  local key = keys.budget(tag, unit, scope)
-  local record = redis.call('HMGET', key, 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining', 'reserved')
+  if not scope then
+    return name_damaged('budget', member)
+  end
+  local record = fields_of(keys.budget(tag, unit, scope), 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining', 'reserved')
   local status, debt, overdraft_limit = record[1] or '', record[3] or '', record[4] or ''
   count('budgets')
   count('budgets.' .. status)
@@ -109,7 +117,7 @@ local function count_budget(member)
     is_whole = is_whole and is_figure(record[i])
   end
   if not is_whole then
-    return name_damaged('budget', member)
+    return name_damaged('budget', scope .. ' ' .. unit)
   end
   count_held(scope, unit, record[7])
   local over = record[2] == '1' or (int64.positive(overdraft_limit) and int64.less(overdraft_limit, debt))
@@ -130,7 +138,7 @@ end
 
 local function count_webhook(id)
   local key = keys.webhook(tag, id)
-  local record = redis.call('HMGET', key, 'st', 'cf', 'lf')
+  local record = fields_of(key, 'st', 'cf', 'lf')
   count('webhooks')
   count('webhooks.' .. (record[1] or ''))
   if not STATUSES.webhook[record[1]] or not is_count(record[2] or '0') or not is_count(record[3] or '0') then
@@ -147,8 +155,8 @@ end
 
 local function count_policy(id)
   local key = keys.policy(tag, id)
-  -- Most policies have no rules on actions.
-  if redis.call('HEXISTS', key, 'rules') == 1 then
+  -- Most policies have no rules on actions. Of a policy that is no hash, this is an error, which is no 1.
+  if redis.pcall('HEXISTS', key, 'rules') == 1 then
     if redis.call('HEXISTS', key, 'allowed_action_kinds') == 1 then
       count('policies.allowed')
     end
@@ -252,7 +260,7 @@ local function count_owned(id, from_kind, last)
       return false
     end
     -- Without policies there are no quotas.
-    from_kind, last = redis.call('HEXISTS', keys.tenant(tag, id), 'policies') == 1 and 'policies' or '', ''
+    from_kind, last = redis.pcall('HEXISTS', keys.tenant(tag, id), 'policies') == 1 and 'policies' or '', ''
   end
   if from_kind == 'policies' then
     if not count_all(id, 'policies', keys.policy_index(tag, id), last, count_policy, listing.members_after) then

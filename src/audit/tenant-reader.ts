@@ -187,7 +187,7 @@ export class TenantReader {
       );
       atMs = nowMs;
       for (const { budget, status = '', periodDefect, ...stored } of budgets) {
-        const [scope, unit] = budget.split(' ');
+        const [scope, unit = ''] = budget.split(' ');
         const figures = Object.fromEntries(
           FIGURES.map((name) => [name, amountOf(stored[name])]),
         ) as Reading['figures'];

@@ -19,7 +19,15 @@ import type { HoldfastConfig } from '../config/index.js';
 import { EncodedBody, headerText, oneLine, Refusal } from '../ledger/index.js';
 import type { Logger } from '../telemetry/index.js';
 import { parseBody, stringifyJson } from '../wire/index.js';
-import { answerTo, type ErrorAnswer, errorBody, noRoute, pathOf, sendError } from './errors/error-answer.js';
+import {
+  answerTo,
+  type ErrorAnswer,
+  errorBody,
+  noRoute,
+  pathOf,
+  sendError,
+  SKIPPED_HEADER,
+} from './errors/error-answer.js';
 import { LARGE_BODY_BYTES, LargeBodies } from './large-bodies.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
 import {
@@ -59,6 +67,7 @@ const RESPONSE_HEADERS = [
   'X-Cycles-Cascade-Status',
   'X-Cycles-Permission-Deprecated',
   'X-Cycles-Tenant',
+  SKIPPED_HEADER,
   TRACE_ID_HEADER,
   'X-RateLimit-Remaining',
   'X-RateLimit-Reset',

@@ -21,6 +21,7 @@ export {
   OpenApiDocument,
   QuerySchema,
   ReservationId,
+  SkipsDamaged,
   WaitHeader,
 } from './openapi/document.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import {
+  applyDecorators,
   type CallHandler,
   type ExecutionContext,
   Injectable,
@@ -10,7 +11,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 import type { Caller } from '../auth/index.js';
 import { Refusal, TooBusy } from '../ledger/index.js';
-import { ChangeAbandoned, Changes, QueryAbandoned, QueryRefused, RedisService } from '../redis/index.js';
+import {
+  ChangeAbandoned,
+  Changes,
+  QueryAbandoned,
+  QueryRefused,
+  RedisService,
+  SkippedNames,
+} from '../redis/index.js';
+import { SkipsDamaged } from './openapi/document.js';
 
 /**
  * Calls the listener once the response has been sent, or cannot be sent because the client has disconnected. A response that is
@@ -67,7 +76,12 @@ class QueryInterceptor implements NestInterceptor {
     const { raw } = reply;
     const began = performance.now();
     try {
-      const query = await this.redis.queries.admit(ownerOf(request.caller), disconnection(reply));
+      request.skipped = new SkippedNames();
+      const query = await this.redis.queries.admit(
+        ownerOf(request.caller),
+        disconnection(reply),
+        request.skipped,
+      );
       await readmitted(request, began, () => query.end());
       let isStreaming = false;
       try {
@@ -144,7 +158,7 @@ function refusalOf(error: unknown): unknown {
  * ones get 429 with `Retry-After`. Such an operation must read through `RedisService.queries`.
  */
 export function LimitedQuery(): MethodDecorator {
-  return UseInterceptors(QueryInterceptor);
+  return applyDecorators(UseInterceptors(QueryInterceptor), SkipsDamaged());
 }
 
 /**

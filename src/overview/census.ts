@@ -4,6 +4,7 @@ import {
   type RecordKind,
   type RedisService,
   type ScriptReply,
+  SkippedNames,
   type SkippedRecords,
   SYSTEM_OWNER,
   tagOf,
@@ -35,6 +36,8 @@ export interface Census {
   readonly failing: readonly FailingWebhook[];
   /** The counters of quotas that are used most in proportion to their limit. */
   readonly quotas: readonly UsedQuota[];
+  /** The damaged records that it could not count as what they are. */
+  readonly skipped: SkippedNames;
 }
 
 /** Keeps the first few of many in an order. */
@@ -87,6 +90,7 @@ export async function takeCensus(
   skipped: SkippedRecords,
   listed: number,
 ): Promise<Census> {
+  const names = new SkippedNames();
   const counts = new Map<string, number>();
   const held = new Map<string, bigint>();
   const overLimit = new Top<NotableBudget>(listed, byDebt);
@@ -107,6 +111,7 @@ export async function takeCensus(
     quotas.offer(reply.quotas);
     for (const { kind, record } of reply.damaged) {
       skipped.skip(kind as RecordKind, record);
+      names.add(kind as RecordKind, record);
     }
     atMs = Math.min(atMs, reply.nowMs);
     examined += reply.examined;
@@ -128,6 +133,7 @@ export async function takeCensus(
     indebted: indebted.all,
     failing: failing.all,
     quotas: quotas.all,
+    skipped: names,
   };
 }
 

@@ -1,7 +1,7 @@
-import { Controller, Get, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply } from 'fastify';
-import { Access, Answers, sendJson } from '../http/index.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, sendJson, SkipsDamaged } from '../http/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { OverviewService } from './overview.service.js';
 
@@ -11,12 +11,15 @@ export class OverviewController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @SkipsDamaged()
   @ApiOperation({
     operationId: 'getAdminOverview',
     summary: 'Get the figures of the whole deployment, and what needs attention',
   })
   @Answers(200, 'AdminOverviewResponse')
-  async read(@Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.read()));
+  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { body, skipped } = await this.service.read();
+    request.skipped = skipped;
+    sendJson(reply, 200, stringifyJson(body));
   }
 }

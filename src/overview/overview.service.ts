@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_CATEGORIES } from '../events/index.js';
 import { parseAmount, TooBusy, UNITS } from '../ledger/index.js';
-import { RedisService, SkippedRecords } from '../redis/index.js';
+import { RedisService, type SkippedNames, SkippedRecords } from '../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { timeOf } from '../wire/index.js';
 import { type Census, takeCensus, utilizationOf } from './census.js';
@@ -28,6 +28,11 @@ interface Snapshot {
   /** On the clock of this process. */
   readonly endedAt: number;
   readonly durationMs: number;
+}
+
+export interface Overview {
+  readonly body: object;
+  readonly skipped: SkippedNames;
 }
 
 /**
@@ -63,7 +68,7 @@ export class OverviewService {
    * AdminOverviewResponse of cycles-governance-admin-v0.1.25, with what cycles-governance-extensions-v0.1.26 asks for.
    * @throws TooBusy while everything is counted for the first time; StoreUnavailable
    */
-  async read(waitForFirstMs = WAIT_FOR_FIRST_MS): Promise<object> {
+  async read(waitForFirstMs = WAIT_FOR_FIRST_MS): Promise<Overview> {
     const known = this.latest;
     if (known !== undefined && !isDue(known)) {
       return this.answer(known, 'earlier');
@@ -78,9 +83,9 @@ export class OverviewService {
     return this.answer(this.latest, isFresh ? 'fresh' : 'earlier');
   }
 
-  private answer(snapshot: Snapshot, figures: 'fresh' | 'earlier'): object {
+  private answer(snapshot: Snapshot, figures: 'fresh' | 'earlier'): Overview {
     this.counter.inc({ figures });
-    return overviewOf(snapshot);
+    return { body: overviewOf(snapshot), skipped: snapshot.census.skipped };
   }
 
   /** Starts a run, or shares the one that starts after the current one. */

@@ -5,9 +5,10 @@ import { ConcurrencyLimiter } from './concurrency-limiter.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
 import type { QueryMetrics } from './redis.metrics.js';
-import { RestingStorage } from './resting-storage.js';
+import { CURRENT_QUERY, OPERATORS, type QueryContext } from './current-query.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
+import type { SkippedNames } from './skipped-records.js';
 
 /** Debt up to this amount causes no pause, so short queries never pause. */
 const FREE_DEBT_MS = 50;
@@ -55,6 +56,9 @@ const RUNS_AT_ONCE_ON_CLUSTER = 4;
 /** Queries of one tenant that may wait, for each slot that it may have. */
 const WAITING_PER_SLOT = 16;
 
+/** Operators are few, and a page of theirs asks for many lists at once; so their queries wait this many times as long. */
+const OPERATORS_PATIENCE = 10;
+
 /**
  * Refusals are spread over this share of the wait, always later. Otherwise all queries of a client that came at once would be refused at
  * once, and their repetitions would keep the process busy together.
@@ -98,15 +102,6 @@ export interface Query {
   end(): void;
 }
 
-interface QueryContext {
-  readonly owner: string;
-  readonly signal: AbortSignal;
-  isCounted: boolean;
-}
-
-/** One per process: Node stores a value of each storage in every promise. */
-const CONTEXT = new RestingStorage<QueryContext>();
-
 /**
  * Runs lists, searches, exports and checks of the ledger. They have a separate connection, so a silent one does not drop that of the
  * ledger. Few run at a time, per tenant and in total. Their runs take turns by tenant and leave Redis a share of the time, however many
@@ -145,11 +140,12 @@ export class Queries {
 
   /**
    * Waits for a slot. Waiting tenants take turns.
-   * @param owner the tenant, or an empty string for operators, who count as one tenant
+   * @param owner the tenant, or an empty string for operators
    * @param signal aborted when the client has disconnected
+   * @param skipped gets what the query leaves out
    * @throws QueryRefused, QueryAbandoned, StoreUnavailable
    */
-  async admit(owner: string, signal: AbortSignal): Promise<Query> {
+  async admit(owner: string, signal: AbortSignal, skipped?: SkippedNames): Promise<Query> {
     const { metrics } = this.parts;
     const {
       queryQueueMs: queueMs,
@@ -157,9 +153,10 @@ export class Queries {
       queryConcurrencyPerTenant: perTenant,
     } = this.limits;
     const claim = { owner };
-    const context = { owner, signal, isCounted: false };
+    const context: QueryContext = { owner, signal, skipped, isCounted: false };
     const failures = this.storeFailures;
-    const waitMs = queueMs * (1 + WAIT_SPREAD * Math.random());
+    const patience = owner === OPERATORS ? OPERATORS_PATIENCE : 1;
+    const waitMs = patience * queueMs * (1 + WAIT_SPREAD * Math.random());
     const result = await this.slots.acquire(claim, { waitMs, signal });
     if (result === 'gone') {
       throw this.abandoned(context);
@@ -182,11 +179,11 @@ export class Queries {
       );
     }
     metrics.started.inc();
-    CONTEXT.begin();
+    CURRENT_QUERY.begin();
     return {
-      run: (work) => CONTEXT.run(context, work),
+      run: (work) => CURRENT_QUERY.run(context, work),
       end: () => {
-        CONTEXT.end();
+        CURRENT_QUERY.end();
         this.slots.release(claim);
       },
     };
@@ -217,9 +214,43 @@ export class Queries {
     });
   }
 
+  /** Aborted when the client of the current query has disconnected. */
+  get signal(): AbortSignal | undefined {
+    return CURRENT_QUERY.getStore()?.signal;
+  }
+
+  /** Calls `work`, whose runs belong to no single query, but to several that wait for it. */
+  onBehalf<T>(signal: AbortSignal, work: () => T): T {
+    // Each of them counts itself when it is abandoned.
+    return CURRENT_QUERY.run({ owner: OPERATORS, signal, isCounted: true }, work);
+  }
+
+  /** Waits for work for as long as the client of the current query does. @throws QueryAbandoned, and what the work throws */
+  async whileWanted<T>(work: Promise<T>): Promise<T> {
+    const context = CURRENT_QUERY.getStore();
+    if (context?.signal.aborted === true) {
+      throw this.abandoned(context);
+    }
+    const settled = new AbortController();
+    const gone =
+      context === undefined
+        ? []
+        : [
+            new Promise<never>((_, reject) => {
+              const leave = (): void => reject(this.abandoned(context));
+              context.signal.addEventListener('abort', leave, { signal: settled.signal });
+            }),
+          ];
+    try {
+      return await Promise.race([work, ...gone]);
+    } finally {
+      settled.abort();
+    }
+  }
+
   private async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const context = CONTEXT.getStore();
-    const claim = { owner: context?.owner ?? '' };
+    const context = CURRENT_QUERY.getStore();
+    const claim = { owner: context?.owner ?? OPERATORS };
     const failures = this.storeFailures;
     if ((await this.runs.acquire(claim, { signal: context?.signal })) !== 'acquired') {
       throw this.abandoned(context);

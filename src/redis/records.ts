@@ -5,6 +5,7 @@ import { toStoreError } from './errors.js';
 import { budgetIndexKey, partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
 import { RedisService } from './redis.service.js';
 import type { ScriptReply } from './script-call.js';
+import { SharedWalk } from './shared-walk.js';
 import { type RecordKind, SkippedRecords } from './skipped-records.js';
 
 /** Records per run of a script: about half a millisecond of Redis time. */
@@ -35,6 +36,8 @@ interface ListPlace {
   readonly member: string;
 }
 
+type Script = 'list_api_keys' | 'list_budgets' | 'list_policies' | 'list_webhooks';
+
 /** The fields that identify a record in its kind. Lists get those of most kinds from the index, whatever the record has. */
 const NAMES: Readonly<Record<RecordKind, readonly string[]>> = {
   tenant: ['tenant_id'],
@@ -47,10 +50,15 @@ const NAMES: Readonly<Record<RecordKind, readonly string[]>> = {
 /** Reads one or all stored records. Visits instead of collecting them, so that callers decide what to keep in memory. */
 @Injectable()
 export class Records {
+  private readonly allTenants: SharedWalk<Parameters<Visit>>;
+  private readonly allOwned = new Map<Script, SharedWalk<Parameters<Visit>>>();
+
   constructor(
     private readonly redis: RedisService,
     private readonly skipped: SkippedRecords,
-  ) {}
+  ) {
+    this.allTenants = new SharedWalk(redis.queries, (visit) => this.walkTenants(visit));
+  }
 
   /** What `read` makes of a record, or undefined if the record is damaged, which is then counted and named in the log. */
   whole<Row>(kind: RecordKind, fields: Fields, read: (fields: Fields) => Row): Row | undefined {
@@ -73,38 +81,28 @@ export class Records {
     }
   }
 
-  /** Visits every tenant. @throws StoreUnavailable */
-  async eachTenant(visit: Visit): Promise<void> {
-    await this.eachPartition((tag) =>
-      this.runToEnd(
-        ({ tenant }) =>
-          this.redis.queries.call(
-            'list_tenants',
-            { tenantIndex: tenantIndexKey(tag) },
-            { after: tenant, limit: RECORDS_A_RUN },
-          ),
-        visit,
-      ),
-    );
+  /** Visits every tenant. Queries that ask at the same time share a walk. @throws StoreUnavailable */
+  eachTenant(visit: Visit): Promise<void> {
+    return this.allTenants.join(visit);
   }
 
-  /** Visits every API key, budget, policy or webhook subscription, of one tenant or of all. @throws StoreUnavailable */
-  async eachOwned(
-    script: 'list_api_keys' | 'list_budgets' | 'list_policies' | 'list_webhooks',
-    tenantId: string | undefined,
-    visit: Visit,
-  ): Promise<void> {
-    const list = (tag: string): Promise<void> =>
-      this.runToEnd(
-        ({ tenant, member }) =>
-          this.redis.queries.call(
-            script,
-            { tenantIndex: tenantIndexKey(tag) },
-            { tenantId: tenantId ?? '', tenant, after: member, limit: RECORDS_A_RUN },
-          ),
-        visit,
+  /**
+   * Visits every API key, budget, policy or webhook subscription, of one tenant or of all. Queries that ask for all at the same time
+   * share a walk.
+   * @throws StoreUnavailable
+   */
+  eachOwned(script: Script, tenantId: string | undefined, visit: Visit): Promise<void> {
+    if (tenantId !== undefined) {
+      return this.walkOwned(script, this.tagOfTenant(tenantId), tenantId, visit);
+    }
+    let walk = this.allOwned.get(script);
+    if (walk === undefined) {
+      walk = new SharedWalk(this.redis.queries, (all) =>
+        this.eachPartition((tag) => this.walkOwned(script, tag, '', all)),
       );
-    await (tenantId === undefined ? this.eachPartition(list) : list(this.tagOfTenant(tenantId)));
+      this.allOwned.set(script, walk);
+    }
+    return walk.join(visit);
   }
 
   /**
@@ -212,6 +210,32 @@ export class Records {
       }
     }
     return records.map((record) => found.get(record) ?? new Map<string, string>());
+  }
+
+  private walkTenants(visit: Visit): Promise<void> {
+    return this.eachPartition((tag) =>
+      this.runToEnd(
+        ({ tenant }) =>
+          this.redis.queries.call(
+            'list_tenants',
+            { tenantIndex: tenantIndexKey(tag) },
+            { after: tenant, limit: RECORDS_A_RUN },
+          ),
+        visit,
+      ),
+    );
+  }
+
+  private walkOwned(script: Script, tag: string, tenantId: string, visit: Visit): Promise<void> {
+    return this.runToEnd(
+      ({ tenant, member }) =>
+        this.redis.queries.call(
+          script,
+          { tenantIndex: tenantIndexKey(tag) },
+          { tenantId, tenant, after: member, limit: RECORDS_A_RUN },
+        ),
+      visit,
+    );
   }
 
   private async eachPartition(work: (tag: string) => Promise<void>): Promise<void> {

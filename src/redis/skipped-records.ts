@@ -1,15 +1,45 @@
 import { Counter, type Registry } from 'prom-client';
+import { CURRENT_QUERY } from './current-query.js';
 
 /** Skipped records already logged. The set is cleared beyond this many, so one may then be logged again. */
 const MAX_LOGGED = 10_000;
 
 export type RecordKind = 'tenant' | 'api_key' | 'budget' | 'policy' | 'webhook';
 
+/** The most characters that a client gets of the names of skipped records. */
+const MAX_NAMED = 2000;
+
+/** The damaged records that one response has left out. */
+export class SkippedNames {
+  private readonly names = new Set<string>();
+
+  add(kind: RecordKind, name: string): void {
+    this.names.add(`${kind}=${encodeURIComponent(name).replaceAll(/%(3A|2F|2B)/g, decodeURIComponent)}`);
+  }
+
+  /** `kind=name`, percent-encoded and separated by commas, and how many `more` there are; undefined if nothing was left out. */
+  get text(): string | undefined {
+    const named: string[] = [];
+    let length = 0;
+    for (const name of this.names) {
+      length += name.length + 2;
+      if (length > MAX_NAMED) {
+        break;
+      }
+      named.push(name);
+    }
+    const more = this.names.size - named.length;
+    const parts = more === 0 ? named : [...named, `more=${more}`];
+    return parts.length === 0 ? undefined : parts.join(', ');
+  }
+}
+
 type Warn = (members: object, message: string) => void;
 
 /**
  * Lists, counts and bulk actions read many records, and one that is damaged must not take the others with it. It is left out, counted
- * each time, and named in the log once. Whoever reads that record alone still gets a loud error.
+ * each time, and named in the log once. Whoever reads the list gets its name,
+ * and whoever reads the record alone still gets a loud error.
  */
 export class SkippedRecords {
   private readonly logged = new Set<string>();
@@ -40,6 +70,7 @@ export class SkippedRecords {
   /** @param error why it is damaged, if that is known */
   skip(kind: RecordKind, name: string, error?: unknown): void {
     this.skipped.inc({ kind });
+    CURRENT_QUERY.getStore()?.skipped?.add(kind, name);
     const place = `${kind} ${name}`;
     if (this.logged.has(place)) {
       return;

@@ -1,25 +1,45 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import {
   apiKeyIndexKey,
   apiKeyKey,
+  budgetIndexKey,
   budgetKey,
+  policyIndexKey,
   policyKey,
+  tenantIndexKey,
   tenantKey,
+  webhookIndexKey,
   webhookKey,
 } from '../../src/redis/keyspace.js';
-import { expectStatus, newKey, newTenantId, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  type Answer,
+  expectStatus,
+  newKey,
+  newTenantId,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { PUBLIC_URL } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
-const get = async (path: string): Promise<Json> => expectStatus(await on.holdfast.admin('GET', path), 200);
+/** What the headers of the answers since the last test began have named. */
+let named: string[] = [];
+
+function read(answer: Answer): Json {
+  named.push(...(answer.headers.get('x-holdfast-skipped-records')?.split(', ') ?? []));
+  return expectStatus(answer, 200);
+}
+
+const get = async (path: string): Promise<Json> => read(await on.holdfast.admin('GET', path));
 
 /** One record that is damaged and one beside it that is not. */
 interface Pair {
   readonly damaged: string;
   readonly whole: string;
-  /** Of the damaged one. */
+  /** Of the damaged one, and of the index that has both. */
   readonly key: string;
+  readonly index: string;
   readonly owner: TestTenant;
 }
 
@@ -33,8 +53,8 @@ interface Kind {
   /** Values that no record of the kind may have, by field. */
   readonly damage: Readonly<Record<string, string>>;
   readonly lists: Readonly<Record<string, Reader['ids']>>;
-  /** Reads the damaged record alone. */
-  readonly single?: (pair: Pair) => string;
+  /** Each reads the damaged record alone. */
+  readonly singles?: readonly ((pair: Pair) => string)[];
 }
 
 const JUNK = 'junk';
@@ -66,10 +86,7 @@ const sorted = (
   );
 
 async function bulk(path: string, body: object): Promise<readonly string[]> {
-  const answer = expectStatus(
-    await on.holdfast.admin('POST', path, { idempotency_key: newKey(), ...body }),
-    200,
-  );
+  const answer = read(await on.holdfast.admin('POST', path, { idempotency_key: newKey(), ...body }));
   return (answer.succeeded as Json[]).map(({ id }) => id as string);
 }
 
@@ -101,7 +118,13 @@ const KINDS: Readonly<Record<string, Kind>> = {
         await on.holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: damaged, name: owner.id }),
         201,
       );
-      return { damaged, whole: owner.id, key: tenantKey(tagOf(damaged), damaged), owner };
+      return {
+        damaged,
+        whole: owner.id,
+        key: tenantKey(tagOf(damaged), damaged),
+        index: tenantIndexKey(tagOf(damaged)),
+        owner,
+      };
     },
     damage: { status: JUNK, created_at: JUNK, max_reservation_ttl_ms: JUNK, metadata: '{"a":' },
     lists: {
@@ -114,19 +137,16 @@ const KINDS: Readonly<Record<string, Kind>> = {
       'a bulk action': ({ owner }) =>
         bulk('/v1/admin/tenants/bulk-action', { filter: { search: owner.id }, action: 'SUSPEND' }),
     },
-    single: ({ damaged }) => `/v1/admin/tenants/${damaged}`,
+    singles: [({ damaged }) => `/v1/admin/tenants/${damaged}`],
   },
   api_key: {
     make: async () => {
       const owner = await on.holdfast.createTenant();
       await on.holdfast.createKey(owner.id);
       const tag = tagOf(owner.id);
-      const [damaged = '', whole = ''] = await on.stored.redis.zrange(
-        apiKeyIndexKey(tag, owner.id),
-        '0',
-        '-1',
-      );
-      return { damaged, whole, key: apiKeyKey(tag, damaged), owner };
+      const index = apiKeyIndexKey(tag, owner.id);
+      const [damaged = '', whole = ''] = await on.stored.redis.zrange(index, '0', '-1');
+      return { damaged, whole, key: apiKeyKey(tag, damaged), index, owner };
     },
     damage: {
       status: JUNK,
@@ -150,7 +170,8 @@ const KINDS: Readonly<Record<string, Kind>> = {
       await on.holdfast.createBudget(owner, '/agent:b', 10);
       const [damaged, whole] = ['a', 'b'].map((agent) => `tenant:${owner.id}/agent:${agent} TOKENS`);
       const key = budgetKey(tagOf(owner.id), 'TOKENS', `tenant:${owner.id}/agent:a`);
-      return { damaged: damaged as string, whole: whole as string, key, owner };
+      const index = budgetIndexKey(tagOf(owner.id), owner.id);
+      return { damaged: damaged as string, whole: whole as string, key, index, owner };
     },
     damage: {
       ...Object.fromEntries(
@@ -185,13 +206,18 @@ const KINDS: Readonly<Record<string, Kind>> = {
         return done.flatMap((id) => names.get(id) ?? []);
       },
     },
-    single: ({ owner }) => `/v1/admin/budgets/lookup?scope=tenant:${owner.id}/agent:a&unit=TOKENS`,
+    singles: ['/v1/admin/budgets/lookup', '/ops/budgets/windows', '/ops/budgets/recurrence'].map(
+      (path) =>
+        ({ owner }: Pair) =>
+          `${path}?scope=tenant:${owner.id}/agent:a&unit=TOKENS`,
+    ),
   },
   policy: {
     make: async () => {
       const owner = await on.holdfast.createTenant();
       const [damaged, whole] = [await policy(owner, 'a'), await policy(owner, 'b')];
-      return { damaged, whole, key: policyKey(tagOf(owner.id), damaged), owner };
+      const tag = tagOf(owner.id);
+      return { damaged, whole, key: policyKey(tag, damaged), index: policyIndexKey(tag, owner.id), owner };
     },
     damage: { status: JUNK, created_at: JUNK, caps: '{"max_tokens":' },
     lists: sorted(
@@ -205,7 +231,8 @@ const KINDS: Readonly<Record<string, Kind>> = {
     make: async () => {
       const owner = await on.holdfast.createTenant();
       const [damaged, whole] = [await webhook(owner, 'a'), await webhook(owner, 'b')];
-      return { damaged, whole, key: webhookKey(tagOf(owner.id), damaged), owner };
+      const tag = tagOf(owner.id);
+      return { damaged, whole, key: webhookKey(tag, damaged), index: webhookIndexKey(tag, owner.id), owner };
     },
     damage: { st: JUNK, ca: JUNK, lf: JUNK, th: '{', md: '{' },
     lists: {
@@ -218,29 +245,61 @@ const KINDS: Readonly<Record<string, Kind>> = {
       'the list of a tenant': ({ owner }) =>
         pages(`/v1/webhooks?tenant=${owner.id}`, 'subscriptions', (row) => row.subscription_id as string),
     },
-    single: ({ damaged }) => `/v1/admin/webhooks/${damaged}`,
+    singles: [({ damaged }) => `/v1/admin/webhooks/${damaged}`],
   },
 };
 
-const CASES = Object.entries(KINDS).flatMap(([kind, { damage }]) =>
-  Object.keys(damage).map((field): [string, string] => [kind, field]),
-);
+type Damage = readonly [kind: string, what: string, inflict: (pair: Pair) => Promise<unknown>];
 
-describe.each(CASES)('a %s whose %s is junk', (kind, field) => {
-  const { make, damage, lists, single } = KINDS[kind] as Kind;
+const ANOTHER_TYPE = 'type';
+const GONE = 'record';
+const INDEX = 'member of the index';
+
+const CASES: readonly Damage[] = Object.entries(KINDS).flatMap(([kind, { damage }]) => [
+  ...Object.entries(damage).map(([field, value]): Damage => [
+    kind,
+    field,
+    ({ key }) => on.stored.redis.hset(key, field, value),
+  ]),
+  [
+    kind,
+    ANOTHER_TYPE,
+    async ({ key }) => {
+      await on.stored.redis.del(key);
+      await on.stored.redis.set(key, JUNK);
+    },
+  ],
+  [kind, GONE, ({ key }) => on.stored.redis.del(key)],
+  [kind, INDEX, ({ index }) => on.stored.redis.zadd(index, 0, JUNK)],
+]);
+
+/** The name of what was damaged, as the header has it. */
+const nameIn = (what: string, kind: string, { damaged }: Pair): string =>
+  `${kind}=${what === INDEX ? JUNK : damaged.replace(' ', '%20')}`;
+
+describe.each(CASES)('a %s whose %s is junk', (kind, what, inflict) => {
+  const { make, lists, singles = [] } = KINDS[kind] as Kind;
   let pair: Pair;
 
   beforeAll(async () => {
     pair = await make();
-    await on.stored.redis.hset(pair.key, field, damage[field] as string);
+    await inflict(pair);
   });
+
+  beforeEach(() => {
+    named = [];
+  });
+
+  // An index of a tenant would be damaged for the tests after this one.
+  afterAll(() => on.stored.redis.zrem(pair.index, JUNK));
 
   test.each(Object.keys(lists))('is left out of %s and counted, and no other is', async (name) => {
     const counted = await on.holdfast.metric('holdfast_records_skipped_total', { kind });
     const found = await (lists[name] as Reader['ids'])(pair);
     expect(found).toContain(pair.whole);
     if (!name.startsWith('a bulk')) {
-      expect(found).not.toContain(pair.damaged);
+      expect(named.some((text) => text.startsWith(nameIn(what, kind, pair)))).toBe(true);
+      expect(found.includes(pair.damaged)).toBe(what === INDEX);
       expect(await on.holdfast.metric('holdfast_records_skipped_total', { kind })).toBeGreaterThan(counted);
     }
   });
@@ -250,10 +309,10 @@ describe.each(CASES)('a %s whose %s is junk', (kind, field) => {
     expect(overview.tenant_counts.total).toBeGreaterThan(0);
   });
 
-  if (single !== undefined) {
-    test('is a loud error when it is read alone', async () => {
-      const answer = await on.holdfast.admin('GET', single(pair));
-      expect([field, answer.status, answer.body.error]).toEqual([field, 500, 'INTERNAL_ERROR']);
+  if (what !== GONE && what !== INDEX && singles.length > 0) {
+    test.each(singles)('is a loud error when it is read alone (operation %#)', async (pathOf) => {
+      const answer = await on.holdfast.admin('GET', pathOf(pair));
+      expect([what, answer.status, answer.body.error]).toEqual([what, 500, 'INTERNAL_ERROR']);
     });
   }
 });
@@ -263,6 +322,78 @@ test('the overview names damaged budgets, tenants and subscriptions by their kin
   const count = (): Promise<number[]> =>
     Promise.all(kinds.map((kind) => on.holdfast.metric('holdfast_records_skipped_total', { kind })));
   const before = await count();
+  named = [];
   await get('/v1/admin/overview');
+  kinds.forEach((kind) => expect(named.some((text) => text.startsWith(`${kind}=`))).toBe(true));
   (await count()).forEach((now, index) => expect(now).toBeGreaterThan(before[index] as number));
+});
+
+const { make: makeBudgets } = KINDS['budget'] as Kind;
+const FIGURES = ['allocated', 'remaining', 'reserved', 'spent', 'debt'];
+
+describe.each(
+  CASES.filter(([kind, what]) => kind === 'budget' && [...FIGURES, ANOTHER_TYPE, GONE].includes(what)),
+)('a %s whose %s is junk', (kind, what, inflict) => {
+  let pair: Pair;
+
+  beforeAll(async () => {
+    pair = await makeBudgets();
+    await inflict(pair);
+  });
+
+  test('is left out of the balances and named, and no other is', async () => {
+    named = [];
+    const { id, key } = pair.owner;
+    const path = `/v1/balances?tenant=${id}&include_children=true`;
+    const { balances } = read(await on.holdfast.call('GET', path, { key }));
+    expect(
+      (balances as Json[]).map(({ scope_path, remaining }) => `${scope_path} ${remaining.unit}`),
+    ).toEqual([pair.whole]);
+    expect(named).toEqual([nameIn(what, kind, pair)]);
+  });
+
+  test('is reported by a verification, which goes on', async () => {
+    const { ok, budgets, drift } = await get(`/ops/verify?tenant_id=${pair.owner.id}`);
+    expect([ok, budgets]).toEqual([false, 2]);
+    expect((drift as Json[]).map((row) => [budgetId(row), row.kind])).toEqual([
+      [pair.damaged, 'UNREADABLE_BUDGET'],
+    ]);
+  });
+});
+
+test('a member of the index that names no budget is reported by a verification, and disturbs no balance', async () => {
+  const { owner, index, whole } = await makeBudgets();
+  await on.stored.redis.zadd(index, 0, JUNK);
+  const { budgets, drift } = await get(`/ops/verify?tenant_id=${owner.id}`);
+  expect(budgets).toBe(3);
+  expect((drift as Json[]).map(({ scope, kind }) => [scope, kind])).toEqual([[JUNK, 'UNREADABLE_BUDGET']]);
+  const path = `/v1/balances?tenant=${owner.id}&include_children=true`;
+  const { balances } = read(await on.holdfast.call('GET', path, { key: owner.key }));
+  expect((balances as Json[]).map(({ scope_path }) => scope_path as string)).toContain(whole.split(' ')[0]);
+});
+
+test('a key sees no name of a damaged budget outside of its scopes', async () => {
+  const { owner, key } = await makeBudgets();
+  await on.stored.redis.hset(key, 'spent', JUNK);
+  const confined = await on.holdfast.createKey(owner.id, { scope_filter: ['agent:b'] });
+  for (const path of [`/v1/balances?tenant=${owner.id}&include_children=true`, '/v1/admin/budgets']) {
+    named = [];
+    read(await on.holdfast.call('GET', path, { key: confined }));
+    expect([path, named]).toEqual([path, []]);
+  }
+});
+
+test('many damaged records are named up to a bound, and the rest are counted', async () => {
+  const owner = await on.holdfast.createTenant();
+  await on.holdfast.createBudget(owner, '', 10);
+  const index = budgetIndexKey(tagOf(owner.id), owner.id);
+  const gone = Array.from({ length: 200 }, (_, number) => `tenant:${owner.id}!agent:gone-${number} TOKENS`);
+  await on.stored.redis.zadd(index, ...gone.flatMap((member) => [0, member]));
+  named = [];
+  await get(`/v1/admin/budgets?tenant_id=${owner.id}`);
+  const last = named.at(-1) as string;
+  expect(last).toMatch(/^more=\d+$/);
+  expect(named.length - 1 + Number(last.slice('more='.length))).toBe(gone.length);
+  expect(named.join(', ').length).toBeLessThan(2100);
+  await on.stored.redis.zrem(index, ...gone);
 });

@@ -80,7 +80,7 @@ test('on a full Redis, commit, release and expire still settle, replay included,
     [budgetIndexKey(ledger.tag, ledger.tenant)],
     ['', 10, 10, '0', `tenant:${ledger.tenant}`, `tenant:${ledger.tenant}`],
   );
-  expect(balances).toEqual(['', ledger.scope(), 'TOKENS', '985,0,15,1000,0,0,0']);
+  expect(balances).toEqual(['', '0', ledger.scope(), 'TOKENS', '985,0,15,1000,0,0,0']);
   await assertInvariants(ledger);
 });
 

@@ -221,7 +221,7 @@ describe('reads after the boundary', () => {
       [budgetIndexKey(ledger.tag, ledger.tenant)],
       ['', 10, 10, '1', scope, scope],
     );
-    expect(balances).toEqual(['', scope, 'TOKENS', '100,0,0,100,0,0,0']);
+    expect(balances).toEqual(['', '0', scope, 'TOKENS', '100,0,0,100,0,0,0']);
     const record = new Map<string, string>();
     for (const flat of [
       (await after.scripts.run('get_budget', [ledger.budgetKeyOf()], [scope])).slice(2),

@@ -237,16 +237,21 @@ test('operators count as one tenant, and each operation that reads many records 
   const key = await on.holdfast.createKey(tenant.id, {
     permissions: ['reservations:list', 'balances:read', 'admin:read'],
   });
-  await occupy('');
-  const many = QUERIES.map((path) => on.holdfast.admin('GET', path.replace('TENANT', tenant.id)));
-  (await Promise.all(many)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
+  const hasty = await Holdfast.start({
+    REDIS_URL: on.redis.url,
+    QUERY_CONCURRENCY_PER_TENANT: '1',
+    QUERY_QUEUE_MS: '50',
+  });
+  const { queries } = hasty.app.get(RedisService);
+  const running = await queries.admit('', new AbortController().signal);
   const bulk = { action: 'PAUSE', filter: { status: 'ACTIVE' }, idempotency_key: 'bulk-1' };
-  expectRefusal(
-    await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', bulk),
-    429,
-    'LIMIT_EXCEEDED',
-  );
-  held.splice(0).forEach((query) => query.end());
+  const many = [
+    ...QUERIES.map((path) => hasty.admin('GET', path.replace('TENANT', tenant.id))),
+    hasty.admin('POST', '/v1/admin/webhooks/bulk-action', bulk),
+  ];
+  (await Promise.all(many)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
+  running.end();
+  await hasty.stop();
   await occupy(tenant.id);
   const own = TENANT_QUERIES.map((path) =>
     on.holdfast.call('GET', path.replace('TENANT', tenant.id), { key }),

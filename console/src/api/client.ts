@@ -1,4 +1,5 @@
 import { readJson, stringifyJson } from './json';
+import { noteSkipped } from './skipped';
 
 /** A refusal of the API, in its own words. Status 0 means that no answer came. */
 export class ApiError extends Error {
@@ -47,6 +48,7 @@ async function ask<T>(
   });
   const text = await answer.text();
   if (answer.ok) {
+    noteSkipped(path.split('?', 1)[0] as string, answer.headers.get('x-holdfast-skipped-records'));
     return { value: (text === '' ? undefined : readJson(text)) as T, headers: answer.headers };
   }
   const requestId = answer.headers.get('x-request-id') ?? undefined;

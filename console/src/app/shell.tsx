@@ -2,6 +2,7 @@ import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { Fragment, type ReactNode, useEffect, useRef, useState } from 'react';
 import { logOut, useSession } from '../api/session';
+import { forgetSkipped, useSkipped } from '../api/skipped';
 import { LogIn } from '../pages/login';
 import { Empty, Failure } from '../parts/states';
 import { useTitle } from '../parts/title';
@@ -25,7 +26,10 @@ function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
   const [isOpen, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
-  useEffect(() => setOpen(false), [path]);
+  useEffect(() => {
+    setOpen(false);
+    return forgetSkipped;
+  }, [path]);
   return (
     <div className="shell">
       <a
@@ -64,9 +68,22 @@ function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
         </div>
       </header>
       <main className="main" id="content" ref={main}>
+        <Skipped />
         <Outlet />
       </main>
     </div>
+  );
+}
+
+/** Without the notice, nobody who sees only the page would know that something is missing in it. */
+function Skipped(): ReactNode {
+  const names = useSkipped();
+  return (
+    names.length > 0 && (
+      <div className="notice warn" role="status">
+        Left out here, because their records are damaged: {names.join(', ')}.
+      </div>
+    )
   );
 }
 

@@ -1,5 +1,5 @@
 -- listed_budget: a budget as lists show it.
--- @include keys, listing, period, tenant_clock, window_record
+-- @include keys, listing, period, scope_tree, tenant_clock, window_record
 
 local function add_current_windows(list, key)
   local f = redis.call('HMGET', key, 'windows', 'status')
@@ -8,8 +8,12 @@ local function add_current_windows(list, key)
   end
 end
 
--- Appends a budget to the reply of a list. Returns its bytes.
-local function append_budget(reply, tag, scope, unit, now)
+-- Appends a budget to the reply of a list. Returns its bytes. A member of the index that names no budget stands in place of its scope.
+local function append_budget(reply, tag, member, now)
+  local scope, unit = scope_tree.budget_of_member(member)
+  if not scope then
+    scope, unit = member, ''
+  end
   local key, extra = keys.budget(tag, unit, scope), { 'scope', scope, 'unit', unit }
   -- Of two values of a field the later one counts. A damaged budget is listed as it is, and whoever reads the list reports it.
   pcall(period.add_current_fields, extra, key, scope, now)

@@ -139,9 +139,13 @@ export class BudgetsService {
     });
     const { matches } = budgetMatcher(query);
     const listed = (fields: Fields): BudgetLedger | undefined => {
+      // Nothing outside of the key's scope filter is named, either.
+      if (!scopeAllowed(scopeFilter, fieldOf(fields, 'scope'))) {
+        return undefined;
+      }
       return this.records.whole('budget', fields, () => {
         const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
-        if (!scopeAllowed(scopeFilter, budget.scope) || !matches(budget)) {
+        if (!matches(budget)) {
           return undefined;
         }
         if (sortBy === 'used') {

@@ -68,16 +68,15 @@ export class TenantBulkActionService {
       // Reads only what the filter needs: a record that is damaged elsewhere fails its own row, and no other.
       match: (found) =>
         this.records.eachTenant((fields) => {
-          const tenantId = fieldOf(fields, 'tenant_id');
-          const tenant = {
-            tenant_id: tenantId,
-            name: fields.get('name') ?? '',
-            status: fields.get('status') ?? '',
+          const tenant = this.records.whole('tenant', fields, () => ({
+            tenant_id: fieldOf(fields, 'tenant_id'),
+            name: fieldOf(fields, 'name'),
+            status: fieldOf(fields, 'status'),
             parent_tenant_id: fields.get('parent_tenant_id'),
             observe_mode: fields.get('observe_mode') ?? TENANT_DEFAULTS.observeMode,
-          };
-          if (matchesTenant(filter, tenant)) {
-            found(tenantId);
+          }));
+          if (tenant !== undefined && matchesTenant(filter, tenant)) {
+            found(tenant.tenant_id);
           }
         }),
       change: (tenantId, run) => this.change(tenantId, TARGETS[request.action], run),

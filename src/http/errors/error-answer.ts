@@ -8,7 +8,7 @@ import {
   TooBusy,
   TooManyMatched,
 } from '../../ledger/index.js';
-import { StoreUnavailable } from '../../redis/index.js';
+import { type SkippedNames, StoreUnavailable } from '../../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../../wire/index.js';
 import type { RouteTable } from '../route-table.js';
 
@@ -79,6 +79,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The error response, once it is decided. */
     refusal?: ErrorAnswer;
+    /** Damaged records that the response leaves out. */
+    skipped?: SkippedNames;
   }
 }
 
@@ -243,8 +245,15 @@ export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: Reque
   sendJson(reply, answer.status, errorBody(answer, trace));
 }
 
+/** Names damaged records that a response leaves out. */
+export const SKIPPED_HEADER = 'X-Holdfast-Skipped-Records';
+
 /** Sends JSON text. Neither Nest nor Fastify serialises it again. */
 export function sendJson(reply: FastifyReply, status: number, text: string): void {
+  const skipped = reply.request.skipped?.text;
+  if (skipped !== undefined) {
+    reply.header(SKIPPED_HEADER, skipped);
+  }
   void reply.code(status).header('content-type', 'application/json; charset=utf-8').send(text);
 }
 

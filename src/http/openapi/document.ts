@@ -7,6 +7,7 @@ import {
 } from '@nestjs/common';
 import {
   ApiBody,
+  ApiExtension,
   ApiHeader,
   ApiParam,
   ApiQuery,
@@ -18,6 +19,7 @@ import {
 import { HOLDFAST_VERSION } from '../../config/index.js';
 import { GOVERNANCE_ERROR_CODES, Refusal, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
+import { SKIPPED_HEADER } from '../errors/error-answer.js';
 import { QueryParameters } from '../known-parameters.guard.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
@@ -87,6 +89,13 @@ export function Answers(
 /** Documents a success without a body. */
 export function AnswersNothing(): MethodDecorator {
   return ApiResponse({ status: 204, description: 'Done', headers: HEADERS });
+}
+
+const SKIPS = 'x-holdfast-skips';
+
+/** Documents the header that names damaged records which the answer leaves out. */
+export function SkipsDamaged(): MethodDecorator {
+  return ApiExtension(SKIPS, true);
 }
 
 /** Documents the header that may repeat the body's idempotency key. */
@@ -196,6 +205,15 @@ const HEADERS = {
   },
 };
 
+const SKIPPED = {
+  [SKIPPED_HEADER]: {
+    description:
+      'Damaged records that the answer leaves out, as `kind=name`, percent-encoded and separated by commas. After 2,000 characters, `more` says how many others there are.',
+    schema: { type: 'string' },
+    example: 'budget=tenant:acme/agent:bot%20TOKENS, more=3',
+  },
+};
+
 /** Swagger UI fills a parameter in from an example beside its schema, which @nestjs/swagger drops, and not from one inside. */
 function showExample(parameter: Parameter): void {
   if (!('name' in parameter) || parameter.schema === undefined) {
@@ -205,6 +223,18 @@ function showExample(parameter: Parameter): void {
   const example = parameter.name === 'tenant_id' && parameter.in === 'path' ? 'acme' : examples?.[0];
   if (example !== undefined) {
     Object.assign(parameter, { example, schema });
+  }
+}
+
+function documentSkips(operation: OperationObject & { [SKIPS]?: boolean }): void {
+  if (operation[SKIPS] !== true) {
+    return;
+  }
+  delete operation[SKIPS];
+  for (const [status, response] of Object.entries(operation.responses)) {
+    if (status.startsWith('2')) {
+      Object.assign(response as object, { headers: { ...HEADERS, ...SKIPPED } });
+    }
   }
 }
 
@@ -230,6 +260,7 @@ function complete(document: OpenAPIObject): OpenAPIObject {
   for (const { operation } of operationsOf(document.paths)) {
     const section = CONTENTS.find(({ operations }) => operations.includes(operation.operationId ?? ''));
     (operation.parameters ?? []).forEach(showExample);
+    documentSkips(operation);
     operation.tags = section === undefined ? [] : [section.tag];
     operation.responses = {
       ...operation.responses,

@@ -17,6 +17,7 @@ import {
   partitionOfTenant,
   RedisService,
   type ScriptReply,
+  SkippedRecords,
   tagOf,
 } from '../../redis/index.js';
 import {
@@ -69,12 +70,17 @@ interface BalanceFilter {
   /** The other segments that a scope must contain. */
   readonly segments: readonly string[];
   readonly children: boolean;
+  /** Of the key. */
+  readonly scopeFilter: readonly string[];
 }
 
 /** GET /v1/balances: the budgets that match a subject, in pages. All figures of one budget are from the same instant. */
 @Injectable()
 export class BalancesService {
-  constructor(private readonly redis: RedisService) {}
+  constructor(
+    private readonly redis: RedisService,
+    private readonly skipped: SkippedRecords,
+  ) {}
 
   /**
    * A scope matches if it contains every segment of the query and ends with the deepest one. `include_children` also matches
@@ -109,7 +115,7 @@ export class BalancesService {
     // One row more than the page holds shows whether there is another page.
     const found = await this.find(
       budgetIndexKey(tag, caller.tenantId),
-      { prefix, deepest, segments, children },
+      { prefix, deepest, segments, children, scopeFilter: caller.scopeFilter },
       after,
       limit + 1,
     );
@@ -128,13 +134,13 @@ export class BalancesService {
   /** The next matching budgets, in the order of the index. @throws StoreUnavailable */
   private async find(
     index: string,
-    { prefix, deepest, segments, children }: BalanceFilter,
+    { prefix, deepest, segments, children, scopeFilter }: BalanceFilter,
     after: string,
     wanted: number,
   ): Promise<FoundBalance[]> {
     const found: FoundBalance[] = [];
     for (let place = after; ;) {
-      const { next, budgets } = await this.redis.queries.call(
+      const { next, budgets, damaged } = await this.redis.queries.call(
         'balances',
         { budgetIndex: index },
         {
@@ -148,6 +154,11 @@ export class BalancesService {
         },
       );
       found.push(...budgets);
+      for (const { scope, unit } of damaged) {
+        if (scopeAllowed(scopeFilter, scope)) {
+          this.skipped.skip('budget', `${scope} ${unit}`);
+        }
+      }
       if (next === undefined || found.length === wanted) {
         return found;
       }

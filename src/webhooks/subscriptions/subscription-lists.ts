@@ -94,18 +94,17 @@ export class SubscriptionLists {
     });
   }
 
-  /** Visits the ids of all matching subscriptions, even if other fields of their records are damaged. @throws StoreUnavailable */
+  /** Visits the ids of all matching subscriptions, even if fields that the filter does not need are damaged. @throws StoreUnavailable */
   eachId(filter: SubscriptionFilter, visit: (subscriptionId: string) => void): Promise<void> {
     return this.eachRecord(filter, (fields) => {
-      const id = fieldOf(fields, 'id');
-      const subscription = {
-        subscription_id: id,
-        url: fields.get('ur') ?? '',
-        status: fields.get('st') ?? '',
+      const subscription = this.records.whole('webhook', fields, () => ({
+        subscription_id: fieldOf(fields, 'id'),
+        url: fieldOf(fields, 'ur'),
+        status: fieldOf(fields, 'st'),
         event_types: listOf(fields.get('et') ?? ''),
-      };
-      if (matches(filter, subscription)) {
-        visit(id);
+      }));
+      if (subscription !== undefined && matches(filter, subscription)) {
+        visit(subscription.subscription_id);
       }
     });
   }
