@@ -1,14 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter } from '../telemetry/index.js';
-import { TenantLimits, type NearLimit } from '../limits/index.js';
-import { partitionCode, RedisService, StoreUnavailable, tagOf, tenantIndexKey } from '../redis/index.js';
-import { Worker, type Job, type TurnReport } from '../worker/index.js';
+import { type NearLimit, TenantLimits } from '../limits/index.js';
+import { RedisService, tenantIndexKey } from '../redis/index.js';
+import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type Job, PartitionWalk, type TurnReport, Worker } from '../worker/index.js';
 
 const DAY_MS = 86_400_000;
-const JOB = 'ttl_index_reconcile';
 /** From the end of one walk to the start of the next, and from the boot to the first. */
 const INTERVAL_MS = 60_000;
 const JITTER_MS = 10_000;
@@ -24,47 +22,50 @@ export interface ReconcileReport {
   readonly misplaced: number;
   /** Tenants whose count of live reservations was corrected. */
   readonly recounted: number;
-  /** Partitions that could not be walked. */
-  readonly failed: number;
 }
 
-/** The progress of a walk, and what it found. */
-interface Walk {
+/** One walk over all partitions. */
+interface Pass {
   readonly began: number;
   /** The events of one walk share a trace. */
   readonly trace: string;
   readonly report: { -readonly [Figure in keyof ReconcileReport]: ReconcileReport[Figure] };
   readonly near: NearLimit[];
-  partition: number;
-  /** Where the next run continues in the partition: tenant, time and id of the reservation, and the count so far. */
-  place: readonly [tenant: string, walkedMs: string, walkedId: string, tally: string];
 }
 
-const START = ['', '', '', ''] as const;
+/** Where the next run continues in a partition: tenant, time and id of the reservation, and the count of that tenant so far. */
+type Place = readonly [tenant: string, walkedMs: string, walkedId: string, tally: string];
+
+const START: Place = ['', '', '', ''];
 
 /**
  * Walks over all tenants' reservations, adds live ones that are missing from their index of deadlines, and counts them. Holdfast's scripts
  * never cause missing entries; they come from restored backups and operators' edits. A turn is one run of the script; the pause after it
- * keeps the walk slow on purpose. Several instances may walk at once: one does not change what another has corrected.
+ * keeps the walk slow on purpose. Partitions take turns, and each keeps the count of its current tenant. Several instances may walk at once: one does not change what another has corrected.
  */
 @Injectable()
 export class Reconciler implements OnModuleInit, Job {
-  readonly name = JOB;
+  readonly name = 'ttl_index_reconcile';
   readonly role = 'janitor';
   readonly startsInMs = pauseMs();
   readonly afterErrorMs = INTERVAL_MS;
   private readonly found: LabelledCounter;
-  private walk: Walk | undefined;
+  private readonly walk: PartitionWalk<Place>;
+  private pass = newPass();
 
   constructor(
     private readonly redis: RedisService,
-    private readonly maintenance: MaintenanceMetrics,
     metrics: MetricsRegistry,
     private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly limits: TenantLimits,
   ) {
+    this.walk = new PartitionWalk({
+      undone: 'not reconciled',
+      visit: (tag, place = START) => this.examine(tag, place),
+      ended: () => this.tell(),
+    });
     this.found = metrics.counter({
       name: 'holdfast_reconciled_total',
       help: 'Live reservations that the reconciler put back into their index of deadlines, TTL or cleanup, by what was wrong: MISSING or MISPLACED.',
@@ -77,47 +78,38 @@ export class Reconciler implements OnModuleInit, Job {
   }
 
   async runTurn(): Promise<TurnReport> {
-    const walk = (this.walk ??= beginWalk());
     const began = performance.now();
-    if (await this.step(walk)) {
+    if (await this.step()) {
       return { sleepMs: (performance.now() - began) * (1 / TIME_SHARE - 1) };
     }
-    this.walk = undefined;
-    this.end(walk);
-    return { sleepMs: pauseMs() };
+    return { sleepMs: pauseMs(), outcome: 'success', durationMs: performance.now() - this.pass.began };
   }
 
-  /** One walk over all partitions without pauses. Never rejects: failures are in the report. */
+  /** The rest of the current walk over all partitions, or a new one, without pauses. @throws as PartitionWalk does */
   async reconcile(): Promise<ReconcileReport> {
-    const walk = beginWalk();
-    while (await this.step(walk)) {
+    while (await this.step()) {
       // Each step is bounded.
     }
-    return this.end(walk);
+    return this.pass.report;
   }
 
-  /** One run of the script. Never rejects. @returns false once all partitions have been walked */
-  private async step(walk: Walk): Promise<boolean> {
-    const code = partitionCode(walk.partition);
-    try {
-      walk.place = await this.examine(tagOf(code), walk);
-    } catch (error) {
-      walk.place = START;
-      walk.report.failed += 1;
-      // The connection logs an outage once.
-      if (!(error instanceof StoreUnavailable)) {
-        this.logger.warn(
-          { err: error, partition: code },
-          'a partition could not be reconciled; the others are not affected',
-        );
-      }
+  /** One run of the script. @returns whether there are more. @throws as PartitionWalk does */
+  private async step(): Promise<boolean> {
+    if (this.walk.isDone) {
+      this.pass = newPass();
+      this.walk.beginAll(this.redis.partitions);
     }
-    walk.partition += walk.place[0] === '' ? 1 : 0;
-    return walk.partition < this.redis.partitions;
+    await this.walk.step();
+    if (!this.walk.isDone) {
+      return true;
+    }
+    // A walk that has left a partition out does not know how many tenants are near their limits.
+    this.limits.reportNearLimits(this.pass.near);
+    return false;
   }
 
-  private async examine(tag: string, { place, trace, report, near }: Walk): Promise<Walk['place']> {
-    const [tenant, walkedMs, walkedId, tally] = place;
+  private async examine(tag: string, [tenant, walkedMs, walkedId, tally]: Place): Promise<Place | undefined> {
+    const { trace, report, near } = this.pass;
     const reply = await this.redis.scripts.call(
       'reconcile',
       { tenantIndex: tenantIndexKey(tag) },
@@ -146,14 +138,13 @@ export class Reconciler implements OnModuleInit, Job {
       this.logger.warn({ reservation, found }, 'restored a live reservation to its deadline index');
       report[found === 'MISSING' ? 'missing' : 'misplaced'] += 1;
     }
-    return [reply.tenant ?? '', reply.walkedMs ?? '', reply.walkedId ?? '', reply.tally ?? ''];
+    return reply.tenant === undefined
+      ? undefined
+      : [reply.tenant, reply.walkedMs ?? '', reply.walkedId ?? '', reply.tally ?? ''];
   }
 
-  private end({ report, near, began }: Walk): ReconcileReport {
-    this.maintenance.runEnded(JOB, report.failed === 0 ? 'success' : 'failed', performance.now() - began);
-    if (report.failed === 0) {
-      this.limits.reportNearLimits(near);
-    }
+  private tell(): void {
+    const { report } = this.pass;
     if (report.recounted > 0) {
       this.logger.warn(
         { tenants: report.recounted },
@@ -166,18 +157,15 @@ export class Reconciler implements OnModuleInit, Job {
         'live reservations were missing or misplaced in their deadline index; restored them',
       );
     }
-    return report;
   }
 }
 
-function beginWalk(): Walk {
+function newPass(): Pass {
   return {
     began: performance.now(),
     trace: `${randomBytes(16).toString('hex')}-01`,
-    report: { examined: 0, missing: 0, misplaced: 0, recounted: 0, failed: 0 },
+    report: { examined: 0, missing: 0, misplaced: 0, recounted: 0 },
     near: [],
-    partition: 0,
-    place: START,
   };
 }
 

@@ -42,12 +42,18 @@ export class PartitionWalk<Place = true> {
   }
 
   /**
-   * Begins a pass over these partitions. `run` does so by itself.
+   * Begins a pass over these partitions.
    * @returns whether there are any
    */
   begin(partitions: readonly number[]): boolean {
     partitions.forEach((number) => this.pending.set(number, undefined));
     return partitions.length > 0;
+  }
+
+  /** Begins a pass over all partitions, one further than the last one. `run` does so by itself. */
+  beginAll(partitions: number): void {
+    this.begin(Array.from({ length: partitions }, (_, index) => (this.first + index) % partitions));
+    this.first = (this.first + 1) % partitions;
   }
 
   get isDone(): boolean {
@@ -104,8 +110,7 @@ export class PartitionWalk<Place = true> {
   async run(partitions: number, budgetMs: number, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
     if (this.isDone) {
-      this.begin(Array.from({ length: partitions }, (_, index) => (this.first + index) % partitions));
-      this.first = (this.first + 1) % partitions;
+      this.beginAll(partitions);
     }
     while (!this.isDone && turn?.goesOn() !== false && performance.now() <= deadline) {
       await this.visitNext();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { TenantClosingJanitor } from '../../src/governance/tenants/tenant-closing.js';
 import { closingKey, tenantKey } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
@@ -349,6 +350,50 @@ describe('the life of a tenant', () => {
         'budget.closed_via_tenant_cascade',
         'tenant.closed',
       ]);
+    });
+
+    test('a run that cannot read one partition closes the tenants of the others, and names it', async () => {
+      const tenants = await Promise.all([0, 1, 2].map(() => tenantWithBudget()));
+      for (const tenant of tenants) {
+        await flip(tenant);
+      }
+      const [{ id }] = tenants as [TestTenant];
+      const key = closingKey(on.stored.tagOf(id));
+      await on.stored.redis.rename(key, `${key}-saved`);
+      await on.stored.redis.set(key, 'damaged');
+      const job = on.holdfast.app.get(TenantClosingJanitor, { strict: false });
+      await expect(job.closeAll()).rejects.toThrow(
+        `not closed: partition ${on.stored.tagOf(id).slice(2, 4)}`,
+      );
+      const closed = await Promise.all(tenants.map(cascadeOf));
+      expect(closed.map((events) => events.includes('tenant.closed'))).toEqual([false, true, true]);
+      await on.stored.redis.rename(`${key}-saved`, key);
+      await job.closeAll();
+      expect(await cascadeOf(tenants[0] as TestTenant)).toContain('tenant.closed');
+    });
+
+    test('a run that is cut goes on with the tenants that it has not reached', async () => {
+      const tenants = await Promise.all([0, 1, 2].map(() => tenantWithBudget()));
+      for (const tenant of tenants) {
+        await flip(tenant);
+      }
+      const job = on.holdfast.app.get(TenantClosingJanitor, { strict: false });
+      const closed = async (): Promise<number> =>
+        (await Promise.all(tenants.map(cascadeOf))).filter((events) => events.includes('tenant.closed'))
+          .length;
+      let seen = 0;
+      while (seen < tenants.length) {
+        let visits = 0;
+        await job.closeAll(Infinity, {
+          goesOn: () => {
+            visits += 1;
+            return visits <= 8;
+          },
+        });
+        const now = await closed();
+        expect(now).toBeGreaterThanOrEqual(seen);
+        seen = now;
+      }
     });
 
     test('a run that cannot read which tenants are closing is counted', async () => {

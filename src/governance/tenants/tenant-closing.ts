@@ -4,16 +4,15 @@ import { ExpiryMetrics } from '../../expiry/index.js';
 import {
   closingKey,
   keyRevokedChannel,
-  partitionCode,
+  orStoreError,
   Records,
   RedisService,
   type ScriptAnswer,
-  tagOf,
+  StoreUnavailable,
   tenantKey,
-  toStoreError,
 } from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
-import { type Turn, Worker } from '../../worker/index.js';
+import { PartitionWalk, type Turn, Worker } from '../../worker/index.js';
 
 /** Progress of closing tenants, under the names that existing dashboards use. */
 @Injectable()
@@ -129,24 +128,42 @@ export class TenantClosing {
 
 /** Together with the duration of a run, this bounds when an interrupted closing continues after a crash. */
 const INTERVAL_MS = 5000;
-/** The most time that a run spends on one tenant. The rest is left to the next run, so that other tenants do not wait. */
+/** The most time that a visit spends on one tenant. The rest is left to the next run, so that other tenants do not wait. */
 const TENANT_BUDGET_MS = 2000;
-/** The approximate number of tenants that one run takes from a partition. */
-const TENANTS_A_RUN = 100;
+/** Longest run. The next one goes on where it ended. */
+const RUN_BUDGET_MS = 60_000;
+/** The approximate number of tenants that are read from a partition at a time. */
+const TENANTS_A_SCAN = 100;
+
+/** Tenants of a partition that are still to be looked at, and the cursor behind them. */
+interface Place {
+  readonly tenantIds: readonly string[];
+  readonly cursor: string;
+}
 
 /** Finishes interrupted closings: their instance died, or they took longer than a request may. */
 @Injectable()
 export class TenantClosingJanitor implements OnModuleInit {
-  /** By partition: the cursor in its closing tenants where the next run starts. */
-  private readonly places = new Map<string, string>();
+  private readonly walk: PartitionWalk<Place>;
 
   constructor(
     private readonly redis: RedisService,
     private readonly closing: TenantClosing,
     private readonly metrics: TenantClosingMetrics,
     private readonly worker: Worker,
-    @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
+  ) {
+    this.walk = new PartitionWalk({
+      undone: 'not closed',
+      visit: async (tag, place) => {
+        try {
+          return await this.visit(tag, place);
+        } catch (error) {
+          this.metrics.failed();
+          throw error;
+        }
+      },
+    });
+  }
 
   onModuleInit(): void {
     this.worker.addRegular({
@@ -154,57 +171,44 @@ export class TenantClosingJanitor implements OnModuleInit {
       role: 'janitor',
       intervalMs: INTERVAL_MS,
       startsInMs: 0,
-      run: (turn) => this.closeAll(turn),
+      run: (turn) => this.closeAll(RUN_BUDGET_MS, turn),
     });
   }
 
-  private async closeAll(turn: Turn): Promise<void> {
-    const tenantIds = await this.closingTenants().catch((error: unknown) => {
-      this.metrics.failed();
-      throw error;
-    });
-    for (const tenantId of tenantIds) {
-      if (!turn.goesOn()) {
-        return;
-      }
+  /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
+  closeAll(budgetMs = RUN_BUDGET_MS, turn?: Turn): Promise<void> {
+    return this.walk.run(this.redis.partitions, budgetMs, turn);
+  }
+
+  /** Works on one tenant of the partition. */
+  private async visit(tag: string, place?: Place): Promise<Place | undefined> {
+    const {
+      tenantIds: [tenantId, ...tenantIds],
+      cursor,
+    } = place === undefined || place.tenantIds.length === 0 ? await this.scan(tag, place?.cursor) : place;
+    if (tenantId !== undefined) {
       await this.closeOne(tenantId);
     }
+    return tenantIds.length > 0 || cursor !== '0' ? { tenantIds, cursor } : undefined;
   }
 
-  /** The failure of one tenant does not affect the others. */
+  /** The failure of one tenant does not affect the others. @throws StoreUnavailable */
   private async closeOne(tenantId: string): Promise<void> {
     try {
       await this.closing.closeOwned(tenantId, TENANT_BUDGET_MS);
     } catch (error) {
+      if (error instanceof StoreUnavailable) {
+        throw error;
+      }
       this.metrics.failed();
-      this.logger.warn(
-        { err: error, tenant: tenantId },
-        'the closing of a tenant failed; it will be retried',
-      );
+      this.walk.leaveOut(`tenant ${tenantId}`, error);
     }
   }
 
-  private async closingTenants(): Promise<string[]> {
-    const partitions = Array.from({ length: this.redis.partitions }, (_, partition) =>
-      tagOf(partitionCode(partition)),
+  private async scan(tag: string, from = '0'): Promise<Place> {
+    const [cursor, entries] = await orStoreError(
+      this.redis.client.hscan(closingKey(tag), from, 'COUNT', TENANTS_A_SCAN),
     );
-    const found = await Promise.all(partitions.map((tag) => this.closingTenantsOf(tag))).catch(
-      (error: unknown) => {
-        throw toStoreError(error);
-      },
-    );
-    return found.flat();
-  }
-
-  /** Some of a partition's closing tenants, continuing where the previous run ended. */
-  private async closingTenantsOf(tag: string): Promise<string[]> {
-    const [next, entries] = await this.redis.client.hscan(
-      closingKey(tag),
-      this.places.get(tag) ?? '0',
-      'COUNT',
-      TENANTS_A_RUN,
-    );
-    this.places.set(tag, next);
-    return entries.filter((_entry, index) => index % 2 === 0);
+    return { tenantIds: entries.filter((_entry, index) => index % 2 === 0), cursor };
   }
 }
