@@ -12,7 +12,10 @@ export const CONSTANTS = {
   queryConcurrency: 8,
   /** Half of the slots, so that no tenant takes them all; operators count as one tenant. */
   queryConcurrencyPerTenant: 4,
-  /** A query that waits this long, at random up to a quarter longer, gets 429: soon enough for a client to slow down. 0 refuses at once. */
+  /**
+   * A query that waits this long, at random up to a quarter longer, gets 429: soon enough for a client to slow down. Those of operators wait
+   * ten times as long. 0 refuses at once.
+   */
   queryQueueMs: 1000,
   /** Percentage of Redis' time for the queries of an instance. The rest is for the ledger. */
   queryTimeShare: 25,

@@ -18,7 +18,7 @@ const PARTITIONS = 64;
 const TENANTS = 50;
 const BUDGETS_A_TENANT = 100;
 
-const on = useGovernance({}, { QUERY_QUEUE_MS: '2000', QUERY_TIME_SHARE: '25' });
+const on = useGovernance({}, { queryQueueMs: 2000, queryTimeShare: 25 });
 const held: Query[] = [];
 let other: TestTenant;
 

@@ -239,8 +239,8 @@ test('operators count as one tenant, and each operation that reads many records 
   });
   const hasty = await Holdfast.start({
     REDIS_URL: on.redis.url,
-    QUERY_CONCURRENCY_PER_TENANT: '1',
-    QUERY_QUEUE_MS: '50',
+    queryConcurrencyPerTenant: 1,
+    queryQueueMs: 50,
   });
   const { queries } = hasty.app.get(RedisService);
   const running = await queries.admit('', new AbortController().signal);
