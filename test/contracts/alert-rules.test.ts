@@ -230,7 +230,8 @@ const promtool = prometheusBinary('promtool') ?? '';
 const severityOf = (name: string): string =>
   alerts.find(({ alert }) => alert === name)?.labels?.['severity'] ?? '';
 
-const MEMORY_ALERTS = [
+const WATCHED_ALERTS = [
+  'HoldfastPackingBehind',
   'HoldfastRedisMemoryHigh',
   'HoldfastRedisMemoryFull',
   'HoldfastRedisUnlimited',
@@ -240,7 +241,7 @@ const MEMORY_ALERTS = [
 ];
 
 /** The values of series each minute for half an hour, and the summaries of the alerts that then fire. */
-const MEMORY_CASES: readonly [string, Record<string, string>, Record<string, string>][] = [
+const ALERT_CASES: readonly [string, Record<string, string>, Record<string, string>][] = [
   [
     'raises no alert about a Redis that is well',
     {
@@ -296,6 +297,16 @@ const MEMORY_CASES: readonly [string, Record<string, string>, Record<string, str
     },
   ],
   [
+    'alerts of records that have long waited to be packed',
+    { holdfast_records_to_pack: '100001+1000x30' },
+    { HoldfastPackingBehind: '130k ended reservations wait for a to pack them' },
+  ],
+  [
+    'does not alert of records to pack that a load has left, and that have become fewer',
+    { holdfast_records_to_pack: '400000-12000x30' },
+    {},
+  ],
+  [
     'does not alert of the fragmentation of a Redis with hardly any data',
     {
       holdfast_redis_memory_used_bytes: '2e6+0x30',
@@ -316,7 +327,7 @@ const MEMORY_CASES: readonly [string, Record<string, string>, Record<string, str
     expect({ status, problems: status === 0 ? '' : stdout + stderr }).toEqual({ status: 0, problems: '' });
   });
 
-  test.each(MEMORY_CASES)('%s', (_what, series, firing) => {
+  test.each(ALERT_CASES)('%s', (_what, series, firing) => {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-promtool-'));
     const file = join(folder, 'test.json');
     const alertname = (name: string): object => ({
@@ -339,7 +350,7 @@ const MEMORY_CASES: readonly [string, Record<string, string>, Record<string, str
               series: `${name}{job="${JOB}",instance="a"}`,
               values,
             })),
-            alert_rule_test: MEMORY_ALERTS.map(alertname),
+            alert_rule_test: WATCHED_ALERTS.map(alertname),
           },
         ],
       }),
