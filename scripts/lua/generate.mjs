@@ -2,6 +2,7 @@
 // its arguments, the types of its replies, and a function that decodes them. The build, the tests, lint and typecheck run it first.
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { storedFields } from './fields.mjs';
 import { loadTools } from './load.mjs';
 
 const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
@@ -139,6 +140,9 @@ export interface ScriptEntry {
   readonly attested: boolean;
   readonly decode: (r: ReplyReader) => Fields;
 }
+
+/** The fields of a reservation's record by name, as lua/lib/field.lua describes and stores them. */
+export const FIELD = ${JSON.stringify(Object.fromEntries(storedFields()))} as const;
 
 export const LIBRARY_NAME = '${library.name}';
 

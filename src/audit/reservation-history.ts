@@ -3,8 +3,13 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { eventIdOf, jsonOf } from '../events/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { parseAmount, Refusal } from '../ledger/index.js';
-import { RedisService, reservationKey, tagOfReservationId } from '../redis/index.js';
-import { type ReservationRecord, type ReservationSummary, summaryOf } from '../reservations/index.js';
+import { RedisService, reservationKey, tagOfReservationId, FIELD } from '../redis/index.js';
+import {
+  type ReservationRecord,
+  type ReservationSummary,
+  summaryOf,
+  givenMembers,
+} from '../reservations/index.js';
 import { type RequestTrace, traceText } from '../wire/index.js';
 
 /** The result of lua/audit/inspect_reservation.lua. Empty strings stand for missing values. */
@@ -42,8 +47,8 @@ export function historyOf(found: InspectedReservation): History {
   const { reservationId, record, defect, goesAtMs } = found;
   return {
     reservation_id: reservationId,
-    state: record.get('st') ?? 'UNKNOWN',
-    ...optional('tenant_id', record.get('tn')),
+    state: record.get(FIELD.state) ?? 'UNKNOWN',
+    ...optional('tenant_id', record.get(FIELD.tenant)),
     ...(defect === '' ? intactHistory(found) : { defect, stored: Object.fromEntries(record) }),
     ...quarantineOf(found.quarantine, record),
     ...optional('record_goes_at_ms', goesAtMs === '' ? undefined : goesAtMs, parseAmount),
@@ -54,14 +59,14 @@ function intactHistory(found: InspectedReservation): History {
   const { reservationId, record } = found;
   const summary = summaryOf(reservationId, record);
   const expiresAt = summary.expires_at_ms;
-  const reclaimAt = expiresAt + parseAmount(record.get('gr'));
-  const expiryPolicy = EXPIRY_POLICIES[record.get('xp') ?? ''] ?? 'AUTO_RELEASE';
+  const reclaimAt = expiresAt + parseAmount(record.get(FIELD.grace_ms));
+  const expiryPolicy = EXPIRY_POLICIES[record.get(FIELD.expiry_policy) ?? ''] ?? 'AUTO_RELEASE';
   const budgeted = summary.affected_scopes.map((scope, index) => ({
     scope,
-    budgeted: record.get('bm')?.[index] === '1',
+    budgeted: record.get(FIELD.scope_mask)?.[index] === '1',
   }));
   const held = budgeted.filter((entry) => entry.budgeted).map(({ scope }) => scope);
-  const ended = record.get('st') === 'ACTIVE' ? {} : { end: endOf(found, summary, held) };
+  const ended = record.get(FIELD.state) === 'ACTIVE' ? {} : { end: endOf(found, summary, held) };
   return {
     request: requestOf(record, summary),
     scope_path: summary.scope_path,
@@ -71,10 +76,10 @@ function intactHistory(found: InspectedReservation): History {
     expires_at_ms: expiresAt,
     reclaim_at_ms: reclaimAt,
     expiry_policy: expiryPolicy,
-    ...(record.get('st') === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP'
+    ...(record.get(FIELD.state) === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP'
       ? { awaiting_cleanup: found.nowMs > reclaimAt }
       : {}),
-    extensions_allowed: wholeOf(record.get('mx')) ?? 0n,
+    extensions_allowed: wholeOf(record.get(FIELD.max_extensions)) ?? 0n,
     extensions: extensionsOf(record, expiresAt),
     ...ended,
   };
@@ -85,16 +90,16 @@ function requestOf(
   { subject, action, reserved, created_at_ms, expires_at_ms }: ReservationSummary,
 ): History {
   return {
-    ...optional('idempotency_key', record.get('ik')),
-    ...optional('key_id', record.get('ki')),
+    ...optional('idempotency_key', record.get(FIELD.idempotency_key)),
+    ...optional('key_id', record.get(FIELD.key_id)),
     subject,
     action,
     estimate: reserved,
-    overage_policy: record.get('op') ?? 'UNKNOWN',
+    overage_policy: record.get(FIELD.overage_policy) ?? 'UNKNOWN',
     ttl_ms:
       expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
-    grace_period_ms: parseAmount(record.get('gr')),
-    ...optional('metadata', record.get('md'), jsonOf),
+    grace_period_ms: parseAmount(record.get(FIELD.grace_ms)),
+    ...givenMembers('request', record, undefined, { long: true }),
   };
 }
 
@@ -108,12 +113,14 @@ function grantsOf(record: ReservationRecord): Grant[] {
   const grants: Grant[] = [];
   for (;;) {
     const [text, at = '', granted = '', keyId] =
-      /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(record.get(`x${grants.length + 1}`) ?? '') ?? [];
+      /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(
+        record.get(`${FIELD.extension}${grants.length + 1}`) ?? '',
+      ) ?? [];
     // A damaged record shows the extensions up to the damage.
     if (text === undefined) {
       return grants;
     }
-    grants.push({ atMs: BigInt(at), grantedMs: BigInt(granted), keyId: keyId ?? record.get('ki') });
+    grants.push({ atMs: BigInt(at), grantedMs: BigInt(granted), keyId: keyId ?? record.get(FIELD.key_id) });
   }
 }
 
@@ -142,11 +149,11 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
   const amount = unused > 0n ? unused : 0n;
   return {
     how: summary.status,
-    ...optional('at_ms', record.get('fa'), parseAmount),
-    by: enderOf(record.get('eb')),
-    ...optional('reason', record.get('rr')),
+    ...optional('at_ms', record.get(FIELD.ended_at), parseAmount),
+    by: enderOf(record.get(FIELD.ended_by)),
+    ...optional('reason', record.get(FIELD.release_reason)),
     ...(committed === undefined ? {} : { charged: committed }),
-    ...optional('committed_metadata', record.get('cm'), jsonOf),
+    ...optional('committed_metadata', record.get(FIELD.commit_metadata), jsonOf),
     returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),
     ...eventOf(found),
   };
@@ -162,7 +169,7 @@ function enderOf(ender: string | undefined): History {
 
 /** The event of the end. The protocol has none for a release, or for a commit without overage. */
 function eventOf({ record, partition, endEvent }: InspectedReservation): History {
-  const entryId = record.get('ev');
+  const entryId = record.get(FIELD.end_event);
   if (entryId === undefined || !/^\d{1,15}-\d{1,15}$/.test(entryId)) {
     return {};
   }
@@ -178,7 +185,8 @@ function eventOf({ record, partition, endEvent }: InspectedReservation): History
 }
 
 function quarantineOf(text: string, record: ReservationRecord): History {
-  const [reason, at] = text === '' ? [record.get('qr'), record.get('qa')] : text.split(' ');
+  const [reason, at] =
+    text === '' ? [record.get(FIELD.quarantine_reason), record.get(FIELD.quarantined_at)] : text.split(' ');
   if (reason === undefined || reason === '') {
     return {};
   }

@@ -1,14 +1,30 @@
 import { percentDecoded } from '../ledger/index.js';
-import { actionOf, type DenyDetail, denyDetailOf, subjectOf } from '../reservations/index.js';
+import {
+  actionOf,
+  type DenyDetail,
+  denyDetailOf,
+  subjectOf,
+  GIVEN_FIELDS,
+  LEVEL_FIELDS,
+} from '../reservations/index.js';
 import { exactInteger, type Fields, readJson, timeOf } from '../wire/index.js';
+import { FIELD } from '../redis/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
 /** The fields of lua/lib/event_writer.lua that belong to the envelope, not to `data`. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'metadata']);
-/** The fields with the subject and action of the request, named by lua/lib/field.lua. */
-const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at', 'pk']);
-const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
+/** The fields with the subject and action of the request. */
+const REQUEST = new Set<string>([
+  FIELD.given_tenant,
+  ...Object.values(LEVEL_FIELDS).filter((field) => field !== FIELD.tenant),
+  ...GIVEN_FIELDS.filter(({ of }) => of !== 'request').map(({ stored }) => stored),
+]);
+/** Members that have the name of the record's field in an event. */
+const RENAMED: Readonly<Record<string, string>> = Object.fromEntries<string>([
+  [FIELD.idempotency_key, 'idempotency_key'] as const,
+  ...GIVEN_FIELDS.filter(({ of }) => of === 'request').map(({ stored, member }) => [stored, member] as const),
+]);
 
 const INTEGERS = new Set([
   'allocated',
@@ -68,7 +84,12 @@ const INSTANTS = new Set([
   'period_end',
 ]);
 const LISTS = new Set(['changed_fields', 'permissions']);
-const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);
+const JSON_TEXTS = new Set([
+  'metrics',
+  'details',
+  'deny_detail',
+  ...GIVEN_FIELDS.filter(({ of, isText }) => of === 'request' && isText !== true).map(({ member }) => member),
+]);
 /** The members of EventDataSystem. All other figures of a system event go into `details`. */
 const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);
 /** Event types whose EventData* schema has no scope. */
@@ -106,7 +127,7 @@ export function dataOf(eventType: string, fields: Fields): EventData {
       figures[member] = valueOf(member.replace(/^(?:previous|new)_/, ''), text);
     }
   }
-  return shaped(eventType, fields.has('ak') ? { ...figures, ...requestOf(fields) } : figures);
+  return shaped(eventType, fields.has(FIELD.action_kind) ? { ...figures, ...requestOf(fields) } : figures);
 }
 
 function requestOf(fields: Fields): EventData {

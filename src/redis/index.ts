@@ -97,6 +97,6 @@ export { RedisMetrics } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
-export type { Balance } from './script-types.js';
+export { type Balance, FIELD } from './script-types.js';
 export type { Attestable } from './scripts.js';
 export { type RecordKind, SkippedNames, SkippedRecords } from './skipped-records.js';

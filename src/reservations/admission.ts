@@ -9,12 +9,15 @@ import {
   type ErrorCode,
   percentEncoded,
   Refusal,
+  SCOPE_LEVELS,
 } from '../ledger/index.js';
 import type { Attestable, ScriptReply } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf, isEnough } from './deny-detail.js';
 import type { ActionDto, AmountDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
+import { FIELD } from '../redis/index.js';
+import { givenPairs, LEVEL_FIELDS } from './given-fields.js';
 
 type AdmittingReply = ScriptReply<'reserve' | 'decide' | 'direct_debit'>;
 
@@ -138,33 +141,23 @@ function isDetailed(reply: { readonly status: string }): reply is DeniedReply {
   return reply.status === 'DENY' && (reply as DeniedReply).scope !== undefined;
 }
 
-/** The subject and action as field and value pairs of an event. lua/lib/field.lua names the fields. */
+/** The subject and action as field and value pairs of an event. */
 export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
-  const fields: string[] = [];
-  keep(fields, 'ws', subject.workspace);
-  keep(fields, 'ap', subject.app);
-  keep(fields, 'wf', subject.workflow);
-  keep(fields, 'ag', subject.agent);
-  keep(fields, 'ts', subject.toolset);
-  return fields.concat(otherFields(subject, action, tenantId));
+  const levels = SCOPE_LEVELS.flatMap((level) => {
+    const value = level === 'tenant' ? undefined : subject[level];
+    return value === undefined ? [] : [LEVEL_FIELDS[level], value];
+  });
+  return levels.concat(otherFields(subject, action, tenantId));
 }
 
 /** The same without the levels, which `reserve` takes in the text of its subject. */
 export function otherFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
-  const fields: string[] = [];
-  keep(fields, 'ak', action.kind);
-  keep(fields, 'an', action.name);
-  keep(fields, 'tv', subject.tenant === tenantId ? undefined : subject.tenant);
-  keep(fields, 'dm', subject.dimensions && stringifyJson(subject.dimensions));
-  keep(fields, 'at', action.tags && stringifyJson(action.tags));
-  keep(fields, 'pk', action.policy_keys && stringifyJson(action.policy_keys));
-  return fields;
-}
-
-function keep(fields: string[], name: string, value: string | undefined): void {
-  if (value !== undefined) {
-    fields.push(name, value);
-  }
+  const { tenant } = subject;
+  return [
+    ...givenPairs('action', action),
+    ...(tenant === undefined || tenant === tenantId ? [] : [FIELD.given_tenant, tenant]),
+    ...givenPairs('subject', subject),
+  ];
 }
 
 /**

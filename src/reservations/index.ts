@@ -1,11 +1,6 @@
 export { type DenyDetail, denyDetailOf } from './deny-detail.js';
-export {
-  actionOf,
-  type ReservationRecord,
-  type ReservationSummary,
-  subjectOf,
-  summaryOf,
-} from './query/reservation-view.js';
+export { GIVEN_FIELDS, givenMembers, LEVEL_FIELDS, type ReservationRecord } from './given-fields.js';
+export { actionOf, type ReservationSummary, subjectOf, summaryOf } from './query/reservation-view.js';
 export {
   BalancesModule,
   DecideModule,

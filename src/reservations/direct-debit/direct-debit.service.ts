@@ -11,6 +11,7 @@ import {
   type ScriptReply,
   tagOf,
   tenantKey,
+  FIELD,
 } from '../../redis/index.js';
 import { IsInt64, Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
 import { admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
@@ -18,6 +19,7 @@ import { StandardMetricsDto } from '../commit/commit.service.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
+import { givenPairs } from '../given-fields.js';
 
 /** EventCreateRequest of the protocol. */
 export class DirectDebitDto extends AdmissionDto {
@@ -111,16 +113,12 @@ export class DirectDebitService {
 }
 
 /** What the debit's event keeps besides subject and action. */
-function debitFields({
-  idempotency_key: key,
-  metadata,
-  metrics,
-  client_time_ms: clientTimeMs,
-}: DirectDebitDto): string[] {
+function debitFields(request: DirectDebitDto): string[] {
+  const { idempotency_key: key, metrics, client_time_ms: clientTimeMs } = request;
   return [
-    'ik',
+    FIELD.idempotency_key,
     key,
-    ...(metadata === undefined ? [] : ['md', stringifyJson(metadata)]),
+    ...givenPairs('request', request),
     ...(metrics === undefined ? [] : ['metrics', stringifyJson(metrics)]),
     ...(clientTimeMs === undefined ? [] : ['client_time_ms', clientTimeMs.toString()]),
   ];

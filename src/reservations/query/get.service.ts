@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type Caller, seesEvidence } from '../../auth/index.js';
 import { EvidenceService } from '../../evidence/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
-import { RedisService, reservationKey } from '../../redis/index.js';
+import { RedisService, reservationKey, FIELD } from '../../redis/index.js';
 import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
@@ -47,12 +47,18 @@ export class GetService {
       report(defect);
     }
     if (quarantined !== undefined) {
-      const outcome = { word: 'QUARANTINED', detail: quarantined, secondDetail: record.get('tn') ?? '' };
+      const outcome = {
+        word: 'QUARANTINED',
+        detail: quarantined,
+        secondDetail: record.get(FIELD.tenant) ?? '',
+      };
       this.expiry.outcome('access', outcome);
     }
     const detail = detailOf(reservationId, record, report);
     return this.evidence.isIssuing && seesEvidence(caller)
-      ? withEvidence(detail, record.get('re'), record.get('ee'), (id) => this.evidence.referenceTo(id))
+      ? withEvidence(detail, record.get(FIELD.reserve_evidence), record.get(FIELD.end_evidence), (id) =>
+          this.evidence.referenceTo(id),
+        )
       : detail;
   }
 }

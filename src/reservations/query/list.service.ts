@@ -11,6 +11,7 @@ import {
   reservationKey,
   type ScriptReply,
   tagOf,
+  FIELD,
 } from '../../redis/index.js';
 import {
   encodeCursor,
@@ -272,7 +273,9 @@ export class ListService {
 
   private extrasOf(reservationId: string, withMetadata: boolean): Promise<(string | null)[]> {
     const key = reservationKey(this.store.tagOf(reservationId), reservationId);
-    const fields = withMetadata ? ['re', 'ee', 'md', 'cm'] : ['re', 'ee'];
+    const fields = withMetadata
+      ? [FIELD.reserve_evidence, FIELD.end_evidence, FIELD.metadata, FIELD.commit_metadata]
+      : [FIELD.reserve_evidence, FIELD.end_evidence];
     return this.redis.queries.command((client) => client.hmget(key, ...fields));
   }
 }

@@ -1,67 +1,15 @@
-import {
-  deriveScopes,
-  parseAmount,
-  SCOPE_LEVELS,
-  type ScopeLevel,
-  type SubjectLevels,
-} from '../../ledger/index.js';
+import { deriveScopes, parseAmount, SCOPE_LEVELS, type SubjectLevels } from '../../ledger/index.js';
 import type { EvidenceReference } from '../../evidence/index.js';
-import { readJson } from '../../wire/index.js';
+import { FIELD } from '../../redis/index.js';
+import {
+  givenMembers,
+  LEVEL_FIELDS,
+  type OnDamage,
+  type ReservationRecord,
+  storedObject,
+  storedText,
+} from '../given-fields.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
-
-/** Called for a stored text that is malformed. The text is then left out of the response. */
-export type OnDamage = (reason: string) => void;
-
-type Check = (value: unknown) => boolean;
-
-const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-/** Lengths are in characters (code points), as for requests. */
-const isText = (value: unknown, most: number): boolean =>
-  typeof value === 'string' && (value.length <= most || [...value].length <= most);
-
-/** Checks that stored JSON still has the shape of its schema. */
-const CHECKS: Readonly<Record<string, Check>> = {
-  metadata: isObject,
-  committed_metadata: isObject,
-  dimensions: (value) =>
-    isObject(value) && Object.values(value as object).every((entry) => isText(entry, 256)),
-  policy_keys: isObject,
-  tags: (value) => Array.isArray(value) && value.length <= 10 && value.every((entry) => isText(entry, 64)),
-};
-
-/** A member of a response from its stored JSON. Absent if there is no text, or if Holdfast cannot have written it. */
-export function storedJson<Name extends string>(
-  name: Name,
-  text: string | null | undefined,
-  onDamage?: OnDamage,
-): Partial<Record<Name, never>> {
-  if (text === undefined || text === null) {
-    return {};
-  }
-  const value = parsed(text);
-  if (value === undefined || CHECKS[name]?.(value) !== true) {
-    onDamage?.('INVALID_JSON');
-    return {};
-  }
-  return { [name]: value } as Partial<Record<Name, never>>;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return readJson(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** A stored text of 1 to `most` characters, or undefined for anything else. */
-export function storedText(text: string | undefined, most: number, onDamage?: OnDamage): string | undefined {
-  if (text === undefined || text === '' || !isText(text, most)) {
-    onDamage?.('INVALID_TEXT');
-    return undefined;
-  }
-  return text;
-}
 
 interface WireAmount {
   readonly unit: string;
@@ -96,25 +44,14 @@ export interface ReservationSummary {
 /** ReservationDetail of the protocol has no other fields here. */
 export type ReservationDetail = ReservationSummary;
 
-/** A stored record. lua/lib/field.lua names its fields. */
-export type ReservationRecord = ReadonlyMap<string, string>;
-
-const KIND_MAX_LENGTH = 64;
-const NAME_MAX_LENGTH = 256;
-
 /** The subject of a request, from a record or from an event with the same fields. */
 export function subjectOf(record: ReservationRecord, onDamage?: OnDamage): Record<string, unknown> {
-  return { ...levelsOf(record), ...storedJson('dimensions', record.get('dm'), onDamage) };
+  return { ...levelsOf(record), ...givenMembers('subject', record, onDamage) };
 }
 
 /** The action of a request, from a record or from an event with the same fields. */
 export function actionOf(record: ReservationRecord, onDamage?: OnDamage): ReservationSummary['action'] {
-  return {
-    kind: storedText(record.get('ak'), KIND_MAX_LENGTH, onDamage) ?? 'unknown',
-    name: storedText(record.get('an'), NAME_MAX_LENGTH, onDamage) ?? 'unknown',
-    ...storedJson('tags', record.get('at'), onDamage),
-    ...storedJson('policy_keys', record.get('pk'), onDamage),
-  };
+  return givenMembers('action', record, onDamage) as unknown as ReservationSummary['action'];
 }
 
 /**
@@ -126,10 +63,14 @@ export function summaryOf(
   record: ReservationRecord,
   onDamage?: OnDamage,
 ): ReservationSummary {
-  const unit = record.get('un') ?? '';
-  const scopes = deriveScopes(levelsOf(record), record.get('tn') ?? '');
-  const status = record.get('st') ?? '';
-  const [key, charged, endedAt] = [record.get('ik'), record.get('ch'), record.get('fa')];
+  const unit = record.get(FIELD.unit) ?? '';
+  const scopes = deriveScopes(levelsOf(record), record.get(FIELD.tenant) ?? '');
+  const status = record.get(FIELD.state) ?? '';
+  const [key, charged, endedAt] = [
+    record.get(FIELD.idempotency_key),
+    record.get(FIELD.charged),
+    record.get(FIELD.ended_at),
+  ];
   const settled = status === 'COMMITTED' || status === 'RELEASED';
   return {
     reservation_id: reservationId,
@@ -140,12 +81,13 @@ export function summaryOf(
     ),
     subject: subjectOf(record, onDamage),
     action: actionOf(record, onDamage),
-    reserved: { unit, amount: parseAmount(record.get('am')) },
+    ...givenMembers('request', record, onDamage),
+    reserved: { unit, amount: parseAmount(record.get(FIELD.amount)) },
     ...(status === 'COMMITTED' && charged !== undefined
       ? { committed: { unit, amount: parseAmount(charged) } }
       : {}),
-    created_at_ms: parseAmount(record.get('ca')),
-    expires_at_ms: parseAmount(record.get('ex')),
+    created_at_ms: parseAmount(record.get(FIELD.created_at)),
+    expires_at_ms: parseAmount(record.get(FIELD.expires_at)),
     ...(settled && endedAt !== undefined ? { finalized_at_ms: parseAmount(endedAt) } : {}),
     scope_path: scopes.at(-1) as string,
     affected_scopes: scopes,
@@ -161,8 +103,8 @@ export function withMetadata(
 ): ReservationSummary {
   return {
     ...summary,
-    ...storedJson('metadata', metadata, onDamage),
-    ...storedJson('committed_metadata', committedMetadata, onDamage),
+    ...storedObject('metadata', metadata, onDamage),
+    ...storedObject('committed_metadata', committedMetadata, onDamage),
   };
 }
 
@@ -195,31 +137,23 @@ export function detailOf(
 ): ReservationDetail {
   return withMetadata(
     summaryOf(reservationId, record, onDamage),
-    record.get('md'),
-    record.get('cm'),
+    record.get(FIELD.metadata),
+    record.get(FIELD.commit_metadata),
     onDamage,
   );
 }
 
 /** The tenant as the request gave it. It differs from the effective tenant in case only. */
 function tenantOf(record: ReservationRecord): string | undefined {
-  const [given, effective] = [record.get('tv'), record.get('tn')];
+  const [given, effective] = [record.get(FIELD.given_tenant), record.get(FIELD.tenant)];
   return given !== undefined && given.toLowerCase() === effective ? given : effective;
 }
 
 /** The subject's levels as the request gave them. Without a tenant in the request, the effective one. */
 function levelsOf(record: ReservationRecord): SubjectLevels {
   const levels: SubjectLevels = {};
-  const fields: Record<ScopeLevel, string> = {
-    tenant: 'tn',
-    workspace: 'ws',
-    app: 'ap',
-    workflow: 'wf',
-    agent: 'ag',
-    toolset: 'ts',
-  };
   for (const level of SCOPE_LEVELS) {
-    const value = level === 'tenant' ? tenantOf(record) : record.get(fields[level]);
+    const value = level === 'tenant' ? tenantOf(record) : record.get(LEVEL_FIELDS[level]);
     if (value !== undefined) {
       levels[level] = value;
     }

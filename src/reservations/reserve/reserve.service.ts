@@ -21,14 +21,16 @@ import {
   type ScriptReply,
   tagOf,
   tenantKey,
+  FIELD,
 } from '../../redis/index.js';
-import { Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
+import { Nested, Optional, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, otherFields } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import { FundsWaiters } from './funds-waiters.js';
 import type { Patience } from './waiter.js';
+import { givenPairs } from '../given-fields.js';
 
 /** ReservationCreateRequest of the protocol. */
 export class ReserveDto extends AdmissionDto {
@@ -66,8 +68,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** The field and the value by which the record has the idempotency key: most are UUIDs, and a UUID takes 22 characters instead of 36. */
 function keyFields(key: string): [field: string, value: string] {
   return UUID.test(key)
-    ? ['iu', Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url')]
-    : ['ik', key];
+    ? [FIELD.idempotency_uuid, Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url')]
+    : [FIELD.idempotency_key, key];
 }
 
 /** The protocol's default for grace_period_ms. */
@@ -177,15 +179,12 @@ export class ReserveService {
   /** @param waiter its place among those that wait for funds, or empty */
   private run(operation: Operation, request: ReserveDto, waiter: string): Promise<Run> {
     const { caller, trace } = operation;
-    const { estimate, metadata } = request;
+    const { estimate } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
     const tag = tagOf(code);
     const reservationId = `rsv_${code}${randomBase62(16)}`;
     const fields = otherFields(request.subject, request.action, caller.tenantId);
-    fields.push(...keyFields(request.idempotency_key));
-    if (metadata !== undefined) {
-      fields.push('md', stringifyJson(metadata));
-    }
+    fields.push(...keyFields(request.idempotency_key), ...givenPairs('request', request));
     const fingerprint = fingerprintOf(request);
     return this.store.decided(() =>
       this.redis.scripts.callAttestable(
