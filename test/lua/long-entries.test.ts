@@ -14,8 +14,7 @@ let ledger: LedgerClient;
 let log: string;
 let ids: string[];
 
-/** A log of a version without limits on free texts: each entry holds a hundred kilobytes. */
-beforeEach(async () => {
+async function makeLog(metadata: string): Promise<void> {
   ledger = await newLedger();
   log = eventLogKey(ledger.tag);
   ids = [];
@@ -35,7 +34,7 @@ beforeEach(async () => {
       'reservation_id',
       `rsv_${index}`,
       'metadata',
-      KIBIBYTES_100,
+      metadata,
     ];
     await ledger.redis
       .pipeline()
@@ -43,13 +42,35 @@ beforeEach(async () => {
       .xadd(tenantEventsKey(ledger.tag, ledger.tenant), id, 'y', 'reservation.expired')
       .exec();
   }
-});
+}
+
+interface Run {
+  readonly found: string[];
+  /** Where the next run starts; empty at the end. */
+  readonly next: string;
+}
+
+async function listEvents(byIndex: boolean, direction: 'asc' | 'desc', start: string): Promise<Run> {
+  const walked = byIndex ? tenantEventsKey(ledger.tag, ledger.tenant) : log;
+  const [next = '', , ...rest] = await ledger.scripts.run(
+    'list_events',
+    [log, walked],
+    [direction, start, direction === 'asc' ? '+' : '-', 250, 100, 'ty', 'reservation.expired'],
+  );
+  return { found: idsIn(rest), next };
+}
+
+async function listExpirations(start: string): Promise<Run> {
+  const [next = '', ...rest] = await ledger.scripts.run(
+    'expirations',
+    [log],
+    [start, '+', 250, 100, '-inf', '+inf', '', '', ''],
+  );
+  return { found: idsIn(rest), next };
+}
 
 /** Runs until `next` is empty. Each run must find some of the entries, and no more than it may. */
-async function inRuns(
-  run: (start: string) => Promise<{ found: string[]; next: string }>,
-  start: string,
-): Promise<string[]> {
+async function inRuns(run: (start: string) => Promise<Run>, start: string): Promise<string[]> {
   const all: string[] = [];
   let runs = 0;
   for (let place = start; place !== ''; runs += 1) {
@@ -64,36 +85,27 @@ async function inRuns(
 
 const idsIn = (reply: Reply): string[] => reply.filter((text) => ids.includes(text));
 
+const EVENT_WALKS = [
+  ['the log', false, 'asc'],
+  ['the log', false, 'desc'],
+  ["the tenant's index", true, 'asc'],
+  ["the tenant's index", true, 'desc'],
+] as const;
+
 describe('a run ends after 256 KiB of entries, and continues after the last one', () => {
-  test.each([
-    ['the log', false, 'asc'],
-    ['the log', false, 'desc'],
-    ["the tenant's index", true, 'asc'],
-    ["the tenant's index", true, 'desc'],
-  ] as const)('of events through %s (%s, %s)', async (_what, byIndex, direction) => {
-    const walked = byIndex ? tenantEventsKey(ledger.tag, ledger.tenant) : log;
-    const [first, last] = direction === 'asc' ? ['-', '+'] : ['+', '-'];
-    const found = await inRuns(async (start) => {
-      const [next = '', , ...rest] = await ledger.scripts.run(
-        'list_events',
-        [log, walked],
-        [direction, start, last, 250, 100, 'ty', 'reservation.expired'],
-      );
-      return { found: idsIn(rest), next };
-    }, first);
+  // A log of a version without limits on free texts.
+  beforeEach(() => makeLog(KIBIBYTES_100));
+
+  test.each(EVENT_WALKS)('of events through %s (%s, %s)', async (_what, byIndex, direction) => {
+    const found = await inRuns(
+      (start) => listEvents(byIndex, direction, start),
+      direction === 'asc' ? '-' : '+',
+    );
     expect(found).toEqual(direction === 'asc' ? ids : [...ids].reverse());
   });
 
   test('of expirations', async () => {
-    const found = await inRuns(async (start) => {
-      const [next = '', ...rest] = await ledger.scripts.run(
-        'expirations',
-        [log],
-        [start, '+', 250, 100, '-inf', '+inf', '', '', ''],
-      );
-      return { found: idsIn(rest), next };
-    }, '-');
-    expect(found).toEqual(ids);
+    expect(await inRuns(listExpirations, '-')).toEqual(ids);
   });
 
   test('of what the dispatcher reads, the first time and again', async () => {
@@ -169,5 +181,24 @@ describe('a run ends after 256 KiB of entries, and continues after the last one'
     expect(Math.max(...removed)).toBeLessThanOrEqual(3 + PORTION);
     expect(removed.reduce((sum, count) => sum + count, 0)).toBe(ENTRIES);
     expect(await ledger.redis.xlen(audit)).toBe(1);
+  });
+});
+
+// A run reads 4 entries, then 8, then 16, and so on.
+describe('a run reads short entries in several portions, and each entry once', () => {
+  beforeEach(() => makeLog('short'));
+
+  test.each(EVENT_WALKS)('of events through %s (%s, %s)', async (_what, byIndex, direction) => {
+    const { found, next } = await listEvents(byIndex, direction, direction === 'asc' ? '-' : '+');
+    expect([found, next]).toEqual([direction === 'asc' ? ids : [...ids].reverse(), '']);
+  });
+
+  test('of expirations', async () => {
+    expect(await listExpirations('-')).toEqual({ found: ids, next: '' });
+  });
+
+  test('of events that are removed, each counted once', async () => {
+    const [, removed, more] = await ledger.scripts.run('trim_event_log', [log], [1000, 1000, 250]);
+    expect([removed, more]).toEqual([String(ENTRIES), '0']);
   });
 });
