@@ -18,7 +18,7 @@ import {
   ReservationsModule,
 } from '../reservations/index.js';
 import { SpikesModule } from '../spikes/index.js';
-import { type Logger, LoggingModule, MetricsModule } from '../telemetry/index.js';
+import { type Logger, TelemetryModule } from '../telemetry/index.js';
 import { WebhooksModule } from '../webhooks/index.js';
 
 export type AppModuleImport = Type<unknown> | DynamicModule;
@@ -37,8 +37,7 @@ export class AppModule {
       module: AppModule,
       imports: [
         ConfigModule.forRoot(config),
-        LoggingModule.forRoot(logger),
-        MetricsModule,
+        TelemetryModule.forRoot(logger),
         HealthModule,
         HttpModule.forRoot(routes),
         RedisModule,

@@ -101,7 +101,7 @@ export async function createApp(
     new FastifyAdapter(fastify as never),
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );
-  largeBodies.countIn(app.get(MetricsRegistry).registry);
+  largeBodies.countIn(app.get(MetricsRegistry));
   const callers = app.get(CallerFinder, { strict: false });
   largeBodies.recogniseBy((request) => callers.turnOf(request));
   const requests = app.get(RequestMetrics);

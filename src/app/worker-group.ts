@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HoldfastConfig } from '../config/index.js';
-import { EmbeddedRedis, RedisMetrics } from '../redis/index.js';
+import { EmbeddedRedis, REDIS_METRICS } from '../redis/index.js';
 import { GroupMetrics, type Logger } from '../telemetry/index.js';
 import { type Alive, BEAT_MS, type Listening, type Running } from './worker-messages.js';
 
@@ -70,7 +70,7 @@ export class WorkerGroup implements Running {
   private async open(): Promise<void> {
     const { config, logger } = this;
     if (config.redis.mode === 'embedded') {
-      this.embedded = await EmbeddedRedis.start(config, logger, new RedisMetrics(this.metrics.registry));
+      this.embedded = await EmbeddedRedis.start(config, logger, this.metrics.metrics.of(REDIS_METRICS));
     }
     // The first one alone: it generates the keys and loads the scripts, and a problem is reported once.
     const first = this.launch();
@@ -133,7 +133,7 @@ export class WorkerGroup implements Running {
   private replaceAfter(uptimeMs: number, pid: number | undefined, how: string): void {
     this.replacementDelayMs =
       uptimeMs >= STABLE_AFTER_MS ? FIRST_DELAY_MS : Math.min(this.replacementDelayMs * 2, LONGEST_DELAY_MS);
-    this.metrics.replaced.inc({ why: how === 'hung' ? 'hung' : 'ended' });
+    this.metrics.workerReplaced(how === 'hung' ? 'hung' : 'ended');
     this.logger.error(
       { pid, how, restartInMs: this.replacementDelayMs },
       'A WORKER PROCESS ENDED; replacing it',

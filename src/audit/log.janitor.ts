@@ -1,8 +1,9 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
+import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
 import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
-import { RetentionMetrics } from './retention.janitor.js';
+import { RETENTION_METRICS } from './audit.metrics.js';
 
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;
@@ -22,6 +23,7 @@ const DAY_MS = 86_400_000;
  */
 @Injectable()
 export class LogJanitor implements OnModuleInit {
+  private readonly counts: Instruments<typeof RETENTION_METRICS>;
   private readonly eventWalk: PartitionWalk;
   private readonly auditWalk: PartitionWalk;
   private readonly expiryWalk: PartitionWalk;
@@ -32,10 +34,11 @@ export class LogJanitor implements OnModuleInit {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: RetentionMetrics,
+    metrics: MetricsRegistry,
     private readonly worker: Worker,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
+    this.counts = metrics.of(RETENTION_METRICS);
     // The record of an ended reservation refers to the event of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
     this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
@@ -44,21 +47,21 @@ export class LogJanitor implements OnModuleInit {
     this.eventWalk = new PartitionWalk({
       undone: 'not trimmed',
       visit: async (tag) => (await this.trimEventsOf(tag)) || undefined,
-      cut: () => metrics.cut('event_retention'),
+      cut: () => this.counts.cuts.inc({ job: 'event_retention' }),
       ended: () => {
-        metrics.heldLogs(this.heldLogs);
+        this.counts.heldLogs.set(this.heldLogs);
         this.heldLogs = 0;
       },
     });
     this.auditWalk = new PartitionWalk({
       undone: 'not trimmed',
       visit: async (tag) => (await this.trimAuditLogOf(tag)) || undefined,
-      cut: () => metrics.cut('audit_log_retention'),
+      cut: () => this.counts.cuts.inc({ job: 'audit_log_retention' }),
     });
     this.expiryWalk = new PartitionWalk({
       undone: 'keys not expired',
       visit: async (tag) => (await this.expireKeysOf(tag)) || undefined,
-      cut: () => metrics.cut('api_key_expiry'),
+      cut: () => this.counts.cuts.inc({ job: 'api_key_expiry' }),
     });
   }
 
@@ -109,7 +112,7 @@ export class LogJanitor implements OnModuleInit {
         limit: ENTRIES_A_RUN,
       },
     );
-    this.metrics.trimmedEvents(removed);
+    this.counts.events.inc(removed);
     this.heldLogs += held && !more ? 1 : 0;
     return more;
   }
@@ -125,7 +128,7 @@ export class LogJanitor implements OnModuleInit {
       { auditLog: key },
       { logName: log, retentionMs, limit: ENTRIES_A_RUN },
     );
-    this.metrics.trimmedRows(removed);
+    this.counts.rows.inc(removed);
     return more;
   }
 
@@ -135,7 +138,7 @@ export class LogJanitor implements OnModuleInit {
       { keyExpiries: apiKeyExpiryKey(tag) },
       { limit: KEYS_A_RUN },
     );
-    this.metrics.expiredKeys(announced);
+    this.counts.keys.inc(announced);
     return more;
   }
 }

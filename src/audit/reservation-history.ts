@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { eventIdOf, jsonOf } from '../events/index.js';
-import { ExpiryMetrics } from '../expiry/index.js';
+import { countExpiry } from '../expiry/index.js';
 import { parseAmount, Refusal } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId, FIELD } from '../redis/index.js';
 import {
@@ -10,6 +10,7 @@ import {
   summaryOf,
   givenMembers,
 } from '../reservations/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import { type RequestTrace, traceText } from '../wire/index.js';
 
 /** The result of lua/audit/inspect_reservation.lua. Empty strings stand for missing values. */
@@ -217,7 +218,7 @@ export class HistoryService {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly expiry: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
@@ -246,7 +247,7 @@ export class HistoryService {
     }
     const { nowMs, goesAtMs, quarantine = '', defect = '', word, detail = '', secondDetail = '' } = reply;
     if (word !== undefined) {
-      this.expiry.outcome('access', { word, detail, secondDetail }, nowMs);
+      countExpiry(this.metrics, 'access', { word, detail, secondDetail }, nowMs);
     }
     return historyOf({
       nowMs: BigInt(nowMs),

@@ -9,109 +9,9 @@ import {
   tenantIndexKey,
   toStoreError,
 } from '../redis/index.js';
-import {
-  type LabelledCounter,
-  type LabelledGauge,
-  MaintenanceMetrics,
-  MetricsRegistry,
-} from '../telemetry/index.js';
-import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
-
-export type RetentionJob =
-  'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
-
-/** Counts the maintenance of ended reservations' records, their index entries, old events and audit rows. */
-@Injectable()
-export class RetentionMetrics {
-  private readonly examined: LabelledCounter;
-  private readonly packed: LabelledCounter;
-  private readonly unpacked: LabelledCounter;
-  private readonly waiting: LabelledGauge;
-  private readonly cuts: LabelledCounter;
-  private readonly events: LabelledCounter;
-  private readonly rows: LabelledCounter;
-  private readonly held: LabelledGauge;
-  private readonly keys: LabelledCounter;
-
-  constructor(
-    metrics: MetricsRegistry,
-    private readonly maintenance: MaintenanceMetrics,
-  ) {
-    this.examined = metrics.counter({
-      name: 'holdfast_index_entries_examined_total',
-      help: 'Index entries whose records were checked.',
-    });
-    this.packed = metrics.counter({
-      name: 'holdfast_records_packed_total',
-      help: 'Records of ended reservations that were packed.',
-    });
-    this.unpacked = metrics.counter({
-      name: 'holdfast_records_not_packed_total',
-      help: 'Records that could not be packed: gone, or not in the expected form.',
-    });
-    this.waiting = metrics.gauge({
-      name: 'holdfast_records_to_pack',
-      help: 'Ended reservations whose records are still to be packed.',
-      acrossWorkers: 'max',
-    });
-    this.cuts = metrics.counter({
-      name: 'holdfast_maintenance_cut_total',
-      help: 'Runs that ended at their time budget before all work was done.',
-      labels: ['job'],
-    });
-    this.events = metrics.counter({
-      name: 'holdfast_events_trimmed_total',
-      help: 'Events removed after their retention.',
-    });
-    this.rows = metrics.counter({
-      name: 'holdfast_audit_rows_trimmed_total',
-      help: 'Rows of the audit log removed after their retention.',
-    });
-    this.keys = metrics.counter({
-      name: 'holdfast_api_keys_expired_total',
-      help: 'API keys whose expiry was recorded as an event.',
-    });
-    this.held = metrics.gauge({
-      name: 'holdfast_event_logs_held',
-      help: 'Partitions that keep events beyond their retention because no dispatcher has read them.',
-      acrossWorkers: 'max',
-    });
-  }
-
-  cut(job: RetentionJob): void {
-    this.cuts.inc({ job });
-  }
-
-  looked(examined: number, removed: number): void {
-    this.examined.inc({}, examined);
-    this.maintenance.trimmedEntries(removed);
-  }
-
-  pack(examined: number, packed: number): void {
-    this.packed.inc({}, packed);
-    this.unpacked.inc({}, examined - packed);
-  }
-
-  waitingToPack(count: number): void {
-    this.waiting.set(count);
-  }
-
-  trimmedEvents(count: number): void {
-    this.events.inc({}, count);
-  }
-
-  trimmedRows(count: number): void {
-    this.rows.inc({}, count);
-  }
-
-  heldLogs(count: number): void {
-    this.held.set(count);
-  }
-
-  expiredKeys(count: number): void {
-    this.keys.inc({}, count);
-  }
-}
+import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { MAINTENANCE_METRICS, PartitionWalk, type Turn, Worker } from '../worker/index.js';
+import { RETENTION_METRICS } from './audit.metrics.js';
 
 /** Together with the duration of a run, this is how long an index entry may outlive its record. */
 const TRIM_INTERVAL_MS = 60_000;
@@ -140,6 +40,7 @@ const START: TrimPlace = { tenant: '', walkedMs: '', walkedId: '' };
  */
 @Injectable()
 export class RetentionJanitor implements OnModuleInit {
+  private readonly counts: Instruments<typeof RETENTION_METRICS>;
   private readonly retentionMs: number;
   private readonly trimWalk: PartitionWalk<TrimPlace>;
   private readonly packWalk: PartitionWalk;
@@ -148,20 +49,21 @@ export class RetentionJanitor implements OnModuleInit {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: RetentionMetrics,
+    private readonly metrics: MetricsRegistry,
     private readonly worker: Worker,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
+    this.counts = metrics.of(RETENTION_METRICS);
     this.retentionMs = config.auditRetentionDays * DAY_MS;
     this.trimWalk = new PartitionWalk({
       undone: 'not trimmed',
       visit: (tag, place) => this.trimOf(tag, place),
-      cut: () => metrics.cut('audit_retention'),
+      cut: () => this.counts.cuts.inc({ job: 'audit_retention' }),
     });
     this.packWalk = new PartitionWalk({
       undone: 'not packed',
       visit: async (tag) => (await this.packOf(tag)) || undefined,
-      cut: () => metrics.cut('record_packing'),
+      cut: () => this.counts.cuts.inc({ job: 'record_packing' }),
     });
   }
 
@@ -194,7 +96,8 @@ export class RetentionJanitor implements OnModuleInit {
       { tenantIndex: tenantIndexKey(tag) },
       { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs },
     );
-    this.metrics.looked(reply.examined, reply.removed);
+    this.counts.examined.inc(reply.examined);
+    this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(reply.removed);
     reply.damaged.forEach((name) => this.trimWalk.leaveOut(`tenant ${name}`));
     const { tenant, walkedMs = '', walkedId = '' } = reply;
     return tenant === undefined ? undefined : { tenant, walkedMs, walkedId };
@@ -206,7 +109,7 @@ export class RetentionJanitor implements OnModuleInit {
       tagOf(partitionCode(partition)),
     );
     const lengths = await Promise.all(tags.map((tag) => this.lengthOf(endedKey(tag))));
-    this.metrics.waitingToPack(lengths.reduce((sum, length) => sum + length, 0));
+    this.counts.toPack.set(lengths.reduce((sum, length) => sum + length, 0));
     this.packed = new Set(tags.filter((_, index) => lengths[index] === 0));
     await this.packWalk.run(this.redis.partitions, budgetMs, turn);
   }
@@ -231,7 +134,8 @@ export class RetentionJanitor implements OnModuleInit {
       { ended: endedKey(tag) },
       { limit: PACKED_A_RUN },
     );
-    this.metrics.pack(examined, packed);
+    this.counts.packed.inc(packed);
+    this.counts.notPacked.inc(examined - packed);
     return remaining > 0;
   }
 }

@@ -10,7 +10,7 @@ import {
   tenantIndexKey,
   tenantKey,
 } from '../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import { decodeCursor, encodeCursor } from '../wire/index.js';
 import {
   type BudgetName,
@@ -22,35 +22,7 @@ import {
   type UnreadableHold,
   type WalkedHolds,
 } from './tenant-reader.js';
-
-/** Results of verifying the ledger, for alerts. Without labels, so that even the first drift is an increase from 0. */
-@Injectable()
-export class VerifyMetrics {
-  private readonly budgets: LabelledCounter;
-  private readonly drifts: LabelledCounter;
-  private readonly unreadables: LabelledCounter;
-
-  constructor(metrics: MetricsRegistry) {
-    this.budgets = metrics.counter({
-      name: 'holdfast_verify_budgets_total',
-      help: 'Budgets recomputed from their reservations.',
-    });
-    this.drifts = metrics.counter({
-      name: 'holdfast_verify_drift_total',
-      help: 'Budgets that did not match their reservations, counted at each verification.',
-    });
-    this.unreadables = metrics.counter({
-      name: 'holdfast_verify_unreadable_total',
-      help: 'Live reservations with unreadable records, counted at each verification.',
-    });
-  }
-
-  verified(budgets: number, drifts: number, unreadable: number): void {
-    this.budgets.inc({}, budgets);
-    this.drifts.inc({}, drifts);
-    this.unreadables.inc({}, unreadable);
-  }
-}
+import { AUDIT_METRICS } from './audit.metrics.js';
 
 /** Readings of the budgets, at different instants. With this many, even a busy budget has a reading at which nothing changed. */
 const ROUNDS = 8;
@@ -80,7 +52,7 @@ export class VerifyService {
   constructor(
     private readonly redis: RedisService,
     private readonly reader: TenantReader,
-    private readonly metrics: VerifyMetrics,
+    private readonly metrics: MetricsRegistry,
   ) {}
 
   /**
@@ -97,7 +69,10 @@ export class VerifyService {
         break;
       }
       const report = await this.verify(tenantId);
-      this.metrics.verified(report.budgets, report.drifts.length, report.unreadable.length);
+      const { verifiedBudgets, drifts, unreadable } = this.metrics.of(AUDIT_METRICS);
+      verifiedBudgets.inc(report.budgets);
+      drifts.inc(report.drifts.length);
+      unreadable.inc(report.unreadable.length);
       total.tenants += 1;
       total.budgets += report.budgets;
       total.drift.push(...report.drifts.map(driftView));

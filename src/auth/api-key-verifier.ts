@@ -12,10 +12,10 @@ import {
   type ScriptReply,
   tagOfKeySecret,
 } from '../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
-import type { Permission } from './permissions.js';
 import type { OperatorRole } from './console-sessions.js';
+import { AUTH_METRICS } from './auth.metrics.js';
 
 /** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
 export type AuthFailure =
@@ -32,70 +32,27 @@ export type AuthFailure =
   | 'forged_request'
   | 'read_only';
 
+/** Counts authentications since the start of the process, for the rate at which they fail. */
 @Injectable()
-export class AuthMetrics {
-  /** Authentications since the start of the process. */
-  attempts = 0;
-  /** How many of them failed. A lack of permissions is not one of them. */
-  failures = 0;
-  private readonly refusals: LabelledCounter;
-  private readonly hits: LabelledCounter;
-  private readonly misses: LabelledCounter;
-  private readonly deprecated: LabelledCounter;
-  private readonly uses: LabelledCounter;
+export class AuthAttempts {
+  made = 0;
+  /** A lack of permissions is not a failed authentication. */
+  failed = 0;
 
-  constructor(metrics: MetricsRegistry) {
-    this.refusals = metrics.counter({
-      name: 'holdfast_auth_failures_total',
-      help: 'Requests that were refused for their key or its permissions.',
-      labels: ['reason'],
-    });
-    this.hits = metrics.counter({
-      name: 'holdfast_auth_cache_hits_total',
-      help: 'API keys that were verified without a round trip to Redis.',
-    });
-    this.misses = metrics.counter({
-      name: 'holdfast_auth_cache_misses_total',
-      help: 'API keys that had to be looked up in Redis.',
-    });
-    this.deprecated = metrics.counter({
-      name: 'holdfast_auth_deprecated_permissions_total',
-      help: 'Requests that a permission allowed which a later version will not accept for them.',
-      labels: ['permission'],
-    });
-    this.uses = metrics.counter({
-      name: 'holdfast_api_key_uses_noted_total',
-      help: 'Updates of the last_used_at of API keys, at most one a minute for each, by outcome: noted or failed.',
-      labels: ['outcome'],
-    });
+  constructor(private readonly metrics: MetricsRegistry) {
+    metrics.of(AUTH_METRICS);
   }
 
-  useNoted(outcome: 'noted' | 'failed'): void {
-    this.uses.inc({ outcome });
-  }
-
-  failed(reason: AuthFailure): void {
+  refused(reason: AuthFailure): void {
     if (reason !== 'missing_permission') {
-      this.attempts += 1;
-      this.failures += 1;
+      this.made += 1;
+      this.failed += 1;
     }
-    this.refusals.inc({ reason });
+    this.metrics.of(AUTH_METRICS).failures.inc({ reason });
   }
 
   succeeded(): void {
-    this.attempts += 1;
-  }
-
-  deprecatedPermission(permission: Permission): void {
-    this.deprecated.inc({ permission });
-  }
-
-  hit(): void {
-    this.hits.inc();
-  }
-
-  missed(): void {
-    this.misses.inc();
+    this.made += 1;
   }
 }
 
@@ -133,13 +90,17 @@ function listOf(text: string, keyId: string): string[] {
  */
 @Injectable()
 export class ApiKeyVerifier {
+  private readonly counts: Instruments<typeof AUTH_METRICS>;
   private readonly cache = new LRUCache<string, TenantCaller>({ max: MAX_ENTRIES, ttl: LIFETIME_MS });
   private readonly lookups = new Map<string, Promise<TenantCaller | AuthFailure>>();
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: AuthMetrics,
-  ) {}
+    private readonly attempts: AuthAttempts,
+    metrics: MetricsRegistry,
+  ) {
+    this.counts = metrics.of(AUTH_METRICS);
+  }
 
   /**
    * The caller if the key is cached, else a promise of it.
@@ -171,10 +132,10 @@ export class ApiKeyVerifier {
     const secretHash = hashOfSecret(secret);
     const caller = this.cache.get(secretHash);
     if (caller !== undefined) {
-      this.metrics.hit();
+      this.counts.cacheHits.inc();
       return caller;
     }
-    this.metrics.missed();
+    this.counts.cacheMisses.inc();
     return this.lookups.get(secretHash) ?? this.lookUp(tag, secretHash);
   }
 
@@ -185,7 +146,7 @@ export class ApiKeyVerifier {
   }
 
   refusal(reason: AuthFailure): Refusal {
-    this.metrics.failed(reason);
+    this.attempts.refused(reason);
     return new Refusal('UNAUTHORIZED', NOT_VALID);
   }
 
@@ -229,10 +190,10 @@ export class ApiKeyVerifier {
     try {
       const { status } = await this.redis.scripts.call('note_key_use', { apiKey: apiKeyKey(tag, keyId) }, {});
       if (status === 'NOTED') {
-        this.metrics.useNoted('noted');
+        this.counts.keyUses.inc({ outcome: 'noted' });
       }
     } catch {
-      this.metrics.useNoted('failed');
+      this.counts.keyUses.inc({ outcome: 'failed' });
     }
   }
 

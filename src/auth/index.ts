@@ -1,4 +1,5 @@
-export { AdminKey, ApiKeyVerifier, AuthMetrics, hashOfSecret, KeyRevocations } from './api-key-verifier.js';
+export { AdminKey, ApiKeyVerifier, AuthAttempts, hashOfSecret, KeyRevocations } from './api-key-verifier.js';
+export { AUTH_METRICS } from './auth.metrics.js';
 export {
   type AdminCaller,
   type Caller,

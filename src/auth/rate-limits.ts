@@ -7,6 +7,7 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
+import { AUTH_METRICS } from './auth.metrics.js';
 
 const WINDOW_MS = 60_000;
 
@@ -125,16 +126,12 @@ export class RateLimits {
     @Inject(MetricsRegistry) metrics: MetricsRegistry,
     @Inject(WindowClock) clock: WindowClock,
   ) {
-    const refusals = metrics.counter({
-      name: 'holdfast_rate_limited_total',
-      help: 'Requests that this instance refused with 429, by the limit that they exceeded.',
-      labels: ['limit'],
-    });
+    const { rateLimited } = metrics.of(AUTH_METRICS);
     const limit = (name: string, perMinute: number, what: string): RateLimit | undefined =>
       perMinute === 0
         ? undefined
         : new RateLimit(perMinute, what, clock, () => {
-            refusals.inc({ limit: name });
+            rateLimited.inc({ limit: name });
           });
     this.perKey = limit('api_key', config.rateLimitPerKeyPerMinute, 'requests with this API key');
     this.authFailures = limit(

@@ -12,11 +12,11 @@ import {
   tagOf,
 } from '../redis/index.js';
 import {
-  type LabelledCounter,
+  type Instruments,
   LOGGER,
   type Logger,
-  MetricsModule,
   MetricsRegistry,
+  type MetricsTable,
 } from '../telemetry/index.js';
 import { Length, Optional, type Origin, stringifyJson } from '../wire/index.js';
 
@@ -110,6 +110,21 @@ export function requireFilter(filter: object, everything: string): void {
   }
 }
 
+const BULK_METRICS = {
+  actions: {
+    kind: 'counter',
+    name: 'holdfast_bulk_actions_total',
+    help: 'Bulk actions: applied, resumed after an interruption, or replayed to a repeated request.',
+    labels: ['operation', 'outcome'],
+  },
+  rows: {
+    kind: 'counter',
+    name: 'holdfast_bulk_action_rows_total',
+    help: 'Rows of bulk actions: succeeded, failed or skipped.',
+    labels: ['operation', 'outcome'],
+  },
+} as const satisfies MetricsTable;
+
 /**
  * Applies one action to everything that a filter matches. Before the first change, the list of rows is stored under the
  * idempotency key, and each row records that it was changed. So the same request can be retried after any failure: it continues
@@ -117,24 +132,14 @@ export function requireFilter(filter: object, everything: string): void {
  */
 @Injectable()
 export class BulkActions {
-  private readonly actions: LabelledCounter;
-  private readonly rows: LabelledCounter;
+  private readonly counts: Instruments<typeof BULK_METRICS>;
 
   constructor(
     private readonly redis: RedisService,
     @Inject(LOGGER) private readonly logger: Logger,
     metrics: MetricsRegistry,
   ) {
-    this.actions = metrics.counter({
-      name: 'holdfast_bulk_actions_total',
-      help: 'Bulk actions: applied, resumed after an interruption, or replayed to a repeated request.',
-      labels: ['operation', 'outcome'],
-    });
-    this.rows = metrics.counter({
-      name: 'holdfast_bulk_action_rows_total',
-      help: 'Rows of bulk actions: succeeded, failed or skipped.',
-      labels: ['operation', 'outcome'],
-    });
+    this.counts = metrics.of(BULK_METRICS);
   }
 
   /**
@@ -147,18 +152,18 @@ export class BulkActions {
     const { operation } = KINDS[action.kind];
     const begun = await this.begin(action);
     if (typeof begun === 'string') {
-      this.actions.inc({ operation, outcome: 'replayed' });
+      this.counts.actions.inc({ operation, outcome: 'replayed' });
       return begun;
     }
     const outcomes = await this.changeAll(action, begun);
     const ended = await this.end(action, begun, outcomes, Math.round(performance.now() - startedAt));
     if (ended.answer === 'replay') {
-      this.actions.inc({ operation, outcome: 'replayed' });
+      this.counts.actions.inc({ operation, outcome: 'replayed' });
       return ended.response;
     }
-    this.actions.inc({ operation, outcome: begun.isResumed ? 'resumed' : 'applied' });
+    this.counts.actions.inc({ operation, outcome: begun.isResumed ? 'resumed' : 'applied' });
     for (const outcome of ['succeeded', 'failed', 'skipped'] as const) {
-      this.rows.inc({ operation, outcome }, outcomes[outcome].length);
+      this.counts.rows.inc({ operation, outcome }, outcomes[outcome].length);
     }
     return ended.response;
   }
@@ -334,5 +339,5 @@ function keyIn(owner: string, partitions: number, name: string): string {
   return bulkActionKey(tagOf(partitionCode(partitionOfTenant(owner, partitions))), name);
 }
 
-@Module({ imports: [MetricsModule], providers: [BulkActions], exports: [BulkActions] })
+@Module({ providers: [BulkActions], exports: [BulkActions] })
 export class BulkActionsModule {}

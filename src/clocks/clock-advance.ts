@@ -1,8 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { ExpiryMetrics } from '../expiry/index.js';
+import { countExpiry } from '../expiry/index.js';
 import { PeriodPlans } from '../governance/index.js';
 import { Records, RedisService, tenantKey } from '../redis/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import type { Origin } from '../wire/index.js';
 
 /** What one run of the script may do: about two milliseconds of Redis' time. */
@@ -26,7 +27,7 @@ export class ClockAdvance {
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly plans: PeriodPlans,
-    private readonly expiries: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
@@ -70,7 +71,7 @@ export class ClockAdvance {
       return true;
     }
     for (const outcome of reply.outcomes) {
-      this.expiries.outcome('clock', outcome);
+      countExpiry(this.metrics, 'clock', outcome);
     }
     for (const budget of reply.damaged) {
       this.plans.reportDamaged(budget);

@@ -11,9 +11,10 @@ import {
   tagOf,
   tenantEventsKey,
 } from '../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
+import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
 import { EXAMINED_A_PAGE, mergedPage, type Batch } from '../wire/index.js';
 import { type CyclesEvent, eventIdOf, eventOrder, type EventPlace, toEvent } from './event.js';
+import { EVENT_METRICS } from './events.metrics.js';
 
 /** Entries of a log that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
@@ -140,16 +141,13 @@ export interface EventPage {
  */
 @Injectable()
 export class EventFeed {
-  private readonly cuts: LabelledCounter;
+  private readonly counts: Instruments<typeof EVENT_METRICS>;
 
   constructor(
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
   ) {
-    this.cuts = metrics.counter({
-      name: 'holdfast_event_pages_cut_total',
-      help: 'Pages of events that ended early because so many entries did not match.',
-    });
+    this.counts = metrics.of(EVENT_METRICS);
   }
 
   /** @param maxExamined the most entries to examine; merging partitions may examine a few more. @throws StoreUnavailable */
@@ -169,7 +167,7 @@ export class EventFeed {
       },
     );
     if (page.endedEarly) {
-      this.cuts.inc();
+      this.counts.pagesCut.inc();
     }
     return {
       events: page.rows,

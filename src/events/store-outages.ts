@@ -5,14 +5,15 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { eventLogKey, partitionCode, RedisService, storeOutageKey, tagOf } from '../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { EVENT_METRICS } from './events.metrics.js';
 
 const TAG = tagOf(partitionCode(0));
 
 /** Emits an event for each outage of Redis once it is back. Of several instances, one does. If none survived, there is no event. */
 @Injectable()
 export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly outages: LabelledCounter;
+  private readonly counts: Instruments<typeof EVENT_METRICS>;
   private emitting: Promise<void> = Promise.resolve();
 
   constructor(
@@ -20,11 +21,7 @@ export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationSh
     metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.outages = metrics.counter({
-      name: 'holdfast_store_outages_total',
-      help: 'Outages of Redis that this instance survived, by whether it emitted the event, another instance did, or that failed.',
-      labels: ['outcome'],
-    });
+    this.counts = metrics.of(EVENT_METRICS);
   }
 
   onApplicationBootstrap(): void {
@@ -45,9 +42,9 @@ export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationSh
         { eventLog: eventLogKey(TAG), outage: storeOutageKey(TAG) },
         { outageMs: Math.ceil(outageMs) },
       );
-      this.outages.inc({ outcome: status === 'EMITTED' ? 'told' : 'same' });
+      this.counts.outages.inc({ outcome: status === 'EMITTED' ? 'told' : 'same' });
     } catch (error) {
-      this.outages.inc({ outcome: 'failed' });
+      this.counts.outages.inc({ outcome: 'failed' });
       this.logger.warn({ err: error }, 'the event of a Redis outage could not be written');
     }
   }

@@ -1,13 +1,12 @@
 import { Module } from '@nestjs/common';
 import { HealthModule, RateLimitsModule } from '../http/index.js';
-import { MetricsModule } from '../telemetry/index.js';
 import { EvidenceController } from './evidence.controller.js';
-import { EvidenceMetrics, EvidenceService } from './evidence.service.js';
+import { EvidenceService } from './evidence.service.js';
 
 @Module({
-  imports: [HealthModule, MetricsModule, RateLimitsModule],
+  imports: [HealthModule, RateLimitsModule],
   controllers: [EvidenceController],
-  providers: [EvidenceMetrics, EvidenceService],
+  providers: [EvidenceService],
   exports: [EvidenceService],
 })
 export class EvidenceModule {}

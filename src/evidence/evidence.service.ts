@@ -5,52 +5,37 @@ import { evidenceKey, orStoreError, ownedKey, RedisService, tagOfEvidenceId } fr
 import {
   HealthContributors,
   type HealthReport,
-  type LabelledCounter,
+  type Instruments,
   LOGGER,
   type Logger,
   MetricsRegistry,
+  type MetricsTable,
 } from '../telemetry/index.js';
 import { type ArtifactType, CannotSign, type Envelope, isEnvelopeOf, Signer } from './envelope.js';
 
 /** Why an outcome has no evidence: the key, the store, or the tenant's limit on stored bytes. */
 export type EmitFailure = 'signing' | 'store' | 'limit';
 
-@Injectable()
-export class EvidenceMetrics {
-  private readonly issues: LabelledCounter;
-  private readonly failures: LabelledCounter;
-  private readonly reads: LabelledCounter;
-
-  constructor(metrics: MetricsRegistry) {
-    this.issues = metrics.counter({
-      name: 'holdfast_evidence_issued_total',
-      help: 'Envelopes issued, by artifact type; a replay issues one only where it is missing.',
-      labels: ['artifact_type'],
-    });
-    this.failures = metrics.counter({
-      name: 'cycles_evidence_emit_failed_total',
-      help: 'Outcomes answered without evidence, by artifact type and reason (signing, store, limit).',
-      labels: ['artifact_type', 'reason'],
-    });
-    this.reads = metrics.counter({
-      name: 'holdfast_evidence_reads_total',
-      help: 'Reads of envelopes by outcome (found, missing, damaged).',
-      labels: ['outcome'],
-    });
-  }
-
-  issued(artifact: ArtifactType): void {
-    this.issues.inc({ artifact_type: artifact });
-  }
-
-  failed(artifact: ArtifactType, reason: EmitFailure): void {
-    this.failures.inc({ artifact_type: artifact, reason });
-  }
-
-  read(outcome: 'found' | 'missing' | 'damaged'): void {
-    this.reads.inc({ outcome });
-  }
-}
+const EVIDENCE_METRICS = {
+  issued: {
+    kind: 'counter',
+    name: 'holdfast_evidence_issued_total',
+    help: 'Envelopes issued, by artifact type; a replay issues one only where it is missing.',
+    labels: ['artifact_type'],
+  },
+  failures: {
+    kind: 'counter',
+    name: 'cycles_evidence_emit_failed_total',
+    help: 'Outcomes answered without evidence, by artifact type and reason (signing, store, limit).',
+    labels: ['artifact_type', 'reason'],
+  },
+  reads: {
+    kind: 'counter',
+    name: 'holdfast_evidence_reads_total',
+    help: 'Reads of envelopes by outcome (found, missing, damaged).',
+    labels: ['outcome'],
+  },
+} as const satisfies MetricsTable;
 
 const DAY_MS = 86_400_000;
 /** The key of an envelope and what Redis needs for it, beside its text. */
@@ -81,6 +66,7 @@ export interface Outcome {
 /** Issues, keeps and serves signed evidence of what operations answered. */
 @Injectable()
 export class EvidenceService implements OnModuleInit {
+  private readonly counts: Instruments<typeof EVIDENCE_METRICS>;
   private readonly serverId: string | undefined;
   private readonly signer: Signer | undefined;
   private readonly retentionMs: number;
@@ -89,12 +75,13 @@ export class EvidenceService implements OnModuleInit {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: EvidenceMetrics,
+    metrics: MetricsRegistry,
     private readonly health: HealthContributors,
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     const { evidenceServerId, evidenceKeys } = config;
+    this.counts = metrics.of(EVIDENCE_METRICS);
     this.serverId = evidenceServerId;
     this.signer =
       evidenceServerId === undefined || evidenceKeys === undefined
@@ -150,11 +137,11 @@ export class EvidenceService implements OnModuleInit {
     try {
       const kept = await this.keep(envelope, outcome);
       if (kept === 'refused') {
-        this.metrics.failed(artifact, 'limit');
+        this.counts.failures.inc({ artifact_type: artifact, reason: 'limit' });
         return undefined;
       }
       if (kept === 'stored') {
-        this.metrics.issued(artifact);
+        this.counts.issued.inc({ artifact_type: artifact });
       }
       return this.referenceTo(envelope.evidenceId);
     } catch (error) {
@@ -174,19 +161,19 @@ export class EvidenceService implements OnModuleInit {
       text = await orStoreError(this.redis.client.get(evidenceKey(tag, evidenceId)));
     } catch (error) {
       if (error instanceof Error && error.message.startsWith('WRONGTYPE')) {
-        this.metrics.read('damaged');
+        this.counts.reads.inc({ outcome: 'damaged' });
       }
       throw error;
     }
     if (text === null) {
-      this.metrics.read('missing');
+      this.counts.reads.inc({ outcome: 'missing' });
       throw new Refusal('NOT_FOUND', 'there is no such evidence, or no longer');
     }
     if (!isEnvelopeOf(evidenceId, text)) {
-      this.metrics.read('damaged');
+      this.counts.reads.inc({ outcome: 'damaged' });
       throw new Error(`the stored envelope ${evidenceId} is damaged`);
     }
-    this.metrics.read('found');
+    this.counts.reads.inc({ outcome: 'found' });
     return text;
   }
 
@@ -257,7 +244,7 @@ export class EvidenceService implements OnModuleInit {
   }
 
   private fail(artifact: ArtifactType, reason: EmitFailure, error: unknown): void {
-    this.metrics.failed(artifact, reason);
+    this.counts.failures.inc({ artifact_type: artifact, reason });
     const nowMs = performance.now();
     if (nowMs - this.loggedAtMs >= LOG_INTERVAL_MS) {
       this.loggedAtMs = nowMs;

@@ -1,10 +1,8 @@
 import { Module } from '@nestjs/common';
 import { CleanupController } from './cleanup/cleanup.controller.js';
 import { CleanupService } from './cleanup/cleanup.service.js';
-import { ExpiryMetrics, SweepMetrics } from './expiry.metrics.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../http/index.js';
-import { MetricsModule, TracingModule } from '../telemetry/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { PartitionDrain } from './partition-drain.js';
@@ -17,21 +15,13 @@ import { SweeperController, SweeperState } from './sweeper-state.js';
 
 /** What counts expiries, and what runs the scripts that may expire holds first. */
 @Module({
-  imports: [MetricsModule],
-  providers: [ExpiryMetrics, Reclaims],
-  exports: [ExpiryMetrics, Reclaims],
+  providers: [Reclaims],
+  exports: [Reclaims],
 })
 export class ExpiryMetricsModule {}
 
 @Module({
-  imports: [
-    HealthModule,
-    MetricsModule,
-    ExpiryMetricsModule,
-    TenantLimitsModule,
-    TracingModule,
-    WorkerModule,
-  ],
+  imports: [HealthModule, ExpiryMetricsModule, TenantLimitsModule, WorkerModule],
   controllers: [CleanupController, QuarantineController, SweeperController],
   providers: [
     CleanupService,
@@ -40,7 +30,6 @@ export class ExpiryMetricsModule {}
     SweepLeases,
     QuarantineService,
     Reconciler,
-    SweepMetrics,
     SweeperState,
   ],
   exports: [SweeperState],

@@ -1,12 +1,17 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { HealthContributors, type HealthReport } from '../telemetry/index.js';
+import {
+  HealthContributors,
+  type HealthReport,
+  type Instruments,
+  MetricsRegistry,
+} from '../telemetry/index.js';
 import { Worker, type Job, type Turn, type TurnReport } from '../worker/index.js';
 import type { DrainReport } from './drain-run.js';
 import { PartitionDrain } from './partition-drain.js';
 import { SweepLeases, SweepPartition } from './sweep-partition.js';
 import { SweepHistory, totals } from './sweeper-state.js';
-import { SweepMetrics } from './expiry.metrics.js';
+import { SWEEP_METRICS } from './expiry.metrics.js';
 
 /** Longest drain of one turn. If holds are still due after it, it counts as cut off, and the next turn continues at once. */
 const TURN_BUDGET_MS = 500;
@@ -26,6 +31,7 @@ export class ExpiryService implements OnModuleInit, Job {
   readonly name = 'reservation_expiry';
   readonly role = 'sweeper';
   readonly afterErrorMs: number;
+  private readonly counts: Instruments<typeof SWEEP_METRICS>;
   private readonly history = new SweepHistory();
   private lastBeat: { readonly redisMs: number; readonly at: number } | undefined;
   private beatFailed = false;
@@ -35,13 +41,15 @@ export class ExpiryService implements OnModuleInit, Job {
   constructor(
     private readonly leases: SweepLeases,
     private readonly pages: PartitionDrain,
-    private readonly metrics: SweepMetrics,
+    metrics: MetricsRegistry,
     private readonly worker: Worker,
     private readonly contributors: HealthContributors,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {
     this.afterErrorMs = config.sweepIntervalMs;
-    metrics.observeAge(() => (config.roles.has('sweeper') ? this.history.ageMs() : 0));
+    this.counts = metrics.of(SWEEP_METRICS);
+    // Read at each scrape, so that it also grows while the sweep is stuck.
+    this.counts.age.readFrom(() => (config.roles.has('sweeper') ? this.history.ageMs() / 1000 : 0));
   }
 
   onModuleInit(): void {
@@ -59,7 +67,7 @@ export class ExpiryService implements OnModuleInit, Job {
   }
 
   restarted(): void {
-    this.metrics.restarted();
+    this.counts.restarts.inc();
     this.turning = Promise.resolve();
   }
 
@@ -135,24 +143,16 @@ export class ExpiryService implements OnModuleInit, Job {
   private record(report: DrainReport, durationMs: number, succeeded: boolean): void {
     this.history.add({ at_ms: this.redisNowMs(), duration_ms: durationMs, ...report }, succeeded);
     if (succeeded) {
-      this.metrics.succeeded(this.redisNowMs());
+      this.counts.lastSuccess.set(this.redisNowMs() / 1000);
     }
-    const {
-      backlog,
-      oldest_due_for_ms: oldestDueMs,
-      quarantined,
-      awaiting_cleanup: awaitingCleanup,
-      oldest_awaiting_for_ms: oldestAwaitingMs,
-    } = totals(this.held);
-    this.metrics.show({
-      leases: this.leases.held.size,
-      instances: this.leases.alive,
-      backlog,
-      oldestDueMs,
-      quarantined,
-      awaitingCleanup,
-      oldestAwaitingMs,
-    });
+    const figures = totals(this.held);
+    this.counts.leases.set(this.leases.held.size);
+    this.counts.instances.set(this.leases.alive);
+    this.counts.backlog.set(figures.backlog);
+    this.counts.oldestDue.set(figures.oldest_due_for_ms / 1000);
+    this.counts.quarantined.set(figures.quarantined);
+    this.counts.awaitingCleanup.set(figures.awaiting_cleanup);
+    this.counts.oldestAwaiting.set(figures.oldest_awaiting_for_ms / 1000);
   }
 
   /** For display only: Redis' time at the last beat plus the time since. */

@@ -1,4 +1,4 @@
-export { ExpiryMetrics, LATENESS_BUCKETS } from './expiry.metrics.js';
+export { countExpiry, LATENESS_BUCKETS } from './expiry.metrics.js';
 export { ExpiryMetricsModule, ExpiryModule } from './expiry.module.js';
 export { type Decided, Reclaims } from './reclaims.js';
 export { SweeperState, type SweeperStateReport } from './sweeper-state.js';

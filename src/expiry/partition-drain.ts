@@ -10,8 +10,16 @@ import {
   sweepLeaseKey,
   ttlIndexKey,
 } from '../redis/index.js';
-import { LOGGER, type Logger, type Span, spanIdFrom, Tracing } from '../telemetry/index.js';
-import { ExpiryMetrics, type ExpiryOutcome, SweepMetrics } from './expiry.metrics.js';
+import {
+  type Instruments,
+  LOGGER,
+  type Logger,
+  MetricsRegistry,
+  type Span,
+  spanIdFrom,
+  Tracing,
+} from '../telemetry/index.js';
+import { countExpiry, EXPIRY_METRICS, type ExpiryOutcome, SWEEP_METRICS } from './expiry.metrics.js';
 import {
   CALL_SIZE,
   type DrainReport,
@@ -36,18 +44,19 @@ const DAY_MS = 86_400_000;
  */
 @Injectable()
 export class PartitionDrain {
+  private readonly counts: Instruments<typeof SWEEP_METRICS>;
   private readonly retentionMs: number;
   /** Milliseconds of pause per millisecond of work. */
   private readonly pauseRatio: number;
 
   constructor(
     private readonly redis: RedisService,
-    private readonly expiry: ExpiryMetrics,
-    private readonly metrics: SweepMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly tracing: Tracing,
   ) {
+    this.counts = metrics.of(SWEEP_METRICS);
     this.retentionMs = config.auditRetentionDays * DAY_MS;
     this.pauseRatio = 100 / config.sweepTimeShare - 1;
   }
@@ -198,7 +207,7 @@ export class PartitionDrain {
   }
 
   private async read(partition: SweepPartition, run: Run): Promise<SweepSnapshot | undefined> {
-    this.metrics.pageRead();
+    this.counts.pages.inc();
     const reply = await this.redis.scripts.call(
       'sweep_page',
       { lease: sweepLeaseKey(partition.tag), ttlIndex: ttlIndexKey(partition.tag) },
@@ -223,7 +232,7 @@ export class PartitionDrain {
     for (const [index, outcome] of (outcomes ?? (await this.judgeEach(tag, reservationIds, run))).entries()) {
       run.report.judged += 1;
       if (outcome instanceof Error) {
-        this.expiry.candidateFailed();
+        this.candidateFailed();
         run.report.failed += 1;
         run.stays(code);
         this.logger.error(
@@ -232,7 +241,7 @@ export class PartitionDrain {
         );
         continue;
       }
-      this.expiry.outcome('sweep', outcome, outcome.nowMs);
+      countExpiry(this.metrics, 'sweep', outcome, outcome.nowMs);
       if (outcome.word === 'EXPIRED') {
         run.report.expired += 1;
       } else if (outcome.word === 'QUARANTINED') {
@@ -259,7 +268,7 @@ export class PartitionDrain {
       return outcomes.map((outcome) => ({ ...outcome, nowMs }));
     } catch (error) {
       if (error instanceof StoreUnavailable) {
-        this.expiry.candidateFailed();
+        this.candidateFailed();
         throw error;
       }
       return undefined;
@@ -280,7 +289,7 @@ export class PartitionDrain {
     );
     const outage = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
     if (outage !== undefined) {
-      this.expiry.candidateFailed();
+      this.candidateFailed();
       throw outage;
     }
     return outcomes.map((outcome) => (outcome instanceof Error ? outcome : judgedOf(outcome)));
@@ -298,7 +307,7 @@ export class PartitionDrain {
       ? run.fastestMs * candidates * this.pauseRatio
       : Math.max(workedMs * this.pauseRatio, waitedMs);
     if (run.owedMs >= 1) {
-      this.metrics.paused();
+      this.counts.pauses.inc();
       const began = performance.now();
       await delay(Math.floor(run.owedMs));
       run.owedMs -= performance.now() - began;
@@ -310,15 +319,19 @@ export class PartitionDrain {
     const { isLate } = run;
     if (isLate && !run.wasLate) {
       run.wasLate = true;
-      this.metrics.foundLate();
+      this.counts.late.inc();
     }
     return isLate;
+  }
+
+  private candidateFailed(): void {
+    this.metrics.of(EXPIRY_METRICS).outcomes.inc({ source: 'sweep', outcome: 'ERROR', detail: 'none' });
   }
 
   private cut(run: Run): void {
     if (!run.report.cut) {
       run.report.cut = true;
-      this.metrics.passCut();
+      this.counts.cuts.inc();
     }
   }
 }

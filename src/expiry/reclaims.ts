@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { StoreUnavailable } from '../redis/index.js';
-import { ExpiryMetrics, type ExpiryOutcome } from './expiry.metrics.js';
+import { MetricsRegistry } from '../telemetry/index.js';
+import { countExpiry, EXPIRY_METRICS, type ExpiryOutcome } from './expiry.metrics.js';
 
 /** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
 const MAX_ROUNDS = 100;
@@ -22,9 +23,10 @@ export class Reclaims {
   readonly retentionMs: number;
 
   constructor(
-    private readonly expiry: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
+    metrics.of(EXPIRY_METRICS);
     this.retentionMs = config.auditRetentionDays * DAY_MS;
   }
 
@@ -41,7 +43,7 @@ export class Reclaims {
         return reply as Decided<Answer>;
       }
       for (const outcome of reply.outcomes) {
-        this.expiry.outcome('access', outcome, reply.nowMs);
+        countExpiry(this.metrics, 'access', outcome, reply.nowMs);
       }
     }
     throw new StoreUnavailable('backlog');

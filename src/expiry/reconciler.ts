@@ -3,8 +3,9 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { type NearLimit, TenantLimits } from '../limits/index.js';
 import { RedisService, tenantIndexKey } from '../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type Job, PartitionWalk, type TurnReport, Worker } from '../worker/index.js';
+import { EXPIRY_METRICS } from './expiry.metrics.js';
 
 const DAY_MS = 86_400_000;
 /** From the end of one walk to the start of the next, and from the boot to the first. */
@@ -49,7 +50,7 @@ export class Reconciler implements OnModuleInit, Job {
   readonly role = 'janitor';
   readonly startsInMs = pauseMs();
   readonly afterErrorMs = INTERVAL_MS;
-  private readonly found: LabelledCounter;
+  private readonly counts: Instruments<typeof EXPIRY_METRICS>;
   private readonly walk: PartitionWalk<Place>;
   private pass = newPass();
 
@@ -66,11 +67,7 @@ export class Reconciler implements OnModuleInit, Job {
       visit: (tag, place = START) => this.examine(tag, place),
       ended: () => this.tell(),
     });
-    this.found = metrics.counter({
-      name: 'holdfast_reconciled_total',
-      help: 'Live reservations that the reconciler put back into their index of deadlines, TTL or cleanup, by what was wrong: MISSING or MISPLACED.',
-      labels: ['found'],
-    });
+    this.counts = metrics.of(EXPIRY_METRICS);
   }
 
   onModuleInit(): void {
@@ -134,7 +131,7 @@ export class Reconciler implements OnModuleInit, Job {
       near.push([owner, limit as NearLimit[1], String(used), String(allowed)]);
     }
     for (const { reservationId: reservation, place: found } of reply.found) {
-      this.found.inc({ found });
+      this.counts.reconciled.inc({ found });
       this.logger.warn({ reservation, found }, 'restored a live reservation to its deadline index');
       report[found === 'MISSING' ? 'missing' : 'misplaced'] += 1;
     }

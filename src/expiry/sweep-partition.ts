@@ -10,9 +10,9 @@ import {
   tagOf,
   ttlIndexKey,
 } from '../redis/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { type LeaseReply, PartitionLeases } from '../worker/index.js';
-import { SweepMetrics } from './expiry.metrics.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { countLeases, type LeaseReply, MAINTENANCE_METRICS, PartitionLeases } from '../worker/index.js';
+import { SWEEP_METRICS } from './expiry.metrics.js';
 
 /** The state of a partition's index of deadlines, as lua/expiry/sweep_page.lua returns it. */
 export type SweepSnapshot = ScriptAnswer<'sweep_page', 'HELD'>;
@@ -101,7 +101,7 @@ export class SweepPartition {
 export class SweepLeases extends PartitionLeases<SweepPartition> {
   constructor(
     redis: RedisService,
-    metrics: SweepMetrics,
+    metrics: MetricsRegistry,
     @Inject(CONFIG) { sweepLeaseMs: leaseMs, sweepIntervalMs }: HoldfastConfig,
     @Inject(LOGGER) logger: Logger,
   ) {
@@ -115,8 +115,11 @@ export class SweepLeases extends PartitionLeases<SweepPartition> {
       partition: (number) => new SweepPartition(number),
       ask: (partition, token) => takeOrRenew(redis, partition, token, leaseMs),
       mayLeave: () => true,
-      changed: (change) => metrics.leaseChanged(change),
-      announcementFailed: () => metrics.leaseFailed(),
+      ...countLeases(
+        metrics.of(MAINTENANCE_METRICS),
+        'reservation_expiry',
+        metrics.of(SWEEP_METRICS).leaseChanges,
+      ),
     });
   }
 }

@@ -4,7 +4,6 @@ import { ExpiryMetricsModule } from '../expiry/index.js';
 import { AuthModule, RateLimitsModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
-import { MetricsModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { ActionKindsController, DeclaredKindsController } from './action-kinds/action-kinds.controller.js';
 import { ActionKindsService } from './action-kinds/action-kinds.service.js';
@@ -29,7 +28,7 @@ import { CredentialsService } from './credentials/credentials.service.js';
 import { PoliciesController } from './policies/policies.controller.js';
 import { PoliciesService } from './policies/policies.service.js';
 import { TenantBulkActionService } from './tenants/tenant-bulk-action.service.js';
-import { TenantClosing, TenantClosingJanitor, TenantClosingMetrics } from './tenants/tenant-closing.js';
+import { TenantClosing, TenantClosingJanitor } from './tenants/tenant-closing.js';
 import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
 import { TenantsService } from './tenants/tenants.service.js';
 
@@ -56,14 +55,7 @@ export class QuotaCountersModule {}
 export class ApiKeysModule {}
 
 @Module({
-  imports: [
-    BulkActionsModule,
-    ExpiryMetricsModule,
-    ListingModule,
-    MetricsModule,
-    TenantLimitsModule,
-    WorkerModule,
-  ],
+  imports: [BulkActionsModule, ExpiryMetricsModule, ListingModule, TenantLimitsModule, WorkerModule],
   controllers: [
     BudgetPeriodController,
     BudgetRecurrenceController,
@@ -97,15 +89,9 @@ export class CredentialsModule {}
 export class PoliciesModule {}
 
 @Module({
-  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, WorkerModule, BulkActionsModule],
+  imports: [ListingModule, ExpiryMetricsModule, WorkerModule, BulkActionsModule],
   controllers: [ExpiryPolicyController, TenantsController],
-  providers: [
-    TenantsService,
-    TenantBulkActionService,
-    TenantClosing,
-    TenantClosingMetrics,
-    TenantClosingJanitor,
-  ],
+  providers: [TenantsService, TenantBulkActionService, TenantClosing, TenantClosingJanitor],
   exports: [TenantsService],
 })
 export class TenantsModule {}

@@ -12,7 +12,8 @@ import {
   type AdminCaller,
   AdminKey,
   ApiKeyVerifier,
-  AuthMetrics,
+  AUTH_METRICS,
+  AuthAttempts,
   type Caller,
   grants,
   type Permission,
@@ -22,6 +23,7 @@ import {
 } from '../auth/index.js';
 import { headerText, Refusal } from '../ledger/index.js';
 import { isRead, SessionAccess } from './session-access.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 
 export interface AccessRule {
   /**
@@ -92,7 +94,8 @@ export class AccessGuard implements CanActivate {
   constructor(
     private readonly adminKey: AdminKey,
     private readonly verifier: ApiKeyVerifier,
-    private readonly metrics: AuthMetrics,
+    private readonly attempts: AuthAttempts,
+    private readonly metrics: MetricsRegistry,
     private readonly limits: RateLimits,
     private readonly sessions: SessionAccess,
   ) {}
@@ -191,17 +194,17 @@ export class AccessGuard implements CanActivate {
   private ownerOf(adminKey: string | undefined): AdminCaller {
     const role = adminKey === undefined ? undefined : this.adminKey.roleOf(adminKey);
     if (role === undefined) {
-      this.metrics.failed(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
+      this.attempts.refused(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
       throw new Refusal('UNAUTHORIZED', ADMIN_KEY_NOT_VALID);
     }
-    this.metrics.succeeded();
+    this.attempts.succeeded();
     return role === 'operator' ? ADMIN : VIEWER;
   }
 
   private admitAdmin(caller: AdminCaller, request: FastifyRequest, reply: FastifyReply): true {
     request.caller = caller;
     if (caller.readOnly === true && !isRead(request)) {
-      this.metrics.failed('read_only');
+      this.attempts.refused('read_only');
       throw new Refusal('INSUFFICIENT_PERMISSIONS', 'viewers may read everything, but change nothing');
     }
     reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
@@ -214,7 +217,7 @@ export class AccessGuard implements CanActivate {
     request: FastifyRequest,
     reply: FastifyReply,
   ): true {
-    this.metrics.succeeded();
+    this.attempts.succeeded();
     request.caller = caller;
     reply.header('X-Cycles-Tenant', caller.tenantId);
     if (this.limits.perKey === undefined || rule.plane !== 'runtime') {
@@ -224,7 +227,7 @@ export class AccessGuard implements CanActivate {
     }
     const used = this.requirePermission(caller, rule);
     if (used !== undefined) {
-      this.metrics.deprecatedPermission(used);
+      this.metrics.of(AUTH_METRICS).deprecated.inc({ permission: used });
       reply.header('X-Cycles-Permission-Deprecated', used);
     }
     return true;
@@ -241,7 +244,7 @@ export class AccessGuard implements CanActivate {
     if (deprecated !== undefined && grants(permissions, deprecated)) {
       return deprecated;
     }
-    this.metrics.failed('missing_permission');
+    this.attempts.refused('missing_permission');
     const code = plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
     throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
   }

@@ -18,6 +18,7 @@ import {
   MetricsRegistry,
   ShutdownState,
 } from '../telemetry/index.js';
+import { HTTP_METRICS } from './http.metrics.js';
 
 /** Probes are public: however many come, the store is asked at most this often. */
 const REUSE_MS = 250;
@@ -37,7 +38,13 @@ export class ReadinessCheck {
     @Inject(HealthCheckService) private readonly health: HealthCheckService,
     @Inject(HealthContributors) private readonly contributors: HealthContributors,
     @Inject(ShutdownState) private readonly shutdown: ShutdownState,
-  ) {}
+    @Inject(MetricsRegistry) metrics: MetricsRegistry,
+  ) {
+    // Each scrape checks the store, including its memory.
+    const { ready, redisUp } = metrics.of(HTTP_METRICS);
+    ready.readFrom(async () => ((await this.check()).ready ? 1 : 0));
+    redisUp.readFrom(async () => ((await this.check()).details['redis']?.status === 'up' ? 1 : 0));
+  }
 
   async check(): Promise<Readiness> {
     if (this.shutdown.stopping) {
@@ -159,28 +166,6 @@ function components({ details }: Readiness): Record<string, object> {
       { status: status === 'up' ? 'UP' : 'DOWN', details: rest },
     ]),
   );
-}
-
-/** Readiness as a metric. Each scrape checks the store, including its memory. */
-@Injectable()
-export class ReadinessMetrics {
-  constructor(metrics: MetricsRegistry, readiness: ReadinessCheck) {
-    metrics.observedGauge(
-      { name: 'holdfast_ready', help: '1 while readiness is green.', acrossWorkers: 'min' },
-      async () => ((await readiness.check()).ready ? 1 : 0),
-    );
-    metrics.observedGauge(
-      {
-        name: 'holdfast_redis_up',
-        help: '1 while Redis answers this instance, does not evict and is not full.',
-        acrossWorkers: 'min',
-      },
-      async () => {
-        const { details } = await readiness.check();
-        return details['redis']?.status === 'up' ? 1 : 0;
-      },
-    );
-  }
 }
 
 /** The store in readiness: it answers, it does not evict, and it is not full. */

@@ -4,34 +4,32 @@ import { TerminusModule } from '@nestjs/terminus';
 import {
   AdminKey,
   ApiKeyVerifier,
-  AuthMetrics,
+  AuthAttempts,
   ConsoleSessions,
   KeyRevocations,
   RateLimits,
   WindowClock,
 } from '../auth/index.js';
-import { HealthContributors, MetricsModule, ShutdownState } from '../telemetry/index.js';
 import { AccessGuard, CallerFinder, PublicRateLimit } from './access.guard.js';
 import { KnownParameters } from './known-parameters.guard.js';
 import { ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
-import { HealthController, ReadinessCheck, ReadinessMetrics, StoreHealth } from './health.controller.js';
+import { HealthController, ReadinessCheck, StoreHealth } from './health.controller.js';
 import { OpenApiDocument } from './openapi/document.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { RouteTable } from './route-table.js';
 import { SessionAccess } from './session-access.js';
 
 @Module({
-  imports: [MetricsModule],
   providers: [WindowClock, RateLimits, PublicRateLimit],
   exports: [RateLimits, PublicRateLimit],
 })
 export class RateLimitsModule {}
 
 @Module({
-  imports: [MetricsModule, RateLimitsModule],
+  imports: [RateLimitsModule],
   providers: [
     AdminKey,
-    AuthMetrics,
+    AuthAttempts,
     ApiKeyVerifier,
     CallerFinder,
     ConsoleSessions,
@@ -42,23 +40,16 @@ export class RateLimitsModule {}
     // Behind the access guard, so that only operators learn what there is.
     { provide: APP_GUARD, useClass: KnownParameters },
   ],
-  exports: [AdminKey, ApiKeyVerifier, AuthMetrics, CallerFinder, ConsoleSessions, SessionAccess],
+  exports: [AdminKey, ApiKeyVerifier, AuthAttempts, CallerFinder, ConsoleSessions, SessionAccess],
 })
 export class AuthModule {}
 
 @Module({
   // Terminus does not log red readiness: a line per probe would be noise, and metrics show it.
-  imports: [MetricsModule, TerminusModule.forRoot({ logger: false })],
+  imports: [TerminusModule.forRoot({ logger: false })],
   controllers: [HealthController],
-  providers: [
-    HealthContributors,
-    ReadinessCheck,
-    ReadinessMetrics,
-    ShutdownState,
-    StoreHealth,
-    UnexpectedErrors,
-  ],
-  exports: [HealthContributors, ReadinessCheck, ShutdownState, UnexpectedErrors],
+  providers: [ReadinessCheck, StoreHealth, UnexpectedErrors],
+  exports: [ReadinessCheck, UnexpectedErrors],
 })
 export class HealthModule {}
 
@@ -67,7 +58,7 @@ export class HttpModule {
   static forRoot(routes: RouteTable): DynamicModule {
     return {
       module: HttpModule,
-      imports: [MetricsModule, HealthModule, RateLimitsModule],
+      imports: [HealthModule, RateLimitsModule],
       controllers: [OpenApiController],
       providers: [
         { provide: RouteTable, useValue: routes },

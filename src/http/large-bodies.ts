@@ -1,9 +1,10 @@
 import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
-import { Counter, type Registry } from 'prom-client';
 import { Refusal, TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter, TimeShare } from '../redis/index.js';
 import { UNVERIFIED } from './access.guard.js';
+import type { Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { HTTP_METRICS } from './http.metrics.js';
 
 /** All usual requests are smaller, even those with as much metadata as is allowed. */
 export const LARGE_BODY_BYTES = 32_768;
@@ -20,8 +21,7 @@ export class LargeBodies {
   private readonly turns = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   private readonly share = new TimeShare(SHARE);
   private turnOf: (request: FastifyRequest) => Promise<string> = () => Promise.resolve(UNVERIFIED);
-  private pauses: Counter | undefined;
-  private refusals: Counter | undefined;
+  private counts: Instruments<typeof HTTP_METRICS> | undefined;
 
   /** @param waitMs the longest wait for a turn */
   constructor(private readonly waitMs = LONGEST_WAIT_MS) {}
@@ -31,18 +31,8 @@ export class LargeBodies {
     this.turnOf = turnOf;
   }
 
-  countIn(registry: Registry): void {
-    const registers = [registry];
-    this.pauses = new Counter({
-      name: 'holdfast_large_body_pauses_total',
-      help: 'Pauses of requests with large bodies, because these had used up their share of the time.',
-      registers,
-    });
-    this.refusals = new Counter({
-      name: 'holdfast_large_bodies_refused_total',
-      help: 'Requests with large bodies refused with 429, because they had waited too long for their turn.',
-      registers,
-    });
+  countIn(metrics: MetricsRegistry): void {
+    this.counts = metrics.of(HTTP_METRICS);
   }
 
   /**
@@ -59,7 +49,7 @@ export class LargeBodies {
     const result = await this.turns.acquire(claim, { waitMs: this.waitMs, signal: gone.signal });
     socket.off('close', leave);
     if (result === 'late') {
-      this.refusals?.inc();
+      this.counts?.largeBodiesRefused.inc();
       throw new TooBusy('too many requests with large bodies at the same time', 1);
     }
     if (result !== 'acquired') {
@@ -67,7 +57,7 @@ export class LargeBodies {
     }
     try {
       for (let pauseMs = this.share.pauseMs(); pauseMs > 0; pauseMs = this.share.pauseMs()) {
-        this.pauses?.inc();
+        this.counts?.largeBodyPauses.inc();
         await delay(Math.ceil(pauseMs));
       }
       if (socket.destroyed) {

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import {
   type AdminCaller,
-  AuthMetrics,
+  AuthAttempts,
   type ConsoleSession,
   ConsoleSessions,
   sessionTokenIn,
@@ -22,12 +22,12 @@ export function isRead({ method }: FastifyRequest): boolean {
  * only our page sends, and an Origin that is this host. SameSite=Strict alone would trust other applications of the same site.
  * @throws Refusal FORBIDDEN
  */
-export function refuseForged(request: FastifyRequest, metrics: AuthMetrics): void {
+export function refuseForged(request: FastifyRequest, attempts: AuthAttempts): void {
   const { origin, [CONSOLE_HEADER]: mark, 'sec-fetch-site': site } = request.headers;
   const isOurs =
     mark !== undefined && hostOf(origin) === request.host && [undefined, 'same-origin'].includes(site);
   if (!isOurs) {
-    metrics.failed('forged_request');
+    attempts.refused('forged_request');
     throw new Refusal('FORBIDDEN', 'the request does not come from a page of this console');
   }
 }
@@ -41,7 +41,7 @@ function hostOf(origin: string | undefined): string | undefined {
 export class SessionAccess {
   constructor(
     private readonly sessions: ConsoleSessions,
-    private readonly metrics: AuthMetrics,
+    private readonly attempts: AuthAttempts,
   ) {}
 
   /** A request with an API key is never taken for one of the console, whatever cookies the browser adds. */
@@ -58,11 +58,11 @@ export class SessionAccess {
   /** @throws Refusal UNAUTHORIZED if the session has ended, FORBIDDEN if another page forged the request; StoreUnavailable */
   async callerOf(request: FastifyRequest): Promise<AdminCaller> {
     if (!isRead(request)) {
-      refuseForged(request, this.metrics);
+      refuseForged(request, this.attempts);
     }
     const session = await this.find(request);
     if (session === undefined) {
-      this.metrics.failed('ended_session');
+      this.attempts.refused('ended_session');
       throw new Refusal('UNAUTHORIZED', 'the session has ended; log in again');
     }
     return { kind: 'admin', keyId: session.id, readOnly: session.role === 'viewer' };

@@ -17,12 +17,11 @@ import {
   tenantKey,
 } from '../redis/index.js';
 import {
-  type LabelledCounter,
-  type LabelledGauge,
+  type Instruments,
   LOGGER,
   type Logger,
-  MetricsModule,
   MetricsRegistry,
+  type MetricsTable,
 } from '../telemetry/index.js';
 import { Optional, type Origin } from '../wire/index.js';
 
@@ -43,6 +42,27 @@ export interface LimitExceeded {
 /** One log line names at most this many tenants. */
 const MAX_LOGGED_TENANTS = 10;
 
+const LIMIT_METRICS = {
+  refusals: {
+    kind: 'counter',
+    name: 'holdfast_tenant_limit_refusals_total',
+    help: 'Requests refused because their tenant had reached a limit, by limit.',
+    labels: ['limit'],
+  },
+  repairs: {
+    kind: 'counter',
+    name: 'holdfast_live_counts_repaired_total',
+    help: 'Wrong counts of live reservations that the reconciler corrected.',
+  },
+  near: {
+    kind: 'gauge',
+    name: 'holdfast_tenants_near_limit',
+    help: "Tenants that use at least four fifths of a limit, by limit, as of this instance's last full pass.",
+    labels: ['limit'],
+    acrossWorkers: 'max',
+  },
+} as const satisfies MetricsTable;
+
 /**
  * The deployment's limits on what a tenant may own, and the refusal for exceeding one. The scripts decide: they also know a
  * tenant's own limits.
@@ -51,9 +71,7 @@ const MAX_LOGGED_TENANTS = 10;
 export class TenantLimits {
   /** 0 means no limit. */
   readonly deployment: Readonly<Record<TenantLimit, number>>;
-  private readonly refusals: LabelledCounter;
-  private readonly repairs: LabelledCounter;
-  private readonly near: LabelledGauge;
+  private readonly counts: Instruments<typeof LIMIT_METRICS>;
   private known = new Set<string>();
 
   constructor(
@@ -69,31 +87,17 @@ export class TenantLimits {
       webhooks: config.tenantMaxWebhooks,
       stored_bytes: config.tenantMaxStoredBytes,
     };
-    this.refusals = metrics.counter({
-      name: 'holdfast_tenant_limit_refusals_total',
-      help: 'Requests refused because their tenant had reached a limit, by limit.',
-      labels: ['limit'],
-    });
-    this.repairs = metrics.counter({
-      name: 'holdfast_live_counts_repaired_total',
-      help: 'Wrong counts of live reservations that the reconciler corrected.',
-    });
-    this.near = metrics.gauge({
-      name: 'holdfast_tenants_near_limit',
-      help: "Tenants that use at least four fifths of a limit, by limit, as of this instance's last full pass.",
-      labels: ['limit'],
-      acrossWorkers: 'max',
-    });
+    this.counts = metrics.of(LIMIT_METRICS);
   }
 
   countRepair(): void {
-    this.repairs.inc();
+    this.counts.repairs.inc();
   }
 
   /** Reports what a full pass over all tenants found. A tenant is logged when it first comes near a limit, not on every pass. */
   reportNearLimits(near: readonly NearLimit[]): void {
     for (const limit of TENANT_LIMITS) {
-      this.near.set(near.filter(([, name]) => name === limit).length, { limit });
+      this.counts.near.set(near.filter(([, name]) => name === limit).length, { limit });
     }
     const current = new Map(
       near.map(([tenant, limit, used, allowed]) => [
@@ -114,12 +118,12 @@ export class TenantLimits {
   /** The refusal for a script's `LIMIT_EXCEEDED`. Counts it. */
   refusal(reply: LimitExceeded): TenantLimitExceeded {
     const limit = reply.limit as TenantLimit;
-    this.refusals.inc({ limit });
+    this.counts.refusals.inc({ limit });
     return new TenantLimitExceeded(limit, reply.allowed, reply.used, RETRY_AFTER_S[limit]);
   }
 }
 
-@Module({ imports: [MetricsModule], providers: [TenantLimits], exports: [TenantLimits] })
+@Module({ providers: [TenantLimits], exports: [TenantLimits] })
 export class TenantLimitsModule {}
 
 /** Keeps a script's arithmetic on limits exact: Lua's numbers are doubles. */

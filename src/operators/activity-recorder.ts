@@ -14,13 +14,8 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../redis/index.js';
-import {
-  type Activity,
-  type LabelledCounter,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-} from '../telemetry/index.js';
+import { type Activity, type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { OPERATOR_METRICS } from './operators.metrics.js';
 
 const FLUSH_MS = 1000;
 const HOUR_MS = 3_600_000;
@@ -49,7 +44,7 @@ export interface MemorySample {
  */
 @Injectable()
 export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly lost: LabelledCounter;
+  private readonly counts: Instruments<typeof OPERATOR_METRICS>;
   private timer: NodeJS.Timeout | undefined;
   private flushing: Promise<void> | undefined;
   private sampledAt = 0;
@@ -61,10 +56,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.lost = metrics.counter({
-      name: 'holdfast_activity_flushes_lost_total',
-      help: "Seconds whose counts are missing in the console's graphs, because Redis did not take them.",
-    });
+    this.counts = metrics.of(OPERATOR_METRICS);
   }
 
   onApplicationBootstrap(): void {
@@ -155,7 +147,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
   }
 
   private lose(error: unknown): void {
-    this.lost.inc();
+    this.counts.flushesLost.inc();
     if (performance.now() - this.loggedAt >= LOG_INTERVAL_MS) {
       this.loggedAt = performance.now();
       this.logger.warn({ err: error }, "seconds are missing in the console's graphs");

@@ -1,8 +1,9 @@
 import { PassThrough } from 'node:stream';
 import { Injectable } from '@nestjs/common';
-import { type LabelledCounter, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
+import { type Instruments, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { LiveFigures } from './live-figures.js';
+import { OPERATOR_METRICS } from './operators.metrics.js';
 
 const EVERY_MS = 1000;
 /** How often an instance asks whether the session of a viewer was ended elsewhere. */
@@ -24,7 +25,7 @@ interface Viewer {
 @Injectable()
 export class LiveFeed {
   private readonly viewers = new Set<Viewer>();
-  private readonly computed: LabelledCounter;
+  private readonly counts: Instruments<typeof OPERATOR_METRICS>;
   private timer: NodeJS.Timeout | undefined;
   private latest: string | undefined;
   private isComputing = false;
@@ -35,14 +36,8 @@ export class LiveFeed {
     metrics: MetricsRegistry,
     shutdown: ShutdownState,
   ) {
-    this.computed = metrics.counter({
-      name: 'holdfast_console_snapshots_total',
-      help: "Snapshots of the console's live figures, one a second while somebody looks.",
-    });
-    metrics.observedGauge(
-      { name: 'holdfast_console_viewers', help: "Pages that follow the console's live figures." },
-      () => this.viewers.size,
-    );
+    this.counts = metrics.of(OPERATOR_METRICS);
+    this.counts.viewers.readFrom(() => this.viewers.size);
     shutdown.onShutdown(() => {
       this.isClosed = true;
       this.viewers.forEach((viewer) => this.leave(viewer, 'shutdown'));
@@ -89,7 +84,7 @@ export class LiveFeed {
     this.isComputing = true;
     try {
       this.latest = `data: ${stringifyJson(await this.figures.compute())}\n\n`;
-      this.computed.inc();
+      this.counts.snapshots.inc();
     } finally {
       this.isComputing = false;
     }

@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ExpiryModule } from '../expiry/index.js';
 import { AuthModule, HealthModule, RateLimitsModule } from '../http/index.js';
-import { MetricsModule } from '../telemetry/index.js';
 import { ActivityRecorder } from './activity-recorder.js';
 import { LiveFeed } from './live-feed.js';
 import { LiveFigures } from './live-figures.js';
@@ -11,7 +10,7 @@ import { StreamController } from './stream.controller.js';
 
 /** The operators' console: its page, log-in, and live figures. The page uses the operations that the API has anyway. */
 @Module({
-  imports: [AuthModule, ExpiryModule, HealthModule, MetricsModule, RateLimitsModule],
+  imports: [AuthModule, ExpiryModule, HealthModule, RateLimitsModule],
   controllers: [SessionController, StreamController, PageController],
   providers: [ActivityRecorder, LiveFeed, LiveFigures],
 })

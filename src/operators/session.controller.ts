@@ -4,7 +4,7 @@ import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   AdminKey,
-  AuthMetrics,
+  AuthAttempts,
   type ConsoleSession,
   ConsoleSessions,
   RateLimits,
@@ -36,7 +36,7 @@ export class SessionController {
     private readonly sessions: ConsoleSessions,
     private readonly access: SessionAccess,
     private readonly limits: RateLimits,
-    private readonly metrics: AuthMetrics,
+    private readonly attempts: AuthAttempts,
     private readonly feed: LiveFeed,
     private readonly redis: RedisService,
   ) {}
@@ -49,10 +49,10 @@ export class SessionController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    refuseForged(request, this.metrics);
+    refuseForged(request, this.attempts);
     const role = this.adminKey.roleOf(validate(body).key);
     if (role === undefined) {
-      this.metrics.failed('wrong_admin_key');
+      this.attempts.refused('wrong_admin_key');
       throw (
         this.limits.authFailures?.exceeded(`admin_key ${sourceOf(request.ip)}`, reply) ??
         new Refusal('UNAUTHORIZED', 'this is not the key of the operators')
@@ -75,7 +75,7 @@ export class SessionController {
   @PublicAccess()
   @ApiOperation({ operationId: 'logOutOfConsole' })
   async logOut(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    refuseForged(request, this.metrics);
+    refuseForged(request, this.attempts);
     const session = await this.access.find(request);
     const token = sessionTokenIn(request.headers.cookie);
     if (session !== undefined && token !== undefined) {

@@ -4,7 +4,13 @@ import { Inject, Injectable } from '@nestjs/common';
 import { EVENT_CATEGORIES } from '../events/index.js';
 import { parseAmount, TooBusy, UNITS } from '../ledger/index.js';
 import { RedisService, type SkippedNames, SkippedRecords } from '../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import {
+  type Instruments,
+  LOGGER,
+  type Logger,
+  MetricsRegistry,
+  type MetricsTable,
+} from '../telemetry/index.js';
 import { timeOf } from '../wire/index.js';
 import { type Census, takeCensus, utilizationOf } from './census.js';
 import { type EventSummary, EventWindow } from './event-window.js';
@@ -35,6 +41,15 @@ export interface Overview {
   readonly skipped: SkippedNames;
 }
 
+const OVERVIEW_METRICS = {
+  overviews: {
+    kind: 'counter',
+    name: 'holdfast_overviews_total',
+    help: 'Overviews by their figures: fresh, from an earlier count, or none yet.',
+    labels: ['figures'],
+  },
+} as const satisfies MetricsTable;
+
 /**
  * The operators' overview: counts of all records, and the events of the last hour. Counting is linear, so large deployments are counted
  * in the background, and requests get the latest figures with the time they are from.
@@ -42,7 +57,7 @@ export interface Overview {
 @Injectable()
 export class OverviewService {
   private readonly window: EventWindow;
-  private readonly counter: LabelledCounter;
+  private readonly counts: Instruments<typeof OVERVIEW_METRICS>;
   /** Runs work outside of the request that starts it: others wait for it, too, and it must outlive the request. */
   private readonly detached = AsyncLocalStorage.snapshot();
   private latest: Snapshot | undefined;
@@ -57,11 +72,7 @@ export class OverviewService {
     metrics: MetricsRegistry,
   ) {
     this.window = new EventWindow(redis, LISTED);
-    this.counter = metrics.counter({
-      name: 'holdfast_overviews_total',
-      help: 'Overviews by their figures: fresh, from an earlier count, or none yet.',
-      labels: ['figures'],
-    });
+    this.counts = metrics.of(OVERVIEW_METRICS);
   }
 
   /**
@@ -77,14 +88,14 @@ export class OverviewService {
     const counted = this.count();
     const isFresh = await within(counted, isQuick ? waitForFirstMs : WAIT_FOR_NEWER_MS);
     if (this.latest === undefined) {
-      this.counter.inc({ figures: 'none' });
+      this.counts.overviews.inc({ figures: 'none' });
       throw new TooBusy('the records are being counted for the first time', RETRY_AFTER_S);
     }
     return this.answer(this.latest, isFresh ? 'fresh' : 'earlier');
   }
 
   private answer(snapshot: Snapshot, figures: 'fresh' | 'earlier'): Overview {
-    this.counter.inc({ figures });
+    this.counts.overviews.inc({ figures });
     return { body: overviewOf(snapshot), skipped: snapshot.census.skipped };
   }
 

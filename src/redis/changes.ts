@@ -1,6 +1,7 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
 import { TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter } from './concurrency-limiter.js';
+import type { Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { RECORD_METRICS } from './redis.metrics.js';
 
 /** More would let one tenant's changes queue in front of the requests of others. */
 const PER_TENANT = 1;
@@ -18,35 +19,15 @@ export class ChangeAbandoned extends Error {
  */
 export class Changes {
   private readonly turns = new ConcurrencyLimiter({ total: Infinity, perOwner: PER_TENANT });
-  private readonly waits: Counter;
-  private readonly refusals: Counter;
+  private readonly counts: Instruments<typeof RECORD_METRICS>;
 
   /** @param waitMs the longest wait of a change */
   constructor(
-    registry: Registry,
+    metrics: MetricsRegistry,
     private readonly waitMs = LONGEST_WAIT_MS,
   ) {
-    const registers = [registry];
-    this.waits = new Counter({
-      name: 'holdfast_change_waits_total',
-      help: "Changes that waited for other changes of the same tenant to end, or operators' changes for other operators'.",
-      registers,
-    });
-    this.refusals = new Counter({
-      name: 'holdfast_changes_refused_total',
-      help: 'Changes refused with 429, because they had waited too long for other changes of the same tenant.',
-      registers,
-    });
-    const { turns } = this;
-    new Gauge({
-      name: 'holdfast_changes_waiting',
-      help: 'Changes that are waiting for other changes of the same tenant.',
-      aggregator: 'sum',
-      registers,
-      collect() {
-        this.set(turns.waiting);
-      },
-    });
+    this.counts = metrics.of(RECORD_METRICS);
+    this.counts.changesWaiting.readFrom(() => this.turns.waiting);
   }
 
   /**
@@ -59,13 +40,13 @@ export class Changes {
   async admit(owner: string, signal: AbortSignal): Promise<() => void> {
     const claim = { owner };
     if (!this.turns.tryAcquire(claim)) {
-      this.waits.inc();
+      this.counts.changeWaits.inc();
       const result = await this.turns.acquire(claim, { waitMs: this.waitMs, signal });
       if (result === 'gone') {
         throw new ChangeAbandoned('the client closed the connection before the change began');
       }
       if (result !== 'acquired') {
-        this.refusals.inc();
+        this.counts.changesRefused.inc();
         throw new TooBusy('too many changes at the same time: those of a tenant run one after the other', 1);
       }
     }

@@ -1,6 +1,6 @@
 import { Cluster, type Redis } from 'ioredis';
 import type { Logger } from '../telemetry/index.js';
-import type { RedisMetrics } from './redis.metrics.js';
+import type { RedisCounts } from './redis.metrics.js';
 
 const WHOLE_STORE = 'redis';
 
@@ -19,7 +19,7 @@ export class ConnectionWatch {
   constructor(
     private readonly client: Redis | Cluster,
     private readonly logger: Logger,
-    private readonly metrics: Pick<RedisMetrics, 'connectionLost' | 'connectionRestored'>,
+    private readonly counts: Pick<RedisCounts, 'connectionLost' | 'connectionRestored'>,
     /** The name of the connection in log lines. */
     private readonly connection = 'the connection to Redis',
   ) {
@@ -93,7 +93,7 @@ export class ConnectionWatch {
       return;
     }
     this.lost.set(name, performance.now());
-    this.metrics.connectionLost.inc();
+    this.counts.connectionLost.inc();
     this.logger.warn({ node: name, reason: this.latestError }, `lost ${this.connection}; reconnecting`);
   }
 
@@ -103,7 +103,7 @@ export class ConnectionWatch {
       return;
     }
     this.lost.delete(name);
-    this.metrics.connectionRestored.inc();
+    this.counts.connectionRestored.inc();
     const outageMs = performance.now() - lostAt;
     // A warning, as the loss is: who reads of the one must read of the other.
     this.logger.warn({ node: name, lasted_ms: Math.round(outageMs) }, `${this.connection} is back`);

@@ -93,7 +93,7 @@ export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
 export { RestingStorage } from './resting-storage.js';
 export { ListingModule, type RecordPlace, Records, type ScopeWalk } from './records.js';
 export { RedisClock } from './redis-clock.js';
-export { RedisMetrics } from './redis.metrics.js';
+export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';

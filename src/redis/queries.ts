@@ -4,7 +4,7 @@ import type { HoldfastConfig } from '../config/index.js';
 import { ConcurrencyLimiter } from './concurrency-limiter.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
-import type { QueryMetrics } from './redis.metrics.js';
+import type { QueryCounts } from './redis.metrics.js';
 import { CURRENT_QUERY, OPERATORS, type QueryContext } from './current-query.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
@@ -74,7 +74,7 @@ export interface QueryParts {
   readonly client: Redis | Cluster;
   readonly scripts: ScriptRegistry;
   readonly watch: ConnectionWatch;
-  readonly metrics: QueryMetrics;
+  readonly counts: QueryCounts;
 }
 
 /** No slot was free in time. The query was not started. */
@@ -127,11 +127,9 @@ export class Queries {
     const runsAtOnce = parts.client instanceof Cluster ? RUNS_AT_ONCE_ON_CLUSTER : RUNS_AT_ONCE;
     this.runs = new ConcurrencyLimiter({ total: runsAtOnce, perOwner: runsAtOnce });
     this.share = new TimeShare(queryTimeShare / 100);
-    parts.metrics.show({
-      running: () => this.slots.inUse,
-      waiting: () => this.slots.waiting,
-      connected: () => this.isConnected(),
-    });
+    parts.counts.running.readFrom(() => this.slots.inUse);
+    parts.counts.waiting.readFrom(() => this.slots.waiting);
+    parts.counts.connected.readFrom(() => (this.isConnected() ? 1 : 0));
   }
 
   isConnected(): boolean {
@@ -146,7 +144,7 @@ export class Queries {
    * @throws QueryRefused, QueryAbandoned, StoreUnavailable
    */
   async admit(owner: string, signal: AbortSignal, skipped?: SkippedNames): Promise<Query> {
-    const { metrics } = this.parts;
+    const { counts } = this.parts;
     const {
       queryQueueMs: queueMs,
       queryConcurrency: total,
@@ -168,7 +166,7 @@ export class Queries {
       throw this.storeFailure as StoreUnavailable;
     }
     if (result !== 'acquired') {
-      metrics.refused(result);
+      counts.refusals.inc({ reason: result === 'late' ? 'queue_timeout' : 'queue_full' });
       if (result === 'full') {
         // Without the delay, clients that ignore Retry-After could keep the process busy with refusals alone.
         await delay(waitMs, undefined, { ref: false, signal }).catch(() => undefined);
@@ -178,7 +176,7 @@ export class Queries {
         queueMs,
       );
     }
-    metrics.started.inc();
+    counts.started.inc();
     CURRENT_QUERY.begin();
     return {
       run: (work) => CURRENT_QUERY.run(context, work),
@@ -279,7 +277,7 @@ export class Queries {
 
   private async pause(context: QueryContext | undefined): Promise<void> {
     for (let pauseMs = this.share.pauseMs(); pauseMs > 0; pauseMs = this.share.pauseMs()) {
-      this.parts.metrics.pauses.inc();
+      this.parts.counts.pauses.inc();
       // Timers have a resolution of 1 ms.
       await delay(Math.ceil(pauseMs), undefined, {
         ref: false,
@@ -295,7 +293,7 @@ export class Queries {
   private abandoned(context: QueryContext | undefined): QueryAbandoned {
     if (context?.isCounted === false) {
       context.isCounted = true;
-      this.parts.metrics.abandoned.inc();
+      this.parts.counts.abandoned.inc();
     }
     return new QueryAbandoned('the client closed the connection before the answer was ready');
   }

@@ -1,199 +1,185 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { Denial } from './concurrency-limiter.js';
+import type { Instruments, MetricsTable } from '../telemetry/index.js';
 import type { NodeMemory } from './memory-guard.js';
 
-interface ServerGauge {
-  readonly help: string;
-  /** Whether the masters' values are added up, or the highest counts. */
-  readonly of: 'sum' | 'max';
-  readonly read: (node: NodeMemory) => number;
-}
-
-/** What each master says of itself in INFO. */
-const SERVER_GAUGES: Readonly<Record<string, ServerGauge>> = {
-  holdfast_redis_memory_used_bytes: {
-    help: 'Memory that counts against maxmemory, summed over the masters',
-    of: 'sum',
-    read: ({ usedBytes }) => usedBytes,
+/** The connection to the store, and what each master says of itself in INFO. */
+export const REDIS_METRICS = {
+  connectionLost: {
+    kind: 'counter',
+    name: 'holdfast_redis_connection_lost_total',
+    help: 'Times that the connection to Redis (or to a node of the cluster) was lost.',
   },
-  holdfast_redis_memory_max_bytes: {
-    help: 'maxmemory summed over the masters; 0 means unlimited',
-    of: 'sum',
-    read: ({ maxmemoryBytes }) => maxmemoryBytes,
+  connectionRestored: {
+    kind: 'counter',
+    name: 'holdfast_redis_connection_restored_total',
+    help: 'Times that a lost connection to Redis came back.',
   },
-  holdfast_redis_memory_system_bytes: {
-    help: "Memory of the masters' machines, added up",
-    of: 'sum',
-    read: ({ systemBytes }) => systemBytes,
+  embeddedRestarts: {
+    kind: 'counter',
+    name: 'holdfast_embedded_redis_restarts_total',
+    help: 'Times that the embedded Redis exited and was restarted.',
   },
-  holdfast_redis_memory_fragmentation_ratio: {
-    help: 'Resident memory of Redis divided by what it uses, of the worst master',
-    of: 'max',
-    read: ({ fragmentation }) => fragmentation,
+  unavailable: {
+    kind: 'counter',
+    name: 'holdfast_store_unavailable_total',
+    help: 'Requests answered with 503, by why the store could not serve them.',
+    labels: ['reason'],
   },
-  holdfast_redis_lazyfree_pending_objects: {
-    help: 'Objects that wait to be freed in the background, summed over the masters',
-    of: 'sum',
-    read: ({ lazyfreePending }) => lazyfreePending,
+  scriptTextsRun: {
+    kind: 'counter',
+    name: 'holdfast_script_texts_run_total',
+    help: 'Scripts sent to Redis as text, because a master had lost the functions.',
   },
-  holdfast_redis_expired_keys: {
-    help: 'Keys that lapsed since the masters started, added up',
-    of: 'sum',
-    read: ({ expiredKeys }) => expiredKeys,
+  groupSizes: {
+    kind: 'histogram',
+    name: 'holdfast_script_group_size',
+    help: 'Calls that went together in one run of a script.',
+    labels: ['script'],
+    buckets: [1, 2, 4, 8, 16],
   },
-  holdfast_redis_expired_stale_percent: {
-    help: 'Estimated percentage of keys that have lapsed and still take memory, of the worst master',
-    of: 'max',
-    read: ({ expiredStalePercent }) => expiredStalePercent,
+  memoryUsed: {
+    kind: 'gauge',
+    name: 'holdfast_redis_memory_used_bytes',
+    help: 'Memory that counts against maxmemory, summed over the masters, at the last health check.',
+    acrossWorkers: 'max',
   },
-};
+  memoryMax: {
+    kind: 'gauge',
+    name: 'holdfast_redis_memory_max_bytes',
+    help: 'maxmemory summed over the masters; 0 means unlimited, at the last health check.',
+    acrossWorkers: 'max',
+  },
+  memorySystem: {
+    kind: 'gauge',
+    name: 'holdfast_redis_memory_system_bytes',
+    help: "Memory of the masters' machines, added up, at the last health check.",
+    acrossWorkers: 'max',
+  },
+  fragmentation: {
+    kind: 'gauge',
+    name: 'holdfast_redis_memory_fragmentation_ratio',
+    help: 'Resident memory of Redis divided by what it uses, of the worst master, at the last health check.',
+    acrossWorkers: 'max',
+  },
+  lazyfreePending: {
+    kind: 'gauge',
+    name: 'holdfast_redis_lazyfree_pending_objects',
+    help: 'Objects that wait to be freed in the background, summed over the masters, at the last health check.',
+    acrossWorkers: 'max',
+  },
+  expiredKeys: {
+    kind: 'gauge',
+    name: 'holdfast_redis_expired_keys',
+    help: 'Keys that lapsed since the masters started, added up, at the last health check.',
+    acrossWorkers: 'max',
+  },
+  expiredStale: {
+    kind: 'gauge',
+    name: 'holdfast_redis_expired_stale_percent',
+    help: 'Estimated percentage of keys that have lapsed and still take memory, of the worst master, at the last health check.',
+    acrossWorkers: 'max',
+  },
+  evictedKeys: {
+    kind: 'gauge',
+    name: 'holdfast_redis_evicted_keys',
+    help: 'Keys that Redis evicted since this process started. Any value above 0 means a damaged ledger.',
+    acrossWorkers: 'max',
+  },
+} as const satisfies MetricsTable;
 
-/** Metrics of the connection to the store. */
-export class RedisMetrics {
-  readonly connectionLost: Counter;
-  readonly connectionRestored: Counter;
-  readonly embeddedRestarts: Counter;
-  readonly unavailable: Counter;
-  readonly scriptTextsRun: Counter;
-  private readonly groupSizes: Histogram;
-  private readonly servers: Readonly<Record<string, Gauge>>;
-  private readonly evictedKeys: Gauge;
+/** Queries and their connection. */
+export const QUERY_METRICS = {
+  started: {
+    kind: 'counter',
+    name: 'holdfast_queries_started_total',
+    help: 'Lists, searches, exports and checks of the ledger that were started.',
+  },
+  abandoned: {
+    kind: 'counter',
+    name: 'holdfast_queries_abandoned_total',
+    help: 'Queries whose client disconnected before the response was ready.',
+  },
+  pauses: {
+    kind: 'counter',
+    name: 'holdfast_query_pauses_total',
+    help: 'Pauses of queries because they had used up their share of Redis time.',
+  },
+  connectionLost: {
+    kind: 'counter',
+    name: 'holdfast_queries_connection_lost_total',
+    help: 'Times that the connection to Redis for queries (or to a node of the cluster) was lost.',
+  },
+  connectionRestored: {
+    kind: 'counter',
+    name: 'holdfast_queries_connection_restored_total',
+    help: 'Times that a lost connection for queries came back.',
+  },
+  refusals: {
+    kind: 'counter',
+    name: 'holdfast_queries_refused_total',
+    help: 'Queries refused with 429, because the queue of their tenant was full or the wait too long.',
+    labels: ['reason'],
+  },
+  running: {
+    kind: 'gauge',
+    name: 'holdfast_queries_running',
+    help: 'Queries that are running.',
+  },
+  waiting: {
+    kind: 'gauge',
+    name: 'holdfast_queries_waiting',
+    help: 'Queries that are waiting for a slot.',
+  },
+  connected: {
+    kind: 'gauge',
+    name: 'holdfast_queries_connected',
+    help: '1 while queries have a connection to Redis. Without one, they are answered with 503.',
+    acrossWorkers: 'min',
+  },
+} as const satisfies MetricsTable;
 
-  constructor(registry: Registry) {
-    const registers = [registry];
-    this.connectionLost = new Counter({
-      name: 'holdfast_redis_connection_lost_total',
-      help: 'Times that the connection to Redis (or to a node of the cluster) was lost.',
-      registers,
-    });
-    this.connectionRestored = new Counter({
-      name: 'holdfast_redis_connection_restored_total',
-      help: 'Times that a lost connection to Redis came back.',
-      registers,
-    });
-    this.embeddedRestarts = new Counter({
-      name: 'holdfast_embedded_redis_restarts_total',
-      help: 'Times that the embedded Redis exited and was restarted.',
-      registers,
-    });
-    this.unavailable = new Counter({
-      name: 'holdfast_store_unavailable_total',
-      help: 'Requests answered with 503, by why the store could not serve them.',
-      labelNames: ['reason'],
-      registers,
-    });
-    this.scriptTextsRun = new Counter({
-      name: 'holdfast_script_texts_run_total',
-      help: 'Scripts sent to Redis as text, because a master had lost the functions.',
-      registers,
-    });
-    this.groupSizes = new Histogram({
-      name: 'holdfast_script_group_size',
-      help: 'Calls that went together in one run of a script.',
-      labelNames: ['script'],
-      buckets: [1, 2, 4, 8, 16],
-      registers,
-    });
-    this.servers = Object.fromEntries(
-      Object.entries(SERVER_GAUGES).map(([name, { help }]) => [
-        name,
-        new Gauge({ name, help: `${help}, at the last health check.`, registers, aggregator: 'max' }),
-      ]),
-    );
-    this.evictedKeys = new Gauge({
-      name: 'holdfast_redis_evicted_keys',
-      help: 'Keys that Redis evicted since this process started. Any value above 0 means a damaged ledger.',
-      registers,
-      aggregator: 'max',
-    });
-  }
+/** Changes and lists of records. */
+export const RECORD_METRICS = {
+  changeWaits: {
+    kind: 'counter',
+    name: 'holdfast_change_waits_total',
+    help: "Changes that waited for other changes of the same tenant to end, or operators' changes for other operators'.",
+  },
+  changesRefused: {
+    kind: 'counter',
+    name: 'holdfast_changes_refused_total',
+    help: 'Changes refused with 429, because they had waited too long for other changes of the same tenant.',
+  },
+  changesWaiting: {
+    kind: 'gauge',
+    name: 'holdfast_changes_waiting',
+    help: 'Changes that are waiting for other changes of the same tenant.',
+  },
+  recordsSkipped: {
+    kind: 'counter',
+    name: 'holdfast_records_skipped_total',
+    help: 'Damaged records that lists, counts and bulk actions left out, by kind. The log names each of them once.',
+    labels: ['kind'],
+  },
+} as const satisfies MetricsTable;
 
-  /** What the masters say of themselves. */
-  serversReported(nodes: readonly NodeMemory[], evictedKeys: number): void {
-    for (const [name, { of, read }] of Object.entries(SERVER_GAUGES)) {
-      const values = nodes.map(read);
-      const value = of === 'sum' ? values.reduce((sum, one) => sum + one, 0) : Math.max(0, ...values);
-      this.servers[name]?.set(value);
-    }
-    this.evictedKeys.set(evictedKeys);
-  }
+export type RedisCounts = Instruments<typeof REDIS_METRICS>;
+export type QueryCounts = Instruments<typeof QUERY_METRICS>;
 
-  groupRan(script: string, calls: number): void {
-    this.groupSizes.observe({ script }, calls);
-  }
-}
-
-export interface QueryFigures {
-  readonly running: () => number;
-  readonly waiting: () => number;
-  readonly connected: () => boolean;
-}
-
-/** Metrics of queries and of their connection. */
-export class QueryMetrics {
-  readonly started: Counter;
-  readonly abandoned: Counter;
-  readonly pauses: Counter;
-  readonly connectionLost: Counter;
-  readonly connectionRestored: Counter;
-  private readonly refusals: Counter;
-
-  constructor(private readonly registry: Registry) {
-    this.started = this.counter(
-      'holdfast_queries_started_total',
-      'Lists, searches, exports and checks of the ledger that were started.',
-    );
-    this.abandoned = this.counter(
-      'holdfast_queries_abandoned_total',
-      'Queries whose client disconnected before the response was ready.',
-    );
-    this.pauses = this.counter(
-      'holdfast_query_pauses_total',
-      'Pauses of queries because they had used up their share of Redis time.',
-    );
-    this.connectionLost = this.counter(
-      'holdfast_queries_connection_lost_total',
-      'Times that the connection to Redis for queries (or to a node of the cluster) was lost.',
-    );
-    this.connectionRestored = this.counter(
-      'holdfast_queries_connection_restored_total',
-      'Times that a lost connection for queries came back.',
-    );
-    this.refusals = this.counter(
-      'holdfast_queries_refused_total',
-      'Queries refused with 429, because the queue of their tenant was full or the wait too long.',
-      ['reason'],
-    );
-  }
-
-  refused(reason: Denial): void {
-    this.refusals.inc({ reason: reason === 'late' ? 'queue_timeout' : 'queue_full' });
-  }
-
-  show({ running, waiting, connected }: QueryFigures): void {
-    this.gauge('holdfast_queries_running', 'Queries that are running.', 'sum', running);
-    this.gauge('holdfast_queries_waiting', 'Queries that are waiting for a slot.', 'sum', waiting);
-    this.gauge(
-      'holdfast_queries_connected',
-      '1 while queries have a connection to Redis. Without one, they are answered with 503.',
-      'min',
-      () => (connected() ? 1 : 0),
-    );
-  }
-
-  private counter(name: string, help: string, labelNames: string[] = []): Counter {
-    return new Counter({ name, help, labelNames, registers: [this.registry] });
-  }
-
-  private gauge(name: string, help: string, aggregator: 'sum' | 'min', read: () => number): void {
-    new Gauge({
-      name,
-      help,
-      registers: [this.registry],
-      aggregator,
-      collect() {
-        this.set(read());
-      },
-    });
-  }
+/** Shows what the masters say of themselves. */
+export function showServers(
+  counts: RedisCounts,
+  nodes: readonly NodeMemory[],
+  evictedKeysSinceBoot: number,
+): void {
+  const sum = (of: (node: NodeMemory) => number): number =>
+    nodes.reduce((total, node) => total + of(node), 0);
+  const highest = (of: (node: NodeMemory) => number): number => Math.max(0, ...nodes.map(of));
+  counts.memoryUsed.set(sum(({ usedBytes }) => usedBytes));
+  counts.memoryMax.set(sum(({ maxmemoryBytes }) => maxmemoryBytes));
+  counts.memorySystem.set(sum(({ systemBytes }) => systemBytes));
+  counts.fragmentation.set(highest(({ fragmentation }) => fragmentation));
+  counts.lazyfreePending.set(sum(({ lazyfreePending }) => lazyfreePending));
+  counts.expiredKeys.set(sum(({ expiredKeys }) => expiredKeys));
+  counts.expiredStale.set(highest(({ expiredStalePercent }) => expiredStalePercent));
+  counts.evictedKeys.set(evictedKeysSinceBoot);
 }

@@ -1,13 +1,6 @@
 import { Global, Module } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import {
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-  Tracing,
-  TracingModule,
-  MetricsModule,
-} from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry, Tracing } from '../telemetry/index.js';
 import { Changes } from './changes.js';
 import { RedisService } from './redis.service.js';
 import { ScriptRegistry } from './scripts.js';
@@ -16,24 +9,22 @@ import { SkippedRecords } from './skipped-records.js';
 /** Nest awaits the factory, so dependents get a service that is connected and checked. */
 @Global()
 @Module({
-  imports: [MetricsModule, TracingModule],
   providers: [
     {
       provide: RedisService,
       inject: [CONFIG, LOGGER, MetricsRegistry, Tracing],
-      useFactory: (config: HoldfastConfig, logger: Logger, { registry }: MetricsRegistry, tracing: Tracing) =>
-        RedisService.start(config, logger, registry, tracing),
+      useFactory: (config: HoldfastConfig, logger: Logger, metrics: MetricsRegistry, tracing: Tracing) =>
+        RedisService.start(config, logger, metrics, tracing),
     },
     {
       provide: Changes,
       inject: [MetricsRegistry],
-      useFactory: ({ registry }: MetricsRegistry) => new Changes(registry),
+      useFactory: (metrics: MetricsRegistry) => new Changes(metrics),
     },
     {
       provide: SkippedRecords,
       inject: [MetricsRegistry, LOGGER],
-      useFactory: ({ registry }: MetricsRegistry, logger: Logger) =>
-        new SkippedRecords(registry, (members, message) => logger.warn(members, message)),
+      useFactory: (metrics: MetricsRegistry, logger: Logger) => new SkippedRecords(metrics, logger),
     },
     { provide: ScriptRegistry, inject: [RedisService], useFactory: ({ scripts }: RedisService) => scripts },
   ],

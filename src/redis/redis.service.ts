@@ -1,8 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Cluster, type Redis } from 'ioredis';
-import type { Registry } from 'prom-client';
 import type { HoldfastConfig } from '../config/index.js';
-import { type Logger, Tracing } from '../telemetry/index.js';
+import { type Logger, type MetricsRegistry, Tracing } from '../telemetry/index.js';
 import {
   agreeOnPartitions,
   checkDatabase,
@@ -34,7 +33,7 @@ import {
 } from './memory-guard.js';
 import { Queries } from './queries.js';
 import { RedisClock } from './redis-clock.js';
-import { QueryMetrics, RedisMetrics } from './redis.metrics.js';
+import { QUERY_METRICS, REDIS_METRICS, type RedisCounts, showServers } from './redis.metrics.js';
 import { Refusals } from './refusals.js';
 import { ScriptRegistry } from './scripts.js';
 
@@ -59,7 +58,7 @@ interface ServiceParts {
   readonly queryWatch: ConnectionWatch;
   readonly guard: MemoryGuard;
   readonly logger: Logger;
-  readonly metrics: RedisMetrics;
+  readonly counts: RedisCounts;
   readonly tracing: Tracing;
 }
 
@@ -92,13 +91,13 @@ export class RedisService implements OnApplicationShutdown {
   ) {
     this.scripts = new ScriptRegistry(
       client,
-      () => parts.metrics.scriptTextsRun.inc(),
-      (script, calls) => parts.metrics.groupRan(script, calls),
+      () => parts.counts.scriptTextsRun.inc(),
+      (script, calls) => parts.counts.groupSizes.observe(calls, { script }),
       parts.times.commandTimeoutMs,
     );
     this.scripts.traceCalls(parts.tracing);
     this.clock = new RedisClock(client, parts.logger);
-    this.refusals = new Refusals(client, this.scripts, parts.metrics, parts.logger);
+    this.refusals = new Refusals(client, this.scripts, parts.counts, parts.logger);
   }
 
   /**
@@ -109,12 +108,12 @@ export class RedisService implements OnApplicationShutdown {
   static async start(
     config: HoldfastConfig,
     logger: Logger,
-    registry: Registry,
+    metrics: MetricsRegistry,
     tracing = new Tracing(),
   ): Promise<RedisService> {
-    const metrics = new RedisMetrics(registry);
+    const counts = metrics.of(REDIS_METRICS);
     const embedded =
-      config.redis.mode === 'embedded' ? await EmbeddedRedis.start(config, logger, metrics) : undefined;
+      config.redis.mode === 'embedded' ? await EmbeddedRedis.start(config, logger, counts) : undefined;
     const target: RedisTarget =
       config.redis.mode === 'embedded' ? { mode: 'socket', path: embedded?.socket ?? '' } : config.redis;
     const times = { commandTimeoutMs: config.redisCommandTimeoutMs };
@@ -123,9 +122,9 @@ export class RedisService implements OnApplicationShutdown {
     const queryClient = createCommandClient(target, times, QUERY_CONNECTION_NAME);
     reviveWhenEnded(client, closing.signal);
     reviveWhenEnded(queryClient, closing.signal);
-    const queryMetrics = new QueryMetrics(registry);
-    const watch = new ConnectionWatch(client, logger, metrics);
-    const queryWatch = new ConnectionWatch(queryClient, logger, queryMetrics, 'the connection for queries');
+    const queryCounts = metrics.of(QUERY_METRICS);
+    const watch = new ConnectionWatch(client, logger, counts);
+    const queryWatch = new ConnectionWatch(queryClient, logger, queryCounts, 'the connection for queries');
     const guard = new MemoryGuard(config.allowEviction);
     try {
       const parts = {
@@ -138,13 +137,13 @@ export class RedisService implements OnApplicationShutdown {
         queryWatch,
         guard,
         logger,
-        metrics,
+        counts,
         tracing,
       };
-      const scripts = new ScriptRegistry(queryClient, () => metrics.scriptTextsRun.inc());
+      const scripts = new ScriptRegistry(queryClient, () => counts.scriptTextsRun.inc());
       scripts.traceCalls(tracing);
       const queries = new Queries(
-        { client: queryClient, scripts, watch: queryWatch, metrics: queryMetrics },
+        { client: queryClient, scripts, watch: queryWatch, counts: queryCounts },
         config,
       );
       const service = new RedisService(client, queries, config.partitions, parts);
@@ -303,9 +302,9 @@ export class RedisService implements OnApplicationShutdown {
   }
 
   private judge(report: MemoryReport): GuardState {
-    const { guard, metrics, logger } = this.parts;
+    const { guard, counts, logger } = this.parts;
     const state = guard.judge(report);
-    metrics.serversReported(report.nodes, guard.evictedKeysSinceBoot);
+    showServers(counts, report.nodes, guard.evictedKeysSinceBoot);
     const { problems, warnings } = this.lastGuardState;
     const known = new Set([...problems, ...warnings].map(({ code }) => code));
     const isNew = ({ code }: GuardProblem): boolean => !known.has(code);

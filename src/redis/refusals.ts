@@ -2,7 +2,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Logger } from '../telemetry/index.js';
 import { StoreUnavailable, type StoreUnavailableReason, toStoreError } from './errors.js';
 import { metaKey } from './keyspace.js';
-import type { RedisMetrics } from './redis.metrics.js';
+import type { RedisCounts } from './redis.metrics.js';
 import type { ScriptRegistry } from './scripts.js';
 
 interface Streak {
@@ -22,7 +22,7 @@ export class Refusals {
   constructor(
     private readonly client: Redis | Cluster,
     private readonly scripts: Pick<ScriptRegistry, 'probe'>,
-    private readonly metrics: Pick<RedisMetrics, 'unavailable'>,
+    private readonly counts: Pick<RedisCounts, 'unavailable'>,
     private readonly logger: Logger,
   ) {}
 
@@ -52,7 +52,7 @@ export class Refusals {
 
   /** Counts a request that the store could not serve, whether it refused to or did not answer. */
   couldNotServe({ reason, refusal }: StoreUnavailable): void {
-    this.metrics.unavailable.inc({ reason });
+    this.counts.unavailable.inc({ reason });
     if (refusal !== undefined) {
       this.refused(reason, refusal);
     }

@@ -1,5 +1,6 @@
-import { Counter, type Registry } from 'prom-client';
+import type { Instruments, Logger, MetricsRegistry } from '../telemetry/index.js';
 import { CURRENT_QUERY } from './current-query.js';
+import { RECORD_METRICS } from './redis.metrics.js';
 
 /** Skipped records already logged. The set is cleared beyond this many, so one may then be logged again. */
 const MAX_LOGGED = 10_000;
@@ -34,8 +35,6 @@ export class SkippedNames {
   }
 }
 
-type Warn = (members: object, message: string) => void;
-
 /**
  * Lists, counts and bulk actions read many records, and one that is damaged must not take the others with it. It is left out, counted
  * each time, and named in the log once. Whoever reads the list gets its name,
@@ -43,18 +42,13 @@ type Warn = (members: object, message: string) => void;
  */
 export class SkippedRecords {
   private readonly logged = new Set<string>();
-  private readonly skipped: Counter;
+  private readonly counts: Instruments<typeof RECORD_METRICS>;
 
   constructor(
-    registry: Registry,
-    private readonly warn: Warn,
+    metrics: MetricsRegistry,
+    private readonly logger: Logger,
   ) {
-    this.skipped = new Counter({
-      name: 'holdfast_records_skipped_total',
-      help: 'Damaged records that lists, counts and bulk actions left out, by kind. The log names each of them once.',
-      labelNames: ['kind'],
-      registers: [registry],
-    });
+    this.counts = metrics.of(RECORD_METRICS);
   }
 
   /** What `read` makes of the record, or undefined if that is damaged. It must only parse what is given to it. */
@@ -69,7 +63,7 @@ export class SkippedRecords {
 
   /** @param error why it is damaged, if that is known */
   skip(kind: RecordKind, name: string, error?: unknown): void {
-    this.skipped.inc({ kind });
+    this.counts.recordsSkipped.inc({ kind });
     CURRENT_QUERY.getStore()?.skipped?.add(kind, name);
     const place = `${kind} ${name}`;
     if (this.logged.has(place)) {
@@ -79,6 +73,6 @@ export class SkippedRecords {
       this.logged.clear();
     }
     this.logged.add(place);
-    this.warn({ kind, record: name, err: error }, 'a damaged record is left out of lists and counts');
+    this.logger.warn({ kind, record: name, err: error }, 'a damaged record is left out of lists and counts');
   }
 }

@@ -10,9 +10,10 @@ import {
   tagOf,
   ttlIndexKey,
 } from '../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import { EARLIER_WAITER, type Operation, operationOf } from './admission.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
+import { RESERVATION_METRICS, type ReservationCounts } from './reservations.metrics.js';
 
 /** What a request wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. */
 type Wanted = { readonly amount: AmountDto } & (
@@ -57,17 +58,13 @@ function asksToExplain({ headers }: FastifyRequest): boolean {
 /** Explains refusals for lack of budget to the clients that ask for it: what is short, which holds end first, and when to retry. */
 @Injectable()
 export class FundsForecast {
-  private readonly forecasts: LabelledCounter;
+  private readonly counts: ReservationCounts;
 
   constructor(
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
   ) {
-    this.forecasts = metrics.counter({
-      name: 'holdfast_funds_forecasts_total',
-      help: 'Refusals for lack of budget that were explained, by whether the time of a retry could be told.',
-      labels: ['result'],
-    });
+    this.counts = metrics.of(RESERVATION_METRICS);
   }
 
   /**
@@ -103,7 +100,7 @@ export class FundsForecast {
         requested: BigInt(wanted.amount.amount),
         retry_unknown: EARLIER_WAITER,
       };
-      this.forecasts.inc({ result: 'unknown' });
+      this.counts.forecasts.inc({ result: 'unknown' });
       return;
     }
     const forecast = await this.forecast(operation, wanted, useOf(refusal.code, wanted));
@@ -129,7 +126,7 @@ export class FundsForecast {
         : { retry_after_ms: retryAfterMs }),
     };
     refusal.retryAfterS = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000);
-    this.forecasts.inc({ result: retryAfterMs === undefined ? 'unknown' : 'known' });
+    this.counts.forecasts.inc({ result: retryAfterMs === undefined ? 'unknown' : 'known' });
   }
 
   private forecast(

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed, type ScopeFilter } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { type Decided, ExpiryMetrics, Reclaims } from '../expiry/index.js';
+import { countExpiry, type Decided, Reclaims } from '../expiry/index.js';
 import { Refusal } from '../ledger/index.js';
 import {
   RedisService,
@@ -10,6 +10,7 @@ import {
   StoreUnavailable,
   tagOfReservationId,
 } from '../redis/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import type { Operation } from './admission.js';
 import { DamagedRecords, refusalOf } from './script-refusals.js';
 
@@ -24,7 +25,7 @@ export class ReservationStore {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly expiry: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     private readonly reclaims: Reclaims,
     private readonly damaged: DamagedRecords,
     @Inject(CONFIG) config: HoldfastConfig,
@@ -103,12 +104,12 @@ export class ReservationStore {
     if (reply.status === 'RESERVATION_EXPIRED' && reply.onAccess !== undefined) {
       const { tenant = '', deadlineMs, nowMs } = reply;
       const outcome = { word: 'EXPIRED', detail: tenant, secondDetail: String(deadlineMs) };
-      this.expiry.outcome('access', outcome, nowMs);
+      countExpiry(this.metrics, 'access', outcome, nowMs);
     } else if (reply.status === 'QUARANTINED') {
       const { status: word, reason: detail, tenant: secondDetail = '', again } = reply;
       this.damaged.report(reservationId, detail);
       if (again === undefined) {
-        this.expiry.outcome('access', { word, detail, secondDetail });
+        countExpiry(this.metrics, 'access', { word, detail, secondDetail });
       }
       throw new StoreUnavailable('quarantine');
     } else if (reply.status === 'NOT_FOUND' && reply.defect !== undefined) {

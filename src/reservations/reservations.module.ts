@@ -4,7 +4,6 @@ import { ExpiryMetricsModule } from '../expiry/index.js';
 import { BudgetsModule, KnownKindsModule } from '../governance/index.js';
 import { HealthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
-import { MetricsModule } from '../telemetry/index.js';
 import { Admission } from './admission.js';
 import { AttestedAnswers } from './attested-answers.js';
 import { BalancesController } from './balances/balances.controller.js';
@@ -25,7 +24,6 @@ import { BudgetHoldsController, QueryController } from './query/query.controller
 import { ReleaseController } from './release/release.controller.js';
 import { ReleaseService } from './release/release.service.js';
 import { ReservationStore } from './reservation-store.js';
-import { ReservationMetrics } from './reservation.metrics.js';
 import { FundsWaiters } from './reserve/funds-waiters.js';
 import { ReserveController } from './reserve/reserve.controller.js';
 import { ReserveService } from './reserve/reserve.service.js';
@@ -33,22 +31,14 @@ import { DamagedRecords } from './script-refusals.js';
 
 /** What the operations below share. */
 @Module({
-  imports: [EvidenceModule, ExpiryMetricsModule, KnownKindsModule, MetricsModule],
-  providers: [
-    Admission,
-    AttestedAnswers,
-    DamagedRecords,
-    FundsForecast,
-    ReservationStore,
-    ReservationMetrics,
-  ],
+  imports: [EvidenceModule, ExpiryMetricsModule, KnownKindsModule],
+  providers: [Admission, AttestedAnswers, DamagedRecords, FundsForecast, ReservationStore],
   exports: [
     Admission,
     AttestedAnswers,
     DamagedRecords,
     FundsForecast,
     ReservationStore,
-    ReservationMetrics,
     EvidenceModule,
     ExpiryMetricsModule,
   ],
@@ -56,7 +46,7 @@ import { DamagedRecords } from './script-refusals.js';
 export class ReservationStoreModule {}
 
 @Module({
-  imports: [HealthModule, MetricsModule, ReservationStoreModule, TenantLimitsModule],
+  imports: [HealthModule, ReservationStoreModule, TenantLimitsModule],
   controllers: [ReserveController],
   providers: [FundsWaiters, ReserveService],
 })

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type ErrorCode, Refusal, TooBusy } from '../ledger/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { ReservationMetrics } from './reservation.metrics.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { RESERVATION_METRICS } from './reservations.metrics.js';
 
 /** What refusals say of themselves. */
 export interface RefusingReply {
@@ -153,12 +153,12 @@ export class DamagedRecords {
   private readonly logged = new Set<string>();
 
   constructor(
-    private readonly metrics: ReservationMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
   report(reservationId: string, reason: string): void {
-    this.metrics.unreadable(reason);
+    this.metrics.of(RESERVATION_METRICS).unreadable.inc({ reason });
     const name = `${reservationId} ${reason}`;
     if (this.logged.has(name)) {
       return;

@@ -8,8 +8,9 @@ import {
 } from '../redis/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
 import { PartitionJobs } from './partition-jobs.js';
-import { SpikeMetrics } from './spike.metrics.js';
+import { SPIKE_METRICS } from './spikes.metrics.js';
 import { runsOf, watchedBy, type Watched } from './thresholds.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 
 const ANOMALY = 'budget.burn_rate_anomaly';
 const INTERVAL_MS = 15_000;
@@ -39,7 +40,7 @@ export class BurnRates {
   constructor(
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
-    private readonly metrics: SpikeMetrics,
+    private readonly metrics: MetricsRegistry,
     jobs: PartitionJobs,
   ) {
     this.check = jobs.add('burn_rates', INTERVAL_MS, (tag, place: Place | undefined) =>
@@ -102,7 +103,7 @@ export class BurnRates {
       if (reply.status === 'RESTS') {
         return undefined;
       }
-      this.metrics.emitted(ANOMALY, reply.emitted);
+      this.metrics.of(SPIKE_METRICS).emitted.inc({ event_type: ANOMALY }, reply.emitted);
       next = reply.next;
     }
     return next;

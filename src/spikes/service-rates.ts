@@ -1,5 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { AuthMetrics } from '../auth/index.js';
+import { AuthAttempts } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   eventLogKey,
@@ -10,10 +10,10 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../redis/index.js';
-import { RequestMetrics } from '../telemetry/index.js';
+import { MetricsRegistry, RequestMetrics } from '../telemetry/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
 import { Worker } from '../worker/index.js';
-import { SpikeMetrics } from './spike.metrics.js';
+import { SPIKE_METRICS } from './spikes.metrics.js';
 import { LEAST_EVENTS, runsOf, watchedBy } from './thresholds.js';
 
 const INTERVAL_MS = 10_000;
@@ -45,8 +45,8 @@ export class ServiceRates implements OnModuleInit {
   constructor(
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
-    private readonly counts: SpikeMetrics,
-    private readonly auth: AuthMetrics,
+    private readonly metrics: MetricsRegistry,
+    private readonly auth: AuthAttempts,
     private readonly requests: RequestMetrics,
     private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
@@ -75,7 +75,7 @@ export class ServiceRates implements OnModuleInit {
   }
 
   private async countAuth(): Promise<void> {
-    const { attempts, failures } = this.auth;
+    const { made: attempts, failed: failures } = this.auth;
     const counted = this.authCounted;
     if (failures === counted.failures && attempts === counted.attempts) {
       return;
@@ -94,7 +94,7 @@ export class ServiceRates implements OnModuleInit {
         },
       );
       this.authCounted = { attempts, failures };
-      this.counts.emitted(AUTH_SPIKE, emitted.length);
+      this.metrics.of(SPIKE_METRICS).emitted.inc({ event_type: AUTH_SPIKE }, emitted.length);
     }
   }
 
@@ -128,7 +128,7 @@ export class ServiceRates implements OnModuleInit {
       buckets.map(({ requests }) => requests),
     );
     if (status === 'EMITTED') {
-      this.counts.emitted('system.high_latency');
+      this.metrics.of(SPIKE_METRICS).emitted.inc({ event_type: 'system.high_latency' });
     }
   }
 }

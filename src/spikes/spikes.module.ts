@@ -1,17 +1,15 @@
 import { Module } from '@nestjs/common';
 import { AuthModule } from '../http/index.js';
-import { MetricsModule } from '../telemetry/index.js';
 import { SubscriptionAccessModule } from '../webhooks/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { BurnRates } from './burn-rates.js';
 import { PartitionJobs } from './partition-jobs.js';
 import { ServiceRates } from './service-rates.js';
-import { SpikeMetrics } from './spike.metrics.js';
 import { TenantRates } from './tenant-rates.js';
 
 /** Events of rates and latencies that exceed a threshold. */
 @Module({
-  imports: [AuthModule, MetricsModule, SubscriptionAccessModule, WorkerModule],
-  providers: [BurnRates, PartitionJobs, ServiceRates, SpikeMetrics, TenantRates],
+  imports: [AuthModule, SubscriptionAccessModule, WorkerModule],
+  providers: [BurnRates, PartitionJobs, ServiceRates, TenantRates],
 })
 export class SpikesModule {}

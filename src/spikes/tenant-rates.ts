@@ -8,8 +8,9 @@ import {
 } from '../redis/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
 import { PartitionJobs } from './partition-jobs.js';
-import { SpikeMetrics } from './spike.metrics.js';
+import { SPIKE_METRICS } from './spikes.metrics.js';
 import { LEAST_EVENTS, runsOf, watchedBy } from './thresholds.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 
 const INTERVAL_MS = 10_000;
 /** Entries of a log that one script examines: one to two milliseconds of Redis' time. */
@@ -36,7 +37,7 @@ export class TenantRates {
   constructor(
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
-    private readonly metrics: SpikeMetrics,
+    private readonly metrics: MetricsRegistry,
     jobs: PartitionJobs,
   ) {
     this.count = jobs.add(
@@ -52,7 +53,7 @@ export class TenantRates {
       { eventLog: eventLogKey(tag), ratesCursor: ratesCursorKey(tag), ratesDue: ratesDueKey(tag) },
       { examine: EXAMINED_A_RUN, longestMs: LONGEST_WINDOW_MS, due: TENANTS_A_RUN },
     );
-    this.metrics.events(counted);
+    this.metrics.of(SPIKE_METRICS).counted.inc(counted);
     const ids = tenants.map(({ tenant }) => tenant);
     if (ids.length > 0) {
       await this.subscriptions.refresh(ids);
@@ -82,7 +83,7 @@ export class TenantRates {
         { tenant, least: LEAST_EVENTS, rest: run.flat() },
       );
       for (const { metric } of emitted) {
-        this.metrics.emitted(`reservation.${metric}_spike`);
+        this.metrics.of(SPIKE_METRICS).emitted.inc({ event_type: `reservation.${metric}_spike` });
       }
     }
   }

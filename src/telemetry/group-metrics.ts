@@ -1,8 +1,9 @@
 import type { EventEmitter } from 'node:events';
 import cluster, { type Worker } from 'node:cluster';
-import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, type Registry } from 'prom-client';
 import type { Logger } from './logger.js';
-import { APPLICATION } from './metrics-registry.js';
+import { MetricsRegistry } from './metrics-registry.js';
+import type { Instruments, MetricsTable } from './metrics-table.js';
 
 /** How long the parent waits for a worker's report, and a worker for the sum. Prometheus gives a scrape 10 s. */
 const REPORT_TIMEOUT_MS = 3000;
@@ -80,15 +81,40 @@ function sendToParent(message: MetricsRequest | MetricsReply): void {
 /** The process that asked gets no answer in time. */
 function ignoreClosedChannel(): void {}
 
+const GROUP_METRICS = {
+  replaced: {
+    kind: 'counter',
+    name: 'holdfast_workers_replaced_total',
+    help: 'Worker processes that were replaced, because they ended by themselves or hung.',
+    labels: ['why'],
+  },
+  missed: {
+    kind: 'counter',
+    name: 'holdfast_worker_reports_missed_total',
+    help: 'Times that a worker did not report its metrics in time. Its last known counts stand in for them.',
+  },
+  serving: {
+    kind: 'gauge',
+    name: 'holdfast_workers_serving',
+    help: 'Worker processes that answer requests.',
+  },
+  started: {
+    kind: 'gauge',
+    name: 'process_start_time_seconds',
+    help: 'Start time of the parent process since unix epoch in seconds.',
+    acrossWorkers: 'min',
+  },
+} as const satisfies MetricsTable;
+
 /**
  * The metrics of a group of workers, in its parent. Counters and histograms are summed, and what a dead worker had counted stays in the
  * sum: a counter never falls. Lost is only what it counted after the last scrape. Gauges follow `acrossWorkers` of their metric.
  */
 export class GroupMetrics {
   /** The parent's own metrics. */
-  readonly registry = new Registry();
-  readonly replaced: Counter;
-  private readonly missed: Counter;
+  readonly metrics = new MetricsRegistry({ metricsTenantLabel: true });
+  readonly registry = this.metrics.registry;
+  private readonly counts: Instruments<typeof GROUP_METRICS>;
   private readonly reports = new PendingRequests<Report>();
   private readonly lastReports = new Map<Worker, Report>();
   private departed: object[] = [];
@@ -98,35 +124,15 @@ export class GroupMetrics {
     private readonly serving: () => readonly Worker[],
     private readonly logger: Logger,
   ) {
-    const registers = [this.registry];
-    this.registry.setDefaultLabels({ application: APPLICATION });
-    this.replaced = new Counter({
-      name: 'holdfast_workers_replaced_total',
-      help: 'Worker processes that were replaced, because they ended by themselves or hung.',
-      labelNames: ['why'],
-      registers,
-    });
-    ['ended', 'hung'].forEach((why) => this.replaced.inc({ why }, 0));
-    this.missed = new Counter({
-      name: 'holdfast_worker_reports_missed_total',
-      help: 'Times that a worker did not report its metrics in time. Its last known counts stand in for them.',
-      registers,
-    });
-    new Gauge({
-      name: 'holdfast_workers_serving',
-      help: 'Worker processes that answer requests.',
-      registers,
-      collect() {
-        this.set(serving().length);
-      },
-    });
-    new Gauge({
-      name: 'process_start_time_seconds',
-      help: 'Start time of the parent process since unix epoch in seconds.',
-      registers,
-      aggregator: 'min',
-      // eslint-disable-next-line no-restricted-syntax -- the time of its host, as every exporter's
-    }).set(performance.timeOrigin / 1000);
+    this.counts = this.metrics.of(GROUP_METRICS);
+    ['ended', 'hung'].forEach((why) => this.counts.replaced.inc({ why }, 0));
+    this.counts.serving.readFrom(() => serving().length);
+    // eslint-disable-next-line no-restricted-syntax -- the time of its host, as every exporter's
+    this.counts.started.set(performance.timeOrigin / 1000);
+  }
+
+  workerReplaced(why: 'ended' | 'hung'): void {
+    this.counts.replaced.inc({ why });
   }
 
   /** Must be called for each worker when it is started. */
@@ -167,7 +173,7 @@ export class GroupMetrics {
         if (report !== undefined) {
           fresh.add(worker);
         } else if (!worker.isDead()) {
-          this.missed.inc();
+          this.counts.missed.inc();
           this.logger.warn(
             { pid: worker.process.pid, timeout_ms: REPORT_TIMEOUT_MS },
             'a worker did not report its metrics in time; its own log may say why',

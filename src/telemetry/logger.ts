@@ -1,4 +1,3 @@
-import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino';
 
 export type { Logger } from 'pino';
@@ -86,13 +85,4 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
     },
   };
   return destination === undefined ? pino(options) : pino(options, destination);
-}
-
-/** Makes the logger injectable everywhere. Fastify logs with the same instance. */
-@Global()
-@Module({})
-export class LoggingModule {
-  static forRoot(logger: Logger): DynamicModule {
-    return { module: LoggingModule, providers: [{ provide: LOGGER, useValue: logger }], exports: [LOGGER] };
-  }
 }

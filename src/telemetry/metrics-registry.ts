@@ -1,7 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
-import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import type { OnApplicationShutdown } from '@nestjs/common';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { HoldfastConfig } from '../config/index.js';
+import { instrumentOf, type Instruments, type MetricsTable } from './metrics-table.js';
 
 /** What the console shows per second. `late_<n>` counts expirations by the bucket of their lateness. */
 export type Activity = 'reserves' | 'commits' | 'denials' | 'expirations' | `late_${number}`;
@@ -28,6 +29,15 @@ export class ActivityCounts {
 /** The `application` label that existing dashboards select. */
 export const APPLICATION = 'cycles-protocol-service';
 
+const PROCESS_METRICS = {
+  heapLimit: {
+    kind: 'gauge',
+    name: 'nodejs_heap_size_limit_bytes',
+    help: 'Heap at which Node.js gives up; see --max-old-space-size.',
+    acrossWorkers: 'max',
+  },
+} as const satisfies MetricsTable;
+
 /** The heap limit and the event loop belong to each worker by itself, so an alert must see the worker that is worst off. */
 const SHOWN_OF_THE_WORST_WORKER = [
   'nodejs_heap_size_used_bytes',
@@ -38,107 +48,35 @@ const SHOWN_OF_THE_WORST_WORKER = [
   'nodejs_eventloop_lag_p99_seconds',
 ];
 
-export interface MetricSpec {
-  readonly name: string;
-  readonly help: string;
-  readonly labels?: readonly string[];
-}
-
-export interface GaugeSpec extends MetricSpec {
-  /** What several worker processes show together: `max` or `min` where each of them sees the same thing; by default the sum. */
-  readonly acrossWorkers?: 'sum' | 'max' | 'min';
-}
-
-export type Labels = Readonly<Record<string, string | undefined>>;
-
-export interface LabelledCounter {
-  inc(labels?: Labels, by?: number): void;
-}
-
-export interface LabelledGauge {
-  set(value: number, labels?: Labels): void;
-}
-
-export interface LabelledHistogram {
-  observe(value: number, labels?: Labels): void;
-}
-
 /**
  * The application's metrics. CYCLES_METRICS_TENANT_TAG_ENABLED=false drops the label `tenant` from all of them. A blank label
  * value becomes `UNKNOWN`, as existing dashboards expect.
  */
-@Injectable()
 export class MetricsRegistry implements OnApplicationShutdown {
   readonly registry = new Registry();
   readonly activity = new ActivityCounts();
+  private readonly known = new Map<MetricsTable, object>();
   private readonly dropTenant: boolean;
 
-  constructor(@Inject(CONFIG) config: HoldfastConfig) {
+  constructor(config: Pick<HoldfastConfig, 'metricsTenantLabel'>) {
     this.dropTenant = !config.metricsTenantLabel;
     this.registry.setDefaultLabels({ application: APPLICATION });
-    collectDefaultMetrics({ register: this.registry });
-    for (const name of SHOWN_OF_THE_WORST_WORKER) {
-      Object.assign(this.registry.getSingleMetric(name) ?? {}, { aggregator: 'max' });
-    }
-    const heapLimit = {
-      name: 'nodejs_heap_size_limit_bytes',
-      help: 'Heap at which Node.js gives up; see --max-old-space-size.',
-      acrossWorkers: 'max',
-    } as const;
-    this.observedGauge(heapLimit, () => getHeapStatistics().heap_size_limit);
   }
 
-  counter({ name, help, labels = [] }: MetricSpec): LabelledCounter {
-    const names = this.kept(labels);
-    // Several components may count under the same name.
-    const known = this.registry.getSingleMetric(name) as Counter | undefined;
-    const counter = known ?? new Counter({ name, help, labelNames: names, registers: [this.registry] });
-    return { inc: (values = {}, by = 1) => counter.inc(pick(names, values), by) };
+  /** What counts in a table's metrics. They are registered when they are first asked for. */
+  of<T extends MetricsTable>(table: T): Instruments<T> {
+    const known = this.known.get(table) ?? this.register(table);
+    this.known.set(table, known);
+    return known as Instruments<T>;
   }
 
-  gauge({ name, help, labels = [], acrossWorkers = 'sum' }: GaugeSpec): LabelledGauge {
-    const names = this.kept(labels);
-    const gauge = new Gauge({
-      name,
-      help,
-      labelNames: names,
-      registers: [this.registry],
-      aggregator: acrossWorkers,
-    });
-    return { set: (value, values = {}) => gauge.set(pick(names, values), value) };
-  }
-
-  /** A gauge whose value is read at each scrape. */
-  observedGauge(
-    { name, help, acrossWorkers = 'sum' }: GaugeSpec,
-    read: () => number | Promise<number>,
-  ): void {
-    new Gauge({
-      name,
-      help,
-      registers: [this.registry],
-      aggregator: acrossWorkers,
-      async collect() {
-        this.set(await read());
-      },
-    });
-  }
-
-  histogram({
-    name,
-    help,
-    labels = [],
-    buckets,
-  }: MetricSpec & { readonly buckets: readonly number[] }): LabelledHistogram {
-    const names = this.kept(labels);
-    const histogram = new Histogram({
-      name,
-      help,
-      labelNames: names,
-      buckets: [...buckets],
-      registers: [this.registry],
-    });
-    return { observe: (value, values = {}) => histogram.observe(pick(names, values), value) };
+  private register(table: MetricsTable): object {
+    return Object.fromEntries(
+      Object.entries(table).map(([name, spec]) => [
+        name,
+        instrumentOf(spec, this.kept(spec.labels ?? []), this.registry),
+      ]),
+    );
   }
 
   onApplicationShutdown(): void {
@@ -150,55 +88,13 @@ export class MetricsRegistry implements OnApplicationShutdown {
   }
 }
 
-function pick(names: readonly string[], values: Labels): Record<string, string> {
-  const result: Record<string, string> = {};
-  for (const name of names) {
-    const value = values[name];
-    result[name] = value === undefined || value === '' ? 'UNKNOWN' : value;
+/** Adds the metrics of the process itself: memory, processor time, event loop. */
+export function withProcessMetrics(metrics: MetricsRegistry): MetricsRegistry {
+  const { registry } = metrics;
+  collectDefaultMetrics({ register: registry });
+  for (const name of SHOWN_OF_THE_WORST_WORKER) {
+    Object.assign(registry.getSingleMetric(name) ?? {}, { aggregator: 'max' });
   }
-  return result;
-}
-
-const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
-
-/** Runs of scheduled work, under the names that existing dashboards use, and index entries removed on the way. */
-@Injectable()
-export class MaintenanceMetrics {
-  private readonly runs: LabelledCounter;
-  private readonly durations: LabelledHistogram;
-  private readonly trimmed: LabelledCounter;
-
-  constructor(metrics: MetricsRegistry) {
-    const labels = ['job', 'outcome'];
-    this.runs = metrics.counter({
-      name: 'cycles_maintenance_runs_total',
-      help: 'Runs of scheduled work by outcome.',
-      labels,
-    });
-    this.durations = metrics.histogram({
-      name: 'cycles_maintenance_duration_seconds',
-      help: 'How long runs of scheduled work took.',
-      labels,
-      buckets: DURATION_BUCKETS,
-    });
-    this.trimmed = metrics.counter({
-      name: 'holdfast_index_entries_trimmed_total',
-      help: 'Index entries removed because their records are gone.',
-    });
-  }
-
-  runEnded(job: string, outcome: 'success' | 'failed', durationMs: number): void {
-    this.runs.inc({ job, outcome });
-    this.durations.observe(durationMs / 1000, { job, outcome });
-  }
-
-  /** A problem with the lease of a job, counted beside the outcomes of its runs. */
-  leaseFailed(job: string, problem: 'lease_lost' | 'lease_error'): void {
-    this.runs.inc({ job, outcome: problem });
-  }
-
-  /** Counts removed index entries whose records no longer exist. */
-  trimmedEntries(count: number): void {
-    this.trimmed.inc({}, count);
-  }
+  metrics.of(PROCESS_METRICS).heapLimit.readFrom(() => getHeapStatistics().heap_size_limit);
+  return metrics;
 }

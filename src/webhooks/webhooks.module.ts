@@ -4,12 +4,10 @@ import { EventLogModule } from '../events/index.js';
 import { HealthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
-import { MetricsModule, TracingModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService, DeliveryFeed } from './deliveries/deliveries.service.js';
 import { Attempts } from './dispatch/attempts.js';
-import { DispatchMetrics } from './dispatch/dispatch.metrics.js';
 import { Dispatcher } from './dispatch/dispatcher.service.js';
 import { EventReader } from './dispatch/event-reader.js';
 import { OrderedQueues } from './dispatch/ordered-queues.js';
@@ -19,7 +17,7 @@ import { ProbeController } from './probe/probe.controller.js';
 import { Prober, ProbeService } from './probe/probe.service.js';
 import { ReplayQueue } from './replay/replay-queue.js';
 import { ReplayController } from './replay/replay.controller.js';
-import { ReplayMetrics, ReplaySelection, ReplayService } from './replay/replay.service.js';
+import { ReplaySelection, ReplayService } from './replay/replay.service.js';
 import { SecretsModule } from './signing/secret-box.js';
 import { AdminWebhooksController } from './subscriptions/admin-webhooks.controller.js';
 import { BulkActionService } from './subscriptions/bulk-action.service.js';
@@ -45,37 +43,29 @@ import { TransportModule } from './transport/webhook-transport.js';
 export class SubscriptionsModule {}
 
 @Module({
-  imports: [MetricsModule, SubscriptionAccessModule],
+  imports: [SubscriptionAccessModule],
   controllers: [DeliveriesController],
   providers: [DeliveriesService, DeliveryFeed],
 })
 export class DeliveriesModule {}
 
 @Module({
-  imports: [MetricsModule, SecretsModule, SubscriptionAccessModule, TransportModule],
+  imports: [SecretsModule, SubscriptionAccessModule, TransportModule],
   controllers: [ProbeController],
   providers: [ProbeService, Prober],
 })
 export class ProbeModule {}
 
 @Module({
-  imports: [EventLogModule, MetricsModule, SubscriptionAccessModule],
+  imports: [EventLogModule, SubscriptionAccessModule],
   controllers: [ReplayController],
-  providers: [ReplayService, ReplayMetrics, ReplayQueue, ReplaySelection],
+  providers: [ReplayService, ReplayQueue, ReplaySelection],
 })
 export class ReplayModule {}
 
 @Module({
-  imports: [
-    HealthModule,
-    MetricsModule,
-    SecretsModule,
-    SubscriptionAccessModule,
-    TracingModule,
-    TransportModule,
-    WorkerModule,
-  ],
-  providers: [Attempts, DispatchMetrics, Dispatcher, EventReader, OrderedQueues, Retries, SubscriptionTally],
+  imports: [HealthModule, SecretsModule, SubscriptionAccessModule, TransportModule, WorkerModule],
+  providers: [Attempts, Dispatcher, EventReader, OrderedQueues, Retries, SubscriptionTally],
 })
 export class DispatchModule {}
 

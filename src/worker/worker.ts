@@ -7,8 +7,9 @@ import {
 } from '@nestjs/common';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
-import { LOGGER, type Logger, MaintenanceMetrics, MetricsModule } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { FailureStreak } from './failure-streak.js';
+import { countRun, MAINTENANCE_METRICS, type MaintenanceCounts } from './maintenance.metrics.js';
 
 /** Random variation of intervals: of instances that start together, one does the work and the others find it done. */
 const JITTER_SHARE = 0.1;
@@ -74,18 +75,21 @@ export interface RegularJob {
 @Injectable()
 export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly loops: JobLoop[] = [];
+  private readonly counts: MaintenanceCounts;
 
   constructor(
     private readonly scheduler: SchedulerRegistry,
-    private readonly metrics: MaintenanceMetrics,
+    metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
+  ) {
+    this.counts = metrics.of(MAINTENANCE_METRICS);
+  }
 
   /** Runs the job from the start of the application, if this instance has its role. Call it while modules are initialised. */
   add(job: Job): void {
     if (this.config.roles.has(job.role)) {
-      this.loops.push(new JobLoop(job, this.scheduler, this.metrics, this.logger));
+      this.loops.push(new JobLoop(job, this.scheduler, this.counts, this.logger));
     }
   }
 
@@ -133,7 +137,7 @@ class JobLoop {
   constructor(
     private readonly job: Job,
     private readonly scheduler: SchedulerRegistry,
-    private readonly metrics: MaintenanceMetrics,
+    private readonly counts: MaintenanceCounts,
     private readonly logger: Logger,
   ) {
     this.failures = new FailureStreak(
@@ -216,7 +220,7 @@ class JobLoop {
     }
     if (this.current === number) {
       if (report.outcome !== undefined) {
-        this.metrics.runEnded(job.name, report.outcome, report.durationMs ?? performance.now() - began);
+        countRun(this.counts, job.name, report.outcome, report.durationMs ?? performance.now() - began);
       }
       this.schedule(report.sleepMs);
     }
@@ -224,7 +228,7 @@ class JobLoop {
 }
 
 @Module({
-  imports: [ScheduleModule.forRoot(), MetricsModule],
+  imports: [ScheduleModule.forRoot()],
   providers: [Worker],
   exports: [Worker],
 })

@@ -1,18 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import { type AuditTrailMetrics, AuditWriter } from '../../src/audit/audit-log/audit-writer.js';
+import { AuditWriter } from '../../src/audit/audit-log/audit-writer.js';
 import type { RedisService } from '../../src/redis/redis.service.js';
 import type { HealthContributors } from '../../src/telemetry/health.js';
 import { createLogger } from '../../src/telemetry/logger.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 
 test('a row that arrives just as the previous one has been written is written immediately, too', async () => {
   for (let steps = 0; steps < 20; steps += 1) {
-    let written = 0;
-    const redis = { partitions: 64, scripts: { run: () => Promise.resolve(['APPENDED', '1', '0']) } };
-    const metrics = { displacedRows: () => undefined, wrote: () => (written += 1) };
+    const redis = { partitions: 64, scripts: { call: () => Promise.resolve({ removed: 0 }) } };
+    const metrics = new MetricsRegistry({ metricsTenantLabel: true });
     const writer = new AuditWriter(
       redis as unknown as RedisService,
-      metrics as unknown as AuditTrailMetrics,
+      metrics,
       createLogger('silent'),
       {} as HealthContributors,
     );
@@ -23,6 +23,9 @@ test('a row that arrives just as the previous one has been written is written im
     }
     writer.write(row, 'failure');
     await setImmediate();
-    expect({ steps, written, waiting: writer.size }).toEqual({ steps, written: 2, waiting: 0 });
+    expect({ steps, waiting: writer.size }).toEqual({ steps, waiting: 0 });
+    expect(await metrics.registry.getSingleMetricAsString('cycles_admin_audit_writes_total')).toMatch(
+      /\{path_class="failure",outcome="written",.*\} 2$/m,
+    );
   }
 });

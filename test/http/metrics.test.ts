@@ -99,15 +99,17 @@ test('process metrics are present', async () => {
 });
 
 test('a blank label is UNKNOWN, and the tenant label disappears when it is switched off', async () => {
-  const spec = { name: 'probe_total', help: 'For this test.', labels: ['tenant', 'decision'] };
-  app.app.get(MetricsRegistry).counter(spec).inc({ tenant: '', decision: 'ALLOW' });
+  const table = {
+    probes: { kind: 'counter', name: 'probe_total', help: 'For this test.', labels: ['tenant', 'decision'] },
+  } as const;
+  app.app.get(MetricsRegistry).of(table).probes.inc({ tenant: '', decision: 'ALLOW' });
   expect((await scrape()).text).toContain(
     'probe_total{tenant="UNKNOWN",decision="ALLOW",application="cycles-protocol-service"} 1',
   );
   const without = await startProbeApp({ env: { CYCLES_METRICS_TENANT_TAG_ENABLED: 'false' } });
   try {
     const registry = without.app.get(MetricsRegistry);
-    registry.counter(spec).inc({ tenant: 'acme', decision: 'ALLOW' });
+    registry.of(table).probes.inc({ tenant: 'acme', decision: 'ALLOW' });
     expect(await registry.registry.metrics()).toContain(
       'probe_total{decision="ALLOW",application="cycles-protocol-service"} 1',
     );

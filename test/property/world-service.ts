@@ -4,9 +4,8 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import type { Redis } from 'ioredis';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
-import { RetentionJanitor, RetentionMetrics } from '../../src/audit/retention.janitor.js';
+import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
 import { CONFIG, type HoldfastConfig } from '../../src/config/config.js';
-import { ExpiryMetrics, SweepMetrics } from '../../src/expiry/expiry.metrics.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
@@ -16,7 +15,7 @@ import { RedisService } from '../../src/redis/redis.service.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { HealthContributors, ShutdownState } from '../../src/telemetry/health.js';
 import { createLogger, LOGGER } from '../../src/telemetry/logger.js';
-import { MaintenanceMetrics, MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { Tracing } from '../../src/telemetry/tracing/tracing.js';
 import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
@@ -27,6 +26,7 @@ import { configOf } from '../support/settings.js';
 import { Connection } from './world-connection.js';
 import type { Endpoint } from './world-endpoint.js';
 import { Actor, type WorldTime } from './world-time.js';
+import type { MetricsTable } from '../../src/telemetry/metrics-table.js';
 
 export const PARTITIONS = 2;
 /** How long the play's ledger keeps what has ended. */
@@ -52,12 +52,15 @@ export const WORLD_CONFIG: HoldfastConfig = {
 };
 
 /** Counts nothing, because the metrics of each simulated process would stay in the real one. */
-const COUNTER = { inc: () => undefined, set: () => undefined, observe: () => undefined };
+const COUNTER = {
+  inc: () => undefined,
+  set: () => undefined,
+  observe: () => undefined,
+  readFrom: () => undefined,
+};
 export const METRICS = {
-  counter: () => COUNTER,
-  gauge: () => COUNTER,
-  histogram: () => COUNTER,
-  observedGauge: () => undefined,
+  activity: { add: () => undefined },
+  of: (table: MetricsTable) => Object.fromEntries(Object.keys(table).map((name) => [name, COUNTER])),
 };
 
 const DISPATCHER = Reflect.getMetadata(MODULE_METADATA.PROVIDERS, DispatchModule) as Type[];
@@ -128,9 +131,9 @@ export class WorldService {
         ...DISPATCHER,
         SecretBox,
         SubscriptionCache,
-        ...[ExpiryService, PartitionDrain, SweepLeases, SweepMetrics, ExpiryMetrics],
-        ...[Reconciler, TenantLimits, LogJanitor, RetentionJanitor, RetentionMetrics],
-        ...[Worker, SchedulerRegistry, MaintenanceMetrics, HealthContributors, ShutdownState],
+        ...[ExpiryService, PartitionDrain, SweepLeases],
+        ...[Reconciler, TenantLimits, LogJanitor, RetentionJanitor],
+        ...[Worker, SchedulerRegistry, HealthContributors, ShutdownState],
       ],
     })
       .setLogger(false as never)

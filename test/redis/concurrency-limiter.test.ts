@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { Registry } from 'prom-client';
 import { Changes } from '../../src/redis/changes.js';
 import { type Claim, ConcurrencyLimiter } from '../../src/redis/concurrency-limiter.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 
 const claim = (owner: string, slow = false): Claim => ({ owner, slow });
 
@@ -114,8 +114,8 @@ test('a closed limiter admits nothing', async () => {
 });
 
 test('a change that waits too long for the others of its tenant is refused and counted', async () => {
-  const registry = new Registry();
-  const changes = new Changes(registry, 1);
+  const metrics = new MetricsRegistry({ metricsTenantLabel: true });
+  const changes = new Changes(metrics, 1);
   const { signal } = new AbortController();
   const end = await changes.admit('a', signal);
   await expect(changes.admit('a', signal)).rejects.toMatchObject({
@@ -126,5 +126,5 @@ test('a change that waits too long for the others of its tenant is refused and c
   await changes.admit('b', signal);
   end();
   await changes.admit('a', signal);
-  expect(await registry.metrics()).toContain('holdfast_changes_refused_total 1\n');
+  expect(await metrics.registry.metrics()).toMatch(/^holdfast_changes_refused_total\{.*\} 1$/m);
 });

@@ -1,10 +1,11 @@
 import { Writable } from 'node:stream';
 
-import { Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 
 import { loadConfig } from '../../src/config/config.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { createLogger } from '../../src/telemetry/logger.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { storeSettings } from './store.js';
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
@@ -31,13 +32,14 @@ export async function startRedisService(env: Record<string, string>): Promise<Ru
       done();
     },
   });
-  const registry = new Registry();
+  const metrics = new MetricsRegistry({ metricsTenantLabel: true });
+  const { registry } = metrics;
   const config = loadConfig({
     ADMIN_API_KEY: 'an-admin-key-for-tests',
     WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
     ...storeSettings(env),
   });
-  const service = await RedisService.start(config, createLogger('debug', destination), registry);
+  const service = await RedisService.start(config, createLogger('debug', destination), metrics);
   running.add(service);
   return { service, log, registry, metric: (name) => valueOf(registry, name) };
 }

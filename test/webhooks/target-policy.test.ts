@@ -3,11 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { loadConfig } from '../../src/config/config.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { SecuritySettings } from '../../src/webhooks/target-policy/security-settings.js';
-import {
-  TARGET_BLOCKED,
-  TargetMetrics,
-  TargetPolicy,
-} from '../../src/webhooks/target-policy/target-policy.js';
+import { TARGET_BLOCKED, TargetPolicy } from '../../src/webhooks/target-policy/target-policy.js';
 import type { AttemptOutcome } from '../../src/webhooks/transport/attempt.js';
 import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
 import type { Origin } from '../../src/wire/origin.js';
@@ -54,7 +50,7 @@ beforeEach(async () => {
   settings = new SecuritySettings(running.service);
   await settings.replace({ allow_http: true }, ORIGIN);
   registry = new MetricsRegistry(loadConfig({}));
-  policy = new TargetPolicy(settings, resolve, new TargetMetrics(registry));
+  policy = new TargetPolicy(settings, resolve, registry);
   transport = new WebhookTransport(policy, running.service.clock);
   receiver = await WebhookReceiver.start();
 });
@@ -183,7 +179,7 @@ describe('the check of a URL', () => {
         sees.push(hostname);
         return Promise.resolve([{ address: PUBLIC, family: 4 }]);
       },
-      new TargetMetrics(registry),
+      registry,
     );
     expect(await international.check('https://b\u00fccher.example/\u00fc', 'acme')).toBe(
       'https://xn--bcher-kva.example/%C3%BC',
@@ -194,11 +190,7 @@ describe('the check of a URL', () => {
 
   test('refuses a name whose servers fail', async () => {
     registry = new MetricsRegistry(loadConfig({}));
-    const failing = new TargetPolicy(
-      settings,
-      () => Promise.reject(new Error('SERVFAIL')),
-      new TargetMetrics(registry),
-    );
+    const failing = new TargetPolicy(settings, () => Promise.reject(new Error('SERVFAIL')), registry);
     await expect(failing.check('https://hooks.example/', 'acme')).rejects.toMatchObject({
       code: 'WEBHOOK_URL_INVALID',
     });

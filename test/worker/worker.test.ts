@@ -3,8 +3,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import { SchedulerRegistry } from '@nestjs/schedule';
 import type { HoldfastConfig } from '../../src/config/index.js';
 import { StoreUnavailable } from '../../src/redis/index.js';
-import { createLogger } from '../../src/telemetry/index.js';
-import { MaintenanceMetrics, MetricsRegistry } from '../../src/telemetry/index.js';
+import { createLogger, MetricsRegistry } from '../../src/telemetry/index.js';
 import { Worker, type Job, type Turn } from '../../src/worker/index.js';
 
 let scheduler: SchedulerRegistry;
@@ -24,7 +23,7 @@ beforeEach(() => {
   const config = { roles: new Set(['janitor']), metricsTenantLabel: true } as unknown as HoldfastConfig;
   scheduler = new SchedulerRegistry();
   metrics = new MetricsRegistry(config);
-  worker = new Worker(scheduler, new MaintenanceMetrics(metrics), config, createLogger('warn', destination));
+  worker = new Worker(scheduler, metrics, config, createLogger('warn', destination));
 });
 
 afterEach(() => {

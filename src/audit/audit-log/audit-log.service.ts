@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { partitionCode, Records, RedisService, SYSTEM_OWNER, tagOf, tagOfKeyId } from '../../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
 import {
   instantMs,
   matchesSearch,
@@ -27,6 +27,7 @@ import {
   placeOfLogId,
 } from './audit-log-rows.js';
 import { AuditTrail } from './audit-trail.js';
+import { AUDIT_METRICS } from '../audit.metrics.js';
 
 /** The share of a page that each log fetches at a time while many are merged, so that a page does not read many times its size. */
 const SHARE_A_RUN_MERGED = 1 / 8;
@@ -41,7 +42,7 @@ type Filters = Omit<AuditLogQueryDto, 'cursor' | 'limit'>;
  */
 @Injectable()
 export class AuditLogService {
-  private readonly cuts: LabelledCounter;
+  private readonly counts: Instruments<typeof AUDIT_METRICS>;
 
   constructor(
     private readonly redis: RedisService,
@@ -49,10 +50,7 @@ export class AuditLogService {
     private readonly trail: AuditTrail,
     metrics: MetricsRegistry,
   ) {
-    this.cuts = metrics.counter({
-      name: 'holdfast_audit_pages_cut_total',
-      help: 'Pages of the audit log that ended early because so many rows did not match.',
-    });
+    this.counts = metrics.of(AUDIT_METRICS);
   }
 
   /**
@@ -117,7 +115,7 @@ export class AuditLogService {
       },
     );
     if (page.endedEarly) {
-      this.cuts.inc();
+      this.counts.pagesCut.inc();
     }
     return page;
   }

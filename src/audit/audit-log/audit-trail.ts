@@ -4,8 +4,10 @@ import { LRUCache } from 'lru-cache';
 import { type Caller, sourceOf } from '../../auth/index.js';
 import { CallerFinder, isRead, onOneLine, onResponseEnd, type Sender, senderOf } from '../../http/index.js';
 import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import { type AuditedOperation, AuditOperations, resourceTypeOf } from './audit-operations.js';
-import { type AuditRow, AuditTrailMetrics, AuditWriter, type PathClass } from './audit-writer.js';
+import { type AuditRow, AuditWriter, type PathClass } from './audit-writer.js';
+import { AUDIT_METRICS } from '../audit.metrics.js';
 
 const WINDOW_MS = 60_000;
 /** Rows written per minute, by class. A dashboard causes a few dozen. Beyond these limits, a summary row counts the rest. */
@@ -60,7 +62,7 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     private readonly operations: AuditOperations,
     private readonly callers: CallerFinder,
     private readonly writer: AuditWriter,
-    private readonly metrics: AuditTrailMetrics,
+    private readonly metrics: MetricsRegistry,
   ) {}
 
   onModuleInit(): void {
@@ -98,7 +100,8 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     }
     this.followed.add(request);
     if (operation !== undefined && !isRead(request)) {
-      this.metrics.changed(operation.id, request.refusal?.code);
+      const outcome = request.refusal?.code ?? 'OK';
+      this.metrics.of(AUDIT_METRICS).changes.inc({ operation: operation.id, outcome });
     }
     // Read now, because a closed connection has no address.
     const sender = senderOf(request);
@@ -157,7 +160,7 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     if (this.quotas[pathClass].admit(source)) {
       this.writer.write(rowOf(answered, caller), pathClass);
     } else {
-      this.metrics.wrote(pathClass, 'sampled-out');
+      this.metrics.of(AUDIT_METRICS).writes.inc({ path_class: pathClass, outcome: 'sampled-out' });
     }
   }
 }

@@ -9,11 +9,12 @@ import {
 } from '../../redis/index.js';
 import {
   HealthContributors,
-  type LabelledCounter,
+  type Instruments,
   LOGGER,
   type Logger,
   MetricsRegistry,
 } from '../../telemetry/index.js';
+import { AUDIT_METRICS } from '../audit.metrics.js';
 
 /** The two logs of a partition; see src/redis/keyspace.ts. */
 export type AuditLogName = 'audit' | 'audit-brief';
@@ -33,43 +34,6 @@ export function textsOf({ fields }: AuditRow): string[] {
 
 /** What a row is about: a request that succeeded without its script writing a row, a refusal or failure, or a missing credential. */
 export type PathClass = 'success' | 'failure' | 'unauthenticated';
-
-@Injectable()
-export class AuditTrailMetrics {
-  private readonly changes: LabelledCounter;
-  private readonly writes: LabelledCounter;
-  private readonly displaced: LabelledCounter;
-
-  constructor(metrics: MetricsRegistry) {
-    this.changes = metrics.counter({
-      name: 'holdfast_governance_changes_total',
-      help: 'Requests of the governance plane and for operators that are not reads, by operation and outcome: OK or the error code.',
-      labels: ['operation', 'outcome'],
-    });
-    this.writes = metrics.counter({
-      name: 'cycles_admin_audit_writes_total',
-      help: 'Audit rows not written by scripts: written, lost through an error or a full queue, or only counted in a summary row.',
-      labels: ['path_class', 'outcome'],
-    });
-    this.displaced = metrics.counter({
-      name: 'holdfast_audit_rows_displaced_total',
-      help: 'Audit rows of reads and missing credentials removed before the end of their retention because their log was full.',
-    });
-  }
-
-  /** @param operation its id; @param errorCode of a refusal or a failure */
-  changed(operation: string, errorCode: string | undefined): void {
-    this.changes.inc({ operation, outcome: errorCode ?? 'OK' });
-  }
-
-  wrote(pathClass: PathClass, outcome: 'written' | 'error' | 'sampled-out', count = 1): void {
-    this.writes.inc({ path_class: pathClass, outcome }, count);
-  }
-
-  displacedRows(count: number): void {
-    this.displaced.inc({}, count);
-  }
-}
 
 /** The most rows that wait in this process, about a megabyte. Further ones are dropped and counted as errors. */
 export const MAX_WAITING = 2000;
@@ -92,6 +56,7 @@ interface Waiting {
  */
 @Injectable()
 export class AuditWriter implements OnModuleInit {
+  private readonly counts: Instruments<typeof AUDIT_METRICS>;
   private waiting: Waiting[] = [];
   private writing: Promise<void> | undefined;
   private isFailing = false;
@@ -99,10 +64,12 @@ export class AuditWriter implements OnModuleInit {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: AuditTrailMetrics,
+    metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
     @Inject(HealthContributors) private readonly health: HealthContributors,
-  ) {}
+  ) {
+    this.counts = metrics.of(AUDIT_METRICS);
+  }
 
   /** Always up: the ledger works without these rows, so they are no reason to take the process out of service. */
   onModuleInit(): void {
@@ -165,9 +132,9 @@ export class AuditWriter implements OnModuleInit {
         { log: key },
         { logName: log, most: log === 'audit' ? 0 : MOST_BRIEF_ROWS, rest: texts },
       );
-      this.metrics.displacedRows(removed);
+      this.counts.displaced.inc(removed);
       for (const { pathClass } of batch) {
-        this.metrics.wrote(pathClass, 'written');
+        this.counts.writes.inc({ path_class: pathClass, outcome: 'written' });
       }
       this.isFailing = false;
     } catch (error) {
@@ -177,7 +144,7 @@ export class AuditWriter implements OnModuleInit {
 
   private lose(batch: readonly Waiting[], error: unknown): void {
     for (const { pathClass } of batch) {
-      this.metrics.wrote(pathClass, 'error');
+      this.counts.writes.inc({ path_class: pathClass, outcome: 'error' });
     }
     this.lost += batch.length;
     if (!this.isFailing) {

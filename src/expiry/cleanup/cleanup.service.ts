@@ -20,7 +20,8 @@ import {
   PageLimit,
   type Position,
 } from '../../wire/index.js';
-import { ExpiryMetrics, type ExpiryOutcome } from '../expiry.metrics.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { countExpiry, type ExpiryOutcome } from '../expiry.metrics.js';
 
 const YEAR_MS = 366 * 86_400_000;
 
@@ -95,7 +96,7 @@ export class CleanupService {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
@@ -200,7 +201,7 @@ export class CleanupService {
     );
     const reservations = reply.reservations.map(({ reservationId, ...outcome }) => {
       if (!dryRun) {
-        this.metrics.outcome('cleanup', outcome, reply.nowMs);
+        countExpiry(this.metrics, 'cleanup', outcome, reply.nowMs);
       }
       return rowOf(reservationId, outcome);
     });

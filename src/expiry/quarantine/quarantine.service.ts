@@ -20,7 +20,8 @@ import {
   PageLimit,
   PageSelection,
 } from '../../wire/index.js';
-import { ExpiryMetrics } from '../expiry.metrics.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { countExpiry, EXPIRY_METRICS } from '../expiry.metrics.js';
 
 export class QuarantineListQueryDto {
   @Optional()
@@ -88,7 +89,7 @@ export class QuarantineService {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
@@ -162,14 +163,15 @@ export class QuarantineService {
     if (reply.status === 'NOT_FOUND') {
       throw notInQuarantine(reservationId);
     }
+    const { decisions } = this.metrics.of(EXPIRY_METRICS);
     const decided = { reservation_id: reservationId, action, decided_at_ms: reply.nowMs };
     if (reply.status === 'RELEASED') {
-      this.metrics.decided(action, 'RELEASED');
+      decisions.inc({ action, outcome: 'RELEASED' });
       return { ...decided, outcome: 'RELEASED', ...returnableOf(reply) };
     }
     const { word, detail } = reply;
-    this.metrics.outcome('access', reply, reply.nowMs);
-    this.metrics.decided(action, word);
+    countExpiry(this.metrics, 'access', reply, reply.nowMs);
+    decisions.inc({ action, outcome: word });
     const hasDetail = detail !== undefined && (word === 'SKIP' || word === 'QUARANTINED');
     return { ...decided, outcome: word, ...(hasDetail ? { detail } : {}), returns: [], keeps: [] };
   }

@@ -1,13 +1,8 @@
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig, sharedPrefixes } from '../../config/index.js';
 import { type ActionKind, kindOf, type KindTraits, Refusal, UNREGISTERED } from '../../ledger/index.js';
-import {
-  type LabelledCounter,
-  LOGGER,
-  type Logger,
-  MetricsModule,
-  MetricsRegistry,
-} from '../../telemetry/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
 /** The most kinds that an instance logs, because clients can send any number. The metric counts all of them. */
 const MOST_LOGGED = 1000;
@@ -18,7 +13,7 @@ export class KnownKinds {
   /** As the deployment declares them, less the prefixes that belong to the registry. */
   readonly declared: readonly ActionKind[];
   private readonly byName: ReadonlyMap<string, ActionKind>;
-  private readonly unregistered: LabelledCounter;
+  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
   private readonly logged = new Set<string>();
 
   constructor(
@@ -35,11 +30,7 @@ export class KnownKinds {
     }
     this.declared = customActionKinds.map((kind) => withoutShared(kind, shared));
     this.byName = new Map(this.declared.map((kind) => [kind.kind, kind]));
-    this.unregistered = metrics.counter({
-      name: 'holdfast_unregistered_action_kinds_total',
-      help: 'Reserve and decide requests whose kind of action is neither in the registry nor declared, by what became of them.',
-      labels: ['outcome'],
-    });
+    this.counts = metrics.of(GOVERNANCE_METRICS);
   }
 
   /** What policies need to know of the kind of a request; nothing if the kind would have to be declared. Counts and logs unknown kinds. */
@@ -47,7 +38,7 @@ export class KnownKinds {
     const traits = kindOf(kind, this.byName);
     if (traits === undefined || traits === UNREGISTERED) {
       const outcome = traits === undefined ? 'refused' : 'side_effect';
-      this.unregistered.inc({ outcome });
+      this.counts.unregisteredKinds.inc({ outcome });
       this.log(kind, outcome);
     }
     return traits;
@@ -83,5 +74,5 @@ function withoutShared(kind: ActionKind, shared: ReturnType<typeof sharedPrefixe
     : { ...kind, mcp_tool_prefixes: kind.mcp_tool_prefixes?.filter((prefix) => !taken.has(prefix)) ?? [] };
 }
 
-@Module({ imports: [MetricsModule], providers: [KnownKinds], exports: [KnownKinds] })
+@Module({ providers: [KnownKinds], exports: [KnownKinds] })
 export class KnownKindsModule {}

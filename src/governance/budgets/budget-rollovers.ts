@@ -1,8 +1,9 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { periodIndexKey, periodPlansKey, RedisService, rolledKey, turnedKey } from '../../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
 import { type Job, PartitionWalk, type Turn, type TurnReport, Worker } from '../../worker/index.js';
 import { PeriodPlans } from './period-plans.js';
+import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
 /** Longest time between two looks at all partitions, which find the boundaries that other instances have added. */
 const LOOK_MS = 1000;
@@ -27,8 +28,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
   readonly name = 'budget_rollover';
   readonly role = 'janitor';
   readonly afterErrorMs = LOOK_MS;
-  private readonly rollovers: LabelledCounter;
-  private readonly turns: LabelledCounter;
+  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
   /** When each partition is next known to have something due, by the monotonic clock. */
   private readonly dueFrom = new Map<number, number>();
   private nextLookAt = 0;
@@ -48,14 +48,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
       atOnce: AT_ONCE,
       visit: async (tag, _, partition) => (await this.rollOver(tag, partition)) || undefined,
     });
-    this.rollovers = metrics.counter({
-      name: 'holdfast_budget_rollovers_total',
-      help: 'Periods of budgets that began at the end of the period before, by a request or by the job for idle budgets.',
-    });
-    this.turns = metrics.counter({
-      name: 'holdfast_budget_window_turns_total',
-      help: 'Windows of budgets that began at the end of the window before, when a request used the budget.',
-    });
+    this.counts = metrics.of(GOVERNANCE_METRICS);
   }
 
   onModuleInit(): void {
@@ -110,8 +103,8 @@ export class BudgetRollovers implements OnModuleInit, Job {
       this.dueFrom.set(partition, performance.now() + nextMs - nowMs);
     }
     this.rolled += rolled;
-    this.rollovers.inc({}, rolled);
-    this.turns.inc({}, turned);
+    this.counts.rollovers.inc(rolled);
+    this.counts.windowTurns.inc(turned);
     for (const budget of damaged) {
       this.plans.reportDamaged(budget);
     }

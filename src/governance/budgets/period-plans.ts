@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 import { budgetKey, RedisService, type ScriptReply } from '../../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 import { boundariesAfter, parseRecurrence } from './recurrence.js';
 
 type Found = ScriptReply<'roll_over_budgets'>;
@@ -9,8 +10,7 @@ type Found = ScriptReply<'roll_over_budgets'>;
 /** Gives budgets with a recurrence the boundaries of their next periods and windows, when a script says that they need them. */
 @Injectable()
 export class PeriodPlans {
-  private readonly planned: LabelledCounter;
-  private readonly damaged: LabelledCounter;
+  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
   /** Many budgets have the same rule. */
   private readonly plans = new LRUCache<string, number[]>({ max: 500 });
 
@@ -19,15 +19,7 @@ export class PeriodPlans {
     metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.planned = metrics.counter({
-      name: 'holdfast_budget_plans_total',
-      help: 'Periods and windows of budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
-      labels: ['outcome'],
-    });
-    this.damaged = metrics.counter({
-      name: 'holdfast_budget_boundaries_damaged_total',
-      help: 'Budgets that could not pass the end of a period or window because their record is damaged.',
-    });
+    this.counts = metrics.of(GOVERNANCE_METRICS);
   }
 
   /** A rule that cannot be read gets no boundaries, and its budget or window leaves the plans. */
@@ -45,7 +37,7 @@ export class PeriodPlans {
     const { status } = await (window === undefined
       ? this.redis.scripts.call('plan_periods', key, request)
       : this.redis.scripts.call('plan_window', key, { ...request, window }));
-    this.planned.inc({ outcome: status });
+    this.counts.plans.inc({ outcome: status });
     if (status === 'SKIP') {
       this.logger.warn(
         { scope, unit, window, recurrence },
@@ -55,7 +47,7 @@ export class PeriodPlans {
   }
 
   reportDamaged(budget: Found['damaged'][number]): void {
-    this.damaged.inc({});
+    this.counts.damagedBoundaries.inc();
     this.logger.error(
       budget,
       'a budget cannot pass the end of a period or window, because its record is damaged',

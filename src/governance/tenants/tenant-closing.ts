@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { ExpiryMetrics } from '../../expiry/index.js';
+import { countExpiry } from '../../expiry/index.js';
 import {
   closingKey,
   keyRevokedChannel,
@@ -11,34 +11,9 @@ import {
   StoreUnavailable,
   tenantKey,
 } from '../../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { PartitionWalk, type Turn, Worker } from '../../worker/index.js';
-
-/** Progress of closing tenants, under the names that existing dashboards use. */
-@Injectable()
-export class TenantClosingMetrics {
-  private readonly incompletes: LabelledCounter;
-  private readonly errors: LabelledCounter;
-
-  constructor(metrics: MetricsRegistry) {
-    this.incompletes = metrics.counter({
-      name: 'cycles_admin_tenant_close_reconcile_incomplete_total',
-      help: 'Runs that left a closed tenant with resources not closed yet.',
-    });
-    this.errors = metrics.counter({
-      name: 'cycles_admin_tenant_close_reconcile_errors_total',
-      help: 'Runs over the closing tenants that failed.',
-    });
-  }
-
-  incomplete(): void {
-    this.incompletes.inc();
-  }
-
-  failed(): void {
-    this.errors.inc();
-  }
-}
+import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
 /** Entries of the deadline index that a step examines: about three milliseconds of Redis' time when all are the tenant's. */
 const HOLDS_A_STEP = 100;
@@ -69,8 +44,7 @@ export class TenantClosing {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
-    private readonly expiry: ExpiryMetrics,
-    private readonly metrics: TenantClosingMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
@@ -112,13 +86,13 @@ export class TenantClosing {
       if (outcome.word === 'FAILED') {
         failed.push({ resource_type: outcome.detail ?? '', resource_id: outcome.secondDetail ?? '' });
       } else {
-        this.expiry.outcome('access', outcome, nowMs);
+        countExpiry(this.metrics, 'access', outcome, nowMs);
       }
     }
   }
 
   private incomplete(tenantId: string, failed: readonly FailedResource[]): ClosingReport {
-    this.metrics.incomplete();
+    this.metrics.of(GOVERNANCE_METRICS).closingsIncomplete.inc();
     if (failed.length > 0) {
       this.logger.error({ tenant: tenantId, failed }, 'a closed tenant owns records that cannot be closed');
     }
@@ -149,7 +123,7 @@ export class TenantClosingJanitor implements OnModuleInit {
   constructor(
     private readonly redis: RedisService,
     private readonly closing: TenantClosing,
-    private readonly metrics: TenantClosingMetrics,
+    private readonly metrics: MetricsRegistry,
     private readonly worker: Worker,
   ) {
     this.walk = new PartitionWalk({
@@ -158,7 +132,7 @@ export class TenantClosingJanitor implements OnModuleInit {
         try {
           return await this.visit(tag, place);
         } catch (error) {
-          this.metrics.failed();
+          this.metrics.of(GOVERNANCE_METRICS).closingsFailed.inc();
           throw error;
         }
       },
@@ -200,7 +174,7 @@ export class TenantClosingJanitor implements OnModuleInit {
       if (error instanceof StoreUnavailable) {
         throw error;
       }
-      this.metrics.failed();
+      this.metrics.of(GOVERNANCE_METRICS).closingsFailed.inc();
       this.walk.leaveOut(`tenant ${tenantId}`, error);
     }
   }

@@ -10,18 +10,19 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RedisService, StoreUnavailable } from '../../redis/index.js';
 import {
   HealthContributors,
-  type LabelledCounter,
+  type Instruments,
   LOGGER,
   type Logger,
   MetricsRegistry,
 } from '../../telemetry/index.js';
+import { HTTP_METRICS } from '../http.metrics.js';
 import { RouteTable } from '../route-table.js';
 import { answerTo, sendError } from './error-answer.js';
 
 /** Logs and counts unexpected errors of requests and of work beside them, and shows their number in the details of readiness. */
 @Injectable()
 export class UnexpectedErrors implements OnModuleInit {
-  private readonly counter: LabelledCounter;
+  private readonly counts: Instruments<typeof HTTP_METRICS>;
   private seen = 0;
 
   constructor(
@@ -29,10 +30,7 @@ export class UnexpectedErrors implements OnModuleInit {
     @Inject(LOGGER) private readonly logger: Logger,
     @Inject(HealthContributors) private readonly health: HealthContributors,
   ) {
-    this.counter = metrics.counter({
-      name: 'holdfast_unexpected_errors_total',
-      help: 'Requests and background work that failed unexpectedly; each has one error line in the log.',
-    });
+    this.counts = metrics.of(HTTP_METRICS);
   }
 
   /** Always up, because the next request may succeed. */
@@ -52,7 +50,7 @@ export class UnexpectedErrors implements OnModuleInit {
   /** Work that repeats must report a failure that lasts only once. */
   report(error: unknown, message: string, fields: Readonly<Record<string, unknown>> = {}): void {
     this.seen += 1;
-    this.counter.inc();
+    this.counts.unexpectedErrors.inc();
     this.logger.error({ err: error instanceof Error ? error : new Error(String(error)), ...fields }, message);
   }
 }

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { HoldfastConfig } from '../../config/index.js';
 import type { Logger } from '../../telemetry/index.js';
 import { StoreBootError } from '../errors.js';
-import type { RedisMetrics } from '../redis.metrics.js';
+import type { RedisCounts } from '../redis.metrics.js';
 import { DataDirLock } from './data-dir-lock.js';
 import {
   defaultMaxmemoryBytes,
@@ -54,7 +54,7 @@ export class EmbeddedRedis {
     private readonly options: EmbeddedRedisOptions,
     private readonly lock: DataDirLock,
     private readonly logger: Logger,
-    private readonly metrics: RedisMetrics,
+    private readonly counts: RedisCounts,
   ) {}
 
   /**
@@ -65,7 +65,7 @@ export class EmbeddedRedis {
   static async start(
     options: EmbeddedRedisOptions,
     logger: Logger,
-    metrics: RedisMetrics,
+    counts: RedisCounts,
   ): Promise<EmbeddedRedis> {
     const binary = findRedisBinary();
     const dataDir = resolve(options.dataDir);
@@ -73,7 +73,7 @@ export class EmbeddedRedis {
     try {
       const directories = prepareDirectories(dataDir);
       await stopOrphan(directories.socket, dataDir, logger);
-      const embedded = new EmbeddedRedis(binary, directories, options, lock, logger, metrics);
+      const embedded = new EmbeddedRedis(binary, directories, options, lock, logger, counts);
       process.once('exit', embedded.killAtExit);
       await embedded.launch();
       return embedded;
@@ -159,7 +159,7 @@ export class EmbeddedRedis {
       uptimeMs >= STABLE_AFTER_MS
         ? FIRST_RESTART_DELAY_MS
         : Math.min(this.restartDelayMs * 2, LONGEST_RESTART_DELAY_MS);
-    this.metrics.embeddedRestarts.inc();
+    this.counts.embeddedRestarts.inc();
     this.logger.error(
       { how: reason, lastWords: this.recentLog.at(-1), restartInMs: this.restartDelayMs },
       'THE EMBEDDED REDIS EXITED; restarting it',

@@ -20,8 +20,9 @@ import {
 import type { Operation } from '../admission.js';
 import { AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
 import { stamped } from '../script-refusals.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
 /** StandardMetrics of the protocol. */
 export class StandardMetricsDto {
@@ -70,14 +71,24 @@ export class CommitDto {
 
 export type Committed = ScriptAnswer<'commit', 'COMMITTED'> & Attestable;
 
+/** The overage policy of a refused commit, where the error code implies it. */
+const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
+  BUDGET_EXCEEDED: 'REJECT',
+  OVERDRAFT_LIMIT_EXCEEDED: 'ALLOW_WITH_OVERDRAFT',
+};
+
 /** POST /v1/reservations/{id}/commit: charges the actual cost of a hold and returns the rest. */
 @Injectable()
 export class CommitService {
+  private readonly counts: ReservationCounts;
+
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly metrics: ReservationMetrics,
-  ) {}
+    private readonly metrics: MetricsRegistry,
+  ) {
+    this.counts = metrics.of(RESERVATION_METRICS);
+  }
 
   /**
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,
@@ -88,11 +99,27 @@ export class CommitService {
     const { tenantId } = operation.caller;
     try {
       const reply = await this.charge(operation, reservationId, request);
-      this.metrics.committed(tenantId, reply.answer === 'replay', reply.overagePolicy, reply.debt);
+      this.count(tenantId, reply);
       return reply;
     } catch (error) {
-      this.metrics.commitFailed(tenantId, error);
+      const reason = reasonOf(this.counts, error);
+      const overage_policy = POLICY_OF_REFUSAL[reason] ?? 'UNKNOWN';
+      this.counts.commits.inc({ tenant: tenantId, decision: 'DENY', reason, overage_policy });
       throw error;
+    }
+  }
+
+  private count(tenant: string, { answer, overagePolicy, debt }: Committed): void {
+    const decision = 'COMMITTED';
+    if (answer === 'replay') {
+      const reason = 'IDEMPOTENT_REPLAY';
+      this.counts.commits.inc({ tenant, decision, reason, overage_policy: 'UNKNOWN' });
+      return;
+    }
+    this.counts.commits.inc({ tenant, decision, reason: 'OK', overage_policy: overagePolicy });
+    this.metrics.activity.add('commits');
+    if (debt !== '0') {
+      this.counts.overdrafts.inc({ tenant });
     }
   }
 

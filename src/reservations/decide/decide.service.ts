@@ -14,7 +14,8 @@ import { Nested, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
 /** DecisionRequest of the protocol. */
 export class DecideDto extends AdmissionDto {
@@ -33,12 +34,16 @@ export interface Decision {
 /** POST /v1/decide: what a reserve would get right now. It holds nothing and promises nothing. */
 @Injectable()
 export class DecideService {
+  private readonly counts: ReservationCounts;
+
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly metrics: ReservationMetrics,
+    metrics: MetricsRegistry,
     private readonly admission: Admission,
-  ) {}
+  ) {
+    this.counts = metrics.of(RESERVATION_METRICS);
+  }
 
   /**
    * Evaluates the request. The state of a budget or a closed tenant is a decision here, not a refusal.
@@ -54,10 +59,11 @@ export class DecideService {
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       const counted = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
-      this.metrics.decided(tenantId, reply.status, counted);
+      this.counts.decisions.inc({ tenant: tenantId, decision: reply.status, reason: counted });
       return { reply, scopes };
     } catch (error) {
-      this.metrics.decideFailed(tenantId, error);
+      const reason = reasonOf(this.counts, error);
+      this.counts.decisions.inc({ tenant: tenantId, decision: 'ERROR', reason });
       throw error;
     }
   }

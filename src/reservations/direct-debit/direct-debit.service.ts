@@ -18,8 +18,9 @@ import { admissionRefusal, admittedScopes, type Operation, recordFields } from '
 import { StandardMetricsDto } from '../commit/commit.service.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
 import { givenPairs } from '../given-fields.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
 /** EventCreateRequest of the protocol. */
 export class DirectDebitDto extends AdmissionDto {
@@ -45,11 +46,15 @@ export type Applied = ScriptAnswer<'direct_debit', 'APPLIED'>;
 /** POST /v1/events: charges an amount to every budgeted scope without a hold. */
 @Injectable()
 export class DirectDebitService {
+  private readonly counts: ReservationCounts;
+
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly metrics: ReservationMetrics,
-  ) {}
+    metrics: MetricsRegistry,
+  ) {
+    this.counts = metrics.of(RESERVATION_METRICS);
+  }
 
   /**
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
@@ -64,11 +69,20 @@ export class DirectDebitService {
       if (reply.status !== 'APPLIED') {
         throw admissionRefusal(reply, request.actual, scopes, request.action.kind);
       }
-      this.metrics.debited(tenantId, reply.answer === 'replay', policy, reply.debt);
+      this.count(tenantId, reply, policy);
       return reply;
     } catch (error) {
-      this.metrics.debitFailed(tenantId, error, policy);
+      const reason = reasonOf(this.counts, error);
+      this.counts.debits.inc({ tenant: tenantId, decision: 'DENY', reason, overage_policy: policy });
       throw error;
+    }
+  }
+
+  private count(tenant: string, { answer, debt }: Applied, policy: string): void {
+    const reason = answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
+    this.counts.debits.inc({ tenant, decision: 'APPLIED', reason, overage_policy: policy });
+    if (answer !== 'replay' && debt !== '0') {
+      this.counts.overdrafts.inc({ tenant });
     }
   }
 

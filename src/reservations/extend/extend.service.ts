@@ -6,7 +6,8 @@ import { IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
 /** ReservationExtendRequest of the protocol. */
 export class ExtendDto {
@@ -29,11 +30,15 @@ export type Extended = ScriptAnswer<'extend', 'ACTIVE'>;
 /** POST /v1/reservations/{id}/extend: moves the expiry of a live reservation. */
 @Injectable()
 export class ExtendService {
+  private readonly counts: ReservationCounts;
+
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly metrics: ReservationMetrics,
-  ) {}
+    metrics: MetricsRegistry,
+  ) {
+    this.counts = metrics.of(RESERVATION_METRICS);
+  }
 
   /**
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,
@@ -63,10 +68,12 @@ export class ExtendService {
         },
       );
       const extended = this.store.settled(reply, 'ACTIVE', reservationId);
-      this.metrics.extended(caller.tenantId, extended.answer === 'replay');
+      const reason = extended.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
+      this.counts.extends.inc({ tenant: caller.tenantId, decision: 'ACTIVE', reason });
       return extended;
     } catch (error) {
-      this.metrics.extendFailed(caller.tenantId, error);
+      const reason = reasonOf(this.counts, error);
+      this.counts.extends.inc({ tenant: caller.tenantId, decision: 'DENY', reason });
       throw error;
     }
   }

@@ -1,8 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, seesEvidence } from '../../auth/index.js';
 import { EvidenceService } from '../../evidence/index.js';
-import { ExpiryMetrics } from '../../expiry/index.js';
+import { countExpiry } from '../../expiry/index.js';
 import { RedisService, reservationKey, FIELD } from '../../redis/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
@@ -15,7 +16,7 @@ export class GetService {
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly expiry: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     private readonly damaged: DamagedRecords,
     private readonly evidence: EvidenceService,
   ) {}
@@ -52,7 +53,7 @@ export class GetService {
         detail: quarantined,
         secondDetail: record.get(FIELD.tenant) ?? '',
       };
-      this.expiry.outcome('access', outcome);
+      countExpiry(this.metrics, 'access', outcome);
     }
     const detail = detailOf(reservationId, record, report);
     return this.evidence.isIssuing && seesEvidence(caller)

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { type EvidenceReference, EvidenceService } from '../../evidence/index.js';
-import { ExpiryMetrics } from '../../expiry/index.js';
+import { countExpiry } from '../../expiry/index.js';
 import { Refusal, treeOrder } from '../../ledger/index.js';
 import {
   partitionCode,
@@ -22,6 +22,7 @@ import {
   stringifyJson,
   traceText,
 } from '../../wire/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { DamagedRecords } from '../script-refusals.js';
@@ -50,7 +51,7 @@ export class ReservationIndex {
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly expiry: ExpiryMetrics,
+    private readonly metrics: MetricsRegistry,
     private readonly damaged: DamagedRecords,
   ) {}
 
@@ -84,7 +85,7 @@ export class ReservationIndex {
       ended = walkedMs === undefined;
       place = walkedMs === undefined ? place : { value: BigInt(walkedMs), id: walkedId };
       for (const outcome of reply.outcomes) {
-        this.expiry.outcome('access', outcome, reply.nowMs);
+        countExpiry(this.metrics, 'access', outcome, reply.nowMs);
       }
       // A damaged record is shown with what can be known of it, and never silently.
       for (const { reservationId, reason } of reply.unreadable) {

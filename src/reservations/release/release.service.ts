@@ -13,7 +13,8 @@ import { Length, MaxLength, Optional, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
 /** ReleaseRequest of the protocol. */
 export class ReleaseDto {
@@ -32,11 +33,15 @@ export type Released = ScriptAnswer<'release', 'RELEASED'> & Attestable;
 /** POST /v1/reservations/{id}/release: returns a hold unused. */
 @Injectable()
 export class ReleaseService {
+  private readonly counts: ReservationCounts;
+
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly metrics: ReservationMetrics,
-  ) {}
+    metrics: MetricsRegistry,
+  ) {
+    this.counts = metrics.of(RESERVATION_METRICS);
+  }
 
   /**
    * An operator may release any tenant's hold on its behalf. The script writes the audit row for that in the same step.
@@ -51,7 +56,7 @@ export class ReleaseService {
   ): Promise<Released> {
     const { caller, trace } = operation;
     const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
-    const actor = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
+    const actor_type = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
     try {
       const tag = this.store.tagOf(reservationId);
       await this.store.requireInScope(operation, tag, reservationId);
@@ -75,10 +80,12 @@ export class ReleaseService {
       );
       const released = this.store.settled(reply, 'RELEASED', reservationId);
       const owner = tenantOfScope(released.balances[0]?.scope ?? '') ?? tenantId;
-      this.metrics.released(owner, actor, released.answer === 'replay');
+      const reason = released.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
+      this.counts.releases.inc({ tenant: owner, actor_type, decision: 'RELEASED', reason });
       return released;
     } catch (error) {
-      this.metrics.releaseFailed(tenantId, actor, error);
+      const reason = reasonOf(this.counts, error);
+      this.counts.releases.inc({ tenant: tenantId, actor_type, decision: 'DENY', reason });
       throw error;
     }
   }

@@ -16,7 +16,8 @@ import {
 } from '../../redis/index.js';
 import { LOGGER, type Logger, MetricsRegistry, ShutdownState } from '../../telemetry/index.js';
 import { FOR_LACK_OF_BUDGET } from '../funds-forecast.js';
-import { type Signal, Waiter, WaiterMetrics, type WaitOutcome, type Wanted } from './waiter.js';
+import { type Signal, Waiter, type WaitOutcome, type Wanted } from './waiter.js';
+import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
 
 type WaitingReply = Extract<ScriptReply<'reserve'>, { status: 'WAITING' }>;
 
@@ -70,7 +71,7 @@ async function readmitted({ barred, wanted }: Waiter): Promise<void> {
 export class FundsWaiters {
   private readonly instance = randomBase62(12);
   private readonly waiters = new Map<string, Waiter>();
-  private readonly metrics: WaiterMetrics;
+  private readonly counts: ReservationCounts;
   private subscriber: Redis | Cluster | undefined;
   private renewal: NodeJS.Timeout | undefined;
   private made = 0;
@@ -83,7 +84,8 @@ export class FundsWaiters {
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.metrics = new WaiterMetrics(metrics, () => this.placed().length);
+    this.counts = metrics.of(RESERVATION_METRICS);
+    this.counts.waiters.readFrom(() => this.placed().length);
     shutdown.onShutdown(() => {
       this.isDraining = true;
       this.waiters.forEach((waiter) => waiter.end('draining'));
@@ -115,7 +117,7 @@ export class FundsWaiters {
         return await this.wait(waiter, reply, run);
       }
       if (FOR_LACK_OF_BUDGET.has(reply.status as ErrorCode)) {
-        this.metrics.refusedAtOnce(this.isDraining ? 'drained' : 'not_queued');
+        this.counts.waits.inc({ outcome: this.isDraining ? 'drained' : 'not_queued' });
       }
       return reply as Exclude<Reply, { status: 'WAITING' }>;
     } finally {
@@ -154,7 +156,8 @@ export class FundsWaiters {
     } finally {
       const { tenantId, unit, idempotencyKey, patience } = waiter.wanted;
       patience.waitedMs = performance.now() - began;
-      this.metrics.ended(outcome, patience.waitedMs);
+      this.counts.waits.inc({ outcome });
+      this.counts.waitSeconds.observe(patience.waitedMs / 1000);
       if (mustLeave) {
         void this.leave(tenantId, { place: waiter.place, unit, scope: waiter.scope });
       }
@@ -227,7 +230,7 @@ export class FundsWaiters {
       void this.leave(tenantId, { place, unit, scope });
       return;
     }
-    this.metrics.woken('freed');
+    this.counts.wakeUps.inc({ by: 'freed' });
     waiter.wake();
   }
 
@@ -261,7 +264,7 @@ export class FundsWaiters {
   }
 
   private report(call: 'renew' | 'leave', error: unknown): void {
-    this.metrics.failed(call);
+    this.counts.placeFailures.inc({ call });
     this.logger.warn({ err: error, call }, 'the place of a waiting reserve could not be updated');
   }
 
@@ -329,7 +332,7 @@ export class FundsWaiters {
     for (const { waiter, wakeUps } of found) {
       setTimeout(() => {
         if (waiter.wakeUps === wakeUps && this.waiters.has(waiter.place)) {
-          this.metrics.woken('renewal');
+          this.counts.wakeUps.inc({ by: 'renewal' });
           waiter.wake();
         }
       }, MESSAGE_MS).unref();

@@ -8,6 +8,7 @@ import {
   OVERAGE_POLICIES,
   type OveragePolicy,
   randomBase62,
+  Refusal,
   subjectText,
 } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
@@ -27,10 +28,11 @@ import { Nested, Optional, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, otherFields } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
 import { FundsWaiters } from './funds-waiters.js';
 import type { Patience } from './waiter.js';
 import { givenPairs } from '../given-fields.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
 /** ReservationCreateRequest of the protocol. */
 export class ReserveDto extends AdmissionDto {
@@ -103,17 +105,19 @@ export interface ReserveOutcome {
 /** POST /v1/reservations: holds an amount at every budgeted scope, or at none. */
 @Injectable()
 export class ReserveService {
+  private readonly counts: ReservationCounts;
   private readonly allowSampleRate: number;
 
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
-    private readonly metrics: ReservationMetrics,
+    private readonly metrics: MetricsRegistry,
     private readonly admission: Admission,
     private readonly limits: TenantLimits,
     private readonly waiters: FundsWaiters,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
+    this.counts = metrics.of(RESERVATION_METRICS);
     this.allowSampleRate = config.observeAllowSampleRate;
   }
 
@@ -137,16 +141,35 @@ export class ReserveService {
         throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
-      const countedReason = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
-      if (reply.answer === 'observed') {
-        this.metrics.observed(tenantId, DECISIONS[reply.status], reason);
-      } else {
-        this.metrics.reserved(tenantId, DECISIONS[reply.status], countedReason, policy, isDryRun);
-      }
+      this.count(tenantId, reply, reason, policy, isDryRun);
       return { reply, scopes };
     } catch (error) {
-      this.metrics.reserveFailed(tenantId, error, policy, isDryRun);
+      const reason = reasonOf(this.counts, error);
+      this.counts.reserves.inc({ tenant: tenantId, decision: 'DENY', reason, overage_policy: policy });
+      // A dry run holds nothing and denies nothing, so it does not count as activity.
+      if (error instanceof Refusal && !isDryRun) {
+        this.metrics.activity.add('denials');
+      }
       throw error;
+    }
+  }
+
+  private count(
+    tenant: string,
+    { answer, status }: Decision,
+    reason: string,
+    policy: string,
+    isDryRun: boolean,
+  ): void {
+    const decision = DECISIONS[status];
+    if (answer === 'observed') {
+      this.counts.observations.inc({ tenant, decision, reason });
+      return;
+    }
+    const counted = answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
+    this.counts.reserves.inc({ tenant, decision, reason: counted, overage_policy: policy });
+    if (counted === 'OK' && !isDryRun) {
+      this.metrics.activity.add('reserves');
     }
   }
 

@@ -11,7 +11,7 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import {
   type Batch,
   decodeCursor,
@@ -30,6 +30,7 @@ import {
 } from '../../wire/index.js';
 import { deliveryIdOf, partsOfRef } from '../dispatch/delivery.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** Records that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
@@ -119,16 +120,13 @@ export interface DeliveryPage {
  */
 @Injectable()
 export class DeliveryFeed {
-  private readonly cuts: LabelledCounter;
+  private readonly counts: WebhookCounts;
 
   constructor(
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
   ) {
-    this.cuts = metrics.counter({
-      name: 'holdfast_webhook_delivery_pages_cut_total',
-      help: 'Pages of webhook deliveries that ended early because so many did not match.',
-    });
+    this.counts = metrics.of(WEBHOOK_METRICS);
   }
 
   /** @param partitions the partitions of the subscription's events @throws StoreUnavailable */
@@ -148,7 +146,7 @@ export class DeliveryFeed {
       { placeOf: (row) => row, isBefore, limit, maxExamined },
     );
     if (page.endedEarly) {
-      this.cuts.inc();
+      this.counts.deliveryPagesCut.inc();
     }
     return page;
   }

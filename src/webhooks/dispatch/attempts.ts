@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { deliveryKey, RedisService, tagOf } from '../../redis/index.js';
-import { type Span, spanIdFrom, Tracing } from '../../telemetry/index.js';
+import { MetricsRegistry, type Span, spanIdFrom, Tracing } from '../../telemetry/index.js';
 import { SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { openMaterial, signedHeaders, type SigningMaterial, traceOfDelivery } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
@@ -15,8 +15,8 @@ import {
   partsOfRef,
   type Verdict,
 } from './delivery.js';
-import { DispatchMetrics } from './dispatch.metrics.js';
 import { SubscriptionTally } from './subscription-tally.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 const MESSAGE_MAX_LENGTH = 512;
 /** Retries are delayed by up to this share more, so that deliveries that failed together are not retried together. */
@@ -42,6 +42,7 @@ export class AttemptPostponed extends Error {
 export class Attempts {
   /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted again. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
+  private readonly counts: WebhookCounts;
   /** Outcomes that are not sent yet. */
   private readonly unsent: (() => void)[] = [];
 
@@ -51,10 +52,12 @@ export class Attempts {
     private readonly box: SecretBox,
     private readonly transport: WebhookTransport,
     private readonly tally: SubscriptionTally,
-    private readonly metrics: DispatchMetrics,
+    metrics: MetricsRegistry,
     private readonly tracing: Tracing,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
-  ) {}
+  ) {
+    this.counts = metrics.of(WEBHOOK_METRICS);
+  }
 
   /**
    * Reads the subscription for each attempt.
@@ -76,7 +79,10 @@ export class Attempts {
     // A replay's delay counts from its request, that of other deliveries from the event.
     const { entryId, replayId } = partsOfRef(ref);
     const bornMs = replayId === undefined ? Number.parseInt(entryId, 10) : createdMs;
-    this.metrics.attemptStarted(delivery, attempts === 0 ? nowMs - bornMs : undefined);
+    this.counts.attempts.inc(labelsOf(delivery));
+    if (attempts === 0) {
+      this.counts.untilFirst.observe(Math.max(0, nowMs - bornMs) / 1000);
+    }
     const span = this.tracing.isOn ? this.startSpan(delivery, event, target) : undefined;
     return this.tracing.during(span, async () => {
       const verdict = await this.send(event, target, attempts + 1, span?.spanId);
@@ -101,7 +107,7 @@ export class Attempts {
     if (outcome === 'RETRYING' && delivery.status === 'PENDING') {
       await this.redis.scripts.call('plan_retry', keys, { ref, retryInMs }).catch((error: unknown) => {
         // For example, Redis is full.
-        this.metrics.counters.retriesNotStored.inc();
+        this.counts.retriesNotStored.inc();
         throw error;
       });
     }
@@ -126,10 +132,10 @@ export class Attempts {
       this.tracing.within(verdict.span, () => this.redis.scripts.call('settle_delivery', keys, args)),
     );
     if (!hasEnded(delivery)) {
-      this.metrics.countVerdict(delivery, verdict);
+      countVerdict(this.counts, delivery, verdict);
     }
     if (reply.status === 'SETTLED' && isDeadLetter) {
-      this.metrics.counters.deadLetters.inc();
+      this.counts.deadLetters.inc();
       await this.tally.failed(delivery);
     } else if (reply.status === 'SETTLED' && isAttempt) {
       this.tally.note(subscriptionId, outcome === 'SUCCESS' ? 'success' : 'triggered');
@@ -164,7 +170,7 @@ export class Attempts {
       return { outcome: 'SUCCESS', durationMs, status };
     }
     if (reason === 'lookups_busy') {
-      this.metrics.counters.postponed.inc();
+      this.counts.postponed.inc();
       throw new AttemptPostponed(error);
     }
     const message = error.slice(0, MESSAGE_MAX_LENGTH);
@@ -242,4 +248,32 @@ export function retryDelayMs(policy: DispatchTarget['retry'], attempts: number, 
   const delayMs = Math.min(policy.initialDelayMs * policy.multiplier ** (attempts - 1), policy.maxDelayMs);
   const spreadMs = Math.max(delayMs, askedMs) * JITTER_SHARE * Math.random();
   return Math.round(Math.max(delayMs, askedMs) + spreadMs);
+}
+
+function countVerdict(
+  counts: WebhookCounts,
+  delivery: Delivery,
+  { outcome, durationMs, status = 0, reason }: Verdict,
+): void {
+  const labels = labelsOf(delivery);
+  const isSuccess = outcome === 'SUCCESS';
+  if (isSuccess) {
+    counts.successes.inc({ ...labels, status_code_family: `${Math.floor(status / 100)}xx` });
+  } else {
+    counts.failures.inc({ ...labels, reason });
+  }
+  if (durationMs !== undefined) {
+    counts.latency.observe(durationMs / 1000, { ...labels, outcome: isSuccess ? 'success' : 'failure' });
+  }
+  if (outcome === 'RETRYING') {
+    counts.retries.inc(labels);
+  }
+  if (reason === 'stale') {
+    counts.stale.inc({ tenant: 'UNKNOWN' });
+  }
+}
+
+/** The tenant and the type of the event that is delivered. */
+function labelsOf({ tenant, event }: Delivery): { tenant: string; event_type: string } {
+  return { tenant, event_type: event?.signed.eventType ?? '' };
 }

@@ -13,22 +13,25 @@ import {
   type HealthReport,
   LOGGER,
   type Logger,
+  MetricsRegistry,
   ShutdownState,
 } from '../../telemetry/index.js';
 import {
+  countLeases,
   type Job,
   type LeaseReply,
+  MAINTENANCE_METRICS,
   PartitionLeases,
   type Turn,
   type TurnReport,
   Worker,
 } from '../../worker/index.js';
 import { DispatchPartition, LeaseLost } from './dispatch-partition.js';
-import { DispatchMetrics } from './dispatch.metrics.js';
 import { EventReader } from './event-reader.js';
 import { OrderedQueues } from './ordered-queues.js';
 import { Retries } from './retries.js';
 import { SubscriptionTally } from './subscription-tally.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** Random variation of the interval, in both directions, so that instances do not poll in step. */
 const JITTER_SHARE = 0.25;
@@ -54,6 +57,7 @@ export class Dispatcher implements OnModuleInit, Job {
   readonly role = 'dispatcher';
   readonly afterErrorMs: number;
   private readonly partitions: readonly DispatchPartition[];
+  private readonly counts: WebhookCounts;
   private readonly leases: PartitionLeases<DispatchPartition>;
   private lastGoodBeatAt = performance.now();
   private endingSince: number | undefined;
@@ -64,7 +68,7 @@ export class Dispatcher implements OnModuleInit, Job {
     private readonly queues: OrderedQueues,
     private readonly retries: Retries,
     private readonly tally: SubscriptionTally,
-    private readonly metrics: DispatchMetrics,
+    metrics: MetricsRegistry,
     private readonly worker: Worker,
     private readonly contributors: HealthContributors,
     private readonly shutdown: ShutdownState,
@@ -72,6 +76,8 @@ export class Dispatcher implements OnModuleInit, Job {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.afterErrorMs = config.webhookPollMs;
+    this.counts = metrics.of(WEBHOOK_METRICS);
+    const counted = countLeases(metrics.of(MAINTENANCE_METRICS), this.name, this.counts.leaseChanges);
     this.leases = new PartitionLeases(redis, logger, {
       work: 'dispatched',
       leaseMs: config.webhookLeaseMs,
@@ -90,9 +96,9 @@ export class Dispatcher implements OnModuleInit, Job {
           partition.active = false;
           partition.reset();
         }
-        metrics.leaseChanged(change);
+        counted.changed(change);
       },
-      announcementFailed: () => metrics.maintenance.leaseFailed(this.name, 'lease_error'),
+      announcementFailed: counted.announcementFailed,
     });
     this.partitions = Array.from(
       { length: redis.partitions },
@@ -128,7 +134,7 @@ export class Dispatcher implements OnModuleInit, Job {
   }
 
   restarted(): void {
-    this.metrics.counters.restarts.inc();
+    this.counts.restarts.inc();
     this.held.forEach((partition) => partition.beginAnew());
   }
 
@@ -180,13 +186,13 @@ export class Dispatcher implements OnModuleInit, Job {
     const now = performance.now();
     const isGood = beat.failed === 0 && settled.every(({ status }) => status === 'fulfilled');
     this.lastGoodBeatAt = isGood ? now : this.lastGoodBeatAt;
-    const { gauges } = this.metrics;
-    gauges.partitions.set(this.leases.held.size);
-    gauges.lag.set(this.sum('lag'));
-    gauges.oldest.set(this.oldestForMs(now) / 1000);
-    gauges.inFlight.set(this.queues.limiter.inUse);
-    gauges.waiting.set(this.sum('waiting'), { for: 'first_attempt' });
-    gauges.waiting.set(this.sum('retrying'), { for: 'retry' });
+    const { counts } = this;
+    counts.partitions.set(this.leases.held.size);
+    counts.lag.set(this.sum('lag'));
+    counts.oldest.set(this.oldestForMs(now) / 1000);
+    counts.inFlight.set(this.queues.limiter.inUse);
+    counts.waiting.set(this.sum('waiting'), { for: 'first_attempt' });
+    counts.waiting.set(this.sum('retrying'), { for: 'retry' });
     return { outcome: isGood ? 'success' : 'failed', durationMs: now - began };
   }
 

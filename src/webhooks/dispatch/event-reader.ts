@@ -2,14 +2,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { toEvent } from '../../events/index.js';
 import { RedisService, type ScriptAnswer, SYSTEM_OWNER } from '../../redis/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { SharedRedisTime, type Turn } from '../../worker/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { MAINTENANCE_METRICS, SharedRedisTime, type Turn } from '../../worker/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { outgoing } from './delivery.js';
-import { DispatchMetrics } from './dispatch.metrics.js';
 import type { LogEntry, WantedDelivery } from './event-backlog.js';
 import { OrderedQueues } from './ordered-queues.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 const PAGE = 100;
 /** The longest that one turn works on a partition. The next turn continues. */
@@ -25,19 +25,21 @@ const DAY_MS = 86_400_000;
  */
 @Injectable()
 export class EventReader {
+  private readonly counts: WebhookCounts;
   private readonly time: SharedRedisTime;
 
   constructor(
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
     private readonly queues: OrderedQueues,
-    private readonly metrics: DispatchMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
+    this.counts = metrics.of(WEBHOOK_METRICS);
     this.time = new SharedRedisTime({
       share: config.webhookTimeShare / 100,
-      paused: () => metrics.counters.queueingPauses.inc(),
+      paused: () => this.counts.queueingPauses.inc(),
     });
   }
 
@@ -195,8 +197,8 @@ export class EventReader {
       if (reply.status !== 'QUEUED') {
         throw new LeaseLost();
       }
-      this.metrics.maintenance.trimmedEntries(reply.forgotten);
-      this.metrics.counters.queued.inc({ result: 'queued' }, deliveries.length);
+      this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(reply.forgotten);
+      this.counts.queued.inc({ result: 'queued' }, deliveries.length);
       if (partition.term !== term) {
         // Another instance may have held the partition meanwhile. The next turn finds its queues.
         return;
@@ -234,7 +236,7 @@ export class EventReader {
       const shared = { entryId, tenant: event.tenant_id, event: outgoing(event, fields) };
       return targets.map(({ subscriptionId }) => ({ ...shared, subscriptionId }));
     } catch (error) {
-      this.metrics.counters.queued.inc({ result: 'failure' });
+      this.counts.queued.inc({ result: 'failure' });
       this.logger.error(
         { err: error, partition, entry: entryId },
         'an event is malformed and will not be delivered',

@@ -10,11 +10,11 @@ import {
   StoreUnavailable,
   toStoreError,
 } from '../../redis/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
 import { type Delivery, readDeliveries, type Verdict } from './delivery.js';
 import type { DispatchPartition, OrderedQueue } from './dispatch-partition.js';
-import { DispatchMetrics } from './dispatch.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 /** An endpoint is slow if its last first attempt took longer than this. */
 const SLOW_MS = 1000;
@@ -61,7 +61,7 @@ export class OrderedQueues {
   constructor(
     private readonly redis: RedisService,
     private readonly attempts: Attempts,
-    private readonly metrics: DispatchMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
@@ -257,7 +257,7 @@ export class OrderedQueues {
     }
     queue.failuresInRow = outcome === 'SUCCESS' ? 0 : queue.failuresInRow + 1;
     if (queue.failuresInRow > 0 && queue.left > 0) {
-      this.metrics.counters.failurePauses.inc({ for: 'first_attempt' });
+      this.metrics.of(WEBHOOK_METRICS).failurePauses.inc({ for: 'first_attempt' });
       const pauseMs = Math.min(FAILURE_PAUSE_MS, 2 ** queue.failuresInRow) * (1 + Math.random());
       await delay(pauseMs, undefined, { ref: false });
     }

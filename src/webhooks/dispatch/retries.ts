@@ -7,13 +7,14 @@ import {
   retryingKey,
   StoreUnavailable,
 } from '../../redis/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
 import { type Delivery, hasEnded, readDeliveries, refOf, type Verdict } from './delivery.js';
 import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
-import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues, PER_SUBSCRIPTION } from './ordered-queues.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
+import { MAINTENANCE_METRICS } from '../../worker/index.js';
 
 /** Concurrent retries of one instance: in total, and per owner of subscriptions. */
 const AT_ONCE = 100;
@@ -57,7 +58,7 @@ export class Retries {
     private readonly attempts: Attempts,
     private readonly queues: OrderedQueues,
     private readonly subscriptions: SubscriptionCache,
-    private readonly metrics: DispatchMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
@@ -143,12 +144,12 @@ export class Retries {
       return;
     }
     if (dueForMs > RECOVER_AFTER_MS) {
-      this.metrics.counters.recoveries.inc({ kind: 'retry' });
+      this.metrics.of(WEBHOOK_METRICS).recoveries.inc({ kind: 'retry' });
     }
     const [delivery] = (await readDeliveries(this.redis, partition.code, [ref])) as [Delivery];
     if (hasEnded(delivery)) {
       const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ref));
-      this.metrics.maintenance.trimmedEntries(forgotten);
+      this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(forgotten);
     } else if (delivery.status === 'PENDING') {
       throw new AttemptPostponed('its first attempt is not settled yet');
     } else if (delivery.dueInMs === 0) {
@@ -163,7 +164,7 @@ export class Retries {
   private async pauseAfterFailure({ outcome, durationMs }: Verdict): Promise<void> {
     const pauseMs = FAILURE_PAUSE_MS * (1 + Math.random()) - (durationMs ?? Number.POSITIVE_INFINITY);
     if (outcome !== 'SUCCESS' && pauseMs > 0) {
-      this.metrics.counters.failurePauses.inc({ for: 'retry' });
+      this.metrics.of(WEBHOOK_METRICS).failurePauses.inc({ for: 'retry' });
       await delay(pauseMs, undefined, { ref: false });
     }
   }

@@ -9,10 +9,11 @@ import {
   tagOfWebhookId,
   webhookKey,
 } from '../../redis/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { type Delivery, deliveryIdOf, readDeliveries } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
-import { DispatchMetrics } from './dispatch.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
+import { MAINTENANCE_METRICS } from '../../worker/index.js';
 
 /** Failures that have been in the index for this long were left uncounted by a process that died. */
 const RECOVER_AFTER_MS = 30_000;
@@ -33,7 +34,7 @@ export class SubscriptionTally {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly metrics: DispatchMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
@@ -69,7 +70,7 @@ export class SubscriptionTally {
       return false;
     }
     if (reply.status === 'DISABLED') {
-      this.metrics.counters.disabled.inc({ tenant: reply.owner, reason: 'consecutive_failures' });
+      this.metrics.of(WEBHOOK_METRICS).disabled.inc({ tenant: reply.owner, reason: 'consecutive_failures' });
       this.logger.warn(
         { subscription_id: subscriptionId, tenant_id: reply.owner },
         'a webhook subscription failed too often in a row and is disabled',
@@ -115,10 +116,10 @@ export class SubscriptionTally {
     const [delivery] = await readDeliveries(this.redis, code, [ref]);
     if (delivery === undefined || delivery.status === '') {
       const forgotten = await orStoreError(this.redis.client.zrem(outcomesKey(tag), ref));
-      this.metrics.maintenance.trimmedEntries(forgotten);
+      this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(forgotten);
       return true;
     }
-    this.metrics.counters.recoveries.inc({ kind: 'outcome' });
+    this.metrics.of(WEBHOOK_METRICS).recoveries.inc({ kind: 'outcome' });
     return this.failed(delivery);
   }
 

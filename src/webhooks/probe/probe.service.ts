@@ -5,13 +5,14 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { type CyclesEvent, eventJson, toEvent } from '../../events/index.js';
 import { TooBusy } from '../../ledger/index.js';
 import { partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import type { Origin, RequestTrace } from '../../wire/index.js';
 import { SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { openMaterial, type SealedMaterial, signedHeaders } from '../signing/signing.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** The caller waits for the result, so a probe has at most this long, even if deliveries have longer. */
 const LONGEST_MS = 10_000;
@@ -35,7 +36,7 @@ export interface ProbeTarget extends SealedMaterial {
 /** Sends one event to an endpoint immediately, signed like every delivery. Stores nothing; only counts it. */
 @Injectable()
 export class Prober {
-  private readonly probes: LabelledCounter;
+  private readonly counts: WebhookCounts;
   private readonly timeoutMs: number;
 
   constructor(
@@ -46,18 +47,14 @@ export class Prober {
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.timeoutMs = Math.min(config.webhookTimeoutMs, LONGEST_MS);
-    this.probes = metrics.counter({
-      name: 'holdfast_webhook_probes_total',
-      help: 'Test events sent to webhook endpoints, by result.',
-      labels: ['result'],
-    });
+    this.counts = metrics.of(WEBHOOK_METRICS);
   }
 
   /** @throws TooBusy if too many host names are being looked up for the owner; nothing was sent. */
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
     const material = unlessBroken(() => openMaterial(this.box, target));
     if (material === undefined) {
-      this.probes.inc({ result: 'signing_key_unavailable' });
+      this.counts.probes.inc({ result: 'signing_key_unavailable' });
       return {
         success: false,
         error_message:
@@ -79,7 +76,7 @@ export class Prober {
       body,
       timeoutMs: this.timeoutMs,
     });
-    this.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
+    this.counts.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
     if (outcome.reason === 'lookups_busy') {
       throw new TooBusy(outcome.error ?? '', RETRY_AFTER_S);
     }
@@ -148,10 +145,6 @@ export class ProbeService {
     { traceFlags }: RequestTrace,
   ): Promise<ProbeResult> {
     const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
-    return this.prober.send(
-      target,
-      probeEvent(target.owner, subscriptionId, origin, this.redis),
-      traceFlags,
-    );
+    return this.prober.send(target, probeEvent(target.owner, subscriptionId, origin, this.redis), traceFlags);
   }
 }

@@ -9,7 +9,8 @@ import {
   StoreUnavailable,
   tagOf,
 } from '../../redis/index.js';
-import { MaintenanceMetrics } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
+import { MAINTENANCE_METRICS } from '../../worker/index.js';
 
 /** Events that one script queues: about a millisecond of Redis' time. */
 const EVENTS_A_RUN = 100;
@@ -34,7 +35,7 @@ export class ReplayQueue {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly maintenance: MaintenanceMetrics,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.webhookDeliveryRetentionDays * DAY_MS;
@@ -56,7 +57,7 @@ export class ReplayQueue {
             { subscriptionId, replayId, retentionMs: this.retentionMs, rest: entryIds.slice(done) },
           );
           done += taken;
-          this.maintenance.trimmedEntries(forgotten);
+          this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(forgotten);
           count += deliveries.length;
           for (const { ref, tenant } of deliveries) {
             last.set(`${partition} ${tenant}`, { partition, ref });

@@ -12,11 +12,12 @@ import {
   tagOf,
   webhookKey,
 } from '../../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import { instantMs, IsDateTime, Optional, type Origin } from '../../wire/index.js';
 import { type DispatchTarget, matches } from '../subscriptions/dispatch-target.js';
 import { SubscriptionAccess, webhookRefusal } from '../subscriptions/subscription-access.js';
 import { type Queued, ReplayQueue } from './replay-queue.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 const MAX_TYPES = 100;
 export const MAX_EVENTS = 1000;
@@ -42,45 +43,6 @@ export class ReplayDto {
   @Min(1)
   @Max(MAX_EVENTS)
   max_events?: number;
-}
-
-@Injectable()
-export class ReplayMetrics {
-  private readonly replays: LabelledCounter;
-  private readonly events: LabelledCounter;
-
-  constructor(metrics: MetricsRegistry) {
-    this.replays = metrics.counter({
-      name: 'holdfast_webhook_replays_total',
-      help: 'Requests to replay events to a webhook subscription, by result.',
-      labels: ['result'],
-    });
-    this.events = metrics.counter({
-      name: 'holdfast_webhook_replayed_events_total',
-      help: 'Deliveries queued by replays.',
-    });
-  }
-
-  accepted(isActive: boolean, events: number): void {
-    this.replays.inc({ result: isActive ? 'accepted' : 'inactive' });
-    this.events.inc({}, events);
-  }
-
-  inProgress(): void {
-    this.replays.inc({ result: 'in_progress' });
-  }
-
-  /** Passes the result through, and counts a refusal. */
-  async countRefusal<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      if (error instanceof Refusal) {
-        this.replays.inc({ result: 'rejected' });
-      }
-      throw error;
-    }
-  }
 }
 
 /** Entries of the event log that one replay examines: a quarter of a second of Redis' time, in slices of a millisecond. */
@@ -156,7 +118,7 @@ export class ReplayService {
     private readonly subscriptions: SubscriptionAccess,
     private readonly selection: ReplaySelection,
     private readonly queue: ReplayQueue,
-    private readonly metrics: ReplayMetrics,
+    private readonly metrics: MetricsRegistry,
   ) {}
 
   /** @throws Refusal WEBHOOK_NOT_FOUND, INVALID_REQUEST, TENANT_CLOSED, REPLAY_IN_PROGRESS; StoreUnavailable */
@@ -171,7 +133,7 @@ export class ReplayService {
     const tag = tagOf(partitionCode(partitionOfTenant(target.owner, this.redis.partitions)));
     const events =
       target.status === 'ACTIVE'
-        ? await this.metrics.countRefusal(this.selection.select(target, request))
+        ? await this.selection.select(target, request).catch((error: unknown) => this.rejected(error))
         : [];
     const replayId = `rpl_${randomBase62(16)}`;
     const keys = { webhook: webhookKey(tag, subscriptionId), replay: replayKey(tag, subscriptionId) };
@@ -187,7 +149,9 @@ export class ReplayService {
       eventsQueued: count,
       rest: detailsOf(request),
     });
-    this.metrics.accepted(isStarted, count);
+    const counts = this.metrics.of(WEBHOOK_METRICS);
+    counts.replays.inc({ result: isStarted ? 'accepted' : 'inactive' });
+    counts.replayedEvents.inc(count);
     return { replay_id: replayId, events_queued: count };
   }
 
@@ -223,8 +187,15 @@ export class ReplayService {
     }
   }
 
+  private rejected(error: unknown): never {
+    if (error instanceof Refusal) {
+      this.metrics.of(WEBHOOK_METRICS).replays.inc({ result: 'rejected' });
+    }
+    throw error;
+  }
+
   private inProgress(): Refusal {
-    this.metrics.inProgress();
+    this.metrics.of(WEBHOOK_METRICS).replays.inc({ result: 'in_progress' });
     return new Refusal(
       'REPLAY_IN_PROGRESS',
       'a replay to this subscription is in progress: some of its deliveries had no attempt yet',

@@ -10,7 +10,6 @@ import {
   webhookKey,
   webhookRevisionKey,
 } from '../../redis/index.js';
-import { MetricsModule } from '../../telemetry/index.js';
 import { fieldOf, type Fields } from '../../wire/index.js';
 import { type DispatchTarget, targetOf } from './dispatch-target.js';
 import { SubscriptionCache } from './subscription-cache.js';
@@ -161,7 +160,7 @@ export class SubscriptionAccess {
 
 /** Access to subscriptions, for the API and for the dispatcher. */
 @Module({
-  imports: [ListingModule, MetricsModule],
+  imports: [ListingModule],
   providers: [SubscriptionAccess, SubscriptionCache],
   exports: [SubscriptionAccess, SubscriptionCache],
 })

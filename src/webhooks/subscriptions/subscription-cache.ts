@@ -12,9 +12,10 @@ import {
   webhookKey,
   webhookRevisionKey,
 } from '../../redis/index.js';
-import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { type Fields } from '../../wire/index.js';
 import { type DispatchTarget, matches, selects, targetOf } from './dispatch-target.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** For how long a check of the revision is valid for its whole partition. An edit takes effect for attempts that start later. */
 const REVISION_VALID_MS = 50;
@@ -75,17 +76,14 @@ export class SubscriptionCache {
   private readonly found = new Map<string, Found>();
   private readonly checks = new Map<string, RevisionCheck>();
 
-  private readonly unreadable: LabelledCounter;
+  private readonly counts: WebhookCounts;
 
   constructor(
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.unreadable = metrics.counter({
-      name: 'holdfast_webhook_subscriptions_unreadable_total',
-      help: 'Times that a subscription was not dispatched to because its record is corrupt.',
-    });
+    this.counts = metrics.of(WEBHOOK_METRICS);
   }
 
   /** Updates the active subscriptions of these tenants and of the operators. @throws StoreUnavailable */
@@ -271,7 +269,7 @@ export class SubscriptionCache {
     try {
       return targetOf(fields, subscriptionId, 0);
     } catch (error) {
-      this.unreadable.inc();
+      this.counts.unreadable.inc();
       this.logger.error(
         { err: error, subscription_id: subscriptionId },
         'a webhook subscription cannot be read and receives no events; others are not affected',

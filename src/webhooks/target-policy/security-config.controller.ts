@@ -3,11 +3,10 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
-import { MetricsModule } from '../../telemetry/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
 import { resolverOf } from './host-lookups.js';
 import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
-import { RESOLVE_HOST, TargetMetrics, TargetPolicy } from './target-policy.js';
+import { RESOLVE_HOST, TargetPolicy } from './target-policy.js';
 
 const validateConfig = compileValidator(WebhookSecurityConfigDto);
 
@@ -48,11 +47,9 @@ export class SecurityConfigController {
 }
 
 @Module({
-  imports: [MetricsModule],
   controllers: [SecurityConfigController],
   providers: [
     SecuritySettings,
-    TargetMetrics,
     TargetPolicy,
     {
       provide: RESOLVE_HOST,

@@ -3,60 +3,16 @@ import type { LookupFunction } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import { Refusal, TooBusy } from '../../ledger/index.js';
 import { RestingStorage, SYSTEM_OWNER } from '../../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import { matchesPattern } from './address-rules.js';
-import { HostLookups, type LookupOutcome, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
+import { HostLookups, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
 import { type SecurityRules, SecuritySettings } from './security-settings.js';
+import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** When a URL or an address was checked. */
 export type Judged = 'registration' | 'attempt' | 'dial';
 export type RefusalReason =
   'malformed' | 'scheme' | 'credentials' | 'pattern' | 'unresolved' | 'blocked_address';
-
-/** Counts refused targets: mistakes of subscribers, or attempts to reach internal hosts. */
-@Injectable()
-export class TargetMetrics {
-  private readonly refusals: LabelledCounter;
-  private readonly lookups: LabelledCounter;
-
-  constructor(private readonly metrics: MetricsRegistry) {
-    this.refusals = metrics.counter({
-      name: 'holdfast_webhook_targets_refused_total',
-      help: 'URLs and addresses refused as webhook targets, by when and why.',
-      labels: ['judged', 'reason'],
-    });
-    this.lookups = metrics.counter({
-      name: 'holdfast_webhook_lookups_total',
-      help: 'Lookups of webhook host names, by outcome.',
-      labels: ['outcome'],
-    });
-  }
-
-  lookedUp(outcome: LookupOutcome): void {
-    this.lookups.inc({ outcome });
-  }
-
-  showLookups(underWay: () => number, waiting: () => number): void {
-    this.metrics.observedGauge(
-      {
-        name: 'holdfast_webhook_lookups_under_way',
-        help: 'Lookups of webhook host names under way.',
-      },
-      underWay,
-    );
-    this.metrics.observedGauge(
-      {
-        name: 'holdfast_webhook_lookups_waiting',
-        help: 'Lookups of webhook host names that wait for a slot.',
-      },
-      waiting,
-    );
-  }
-
-  refused(judged: Judged, reason: RefusalReason): void {
-    this.refusals.inc({ judged, reason });
-  }
-}
 
 /** The injection token of a ResolveHost. */
 export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
@@ -82,18 +38,19 @@ interface TargetRefusal {
  */
 @Injectable()
 export class TargetPolicy {
+  private readonly counts: WebhookCounts;
   private readonly lookups: HostLookups;
 
   constructor(
     private readonly settings: SecuritySettings,
     @Inject(RESOLVE_HOST) resolve: ResolveHost,
-    private readonly metrics: TargetMetrics,
+    metrics: MetricsRegistry,
   ) {
-    this.lookups = new HostLookups(resolve, metrics);
-    metrics.showLookups(
-      () => this.lookups.inUse,
-      () => this.lookups.waiting,
-    );
+    const counts = metrics.of(WEBHOOK_METRICS);
+    this.counts = counts;
+    this.lookups = new HostLookups(resolve, { lookedUp: (outcome) => counts.lookups.inc({ outcome }) });
+    counts.lookupsUnderWay.readFrom(() => this.lookups.inUse);
+    counts.lookupsWaiting.readFrom(() => this.lookups.waiting);
   }
 
   /**
@@ -108,7 +65,7 @@ export class TargetPolicy {
     const refusal =
       url === undefined ? MALFORMED : (refusalOf(url, rules) ?? (await this.hostRefusal(url, rules, owner)));
     if (refusal !== undefined) {
-      this.metrics.refused('registration', refusal.reason);
+      this.refused('registration', refusal.reason);
       throw new Refusal('WEBHOOK_URL_INVALID', refusal.message, { field: 'url' });
     }
     return url === undefined || ASCII.test(text) ? text : url.href;
@@ -118,7 +75,7 @@ export class TargetPolicy {
   async urlRefusal(url: URL): Promise<string | undefined> {
     const refusal = refusalOf(url, await this.settings.recent());
     if (refusal !== undefined) {
-      this.metrics.refused('attempt', refusal.reason);
+      this.refused('attempt', refusal.reason);
     }
     return refusal?.message;
   }
@@ -153,6 +110,10 @@ export class TargetPolicy {
     );
   };
 
+  private refused(judged: Judged, reason: RefusalReason): void {
+    this.counts.targetsRefused.inc({ judged, reason });
+  }
+
   /** One blocked address blocks the name: there is no good reason to mix them. */
   private async allowedAddresses(
     hostname: string,
@@ -167,7 +128,7 @@ export class TargetPolicy {
       throw Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
     }
     if (found.some(({ address }) => rules.addresses.blocks(address))) {
-      this.metrics.refused('dial', 'blocked_address');
+      this.refused('dial', 'blocked_address');
       throw Object.assign(new Error(`${hostname} resolves to a blocked address`), {
         code: TARGET_BLOCKED,
       });

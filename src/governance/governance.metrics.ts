@@ -1,0 +1,41 @@
+import type { MetricsTable } from '../telemetry/index.js';
+
+export const GOVERNANCE_METRICS = {
+  unregisteredKinds: {
+    kind: 'counter',
+    name: 'holdfast_unregistered_action_kinds_total',
+    help: 'Reserve and decide requests whose kind of action is neither in the registry nor declared, by what became of them.',
+    labels: ['outcome'],
+  },
+  rollovers: {
+    kind: 'counter',
+    name: 'holdfast_budget_rollovers_total',
+    help: 'Periods of budgets that began at the end of the period before, by a request or by the job for idle budgets.',
+  },
+  windowTurns: {
+    kind: 'counter',
+    name: 'holdfast_budget_window_turns_total',
+    help: 'Windows of budgets that began at the end of the window before, when a request used the budget.',
+  },
+  plans: {
+    kind: 'counter',
+    name: 'holdfast_budget_plans_total',
+    help: 'Periods and windows of budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
+    labels: ['outcome'],
+  },
+  damagedBoundaries: {
+    kind: 'counter',
+    name: 'holdfast_budget_boundaries_damaged_total',
+    help: 'Budgets that could not pass the end of a period or window because their record is damaged.',
+  },
+  closingsIncomplete: {
+    kind: 'counter',
+    name: 'cycles_admin_tenant_close_reconcile_incomplete_total',
+    help: 'Runs that left a closed tenant with resources not closed yet.',
+  },
+  closingsFailed: {
+    kind: 'counter',
+    name: 'cycles_admin_tenant_close_reconcile_errors_total',
+    help: 'Runs over the closing tenants that failed.',
+  },
+} as const satisfies MetricsTable;

@@ -1,0 +1,92 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+interface Described {
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: readonly string[];
+}
+
+export type MetricSpec =
+  | (Described & { readonly kind: 'counter' })
+  | (Described & {
+      readonly kind: 'gauge';
+      /** What several worker processes show together: `max` or `min` where each of them sees the same thing; by default the sum. */
+      readonly acrossWorkers?: 'sum' | 'max' | 'min';
+    })
+  | (Described & { readonly kind: 'histogram'; readonly buckets: readonly number[] });
+
+/** The metrics of a capability, by the names under which its code counts: declare it with `as const satisfies MetricsTable`. */
+export type MetricsTable = Readonly<Record<string, MetricSpec>>;
+
+/** One value for each declared label. */
+type Labels<S> = S extends { readonly labels: readonly (infer Label extends string)[] }
+  ? [labels: Readonly<Record<Label, string | undefined>>]
+  : [];
+
+interface CounterOf<S> {
+  inc(...args: [...labels: Labels<S>, by?: number]): void;
+}
+
+interface GaugeOf<S> {
+  set(...args: [value: number, ...labels: Labels<S>]): void;
+  /** From now on, each scrape reads the value. Only for gauges without labels. */
+  readFrom(read: () => number | Promise<number>): void;
+}
+
+interface HistogramOf<S> {
+  observe(...args: [value: number, ...labels: Labels<S>]): void;
+}
+
+type Instrument<S> = S extends { readonly kind: 'counter' }
+  ? CounterOf<S>
+  : S extends { readonly kind: 'gauge' }
+    ? GaugeOf<S>
+    : HistogramOf<S>;
+
+/** What counts in a table's metrics. A name or a label that the table does not declare does not compile. */
+export type Instruments<T extends MetricsTable> = { readonly [Name in keyof T]: Instrument<T[Name]> };
+
+type LabelValues = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Registers a metric.
+ * @param labelNames those of its labels that are exported
+ */
+export function instrumentOf(spec: MetricSpec, labelNames: readonly string[], registry: Registry): object {
+  const { name, help, labels } = spec;
+  const config = { name, help, labelNames: [...labelNames], registers: [registry] };
+  switch (spec.kind) {
+    case 'counter': {
+      const counter = new Counter(config);
+      return labels === undefined
+        ? { inc: (by = 1) => counter.inc(by) }
+        : { inc: (values: LabelValues, by = 1) => counter.inc(pick(labelNames, values), by) };
+    }
+    case 'gauge': {
+      const gauge = new Gauge({ ...config, aggregator: spec.acrossWorkers ?? 'sum' });
+      return {
+        set: (value: number, values: LabelValues = {}) => gauge.set(pick(labelNames, values), value),
+        readFrom: (read: () => number | Promise<number>) => {
+          Object.assign(gauge, { collect: async () => gauge.set(await read()) });
+        },
+      };
+    }
+    case 'histogram': {
+      const histogram = new Histogram({ ...config, buckets: [...spec.buckets] });
+      return {
+        observe: (value: number, values: LabelValues = {}) =>
+          histogram.observe(pick(labelNames, values), value),
+      };
+    }
+  }
+}
+
+/** A blank label value becomes `UNKNOWN`, as existing dashboards expect. */
+function pick(names: readonly string[], values: LabelValues): Record<string, string> {
+  const result: Record<string, string> = {};
+  for (const name of names) {
+    const value = values[name];
+    result[name] = value === undefined || value === '' ? 'UNKNOWN' : value;
+  }
+  return result;
+}
