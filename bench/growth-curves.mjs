@@ -283,7 +283,6 @@ export function byScopes() {
       title: 'Scopes',
       xLabel: 'budgeted scopes of the request',
       yLabel: MICROSECONDS,
-      isLinear: true,
       xs: SCOPES,
       lines: reserveAndCommit(await costsBeside(sized)),
     };

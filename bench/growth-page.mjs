@@ -1,11 +1,10 @@
-// Draws the curves of `npm run bench -- growth` and shows them in docs/performance.md.
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+// Shows the curves of `npm run bench -- growth` as tables in docs/reference/growth.md.
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ROOT, readJson } from '../scripts/install.mjs';
 import { SHORT } from './duration.mjs';
-import { pictureOf } from './growth-svg.mjs';
 import { EXPLANATIONS } from './growth-texts.mjs';
 import { hundredths, tableText, tenths, whole } from './report.mjs';
 
@@ -14,9 +13,8 @@ import { hundredths, tableText, tenths, whole } from './report.mjs';
  * @typedef {import('./types.ts').GrowthRecord} GrowthRecord
  */
 
-const DOCS = join(ROOT, 'docs');
-const PICTURES = 'growth';
-const PAGE = join(DOCS, 'performance.md');
+const FOLDER = join(ROOT, 'docs', 'reference');
+const PAGE = join(FOLDER, 'growth.md');
 const RECORD = join(ROOT, 'bench', 'results', 'growth.json');
 const MARKED = /(<!-- growth -->\n)([^]*?)(\n<!-- \/growth -->)/;
 
@@ -48,12 +46,7 @@ export function ratiosOf({ lines }) {
 function sectionOf(curve) {
   const { name, title, xs } = curve;
   const span = `From ${whole(xs[0] ?? NaN)} to ${whole(xs.at(-1) ?? NaN)}: ${ratiosOf(curve).join(', ')}.`;
-  return [
-    `### ${title}`,
-    `![${title}](${PICTURES}/${name}.svg)`,
-    `${span} ${EXPLANATIONS[name] ?? ''}`,
-    tableText(tableOf(curve)),
-  ].join('\n\n');
+  return [`## ${title}`, `${span} ${EXPLANATIONS[name] ?? ''}`, tableText(tableOf(curve))].join('\n\n');
 }
 
 /** @param {GrowthRecord} record */
@@ -66,25 +59,21 @@ const readRecord = () => /** @type {GrowthRecord} */ (readJson(RECORD));
 function partOf(page) {
   const text = MARKED.exec(page)?.[2];
   if (text === undefined) {
-    throw new Error('docs/performance.md has no place between <!-- growth --> and <!-- /growth -->');
+    throw new Error('docs/reference/growth.md has no place between <!-- growth --> and <!-- /growth -->');
   }
   return text;
 }
 
 /**
- * Writes one picture for each curve, and the part of docs/performance.md that shows them.
+ * Writes the page with the curves of a run.
  * @param {GrowthRecord} record
- * @param {string} folder that gets both
+ * @param {string} folder that gets it
  */
 function publish(record, folder) {
-  mkdirSync(join(folder, PICTURES), { recursive: true });
-  for (const curve of record.curves) {
-    writeFileSync(join(folder, PICTURES, `${curve.name}.svg`), pictureOf(curve));
-  }
   const page = readFileSync(PAGE, 'utf8');
   partOf(page);
   writeFileSync(
-    join(folder, 'performance.md'),
+    join(folder, 'growth.md'),
     page.replace(
       MARKED,
       (_, /** @type {string} */ start, __, /** @type {string} */ end) => `${start}${textOf(record)}${end}`,
@@ -104,29 +93,20 @@ export function keep(record) {
     return folder;
   }
   writeFileSync(RECORD, `${JSON.stringify(record, null, 2)}\n`);
-  publish(record, DOCS);
-  return DOCS;
+  publish(record, FOLDER);
+  return FOLDER;
 }
 
 /** Shows the last run again. */
-export const updateGrowth = () => publish(readRecord(), DOCS);
+export const updateGrowth = () => publish(readRecord(), FOLDER);
 
-/** The files of the documentation that do not show the last run. */
-export function outdatedFiles() {
-  const record = readRecord();
-  const pictures = record.curves.filter(
-    (curve) => readFileSync(join(DOCS, PICTURES, `${curve.name}.svg`), 'utf8') !== pictureOf(curve),
+// Run as a program, it changes nothing and says whether the page is up to date.
+if (
+  process.argv[1] === fileURLToPath(import.meta.url) &&
+  partOf(readFileSync(PAGE, 'utf8')) !== textOf(readRecord())
+) {
+  process.stderr.write(
+    'docs/reference/growth.md does not show the last run; `npm run bench -- summary` updates it\n',
   );
-  return [
-    ...(partOf(readFileSync(PAGE, 'utf8')) === textOf(record) ? [] : ['docs/performance.md']),
-    ...pictures.map(({ name }) => `docs/${PICTURES}/${name}.svg`),
-  ];
-}
-
-// Run as a program, it changes nothing and prints which files are outdated.
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const file of outdatedFiles()) {
-    process.stderr.write(`${file} does not show the last run; \`npm run bench -- summary\` updates it\n`);
-    process.exitCode = 1;
-  }
+  process.exitCode = 1;
 }

@@ -197,13 +197,11 @@ export interface Result {
 
 /** Cost against size. `xs` ascend; each line has a value for each of them. */
 export interface Curve {
-  /** The name of its picture, without `.svg`. */
+  /** By which `growth-texts.mjs` explains it. */
   readonly name: string;
   readonly title: string;
   readonly xLabel: string;
   readonly yLabel: string;
-  /** Whether the horizontal axis is linear. It is logarithmic otherwise. */
-  readonly isLinear?: boolean;
   readonly xs: readonly number[];
   readonly lines: readonly { readonly name: string; readonly ys: readonly number[] }[];
 }

@@ -1,5 +1,5 @@
 // npm run history: clients of two instances under kills and failovers, and a search for the order that
-// explains what they got; see docs/specification.md. `--rounds=<n>` sets the number of rounds (3),
+// explains what they got; see docs/testing.md. `--rounds=<n>` sets the number of rounds (3),
 // `--seed=<n>` repeats the choices of a run.
 import { runTestFile } from './run-test-file.mjs';
 

@@ -1,5 +1,5 @@
 // npm run play: plays the service in one process, one command at a time, with faults in between; see
-// docs/fault-tests.md. `--steps=<n>` sets the number of steps (100,000), `--seed=<n>` repeats a play.
+// docs/testing.md. `--steps=<n>` sets the number of steps (100,000), `--seed=<n>` repeats a play.
 import { runTestFile } from './run-test-file.mjs';
 
 runTestFile({

@@ -1,5 +1,5 @@
 // npm run soak: load, kills, failovers and rollovers in turn on a cluster, with an account of every response
-// after each; see docs/fault-tests.md. `--minutes=<n>` sets the duration (5), `--seed=<n>` repeats the
+// after each; see docs/testing.md. `--minutes=<n>` sets the duration (5), `--seed=<n>` repeats the
 // choices of a run.
 import { runTestFile } from './run-test-file.mjs';
 

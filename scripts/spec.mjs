@@ -1,5 +1,5 @@
 // npm run spec: random walks through spec/ledger.qnt, checked by the simulator of Quint and repeated against the scripts; see
-// docs/specification.md. `--long` takes ten times as many, `--seed=<n>` repeats a run.
+// docs/testing.md. `--long` takes ten times as many, `--seed=<n>` repeats a run.
 import { runTestFile } from './run-test-file.mjs';
 
 runTestFile({

@@ -9,7 +9,7 @@ function row({ mutant: { what, because }, noticed }) {
 }
 
 /**
- * docs/mutants.md: what each test of the scripts is good for.
+ * docs/reference/mutants.md: what each test of the scripts is good for.
  * @param {readonly Result[]} results
  */
 export function pageText(results) {
@@ -21,11 +21,7 @@ export function pageText(results) {
   });
   return `# Mutants
 
-\`npm run mutants -- --record\` writes this page. It changes scripts and services in one way at a time and notes the first test that fails: for a
-script, of those that the list names and then of all tests of scripts (\`test/lua\`); for a service, of those that the list names. Of ${results.length} changes, the tests noticed ${results.length - survivors}.
-
-The first runs found four changes that no test noticed: an idempotency record without its outcome, a reservation named twice in a page of expirations,
-a charge capped by the root, and one API key more than allowed. Each has a test now. None of them was a fault of the scripts.
+\`npm run mutants -- --record\` writes this page; [Testing](../testing.md#mutants) explains it. Of ${results.length} changes, the tests noticed ${results.length - survivors}.
 
 ${sections.join('\n')}`;
 }

@@ -1,6 +1,6 @@
 // npm run mutants: changes the scripts and services in each way of list.mjs, one at a time, runs their tests on the changed file, and says
 // which test noticed. Exits with 1 if none did and the list gives no reason. `--only=<text>` takes the files whose path contains it, and `--record`
-// writes the results to docs/mutants.md.
+// writes the results to docs/reference/mutants.md.
 import { spawn } from 'node:child_process';
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -212,7 +212,7 @@ runCommand(async () => {
       `${results.length} mutants, ${wrong.length} with a result that the list does not explain\n`,
     );
     if (words.includes('--record')) {
-      writeFileSync(join(ROOT, 'docs', 'mutants.md'), pageText(results));
+      writeFileSync(join(ROOT, 'docs', 'reference', 'mutants.md'), pageText(results));
     }
     return wrong.length === 0 ? 0 : 1;
   } finally {

@@ -166,10 +166,11 @@ describe('npm run up', () => {
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
   });
 
-  test('the lines of docs/budget-periods.md work in their order after the first session', () => {
-    const page = readFileSync(new URL('../../docs/budget-periods.md', import.meta.url), 'utf8');
+  test('the lines about periods in docs/budgets.md work in their order after the first session', () => {
+    const page = readFileSync(new URL('../../docs/budgets.md', import.meta.url), 'utf8');
     const url = /URL=http:\/\/(\S+)/.exec(running.pasteLines)?.[1] ?? '';
-    const lines = [...page.matchAll(/```sh\n([^]*?)```/g)].map(([, block]) => block).join('\n');
+    const [, periods = ''] = /^## Periods$([^]*?)^## Windows$/m.exec(page) ?? [];
+    const lines = [...periods.matchAll(/```sh\n([^]*?)```/g)].map(([, block]) => block).join('\n');
     const session = `
 ADMIN=$(cat ${up.dataDir}/admin-api-key)
 KEY=$(curl -s ${url}/v1/admin/api-keys -H "X-Admin-API-Key: $ADMIN" -H 'Content-Type: application/json' \

@@ -69,7 +69,7 @@ export const EXTENSION_RULES = {
     rule: 'A DENY has a `deny_detail` that mirrors its reason, and so have the `details` of a refusal and `reservation.denied`',
     place:
       'DenyDetail; DecisionResponseExtension; ReservationCreateResponseExtension; ErrorResponseExtension',
-    note: 'In answers of decide and dry runs only for those who use the extensions; see [deliberate differences](#deliberate-differences-and-choices).',
+    note: 'In answers of decide and dry runs only for those who use the extensions; see [deliberate differences](../compatibility.md#deliberate-differences-and-choices).',
   },
   'quota windows': {
     rule: 'A quota counts by run, or by the minute, hour or day of UTC at the instant of the request; the bounds do not depend on the life of a key',

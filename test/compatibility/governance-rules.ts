@@ -33,7 +33,7 @@ export const GOVERNANCE_RULES = {
   'close audit': {
     rule: 'Each resource that is closed has one audit row under its reserved name; all share a correlation id',
     place: 'CASCADE SEMANTICS, Rule 1',
-    note: 'Reservations have one per budget, see below.',
+    note: 'Reservations have one per budget, see [compatibility](../compatibility.md#deliberate-differences-and-choices).',
   },
   'change after close': {
     rule: 'Changing anything that a closed tenant owns is 409 `TENANT_CLOSED`',
@@ -200,7 +200,7 @@ export const GOVERNANCE_RULES = {
   'suspended settlement': {
     rule: 'While a tenant is SUSPENDED, its active reservations can be committed and released',
     place: 'updateTenant',
-    note: 'By operators, who can release them. Its keys are refused entirely: `validateApiKey` contradicts `updateTenant`, see [keys](#keys-and-access).',
+    note: 'By operators, who can release them. Its keys are refused entirely: `validateApiKey` contradicts `updateTenant`, see [keys](../compatibility.md#keys-and-access).',
   },
   'tenant defaults': {
     rule: "The tenant's default and maximum lease, extensions and overage policy are honoured",

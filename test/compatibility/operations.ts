@@ -10,7 +10,11 @@ export const OPERATIONS = {
   commitReservation: { method: 'POST', path: '/v1/reservations/{reservation_id}/commit' },
   releaseReservation: { method: 'POST', path: '/v1/reservations/{reservation_id}/release' },
   extendReservation: { method: 'POST', path: '/v1/reservations/{reservation_id}/extend' },
-  getBalances: { method: 'GET', path: '/v1/balances', note: 'Both views, see below.' },
+  getBalances: {
+    method: 'GET',
+    path: '/v1/balances',
+    note: 'Both views, see [compatibility](../compatibility.md#two-operations-on-one-path).',
+  },
   createEvent: { method: 'POST', path: '/v1/events' },
   getEvidence: { method: 'GET', path: '/v1/evidence/{evidence_id}' },
   getEvidenceJwks: { method: 'GET', path: '/v1/.well-known/cycles-jwks.json' },

@@ -6,7 +6,7 @@ import type { Rules } from './rule.js';
 import { RUNTIME_RULES } from './runtime-rules.js';
 import { UNTOLD_EVENTS } from './untold-events.js';
 
-/** docs/compatibility.md with newly written tables between its markers. */
+/** docs/reference/protocol.md with newly written tables between its markers. */
 export function withTables(page: string, declarations: readonly Declaration[]): string {
   const tables: Readonly<Record<string, string>> = {
     operations: operationTable(declarations),

@@ -42,7 +42,7 @@ export const RUNTIME_RULES = {
   'outstanding debt': {
     rule: 'Outstanding debt makes a reserve 409 `DEBT_OUTSTANDING`, unless a policy allows it',
     place: 'ERROR SEMANTICS; Balance',
-    note: 'An overdraft limit is what allows it, see below.',
+    note: 'An overdraft limit is what allows it, see [compatibility](../compatibility.md#deliberate-differences-and-choices).',
   },
   'closed tenant refuses': {
     rule: 'Once a tenant is closed, its reserve, commit, release, extend and direct debit are 409 `TENANT_CLOSED`',
@@ -142,7 +142,7 @@ export const RUNTIME_RULES = {
   'audit row per request': {
     rule: 'Each authenticated request on the governance plane has one audit row',
     place: 'CORRELATION AND TRACING',
-    note: 'Beyond a rate, see below.',
+    note: 'Beyond a rate, see [compatibility](../compatibility.md#deliberate-differences-and-choices).',
   },
   'request id of events': {
     rule: 'An event caused by a request has its `request_id`',

@@ -14,7 +14,7 @@ export type Shown =
 
 /**
  * Declares which rules and operations of the protocol the running test shows. It is the first statement of
- * the test, so that every test that runs has declared them. docs/compatibility.md is written from these
+ * the test, so that every test that runs has declared them. docs/reference/protocol.md is written from these
  * calls; see declarations.ts.
  */
 export function shows(...what: readonly Shown[]): void {

@@ -12,7 +12,7 @@ import { loadSpec, specAbsence, type Spec } from '../support/spec/index.js';
 import { ROWS } from './operations/index.js';
 
 const TESTS = new URL('../', import.meta.url);
-const PAGE = new URL('../../docs/compatibility.md', import.meta.url);
+const PAGE = new URL('../../docs/reference/protocol.md', import.meta.url);
 
 const RULES: Rules = { ...RUNTIME_RULES, ...GOVERNANCE_RULES, ...EXTENSION_RULES };
 const operations = Object.entries<Operation>(OPERATIONS);
@@ -26,7 +26,7 @@ const declarations: readonly Declaration[] = readdirSync(TESTS, { recursive: tru
   .flatMap((file) => declarationsIn(file, readFileSync(new URL(`${file}.test.ts`, TESTS), 'utf8')));
 const shown = new Set(declarations.map(({ shown: one }) => one));
 
-test('docs/compatibility.md has the tables that follow from the tests; `npm run compatibility` writes them', () => {
+test('docs/reference/protocol.md has the tables that follow from the tests; `npm run compatibility` writes them', () => {
   const page = readFileSync(PAGE, 'utf8');
   const current = withTables(page, declarations);
   if (process.env['WRITE_COMPATIBILITY'] === '1') {

@@ -39,9 +39,9 @@ test('the table of permissions is the list of the code, with its words and defau
 });
 
 test.each([
-  ['the summary of the newest report', 'summary.mjs'],
-  ['the curves of the last run of the growth benchmark', 'growth-page.mjs'],
-])('docs/performance.md shows %s', (_, program) => {
+  ['docs/performance.md shows the summary of the newest report', 'summary.mjs'],
+  ['docs/reference/growth.md shows the last run of the growth benchmark', 'growth-page.mjs'],
+])('%s', (_, program) => {
   const { status, stderr } = spawnSync(process.execPath, [fileURLToPath(new URL(`bench/${program}`, root))], {
     encoding: 'utf8',
   });

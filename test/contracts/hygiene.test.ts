@@ -164,7 +164,7 @@ describe.each(PAGES)('%s', (page) => {
     const paths = [
       ...text.matchAll(/(?<![\w./-])(?:src|lua|test|bench|scripts|deploy|docs|\.ci)\/[\w./-]*/g),
     ].map(([path]) => path.replace(/\.$/, ''));
-    // The page on compatibility abbreviates tests, as in `lua/reserve`.
+    // The pages on compatibility abbreviate tests, as in `lua/reserve`.
     const isTest = (path: string): boolean => existsSync(new URL(`test/${path}.test.ts`, ROOT));
     expect(paths.filter((path) => !existsSync(new URL(path, ROOT)) && !isTest(path))).toEqual([]);
   });

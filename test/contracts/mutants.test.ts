@@ -5,13 +5,13 @@ import { MUTATIONS } from '../../scripts/mutants/list.mjs';
 import { mutate } from '../../scripts/mutants/mutate.mjs';
 
 const ROOT = join(import.meta.dirname, '../..');
-const page = readFileSync(join(ROOT, 'docs/mutants.md'), 'utf8');
+const page = readFileSync(join(ROOT, 'docs/reference/mutants.md'), 'utf8');
 
 describe.each(Object.entries(MUTATIONS))('the mutants of %s', (file, { tests, mutations }) => {
   const text = readFileSync(join(ROOT, file.endsWith('.lua') ? 'lua' : 'src', file), 'utf8');
 
   test.each(mutations.map((mutation) => [mutation.what, mutation] as const))(
-    '%s: changes the script as it is now, and has its result in docs/mutants.md',
+    '%s: changes the script as it is now, and has its result in docs/reference/mutants.md',
     (what, mutation) => {
       expect(mutate(text, mutation)).not.toBe(text);
       expect(page).toContain(`| ${what} |`);

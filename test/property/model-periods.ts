@@ -26,7 +26,7 @@ function periodsUntil(period: ModelPeriod, now: number): ModelPeriod[] {
   return found;
 }
 
-/** The table of docs/budget-periods.md, limited to int64. */
+/** The table of docs/budgets.md, limited to int64. */
 function allocationOf({ policy, allocation }: ModelPeriod, unspent: bigint): bigint {
   const carried = { NONE: 0n, CARRY_FORWARD: unspent, CAP_AT_ALLOCATED: smaller(unspent, allocation) }[
     policy

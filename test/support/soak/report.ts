@@ -51,7 +51,7 @@ export function sumOf(all: readonly RoundFigures[]): RoundFigures {
 const count = (figure: number): string => figure.toLocaleString('en-US');
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
 
-/** The report of a soak: lines that go into docs/fault-tests.md unchanged. */
+/** The report of a soak: lines that go into docs/testing.md unchanged. */
 export class SoakReport {
   private readonly faults = new Map<string, FaultFigures>();
   private readonly rounds: RoundFigures[] = [];
