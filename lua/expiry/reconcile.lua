@@ -22,7 +22,7 @@
 --
 -- tenant is empty at the end.
 -- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its record. A
--- reservation without a valid deadline in its record, or with an unknown clock, is put first in the TTL index, where expire.lua
+-- reservation without a valid deadline in its record, or with an unknown clock, is put first in the TTL index, where the sweeper
 -- quarantines it.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id, tally = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

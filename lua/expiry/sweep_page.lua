@@ -4,7 +4,7 @@
 --
 -- KEYS[1]   lease          string, the token of the instance that sweeps the partition
 -- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
--- ARGV[1]   token          the calling instance; empty reads without a lease, which is safe because only expire decides
+-- ARGV[1]   token          the calling instance; empty reads without a lease, which is safe because expire_page decides
 -- ARGV[2]   lease_ms
 -- ARGV[3]   take           1 takes a free lease, 0 only renews the caller's own
 -- ARGV[4]   skip           due entries to skip: those that this pass could not decide on

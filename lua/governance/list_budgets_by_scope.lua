@@ -11,7 +11,7 @@
 -- @include  keys, listed_budget, listing, time
 --
 -- The next run starts after next_member, which is empty at the end. The index has each scope before those below it:
--- see lib/scope.
+-- see lua/lib/scope_tree.lua.
 local budget_index = KEYS[1]
 local direction, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

@@ -2,7 +2,7 @@
 -- @include idempotency_record, time
 --
 -- A script with an ATTESTED line in its header has two functions of the same code. The service calls the attested one where it issues
--- evidence (src/redis/script-source.ts), so without evidence nothing here is run. The stamp, the instant and the trace id with a colon
+-- evidence (src/redis/scripts.ts), so without evidence nothing here is run. The stamp, the instant and the trace id with a colon
 -- between, stands as one last text behind each reply. The idempotency record keeps it behind the fingerprint, so that a replay has the
 -- stamp of the first outcome; it is empty where that outcome was not attested.
 

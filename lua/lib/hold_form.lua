@@ -41,8 +41,7 @@ local function unpack_fields(text, code)
     return value ~= '' and value or nil
   end
 
-  -- packed-scope.ts in src/reservations relies on the tenant and the levels coming first. The idempotency key comes last, because
-  -- only it may contain any byte.
+  -- The idempotency key comes last, because only it may contain any byte.
   local tenant, workspace, app, workflow, agent, toolset, terms, amount, charged, created_at, expires_at, ended_at, grace_ms, max_extensions,
     max_ttl_ms, key_id, ended_by, action_kind, action_name, extensions, end_event, given_tenant, release_reason, idempotency_key =
     string.match(text, '^' .. string.rep('([^\31]*)\31', 23) .. '(.*)$')
@@ -88,8 +87,8 @@ local function unpack_fields(text, code)
   return fields
 end
 
--- The values in a live record's subject, in order. None contains the separator. packed-scope.ts in src/reservations relies on the
--- tenant and the levels coming first here, too.
+-- The values in a live record's subject, in order. None contains the separator. list_holds.lua and forecast_funds.lua rely on the
+-- tenant coming first.
 local SUBJECT_FIELDS = { field.tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.unit, field.scope_mask }
 
 -- These values from the text of a subject, nil for each that is empty; all nil if the text is malformed.

@@ -144,7 +144,7 @@ export interface BudgetReadings {
   readonly firstMs: number;
 }
 
-/** The result of walking a tenant's reservations; see reconciliation.ts. */
+/** The result of walking a tenant's reservations; see verify.service.ts. */
 export interface WalkedHolds {
   /** Whether Redis' clock has stepped back from instants that are still to come. */
   hasStepped: boolean;

@@ -32,7 +32,7 @@ export interface DrainReport {
 }
 
 export interface Pass {
-  /** Token of the lease. Empty for none, which is harmless, because only expire.lua decides. */
+  /** Token of the lease. Empty for none, which is harmless, because expire_page.lua decides by the record. */
   readonly token: string;
   /** Called before every batch. False if the pass must end: its time is up, or it is no longer wanted. */
   goesOn(): boolean;

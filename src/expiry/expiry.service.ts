@@ -78,7 +78,7 @@ export class ExpiryService implements OnModuleInit, Job {
 
   /**
    * Sweeps all partitions once, however long it takes, even those leased by other instances: a second sweeper is harmless, because only
-   * lua/expiry/expire.lua decides. Joins a sweep in progress, and waits for a turn to end. Never rejects: failures are in the report.
+   * lua/expiry/expire_page.lua decides. Joins a sweep in progress, and waits for a turn to end. Never rejects: failures are in the report.
    */
   sweep(): Promise<DrainReport> {
     this.sweeping ??= this.turning

@@ -96,7 +96,7 @@ export class SweepPartition {
   }
 }
 
-/** Decides which partitions this instance sweeps. Sweeping one twice is harmless, because only lua/expiry/expire.lua decides. */
+/** Decides which partitions this instance sweeps. Sweeping one twice is harmless, because lua/expiry/expire_page.lua decides by the record. */
 @Injectable()
 export class SweepLeases extends PartitionLeases<SweepPartition> {
   constructor(

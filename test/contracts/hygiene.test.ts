@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 
 /** Rules that apply to every file of the repository. ESLint and Prettier check the rest. */
@@ -82,6 +82,42 @@ describe('every file', () => {
     // Lua scripts are named after their function.
     expect(names.filter((name) => !/^[.a-z0-9][a-z0-9.-]*$|^[a-z0-9_]+\.lua$/.test(name))).toEqual([]);
     expect(FILES.filter((file) => /(issue|fix|bug|gh)[-_]?\d/.test(file))).toEqual([]);
+  });
+});
+
+describe('the comments of the code', () => {
+  const CODE = TEXTS.filter(([file]) => /\.(ts|tsx|mjs|js|lua)$/.test(file));
+  const comments = CODE.flatMap(([file, text]) => {
+    const pattern = file.endsWith('.lua') ? /--.*$/gm : /\/\*[^]*?\*\/|(?<![:'"`\w])\/\/.*$/gm;
+    return [...text.matchAll(pattern)].map(([comment]) => ({ file, comment }));
+  });
+  /** What the comments name and the repository lacks. */
+  const missing = (pattern: RegExp, exists: (name: string) => boolean): string[] =>
+    comments.flatMap(({ file, comment }) =>
+      [...comment.matchAll(pattern)].flatMap(([name]) => (exists(name) ? [] : [`${file}: ${name}`])),
+    );
+
+  test('name only files and folders that exist', () => {
+    // Tests are abbreviated in places, as in `test/property/ledger` and `lua/reserve`.
+    const isThere = (path: string): boolean =>
+      ['', 'test/'].some((folder) =>
+        ['', '.test.ts'].some((ending) => existsSync(new URL(`${folder}${path}${ending}`, ROOT))),
+      );
+    const path = /(?<![\w./@-])(?:src|lua|test|bench|scripts|deploy|docs|spec|console|\.ci)\/[\w./-]*\w/g;
+    expect(comments.length).toBeGreaterThan(2000);
+    expect(missing(path, isThere)).toEqual([]);
+  });
+
+  test('name files without their folder only if there is one of that name', () => {
+    // Generated, so it is none of our files.
+    const names = new Set([...FILES.map((file) => basename(file)), 'script-types.ts']);
+    expect(
+      missing(/(?<![\w./*@-])[a-z][\w-]*(?:\.[\w-]+)*\.(?:ts|tsx|mjs|lua)\b/g, (name) => names.has(name)),
+    ).toEqual([]);
+    const parts = missing(/(?<![\w./@-])lib\/\w+(?:\.lua)?/g, (name) =>
+      names.has(`${basename(name, '.lua')}.lua`),
+    );
+    expect(parts.filter((part) => /^lua\//.test(part))).toEqual([]);
   });
 });
 

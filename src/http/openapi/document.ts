@@ -72,7 +72,7 @@ export function QuerySchema<T extends object>(
   );
 }
 
-/** Documents a success. The schema is one of schemas.ts; what can be refused is the same everywhere and needs no words. */
+/** Documents a success. The schema is one of `ANSWER_SCHEMAS`; what can be refused is the same everywhere and needs no words. */
 export function Answers(
   status: number,
   schema: SchemaName,
