@@ -20,6 +20,7 @@ beforeAll(async () => {
     REDIS_URL: store.url,
     HOLDFAST_ROLES: ROLES.join(','),
     HOLDFAST_TEST_CLOCKS: 'true',
+    RECORD_ACTIVITY: 'true',
   });
   jobs.push(...add.mock.calls.map(([job]) => job));
   add.mockRestore();

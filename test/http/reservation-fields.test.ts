@@ -12,7 +12,7 @@ import {
 } from '../support/holdfast.js';
 
 /**
- * Where each field of a reserve can be read again. A field that the API takes and the table lacks fails here, and so does a place that
+ * Where each field of a reserve can be read again; a name that begins with `x-` is a header. A field that the API takes and the table lacks fails here, and so does a place that
  * has it and should not, or the other way round.
  */
 
@@ -43,8 +43,11 @@ const FIELDS: Readonly<Record<string, readonly [value: unknown, places: readonly
   metadata: [{ note: 'field-metadata' }, ['get', 'history', 'evidence']],
 };
 
-/** Which say who asks, what is counted, and what is done with the request, and are told apart by other tests. */
-const OTHERS = ['subject.tenant', 'estimate.unit', 'dry_run', 'observe_mode'];
+/** Which say who asks, what is counted, and what is done with the request. Other tests tell them apart. */
+const OTHERS = [
+  ...['subject.tenant', 'estimate.unit', 'dry_run', 'observe_mode'],
+  ...['x-idempotency-key', 'x-holdfast-explain', 'x-holdfast-wait-ms'],
+];
 
 let holdfast: Holdfast;
 let rich: TestTenant;
@@ -74,9 +77,12 @@ afterAll(() => holdfast.stop());
 
 function reserve(tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Answer> {
   const body: Json = reserveBody(tenant, 0);
+  const headers: Record<string, string> = {};
   for (const [field, [value]] of Object.entries(FIELDS)) {
     const [name = '', member] = field.split('.');
-    if (member === undefined) {
+    if (name.startsWith('x-')) {
+      headers[name] = String(value);
+    } else if (member === undefined) {
       body[name] = value;
     } else {
       body[name][member] = value;
@@ -84,6 +90,7 @@ function reserve(tenant: TestTenant, more: Record<string, unknown> = {}): Promis
   }
   return holdfast.call('POST', '/v1/reservations', {
     key: tenant.key,
+    headers,
     body: { ...body, ...more },
     extended: true,
   });
@@ -105,7 +112,11 @@ test('every field that a reserve may have is in the table', async () => {
         ? fieldsOf(part).map((member) => `${name}.${member}`)
         : [name],
     );
-  const taken = fieldsOf(paths['/v1/reservations'].post.requestBody.content['application/json'].schema);
+  const { requestBody, parameters } = paths['/v1/reservations'].post;
+  const taken = fieldsOf(requestBody.content['application/json'].schema);
+  for (const parameter of parameters as Json[]) {
+    taken.push(parameter.name.toLowerCase());
+  }
   expect(taken.sort()).toEqual([...Object.keys(FIELDS), ...OTHERS].sort());
 });
 

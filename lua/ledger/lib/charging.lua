@@ -11,10 +11,10 @@ local function floor_zero(amount)
 end
 
 -- The part of `delta` that every capping scope and every window can pay from what remains. Marks the capping scopes that cannot pay all of it.
-local function capped_delta(budgets, delta, caps)
+local function capped_delta(budgets, delta, is_capping)
   local granted = delta
   for _, budget in ipairs(budgets) do
-    if caps(budget) and int64.less(budget.remaining_figure, delta) then
+    if is_capping(budget) and int64.less(budget.remaining_figure, delta) then
       local available = floor_zero(budget.remaining)
       if int64.less(available, granted) then
         granted = available
@@ -65,7 +65,8 @@ local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   return true
 end
 
-local POLICY_CAPS = {
+-- Whether a scope caps a charge at what remains in it, under each overage policy.
+local IS_CAPPING = {
   ALLOW_IF_AVAILABLE = function() return true end,
   -- A scope without an overdraft limit cannot take debt, so it is capped as under ALLOW_IF_AVAILABLE.
   ALLOW_WITH_OVERDRAFT = function(budget) return not int64.positive(budget.overdraft_limit) end,
@@ -73,27 +74,27 @@ local POLICY_CAPS = {
 
 -- Changes every budget in memory and returns the charge { charged, released, overage, debt }, or nil and a refusal: BUDGET_EXCEEDED
 -- scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of lua/lib/threshold.lua.
-local function charge_of(budgets, estimate, actual, policy, marks)
+local function charge_of(budgets, estimate, actual, overage_policy, marks)
   estimate, actual = int64.figure(estimate), int64.figure(actual)
   local delta = int64.sub(actual, estimate)
   local exceeds = int64.positive(delta)
   local overage = exceeds and int64.text(delta) or '0'
-  local caps = POLICY_CAPS[policy]
+  local is_capping = IS_CAPPING[overage_policy]
   if exceeds then
-    if policy == 'REJECT' then
+    if overage_policy == 'REJECT' then
       return nil, { 'BUDGET_EXCEEDED', budgets[#budgets].scope }
     end
-    if not caps then
-      error('unknown overage policy ' .. tostring(policy))
+    if not is_capping then
+      error('unknown overage policy ' .. tostring(overage_policy))
     end
-    delta = capped_delta(budgets, delta, caps)
+    delta = capped_delta(budgets, delta, is_capping)
   end
   local charged = int64.add(estimate, delta)
   local debt = '0'
   for _, budget in ipairs(budgets) do
     local unfunded = '0'
     -- A charge that is capped at nothing more adds no debt, so a limit that was set below the debt does not refuse it.
-    if exceeds and int64.positive(delta) and not caps(budget) and int64.less(budget.remaining_figure, delta) then
+    if exceeds and int64.positive(delta) and not is_capping(budget) and int64.less(budget.remaining_figure, delta) then
       unfunded = int64.sub(int64.text(delta), floor_zero(budget.remaining))
       local total = int64.add(budget.debt, unfunded)
       if not total or int64.less(budget.overdraft_limit, total) then
@@ -120,13 +121,13 @@ local function charge_emits(budgets)
 end
 
 -- Emits the events of a charge for each budget. Returns the last entry's id, or nil if there was no event.
-local function emit_charge(tag, tenant, budgets, origin, unit, reservation_id, policy)
+local function emit_charge(tag, tenant, budgets, origin, unit, reservation_id, overage_policy)
   local entry
   for _, budget in ipairs(budgets) do
     if budget.debt_incurred ~= '0' then
       entry = event_writer.append_event(tag, 'budget.debt_incurred', tenant, budget.scope, origin,
         { 'unit', unit, 'reservation_id', reservation_id, 'debt_incurred', budget.debt_incurred,
-          'total_debt', budget.debt, 'overdraft_limit', budget.overdraft_limit, 'overage_policy', policy })
+          'total_debt', budget.debt, 'overdraft_limit', budget.overdraft_limit, 'overage_policy', overage_policy })
     end
     if budget.entered_over_limit then
       entry = event_writer.append_event(tag, 'budget.over_limit_entered', tenant, budget.scope, origin,

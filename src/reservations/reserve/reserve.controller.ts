@@ -70,14 +70,14 @@ export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }:
     return `{"decision":"DENY",${affected},"reason_code":"${reply.reason}"}`;
   }
   const balances = `"balances":${balancesJson(reply.balances, estimate.unit)}`;
-  const capped = 'caps' in reply ? `"caps":${reply.caps},` : '';
-  const decision = `"decision":"${capped === '' ? 'ALLOW' : 'ALLOW_WITH_CAPS'}"`;
+  const caps = 'caps' in reply ? `"caps":${reply.caps},` : '';
+  const decision = `"decision":"${caps === '' ? 'ALLOW' : 'ALLOW_WITH_CAPS'}"`;
   if (!('reservationId' in reply)) {
-    return `{${decision},${affected},${reserved},${capped}${balances}}`;
+    return `{${decision},${affected},${reserved},${caps}${balances}}`;
   }
   return (
     `{${decision},"reservation_id":"${reply.reservationId}",${affected},${reserved},` +
-    `"expires_at_ms":${reply.expiresAtMs},${capped}${balances}}`
+    `"expires_at_ms":${reply.expiresAtMs},${caps}${balances}}`
   );
 }
 
