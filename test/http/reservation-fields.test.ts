@@ -34,13 +34,13 @@ const FIELDS: Readonly<Record<string, readonly [value: unknown, places: readonly
   'action.kind': ['llm.completion', EVERYWHERE],
   'action.name': ['field-name', EVERYWHERE],
   'action.tags': [['field-tag'], EVERYWHERE],
-  // Lists leave them out, and the protocol has no place for them in its envelopes.
-  'action.policy_keys': [{ host: 'field.example.com' }, ['get', 'history', 'denial', 'observed']],
+  // The protocol has no place for them in its envelopes.
+  'action.policy_keys': [{ host: 'field.example.com' }, ['get', 'list', 'history', 'denial', 'observed']],
   'estimate.amount': [7654, EVERYWHERE],
   ttl_ms: [123_457, TERMS],
   grace_period_ms: [4321, TERMS],
   overage_policy: ['ALLOW_WITH_OVERDRAFT', TERMS],
-  metadata: [{ note: 'field-metadata' }, ['get', 'history', 'evidence']],
+  metadata: [{ note: 'field-metadata' }, ['get', 'list', 'history', 'evidence']],
 };
 
 /** Which say who asks, what is counted, and what is done with the request. Other tests tell them apart. */
@@ -67,7 +67,9 @@ beforeAll(async () => {
   expect(expectStatus(await reserve(poor, { observe_mode: 'OBSERVE' }), 200).decision).toBe('DENY');
   const path = `/v1/reservations/${granted.reservation_id}`;
   texts.get = (await holdfast.call('GET', path, { key: rich.key, extended: true })).text;
-  texts.list = (await holdfast.call('GET', '/v1/reservations', { key: rich.key, extended: true })).text;
+  texts.list = (
+    await holdfast.call('GET', '/v1/reservations?include=metadata', { key: rich.key, extended: true })
+  ).text;
   texts.history = (await holdfast.admin('GET', `/ops/reservations/${granted.reservation_id}`)).text;
   texts.evidence = (await holdfast.call('GET', `/v1/evidence/${granted.cycles_evidence.evidence_id}`)).text;
   texts.denial = await eventOf('reservation.denied');
