@@ -197,6 +197,44 @@ describe('first attempts', () => {
     expect(most).toBe(1);
   });
 
+  test('go on while up to 32 outcomes are being stored, and then with each one that is', async () => {
+    const { scripts } = holdfast.app.get(RedisService);
+    const call: ScriptRegistry['call'] = scripts.call;
+    let isHeld = true;
+    const stores: (() => void)[] = [];
+    const holding = async (...given: Parameters<typeof call>): Promise<unknown> => {
+      if (isHeld && given[0] === 'settle_delivery') {
+        await new Promise<void>((store) => stores.push(store));
+      }
+      return call.apply(scripts, given);
+    };
+    Object.assign(scripts, { call: holding });
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
+    try {
+      const id = await subscribe(holdfast, tenant, receiver.url);
+      await causeEvents(holdfast, tenant, 36);
+      await eventually('all are queued', async () => (await deliveries(holdfast, id)).length === 36);
+      await eventually('the first has arrived', () => receiver.received.length === 1);
+      receiver.react = (response) => response.writeHead(200).end();
+      answerFirst();
+      for (const stored of [0, 1, 2]) {
+        await eventually('as many attempts as may be made', () => stores.length === 32 + stored);
+        expect(receiver.received).toHaveLength(32 + stored);
+        stores[stored]?.();
+      }
+      isHeld = false;
+      stores.forEach((store) => store());
+      await endedDeliveries(holdfast, id, 36);
+      const inOrder = receiver.received.map(({ headers }) => headers['x-cycles-event-id']);
+      expect(inOrder).toEqual([...new Set(inOrder)].sort());
+    } finally {
+      isHeld = false;
+      stores.forEach((store) => store());
+      Object.assign(scripts, { call });
+    }
+  });
+
   test('of others are not delayed by an endpoint that hangs, even one of the same tenant, and readiness stays green', async () => {
     shows('hanging endpoint');
     const hanging = await WebhookReceiver.start();

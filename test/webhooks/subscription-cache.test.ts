@@ -332,6 +332,46 @@ describe('one subscription', () => {
     expect(await find('whsub_nothing')).toBeUndefined();
   });
 
+  test('is checked again before the last check has lapsed, while attempts go on with what is known', async () => {
+    const tenant = await subscriber();
+    const { subscription_id: id } = await tenant.made();
+    const target = await book.find(id);
+    const { scripts } = running.service;
+    const call = scripts.call.bind(scripts);
+    let asked = 0;
+    let answer: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (answer = resolve));
+    const holding = async (...given: Parameters<typeof call>) => {
+      asked += 1;
+      await held;
+      return call(...given);
+    };
+    Object.assign(scripts, { call: holding });
+    /** As if the last check were so old. */
+    const checkedAgo = (ms: number): void => {
+      for (const check of (book as unknown as { checks: Map<string, { at: number }> }).checks.values()) {
+        check.at = performance.now() - ms;
+      }
+    };
+    try {
+      checkedAgo(0);
+      expect(await book.find(id)).toBe(target);
+      expect(asked).toBe(0);
+      checkedAgo(30);
+      expect([await book.find(id), await book.find(id)]).toEqual([target, target]);
+      expect(asked).toBe(1);
+      expectStatus(await tenant.patch(id, { status: 'PAUSED' }), 200);
+      checkedAgo(50);
+      const next = book.find(id);
+      answer();
+      expect(await next).toMatchObject({ status: 'PAUSED' });
+      expect(asked).toBe(2);
+    } finally {
+      answer();
+      Object.assign(scripts, { call });
+    }
+  });
+
   test('has two secrets during a rotation, the new one first, and one after a day', async () => {
     shows('secret rotation');
     const tenant = await subscriber();

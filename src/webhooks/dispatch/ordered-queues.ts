@@ -43,7 +43,7 @@ const UNKNOWN_IN_QUEUE = 64;
 /** Names of queues read at a time. */
 const NAMES = 500;
 /** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
-const UNSETTLED = 16;
+const UNSETTLED = 32;
 
 /**
  * First attempts, in order: one after the other in each queue, queues side by side. So a hanging endpoint delays only its own queue. A
@@ -201,8 +201,11 @@ export class OrderedQueues {
         settling.add(written);
         // The error is thrown where all are awaited, which is at the next delivery.
         written.catch(() => (hasFailed = true));
-        if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED || hasFailed) {
+        if (verdict.outcome !== 'SUCCESS' || hasFailed) {
           await Promise.all(settling);
+        } else if (settling.size >= UNSETTLED) {
+          // The oldest. Waiting for all would leave the endpoint idle for as long as Redis takes.
+          await settling.values().next().value;
         }
         queue.partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
         await this.pauseAfterFailure(queue, verdict);

@@ -19,6 +19,8 @@ import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** For how long a check of the revision is valid for its whole partition. An edit takes effect for attempts that start later. */
 const REVISION_VALID_MS = 50;
+/** From this age on, a check is repeated while it is still valid, so that attempts in a row do not wait for it. */
+const REVISION_OLD_MS = 25;
 /** Everything is read again after this, because the end of a secret's rotation does not change the revision. */
 const READ_AGAIN_MS = 60_000;
 /** The most owners, and the most subscriptions, in the cache. */
@@ -75,6 +77,8 @@ export class SubscriptionCache {
   private readonly lists = new Map<string, OwnersList>();
   private readonly found = new Map<string, Found>();
   private readonly checks = new Map<string, RevisionCheck>();
+  /** The partitions whose check is being repeated ahead of time. */
+  private readonly checkedAhead = new Set<string>();
 
   private readonly counts: WebhookCounts;
 
@@ -140,8 +144,26 @@ export class SubscriptionCache {
       check.revision === fresh.revision &&
       now - check.at < REVISION_VALID_MS
     ) {
+      if (now - check.at >= REVISION_OLD_MS && !this.checkedAhead.has(tag)) {
+        this.checkedAhead.add(tag);
+        // If it fails, so will the check of an attempt that has to wait for it.
+        void this.check(subscriptionId, tag, kept, fresh)
+          .catch(() => undefined)
+          .finally(() => this.checkedAhead.delete(tag));
+      }
       return fresh.target;
     }
+    return this.check(subscriptionId, tag, kept, fresh);
+  }
+
+  /** @param fresh what is kept, if it is not too old @throws StoreUnavailable */
+  private async check(
+    subscriptionId: string,
+    tag: string,
+    kept: Found | undefined,
+    fresh: Found | undefined,
+  ): Promise<DispatchTarget | undefined> {
+    const now = performance.now();
     const reply = await this.redis.scripts.call(
       'find_webhook',
       { webhook: webhookKey(tag, subscriptionId), webhookRevision: webhookRevisionKey(tag) },
