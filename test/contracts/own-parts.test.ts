@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { ROLES } from '../../src/config/parsers.js';
 import { type Job, Worker } from '../../src/worker/worker.js';
-import { Holdfast, type Json } from '../support/holdfast.js';
+import { Holdfast } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 
 /** docs/operations.md names what is Holdfast's own, and the protocol does not list. */
@@ -39,7 +39,7 @@ test('every background job with its role', () => {
 });
 
 test('every path under /ops', async () => {
-  const { paths } = JSON.parse((await holdfast.call('GET', '/openapi.json')).text) as Json;
+  const { paths } = JSON.parse((await holdfast.call('GET', '/openapi.json')).text);
   const plain = (path: string): string => path.replaceAll(/\{\w+\}/g, '{}');
   const [, section = ''] = /^## Endpoints$([^]*?)^## /m.exec(page) ?? [];
   const named = [...section.matchAll(/(\/ops\/[\w/{}-]+)[^`]*`( and paths below it)?/g)].map(

@@ -105,7 +105,7 @@ async function eventOf(type: string): Promise<string> {
 }
 
 test('every field that a reserve may have is in the table', async () => {
-  const { paths, components } = JSON.parse((await holdfast.call('GET', '/openapi.json')).text) as Json;
+  const { paths, components } = JSON.parse((await holdfast.call('GET', '/openapi.json')).text);
   const schemaOf = (schema: Json): Json =>
     schema.$ref === undefined ? schema : components.schemas[schema.$ref.split('/').at(-1)];
   const fieldsOf = (schema: Json): string[] =>

@@ -5,8 +5,8 @@ export const BUDGETS = {
     mutations: [
       {
         what: 'REJECT charges an overage',
-        find: "    if policy == 'REJECT' then",
-        put: "    if policy == 'NEVER' then",
+        find: "    if overage_policy == 'REJECT' then",
+        put: "    if overage_policy == 'NEVER' then",
       },
       {
         what: 'debt may pass the overdraft limit',
