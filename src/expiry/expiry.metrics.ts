@@ -86,7 +86,7 @@ export const SWEEP_METRICS = {
   restarts: {
     kind: 'counter',
     name: 'holdfast_sweep_restarts_total',
-    help: 'Times that the watchdog found the sweep stuck and restarted it.',
+    help: 'Times that the sweep was found stuck and restarted.',
   },
   leases: {
     kind: 'gauge',

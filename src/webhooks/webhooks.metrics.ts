@@ -94,7 +94,7 @@ export const WEBHOOK_METRICS = {
   restarts: {
     kind: 'counter',
     name: 'holdfast_dispatch_restarts_total',
-    help: 'Times that the watchdog found the dispatch stuck and restarted it.',
+    help: 'Times that the dispatch was found stuck and restarted.',
   },
   recoveries: {
     kind: 'counter',

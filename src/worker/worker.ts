@@ -5,7 +5,7 @@ import {
   Module,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
-import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { Interval, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
 import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { FailureStreak } from './failure-streak.js';
@@ -13,13 +13,13 @@ import { countRun, MAINTENANCE_METRICS, type MaintenanceCounts } from './mainten
 
 /** Random variation of intervals: of instances that start together, one does the work and the others find it done. */
 const JITTER_SHARE = 0.1;
-const WATCHDOG = 'worker_watchdog';
-const WATCHDOG_MS = 1000;
+const BEAT = 'background_work';
+const BEAT_MS = 1000;
 /**
- * Checks of the watchdog without progress after which a turn counts as stuck: longer than all Redis commands between two calls of `goesOn`
- * may take. Counting checks instead of time spares a process that was merely frozen.
+ * Beats without progress after which a turn counts as stuck: longer than all Redis commands between two calls of `goesOn` may take.
+ * Counting beats instead of time spares a process that was merely frozen.
  */
-const STUCK_CHECKS = 10;
+const STUCK_BEATS = 10;
 
 export interface Turn {
   /**
@@ -48,7 +48,7 @@ export interface Job {
   /** Pause after a turn that failed with an error. */
   readonly afterErrorMs: number;
   runTurn(turn: Turn): Promise<TurnReport>;
-  /** Called when the watchdog has given up a turn. The next one starts at once. */
+  /** Called when a stuck turn was given up. The next one starts at once. */
   restarted?(): void;
   /** Called when the shutdown begins. A turn may still be running. */
   stopping?(): void;
@@ -67,10 +67,10 @@ export interface RegularJob {
 }
 
 /**
- * Runs all background work: sweeper, dispatcher, reconciler and janitors are its jobs. Each job sleeps until the time that its last turn
- * asked for, in its own timeout of the scheduler, so no job waits for another. A failed turn is counted and retried. A watchdog checks
- * that turns make progress: a promise lost in a reconnect would otherwise stop the work silently. It abandons a stuck turn (`goesOn`
- * returns false) and starts a new one.
+ * Runs all background work: sweeper, dispatcher, reconciler and janitors are its jobs. At each beat, the jobs that are due begin a turn; one
+ * that is due before the next beat gets a wake-up of its own, a timeout of the scheduler. So a job begins when its last turn asked for it, and
+ * a lost wake-up costs a second. A failed turn is counted and retried. The beat also checks that turns make progress: a promise lost in a
+ * reconnect would otherwise stop the work silently. A stuck turn is abandoned (`goesOn` returns false), and another begins.
  */
 @Injectable()
 export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -110,16 +110,16 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
     for (const loop of this.loops) {
       loop.start();
     }
-    this.scheduler.addInterval(
-      WATCHDOG,
-      setInterval(() => this.loops.forEach((loop) => loop.watch()), WATCHDOG_MS),
-    );
+  }
+
+  @Interval(BEAT, BEAT_MS)
+  beat(): void {
+    for (const loop of this.loops) {
+      loop.beat();
+    }
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    if (this.scheduler.doesExist('interval', WATCHDOG)) {
-      this.scheduler.deleteInterval(WATCHDOG);
-    }
     await Promise.all(this.loops.map((loop) => loop.stop()));
   }
 }
@@ -128,10 +128,12 @@ class JobLoop {
   /** Number of the current turn. A turn with another number was abandoned. */
   private current = 0;
   private running: Promise<void> | undefined;
+  /** When the next turn begins, on the clock of `performance.now`. */
+  private dueAt = Infinity;
   private isStopped = false;
   /** Changes whenever the current turn makes progress. */
   private progress = 0;
-  private seen = { progress: -1, checks: 0 };
+  private seen = { progress: -1, beats: 0 };
   private readonly failures: FailureStreak;
 
   constructor(
@@ -148,51 +150,71 @@ class JobLoop {
   }
 
   start(): void {
-    this.schedule(this.job.startsInMs ?? 0);
+    this.sleep(this.job.startsInMs ?? 0);
   }
 
   /** Resolves when the current turn has ended and the job has drained. */
   async stop(): Promise<void> {
     this.isStopped = true;
-    this.unschedule();
+    this.clearWakeUp();
     this.job.stopping?.();
     await this.running;
     await this.job.drain?.();
   }
 
-  watch(): void {
-    const isStill = this.running !== undefined && this.seen.progress === this.progress;
-    this.seen = { progress: this.progress, checks: isStill ? this.seen.checks + 1 : 0 };
-    if (this.seen.checks >= STUCK_CHECKS && !this.isStopped) {
+  beat(): void {
+    if (this.isStopped) {
+      return;
+    }
+    if (this.running !== undefined) {
+      this.requireProgress();
+    } else if (this.dueAt <= performance.now()) {
+      this.begin();
+    } else {
+      this.wakeBeforeNextBeat();
+    }
+  }
+
+  private requireProgress(): void {
+    const isStill = this.seen.progress === this.progress;
+    this.seen = { progress: this.progress, beats: isStill ? this.seen.beats + 1 : 0 };
+    if (this.seen.beats >= STUCK_BEATS) {
       this.logger.error(
-        { job: this.job.name, stuck_ms: this.seen.checks * WATCHDOG_MS },
+        { job: this.job.name, stuck_ms: this.seen.beats * BEAT_MS },
         'A JOB IS STUCK AND IS RESTARTED',
       );
       this.current += 1;
       this.job.restarted?.();
-      this.schedule(0);
+      this.sleep(0);
     }
   }
 
-  private schedule(delayMs: number): void {
-    if (this.isStopped) {
-      return;
-    }
-    this.unschedule();
+  private sleep(delayMs: number): void {
     this.running = undefined;
-    this.scheduler.addTimeout(
-      this.job.name,
-      setTimeout(() => {
-        this.unschedule();
-        this.running = this.runTurn();
-      }, delayMs),
-    );
+    this.dueAt = performance.now() + delayMs;
+    this.wakeBeforeNextBeat();
   }
 
-  private unschedule(): void {
+  private wakeBeforeNextBeat(): void {
+    const delayMs = this.dueAt - performance.now();
+    if (delayMs < BEAT_MS && !this.isStopped) {
+      this.clearWakeUp();
+      this.scheduler.addTimeout(
+        this.job.name,
+        setTimeout(() => this.begin(), delayMs),
+      );
+    }
+  }
+
+  private clearWakeUp(): void {
     if (this.scheduler.doesExist('timeout', this.job.name)) {
       this.scheduler.deleteTimeout(this.job.name);
     }
+  }
+
+  private begin(): void {
+    this.clearWakeUp();
+    this.running = this.runTurn();
   }
 
   /** Never rejects. */
@@ -222,7 +244,7 @@ class JobLoop {
       if (report.outcome !== undefined) {
         countRun(this.counts, job.name, report.outcome, report.durationMs ?? performance.now() - began);
       }
-      this.schedule(report.sleepMs);
+      this.sleep(report.sleepMs);
     }
   }
 }

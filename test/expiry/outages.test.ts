@@ -130,7 +130,7 @@ describe('readiness', () => {
   });
 });
 
-describe('the watchdog', () => {
+describe('the beat', () => {
   test('restarts the sweep when a call never ends, and the old one does nothing more', async () => {
     const { scripts } = sweeper.app.get(RedisService);
     const call = scripts.call.bind(scripts);

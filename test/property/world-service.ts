@@ -1,6 +1,6 @@
 import type { Provider, Type } from '@nestjs/common';
 import { MODULE_METADATA } from '@nestjs/common/constants.js';
-import { SchedulerRegistry } from '@nestjs/schedule';
+import { ScheduleModule } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import type { Redis } from 'ioredis';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
@@ -126,6 +126,7 @@ export class WorldService {
       { provide: WebhookTransport, useValue: endpoint.transportOf(this.actor) },
     ];
     return Test.createTestingModule({
+      imports: [ScheduleModule.forRoot()],
       providers: [
         ...given,
         ...DISPATCHER,
@@ -133,7 +134,7 @@ export class WorldService {
         SubscriptionCache,
         ...[ExpiryService, PartitionDrain, SweepLeases],
         ...[Reconciler, TenantLimits, LogJanitor, RetentionJanitor],
-        ...[Worker, SchedulerRegistry, HealthContributors, ShutdownState],
+        ...[Worker, HealthContributors, ShutdownState],
       ],
     })
       .setLogger(false as never)

@@ -274,7 +274,7 @@ describe('a partition whose lease another instance has', () => {
 });
 
 describe('a dispatch that is stuck', () => {
-  test('is restarted by its watchdog, which counts, and delivers', async () => {
+  test('is restarted by the beat, counted, and delivers', async () => {
     const instance = await start();
     await sharesBecome(64);
     const reader = instance.app.get(EventReader);

@@ -1,17 +1,19 @@
 import { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { SchedulerRegistry } from '@nestjs/schedule';
-import type { HoldfastConfig } from '../../src/config/index.js';
+import type { Provider } from '@nestjs/common';
+import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
 import { StoreUnavailable } from '../../src/redis/index.js';
-import { createLogger, MetricsRegistry } from '../../src/telemetry/index.js';
+import { createLogger, LOGGER, MetricsRegistry } from '../../src/telemetry/index.js';
 import { Worker, type Job, type Turn } from '../../src/worker/index.js';
 
 let scheduler: SchedulerRegistry;
 let metrics: MetricsRegistry;
-let worker: Worker;
+let module: TestingModule;
 let log: Record<string, unknown>[];
 
-beforeEach(() => {
+beforeEach(async () => {
   jest.useFakeTimers();
   log = [];
   const destination = new Writable({
@@ -21,9 +23,17 @@ beforeEach(() => {
     },
   });
   const config = { roles: new Set(['janitor']), metricsTenantLabel: true } as unknown as HoldfastConfig;
-  scheduler = new SchedulerRegistry();
   metrics = new MetricsRegistry(config);
-  worker = new Worker(scheduler, metrics, config, createLogger('warn', destination));
+  const given: Provider[] = [
+    { provide: CONFIG, useValue: config },
+    { provide: MetricsRegistry, useValue: metrics },
+    { provide: LOGGER, useValue: createLogger('warn', destination) },
+  ];
+  module = await Test.createTestingModule({
+    imports: [ScheduleModule.forRoot()],
+    providers: [...given, Worker],
+  }).compile();
+  scheduler = module.get(SchedulerRegistry);
 });
 
 afterEach(() => {
@@ -31,9 +41,9 @@ afterEach(() => {
   metrics.registry.clear();
 });
 
-function start(job: Partial<Job> & Pick<Job, 'runTurn'>): void {
-  worker.add({ name: 'a_job', role: 'janitor', afterErrorMs: 1000, ...job });
-  worker.onApplicationBootstrap();
+async function start(job: Partial<Job> & Pick<Job, 'runTurn'>): Promise<void> {
+  module.get(Worker).add({ name: 'a_job', role: 'janitor', afterErrorMs: 1000, ...job });
+  await module.init();
 }
 
 async function runs(outcome: 'success' | 'failed'): Promise<number> {
@@ -47,7 +57,7 @@ describe('a job', () => {
   test('sleeps until the instant that its last turn named, and never overlaps itself', async () => {
     const began: number[] = [];
     const startedAt = performance.now();
-    start({
+    await start({
       startsInMs: 50,
       runTurn: async () => {
         began.push(Math.round(performance.now() - startedAt));
@@ -60,12 +70,12 @@ describe('a job', () => {
     expect(scheduler.getTimeouts()).toEqual([]);
     await jest.advanceTimersByTimeAsync(200);
     expect(scheduler.getTimeouts()).toEqual(['a_job']);
-    await worker.beforeApplicationShutdown();
+    await module.close();
   });
 
   test('counts the turns that are runs, and tries again after a failed turn', async () => {
     let turns = 0;
-    start({
+    await start({
       runTurn: () => {
         turns += 1;
         if (turns === 2) {
@@ -78,7 +88,7 @@ describe('a job', () => {
     expect([turns, await runs('success'), await runs('failed')]).toEqual([2, 0, 1]);
     await jest.advanceTimersByTimeAsync(1000);
     expect([turns, await runs('success'), await runs('failed')]).toEqual([3, 1, 1]);
-    await worker.beforeApplicationShutdown();
+    await module.close();
   });
 
   test('logs a streak of failures when it begins and when it ends, an outage without a stack', async () => {
@@ -88,7 +98,7 @@ describe('a job', () => {
       new Error('on purpose'),
       new Error('on purpose'),
     ];
-    start({
+    await start({
       runTurn: () => {
         const failure = failures.shift();
         return failure === undefined ? Promise.resolve({ sleepMs: 1000 }) : Promise.reject(failure);
@@ -102,23 +112,54 @@ describe('a job', () => {
       { level: 'warn', job: 'a_job', msg: 'a job works again', failures: 4, lasted_ms: 4000 },
     ]);
     expect([log[0]?.['err'], await runs('failed')]).toEqual([undefined, 4]);
-    await worker.beforeApplicationShutdown();
+    await module.close();
   });
 
   test('does not run where its role is off', async () => {
     let turns = 0;
-    start({ role: 'sweeper', runTurn: () => Promise.resolve({ sleepMs: (turns += 1) }) });
+    await start({ role: 'sweeper', runTurn: () => Promise.resolve({ sleepMs: (turns += 1) }) });
     await jest.advanceTimersByTimeAsync(100);
     expect([turns, scheduler.getTimeouts()]).toEqual([0, []]);
-    await worker.beforeApplicationShutdown();
+    await module.close();
   });
 });
 
-describe('the watchdog', () => {
+describe('the beat', () => {
+  test('runs a job whose wake-up was lost, once', async () => {
+    let turns = 0;
+    await start({ startsInMs: 500, runTurn: () => Promise.resolve({ sleepMs: 500 + (turns += 1) }) });
+    scheduler.deleteTimeout('a_job');
+    await jest.advanceTimersByTimeAsync(999);
+    expect(turns).toBe(0);
+    await jest.advanceTimersByTimeAsync(1);
+    expect(turns).toBe(1);
+    await jest.advanceTimersByTimeAsync(501);
+    expect(turns).toBe(2);
+    await module.close();
+  });
+
+  test('wakes a job at its time, however long it slept', async () => {
+    const began: number[] = [];
+    const startedAt = performance.now();
+    await start({
+      runTurn: () => {
+        began.push(Math.round(performance.now() - startedAt));
+        return Promise.resolve({ sleepMs: 3250 });
+      },
+    });
+    await jest.advanceTimersByTimeAsync(2900);
+    expect([began, scheduler.getTimeouts()]).toEqual([[0], []]);
+    await jest.advanceTimersByTimeAsync(200);
+    expect(scheduler.getTimeouts()).toEqual(['a_job']);
+    await jest.advanceTimersByTimeAsync(3500);
+    expect(began).toEqual([0, 3250, 6500]);
+    await module.close();
+  });
+
   test('abandons a stuck turn and starts another one', async () => {
     const turns: Turn[] = [];
     let restarts = 0;
-    start({
+    await start({
       runTurn: (turn) => {
         turns.push(turn);
         return new Promise(() => undefined);
@@ -134,7 +175,7 @@ describe('the watchdog', () => {
   test('does not abandon a long turn that makes progress, or a long sleep', async () => {
     let restarts = 0;
     let turns = 0;
-    start({
+    await start({
       runTurn: async (turn) => {
         turns += 1;
         for (let second = 0; second < 30; second += 1) {
@@ -147,13 +188,13 @@ describe('the watchdog', () => {
     });
     await jest.advanceTimersByTimeAsync(85_000);
     expect([turns, restarts]).toEqual([1, 0]);
-    await worker.beforeApplicationShutdown();
+    await module.close();
   });
 });
 
 test('a shutdown ends the current turn, waits for it and for what the job drains, and starts no other', async () => {
   const seen: string[] = [];
-  start({
+  await start({
     runTurn: async (turn) => {
       while (turn.goesOn()) {
         await new Promise((done) => setTimeout(done, 100));
@@ -165,7 +206,7 @@ test('a shutdown ends the current turn, waits for it and for what the job drains
     drain: () => Promise.resolve(seen.push('drained')).then(() => undefined),
   });
   await jest.advanceTimersByTimeAsync(250);
-  const stopped = worker.beforeApplicationShutdown();
+  const stopped = module.close();
   await jest.advanceTimersByTimeAsync(100);
   await stopped;
   await jest.advanceTimersByTimeAsync(1000);
