@@ -48,6 +48,31 @@ test('concurrent requests share runs of the script, and each gets its own respon
   expect(await sizes('count', 'commit')).toBeLessThan(AT_ONCE);
 });
 
+test('requests for two scripts that come at once never share a run', async () => {
+  const mine = await holdfast.createTenant();
+  await holdfast.createBudget(mine, '', 1_000_000);
+  const reserves = await Promise.all(Array.from({ length: AT_ONCE / 2 }, () => holdfast.reserve(mine, 1)));
+  const ids = reserves.map((answer) => expectStatus(answer, 200).reservation_id as string);
+  const before = [await sizes('count', 'reserve'), await sizes('count', 'commit')] as const;
+  const answers = await Promise.all(
+    ids.flatMap((id) => [holdfast.commit(mine, id, 1), holdfast.reserve(mine, 2)]),
+  );
+  const amounts = answers.map((answer) => {
+    const { charged, reserved } = expectStatus(answer, 200);
+    return [charged?.amount, reserved?.amount];
+  });
+  expect(amounts).toEqual(
+    ids.flatMap(() => [
+      [1, undefined],
+      [undefined, 2],
+    ]),
+  );
+  // Some shared a run all the same, so that the queues had something to confuse.
+  for (const [index, script] of ['reserve', 'commit'].entries()) {
+    expect((await sizes('count', script)) - (before[index] as number)).toBeLessThan(ids.length);
+  }
+});
+
 test('requests that wait for a run without a reply from Redis are refused with it, and are never sent', async () => {
   const before = await sizes('sum', 'reserve');
   proxy.cut('both');
