@@ -2,6 +2,7 @@ import { BUDGETS } from './changes/budgets.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
 import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
+import { PASSES } from './changes/passes.mjs';
 import { RUNS } from './changes/runs.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
 import { WAITING } from './changes/waiting.mjs';
@@ -16,7 +17,17 @@ import { WINDOWS } from './changes/windows.mjs';
  */
 
 /** @type {Mutations} */
-export const MUTATIONS = together([OPERATIONS, SETTLEMENTS, EXPIRY, BUDGETS, LIMITS, WAITING, WINDOWS, RUNS]);
+export const MUTATIONS = together([
+  OPERATIONS,
+  SETTLEMENTS,
+  EXPIRY,
+  BUDGETS,
+  LIMITS,
+  WAITING,
+  WINDOWS,
+  RUNS,
+  PASSES,
+]);
 
 /**
  * Lists may have mutations of one file in several places.

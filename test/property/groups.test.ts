@@ -20,6 +20,9 @@ import { SCRIPTS } from './world-scripts.js';
 const seed = seedFrom('GROUPS_SEED', 'property test of grouped runs');
 const worlds = Number(process.env['GROUPS_WORLDS'] ?? 120);
 const path = process.env['GROUPS_PATH'];
+/** Whether there are enough worlds to reach everything. */
+const isWhole = path === undefined && worlds >= 100;
+const MOST_MORE = 3;
 const LENGTH = 14;
 const MOST = 16;
 
@@ -87,18 +90,21 @@ test(
     await grouped.load();
     await alone.load();
     const tally = new Map<string, number>();
+    const missing = (): string[] => REACHED.filter((what) => !tally.has(what));
     await play(worlds, tally);
+    // The rarest is missing in one of some dozens of seeds: then the next seed is played, too.
+    for (let more = 1; more <= MOST_MORE && isWhole && missing().length > 0; more += 1) {
+      await play(worlds, tally, seed + more);
+    }
     process.stdout.write(
       `  ${[...tally]
         .sort()
         .map(([what, times]) => `${what} ${times}`)
         .join(', ')}\n`,
     );
-    if (path === undefined && worlds >= 100) {
-      expect(REACHED.filter((what) => !tally.has(what))).toEqual([]);
-    }
+    expect(isWhole ? missing() : []).toEqual([]);
   },
-  60_000 + worlds * 1000,
+  (1 + MOST_MORE) * (60_000 + worlds * 1000),
 );
 
 test.each([

@@ -118,7 +118,8 @@ export async function comparedReads(
     const root = `tenant:${tenant}`;
     const budgets = model.budgets.filter(({ scope }) => scope.split('/')[0] === root);
     if (budgets.some((budget) => model.shown(budget, now) !== model.figures(budget))) {
-      const [, ...shown] = await client.scripts.run(
+      // After the place where the next run starts, and the number of damaged budgets.
+      const [, , ...shown] = await client.scripts.run(
         'balances',
         [budgetIndexKey(client.tag, tenant)],
         ['', 100, 100, '1', root, root],

@@ -1,0 +1,83 @@
+/** Of passes over several pages, and of the calls that share a run. @type {import('../list.mjs').Mutations} */
+export const PASSES = {
+  'lib/grouped.lua': {
+    tests: ['group', 'waiters', 'property/groups'],
+    mutations: [
+      {
+        what: 'a later charge hides the debt of an earlier one',
+        find: "    group.changed[shared] = group.changed[shared] == 'debt' and 'debt' or 'spent'",
+        put: "    group.changed[shared] = 'spent'",
+      },
+      {
+        what: 'a later charge without overage hides the debt of an earlier one',
+        find: "    group.changed[budget] = group.changed[budget] == 'debt' and 'debt' or 'spent'",
+        put: "    group.changed[budget] = 'spent'",
+      },
+      {
+        what: 'one hold of a run counts as ended',
+        find: 'count_ended(tag, tenant_id, #ended.ids, ended.text)',
+        put: 'count_ended(tag, tenant_id, 1, ended.text)',
+      },
+      {
+        what: 'nobody who waits is told after a run',
+        find: '  if budget.waiting then\n    waking.wake_waiters(budget.key)',
+        put: '  if false then\n    waking.wake_waiters(budget.key)',
+      },
+      {
+        what: 'only the first hold of a run is queued to be packed',
+        find: 'note_ended(tag, unpack(ended.ids))',
+        put: 'note_ended(tag, ended.ids[1])',
+      },
+    ],
+  },
+  'lib/index_walk.lua': {
+    tests: ['list-reservations'],
+    mutations: [
+      {
+        what: 'a walk that goes on begins its millisecond again',
+        find: '  local start = ranks_behind(index, score, member)\n',
+        put: "  local start = redis.call('ZCOUNT', index, '-inf', '(' .. score)\n",
+      },
+    ],
+  },
+  'governance/expire_api_keys.lua': {
+    tests: ['three-pages'],
+    mutations: [
+      {
+        what: 'a full page of expired keys is the last one',
+        find: "#due == limit and '1' or '0' }",
+        put: "'0' }",
+      },
+      {
+        what: 'a key that was revoked is told to have expired',
+        find: "and record and record.status == 'ACTIVE' then",
+        put: 'and record then',
+      },
+    ],
+  },
+  'expiry/reconcile.lua': {
+    tests: ['three-pages'],
+    mutations: [
+      {
+        what: 'a hold that ends during the walk was never live',
+        find: '  elseif state and since and born_ms <= since then',
+        put: '  elseif false then',
+      },
+      {
+        what: 'a missing entry stays missing',
+        find: "  redis.call('ZADD', index, deadline, reservation_id)\n",
+        put: '',
+      },
+    ],
+  },
+  'audit/pack_records.lua': {
+    tests: ['three-pages'],
+    mutations: [
+      {
+        what: 'what remains to be packed is not told',
+        find: "tostring(redis.call('LLEN', ended)) }",
+        put: "'0' }",
+      },
+    ],
+  },
+};
