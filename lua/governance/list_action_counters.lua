@@ -14,7 +14,7 @@
 -- @include  action_counters, keys, scope_tree, tenant_clock, time
 --
 -- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
--- at the end.
+-- at the end. A damaged counter has no window, and the name of its field as its kind.
 local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local by_run = section == 'runs'
 local tag = keys.tag_of(index)
@@ -31,12 +31,16 @@ local reply = { time.ms_text(now), #members == limit and members[limit] or '' }
 
 -- Adds the counters of one hash from some of its fields.
 local function append_counters(key, their_run, first, fields)
-  local values = #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {}
+  local values = #fields > 0 and redis.pcall('HMGET', key, unpack(fields)) or {}
   for i, field in ipairs(fields) do
     local scope, window_name, kind = action_counters.parts_of_field(field)
-    local window = window_name and action_counters.WINDOWS[window_name] or error('corrupt action counter ' .. field .. ' in ' .. key)
-    local counter = values[i] and (action_counters.parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key))
-    if counter and scope_tree.is_within(scope, scope_prefix) and action_counters.is_current(window, counter, now) then
+    local window = window_name and action_counters.WINDOWS[window_name]
+    local counter = values[i] and action_counters.parse_counter(values[i])
+    if values.err or values[i] and not (window and counter) then
+      for _, text in ipairs({ members[first + i - 1], scope or '', '', field, '', '0', '0', '', '0', '0' }) do
+        reply[#reply + 1] = text
+      end
+    elseif counter and scope_tree.is_within(scope, scope_prefix) and action_counters.is_current(window, counter, now) then
       reply[#reply + 1] = members[first + i - 1]
       for _, text in ipairs({ scope, window_name, kind, unpack(action_counters.counter_figures(window, counter, their_run)) }) do
         reply[#reply + 1] = text

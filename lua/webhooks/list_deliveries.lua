@@ -16,7 +16,7 @@
 -- @include  index_walk, keys
 --
 -- next_ms and next_ref are empty at the end.
--- Entries whose record has expired are skipped. The index orders entries of the same millisecond by their bytes, which puts the tenth event
+-- Entries whose record has expired are skipped. One that is no record is returned without fields. The index orders entries of the same millisecond by their bytes, which puts the tenth event
 -- of a millisecond before the ninth. So this script reads all entries of a millisecond together and sorts them. There are few more of them
 -- than one script queues.
 local delivery_index = KEYS[1]
@@ -71,8 +71,10 @@ end
 
 local reply, rows, examined = { '', '', '' }, 0, 0
 for _, place in ipairs(places_behind(after_ms ~= '' and place_of(after_ref, after_ms) or nil)) do
-  local fields = redis.call('HGETALL', keys.delivery(tag, place.ref))
-  local found_status
+  local fields, found_status = redis.pcall('HGETALL', keys.delivery(tag, place.ref)), nil
+  if fields.err then
+    fields, found_status = {}, status
+  end
   for i = 1, #fields, 2 do
     if fields[i] == 'st' then
       found_status = fields[i + 1]

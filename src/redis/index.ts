@@ -99,4 +99,4 @@ export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
 export { type Balance, FIELD } from './script-types.js';
 export type { Attestable } from './scripts.js';
-export { type RecordKind, SkippedNames, SkippedRecords } from './skipped-records.js';
+export { nameSkipped, type RecordKind, SkippedNames, SkippedRecords } from './skipped-records.js';

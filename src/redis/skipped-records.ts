@@ -6,6 +6,8 @@ import { RECORD_METRICS } from './redis.metrics.js';
 const MAX_LOGGED = 10_000;
 
 export type RecordKind = 'tenant' | 'api_key' | 'budget' | 'policy' | 'webhook';
+/** What else lists leave out. */
+type SkippedKind = RecordKind | 'action_counter' | 'delivery' | 'reservation';
 
 /** The most characters that a client gets of the names of skipped records. */
 const MAX_NAMED = 2000;
@@ -14,7 +16,7 @@ const MAX_NAMED = 2000;
 export class SkippedNames {
   private readonly names = new Set<string>();
 
-  add(kind: RecordKind, name: string): void {
+  add(kind: SkippedKind, name: string): void {
     this.names.add(`${kind}=${encodeURIComponent(name).replaceAll(/%(3A|2F|2B)/g, decodeURIComponent)}`);
   }
 
@@ -35,6 +37,11 @@ export class SkippedNames {
   }
 }
 
+/** Lets the client of the current query know what its answer leaves out. */
+export function nameSkipped(kind: SkippedKind, name: string): void {
+  CURRENT_QUERY.getStore()?.skipped?.add(kind, name);
+}
+
 /**
  * Lists, counts and bulk actions read many records, and one that is damaged must not take the others with it. It is left out, counted
  * each time, and named in the log once. Whoever reads the list gets its name,
@@ -52,7 +59,7 @@ export class SkippedRecords {
   }
 
   /** What `read` makes of the record, or undefined if that is damaged. It must only parse what is given to it. */
-  whole<Row>(kind: RecordKind, name: string, read: () => Row): Row | undefined {
+  whole<Row>(kind: SkippedKind, name: string, read: () => Row): Row | undefined {
     try {
       return read();
     } catch (error) {
@@ -62,9 +69,9 @@ export class SkippedRecords {
   }
 
   /** @param error why it is damaged, if that is known */
-  skip(kind: RecordKind, name: string, error?: unknown): void {
+  skip(kind: SkippedKind, name: string, error?: unknown): void {
     this.counts.recordsSkipped.inc({ kind });
-    CURRENT_QUERY.getStore()?.skipped?.add(kind, name);
+    nameSkipped(kind, name);
     const place = `${kind} ${name}`;
     if (this.logged.has(place)) {
       return;

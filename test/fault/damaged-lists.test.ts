@@ -1,11 +1,16 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import {
+  actionCounterIndexKey,
+  actionCountersKey,
   apiKeyIndexKey,
   apiKeyKey,
   budgetIndexKey,
   budgetKey,
+  deliveryIndexKey,
+  deliveryKey,
   policyIndexKey,
   policyKey,
+  reservationKey,
   tenantIndexKey,
   tenantKey,
   webhookIndexKey,
@@ -396,4 +401,73 @@ test('many damaged records are named up to a bound, and the rest are counted', a
   expect(named.length - 1 + Number(last.slice('more='.length))).toBe(gone.length);
   expect(named.join(', ').length).toBeLessThan(2100);
   await on.stored.redis.zrem(index, ...gone);
+});
+
+describe('a page that leaves one damaged record out has the others, and names it', () => {
+  const skipped = (kind: string): Promise<number> =>
+    on.holdfast.metric('holdfast_records_skipped_total', { kind });
+
+  beforeEach(() => {
+    named = [];
+  });
+
+  test('reservations', async () => {
+    const owner = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(owner, '', 10);
+    const made = [await on.holdfast.reserve(owner, 1), await on.holdfast.reserve(owner, 1)];
+    const [damaged, whole] = made.map((answer) => expectStatus(answer, 200).reservation_id as string);
+    const key = reservationKey(tagOf(owner.id), damaged as string);
+    await on.stored.redis.del(key);
+    await on.stored.redis.set(key, JUNK);
+    const { reservations } = read(await on.holdfast.call('GET', '/v1/reservations', { key: owner.key }));
+    expect((reservations as Json[]).map(({ reservation_id }) => reservation_id as string)).toEqual([whole]);
+    expect(named).toEqual([`reservation=${damaged}`]);
+    await on.stored.redis.del(key);
+  });
+
+  test.each([
+    ['whose key has another type', (key: string) => on.stored.redis.set(key, JUNK)],
+    [
+      'whose time is junk',
+      (key: string) => on.stored.redis.hset(key, { ty: 'custom.x', st: 'FAILED', ca: JUNK, at: 1 }),
+    ],
+  ])('deliveries, one %s', async (_what, inflict) => {
+    const owner = await on.holdfast.createTenant();
+    const id = await webhook(owner, 'a');
+    const [tag, index] = [tagOf(owner.id), deliveryIndexKey(tagOf(owner.id), id)];
+    const [damaged, whole] = [1, 2].map((ms) => `${ms}-0:${id}`) as [string, string];
+    await on.stored.redis.zadd(index, 1, damaged, 2, whole);
+    await inflict(deliveryKey(tag, damaged));
+    await on.stored.redis.hset(deliveryKey(tag, whole), { ty: 'custom.x', st: 'FAILED', ca: 2, at: 1 });
+    const before = await skipped('delivery');
+    for (const filter of ['', '?status=FAILED']) {
+      const { deliveries } = await get(`/v1/admin/webhooks/${id}/deliveries${filter}`);
+      expect((deliveries as Json[]).map(({ event_type }) => event_type as string)).toEqual(['custom.x']);
+    }
+    expect(named).toHaveLength(2);
+    expect(named[0]).toMatch(/^delivery=dlv_/);
+    expect(await skipped('delivery')).toBe(before + 2);
+  });
+
+  test.each([
+    ['value', (key: string, field: string) => on.stored.redis.hset(key, field, JUNK), 1],
+    ['key', (key: string) => on.stored.redis.del(key).then(() => on.stored.redis.set(key, JUNK)), 2],
+  ])('counters of quotas, one whose %s is junk', async (_what, inflict, lost) => {
+    const owner = await on.holdfast.createTenant();
+    const [tag, scope, day] = [tagOf(owner.id), `tenant:${owner.id}`, Math.floor(Date.now() / 86_400_000)];
+    const [damaged, whole] = [`${scope}|d|a`, `${scope}|d|b`] as const;
+    const key = actionCountersKey(tag, owner.id, day);
+    await on.stored.redis.zadd(actionCounterIndexKey(tag, owner.id, day), 0, damaged, 0, whole);
+    await on.stored.redis.hset(key, whole, `${day}|1|${Date.now()}|5|pol_1||`);
+    await inflict(key, damaged);
+    const { counters } = await get(`/v1/admin/action-quota-counters?tenant_id=${owner.id}`);
+    const left = (counters as Json[]).map(({ action_kind }) => action_kind as string);
+    expect(left).toEqual(lost === 1 ? ['b'] : []);
+    expect(named).toEqual(
+      [damaged, whole]
+        .slice(0, lost)
+        .map((field) => `action_counter=${encodeURIComponent(field).replaceAll('%3A', ':')}`),
+    );
+    await on.stored.redis.del(key);
+  });
 });

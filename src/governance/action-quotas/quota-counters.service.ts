@@ -12,7 +12,13 @@ import {
   scopePrefixOf,
   TENANT_ID_PATTERN,
 } from '../../ledger/index.js';
-import { Records, RedisService, runCounterIndexKey, type ScriptReply } from '../../redis/index.js';
+import {
+  Records,
+  RedisService,
+  runCounterIndexKey,
+  type ScriptReply,
+  SkippedRecords,
+} from '../../redis/index.js';
 import {
   decodeCursor,
   DEFAULT_LIMIT,
@@ -100,6 +106,8 @@ interface Walk {
   readonly run: string;
   readonly scopePrefix: string;
   readonly sections: readonly Section[];
+  /** Of the key. */
+  readonly scopeFilter: readonly string[];
   readonly filter: Filter;
 }
 
@@ -109,6 +117,7 @@ export class QuotaCountersService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly skipped: SkippedRecords,
   ) {}
 
   /**
@@ -125,7 +134,8 @@ export class QuotaCountersService {
       run: percentEncoded(query.run_id ?? ''),
       scopePrefix: scopePrefixOf(query.scope),
       sections: sectionsOf(query),
-      filter: (counter) => scopeAllowed(scopeFilter, counter.scope) && matches(counter, query),
+      scopeFilter,
+      filter: (counter) => matches(counter, query),
     };
     const list = fingerprintOf({
       list: 'quota_counters',
@@ -200,8 +210,10 @@ export class QuotaCountersService {
         }
         const { next = '', counters } = await this.step(walk, section, position);
         for (const { position: id, ...stored } of counters) {
-          const counter = quotaCounterOf(stored);
-          if (walk.filter(counter)) {
+          const counter = scopeAllowed(walk.scopeFilter, stored.scope)
+            ? this.skipped.whole('action_counter', stored.kind, () => quotaCounterOf(stored))
+            : undefined;
+          if (counter !== undefined && walk.filter(counter)) {
             found.push({ counter, position: { value: section, id } });
           }
         }

@@ -4,6 +4,7 @@ import { type EvidenceReference, EvidenceService } from '../../evidence/index.js
 import { countExpiry } from '../../expiry/index.js';
 import { Refusal, treeOrder } from '../../ledger/index.js';
 import {
+  nameSkipped,
   partitionCode,
   partitionOfTenant,
   RedisService,
@@ -87,9 +88,12 @@ export class ReservationIndex {
       for (const outcome of reply.outcomes) {
         countExpiry(this.metrics, 'access', outcome, reply.nowMs);
       }
-      // A damaged record is shown with what can be known of it, and never silently.
+      // A damaged record is shown with what can be known of it, and never silently. Of a key that holds no record, nothing can be shown.
       for (const { reservationId, reason } of reply.unreadable) {
         this.damaged.report(reservationId, reason);
+        if (reason === 'NOT_A_RECORD') {
+          nameSkipped('reservation', reservationId);
+        }
       }
       return reply.rows.map((row) => this.summaryOf(row));
     };

@@ -8,6 +8,7 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
+  SkippedRecords,
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
@@ -234,6 +235,7 @@ export class DeliveriesService {
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionAccess,
     private readonly feed: DeliveryFeed,
+    private readonly skipped: SkippedRecords,
   ) {}
 
   /** Newest first. @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS, INVALID_REQUEST; StoreUnavailable */
@@ -248,7 +250,10 @@ export class DeliveriesService {
       Math.min(limit, MAX_LIMIT),
       placeOf(cursor, fingerprint),
     );
-    const deliveries = rows.map(deliveryOf);
+    const deliveries = rows.flatMap((row) => {
+      const id = deliveryIdOf({ partition: partitionCode(row.partition), ref: row.ref });
+      return this.skipped.whole('delivery', id, () => deliveryOf(row)) ?? [];
+    });
     return next === undefined
       ? { rows: deliveries, has_more: false }
       : { rows: deliveries, has_more: true, next_cursor: cursorOf(fingerprint, next) };
