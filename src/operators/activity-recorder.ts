@@ -16,6 +16,7 @@ import {
 } from '../redis/index.js';
 import { type Activity, type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { OPERATOR_METRICS } from './operators.metrics.js';
+import type { MemorySample } from './page-answers.js';
 
 const FLUSH_MS = 1000;
 const HOUR_MS = 3_600_000;
@@ -31,11 +32,6 @@ const MEMORY_HOURS = 24;
 const MEMORY_FIELD = 'memory';
 
 export type SlotCounts = ReadonlyMap<Activity, number>;
-
-export interface MemorySample {
-  readonly atMs: number;
-  readonly usedBytes: number;
-}
 
 /**
  * Adds what all instances do up in Redis: one hash an hour, whose fields are `<slot>:<activity>`, and the memory in use at the end of

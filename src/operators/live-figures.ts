@@ -1,49 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LATENESS_BUCKETS, SweeperState, type SweeperStateReport } from '../expiry/index.js';
-import { type Readiness, ReadinessCheck, UnexpectedErrors } from '../http/index.js';
+import { ReadinessCheck, UnexpectedErrors } from '../http/index.js';
 import { RedisService, StoreUnavailable } from '../redis/index.js';
 import type { Activity } from '../telemetry/index.js';
-import { ActivityRecorder, type MemorySample, SLOT_MS, type SlotCounts } from './activity-recorder.js';
+import { ActivityRecorder, SLOT_MS, type SlotCounts } from './activity-recorder.js';
+import type { ActivityFigures, LiveSnapshot, MemorySample, Rates } from './page-answers.js';
 
 const HOUR_SLOTS = 3_600_000 / SLOT_MS;
 /** Reading the state of all partitions takes a few milliseconds of Redis' time. */
 const SWEEPER_EVERY_MS = 5000;
 const MEMORY_EVERY_MS = 60_000;
-
-type Rates = Readonly<Record<'reserves' | 'commits' | 'denials' | 'expirations', number>>;
-
-/** What the overview shows, once a second. */
-export interface LiveSnapshot {
-  readonly at_ms: number;
-  readonly readiness: Readiness;
-  /** Whether this instance records what it does. If not, there is no activity, and no memory of the past. */
-  readonly records_activity: boolean;
-  /** Of all instances. Absent while it cannot be read. */
-  readonly activity?: {
-    readonly per_second: Rates;
-    /** Counts of the last hour, with those of the slot that is still being filled. */
-    readonly last_hour: Rates;
-    /** Per second, in slots of ten seconds, the oldest first. The last slot is still being filled, so it is left out. */
-    readonly slots: { readonly first_at_ms: number; readonly slot_ms: number } & Readonly<
-      Record<keyof Rates, readonly number[]>
-    >;
-    /** Expirations of the last hour by how late they were: the upper bounds in ms, and the counts, one more than bounds. */
-    readonly lateness: { readonly bounds_ms: readonly number[]; readonly counts: readonly number[] };
-  };
-  readonly sweeper?: {
-    readonly holds: number;
-    readonly backlog: number;
-    readonly lateness_ms: number;
-    readonly quarantined: number;
-    readonly awaiting_cleanup: number;
-    readonly instances: number;
-    readonly unheld: number;
-    readonly partitions: number;
-    readonly next_deadline_at_ms?: number;
-  };
-  readonly memory: readonly MemorySample[];
-}
 
 interface Kept<T> {
   readonly value: T;
@@ -118,7 +85,7 @@ export class LiveFigures {
     };
   }
 
-  private async activity(nowMs: number): Promise<NonNullable<LiveSnapshot['activity']>> {
+  private async activity(nowMs: number): Promise<ActivityFigures> {
     const slot = Math.floor(nowMs / SLOT_MS);
     const first = slot - HOUR_SLOTS;
     const fresh = await this.recorder.read(Math.max(first, this.newestSlot - 1), slot);
@@ -174,7 +141,7 @@ export class LiveFigures {
         );
   }
 
-  private series(first: number, last: number): NonNullable<LiveSnapshot['activity']>['slots'] {
+  private series(first: number, last: number): ActivityFigures['slots'] {
     const numbers = Array.from({ length: last - first + 1 }, (_, index) => first + index);
     const of = (activity: Activity): number[] =>
       numbers.map((number) => (this.slots.get(number)?.get(activity) ?? 0) / (SLOT_MS / 1000));

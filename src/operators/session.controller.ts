@@ -17,6 +17,7 @@ import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
 import { LiveFeed } from './live-feed.js';
+import type { SessionAnswer } from './page-answers.js';
 
 class LogInDto {
   /** ADMIN_API_KEY or VIEWER_API_KEY. */
@@ -98,7 +99,7 @@ export class SessionController {
             ? null
             : { id: session.id, role: session.role, expires_in_ms: session.expiresInMs },
         now_ms: this.redis.clock.nowMs(),
-      }),
+      } satisfies SessionAnswer),
     );
   }
 }

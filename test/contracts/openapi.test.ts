@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { openApiDocument } from '../../console/document.js';
 import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { RouteTable } from '../../src/http/route-table.js';
-import { stringifyJson } from '../../src/wire/exact-json.js';
+import { readJson, stringifyJson } from '../../src/wire/exact-json.js';
 import { shows } from '../compatibility/shows.js';
 import { Holdfast } from '../support/holdfast.js';
 import {
@@ -46,11 +47,13 @@ const KNOWN = DIFFERENCES.flatMap(({ operations, fields, says }) =>
     : fields.map((field) => ({ operations, line: `${field}: ${says}` })),
 );
 
+const SETTINGS = { HOLDFAST_TEST_CLOCKS: 'true' };
+
 let holdfast: Holdfast;
 let document: OwnDocument;
 
 beforeAll(async () => {
-  holdfast = await Holdfast.start({ HOLDFAST_TEST_CLOCKS: 'true' });
+  holdfast = await Holdfast.start(SETTINGS);
   document = (await holdfast.call('GET', '/openapi.json')).body as OwnDocument;
 });
 
@@ -100,6 +103,10 @@ describe('our own document', () => {
         .map(([name]) => name)
         .sort(),
     ).toEqual(served.sort());
+  });
+
+  test('is the same without Redis, where the types of the console come from', async () => {
+    expect(readJson(await openApiDocument(SETTINGS))).toEqual(document);
   });
 
   test('names every operation once, with its purpose and its responses', () => {

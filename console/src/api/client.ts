@@ -1,4 +1,5 @@
 import { readJson, stringifyJson } from './json';
+import type { Answer, Body, ListPath, Method, Page, Parameters, Path, Value } from './operations';
 import { noteSkipped } from './skipped';
 
 /** A refusal of the API, in its own words. Status 0 means that no answer came. */
@@ -24,14 +25,10 @@ export function onSessionEnd(listener: SessionEnded): void {
 }
 
 /**
- * Calls an operation with the session's cookie. The header tells the server that the request is the page's own; without it, changes
- * are refused. The caller names the type of the answer, as the API's documentation has it.
+ * Asks with the session's cookie. The header tells the server that the request is the page's own; without it, changes are refused.
+ * What is not in the API's document, which has the types of everything else, the caller knows.
  */
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
-  return (await ask<T>(method, path, body)).value;
-}
-
-async function ask<T>(
+export async function ask<T>(
   method: string,
   path: string,
   body?: unknown,
@@ -73,24 +70,45 @@ export function newIdempotencyKey(): string {
   return `console-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
-export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
-
-/** A path with its query; undefined and empty members are left out. */
-export function withQuery(path: string, query: Query): string {
-  const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== '') {
-      params.set(name, String(value));
+/** The path with the parameters that it names; the others are its query, but for undefined and empty ones. */
+export function filled(path: string, parameters: object): string {
+  const rest = new URLSearchParams();
+  let text = path;
+  for (const [name, value] of Object.entries(parameters as Readonly<Record<string, Value>>)) {
+    if (path.includes(`{${name}}`)) {
+      text = text.replace(`{${name}}`, encodeURIComponent(String(value)));
+    } else if (value !== undefined && value !== '') {
+      rest.set(name, String(value));
     }
   }
-  const text = params.toString();
-  return text === '' ? path : `${path}?${text}`;
+  return rest.size === 0 ? text : `${text}?${rest.toString()}`;
 }
 
-export const get = <T>(path: string, query: Query = {}): Promise<T> => call<T>('GET', withQuery(path, query));
+/** Calls an operation of the API. */
+export async function call<M extends Method, P extends Path<M>>(
+  method: M,
+  path: P,
+  parameters: Parameters<M, P>,
+  body?: Body<M, P>,
+): Promise<Answer<M, P>> {
+  return (await ask<Answer<M, P>>(method.toUpperCase(), filled(path, parameters), body)).value;
+}
 
-/** A page of a list, and how many rows it looked at if too few of them matched to fill it. */
-export async function getPage<T>(path: string, query: Query): Promise<{ answer: T; examined: number }> {
-  const { value, headers } = await ask<T>('GET', withQuery(path, query));
-  return { answer: value, examined: Number(headers.get('x-holdfast-examined') ?? 0) };
+export const get = <P extends Path<'get'>>(
+  path: P,
+  parameters: Parameters<'get', P>,
+): Promise<Answer<'get', P>> => call('get', path, parameters);
+
+/** A page of a list, the cursor of the next one, and how many rows it looked at if too few of them matched to fill it. */
+export async function getPage<P extends ListPath>(
+  path: P,
+  parameters: Parameters<'get', P>,
+): Promise<{ answer: Answer<'get', P>; next: string | undefined; examined: number }> {
+  const { value, headers } = await ask<Answer<'get', P> & Page>('GET', filled(path, parameters));
+  const { has_more: hasMore, next_cursor: next }: Page = value;
+  return {
+    answer: value,
+    next: hasMore ? next : undefined,
+    examined: Number(headers.get('x-holdfast-examined') ?? 0),
+  };
 }

@@ -6,13 +6,8 @@ import {
   type UseQueryResult,
 } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import { get, getPage, type Query } from './client';
-
-/** What all lists of the API have in common. */
-export interface Page {
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
+import { getPage } from './client';
+import type { Answer, ListPath, Parameters } from './operations';
 
 /** The rows of all pages that were read, and how to read more. parts/more-rows.tsx shows what stands below them. */
 export interface GrowingList<Row> extends Pick<
@@ -29,10 +24,10 @@ const PAGE_ROWS = 100;
 const MAX_PAGES_AGAIN = 3;
 
 /** A list of the API, page by page. `rows` picks the rows of a page; `query` has the filters, from the URL. With `everyMs`, short lists follow changes. */
-export function useList<Answer extends Page, Row>(
-  path: string,
-  query: Query,
-  rows: (answer: Answer) => readonly Row[],
+export function useList<P extends ListPath, Row>(
+  path: P,
+  query: Parameters<'get', P>,
+  rows: (answer: Answer<'get', P>) => readonly Row[],
   {
     enabled = true,
     limit = PAGE_ROWS,
@@ -41,9 +36,9 @@ export function useList<Answer extends Page, Row>(
 ): GrowingList<Row> {
   const { data, ...rest } = useInfiniteQuery({
     queryKey: [path, 'list', query, limit],
-    queryFn: ({ pageParam }) => getPage<Answer>(path, { ...query, limit, cursor: pageParam }),
+    queryFn: ({ pageParam }) => getPage(path, { ...query, limit, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ answer }) => (answer.has_more ? answer.next_cursor : undefined),
+    getNextPageParam: ({ next }) => next,
     enabled,
     // Each read asks for all pages again.
     refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= MAX_PAGES_AGAIN ? everyMs : false),
@@ -55,24 +50,24 @@ export function useList<Answer extends Page, Row>(
 }
 
 /** One page of a list, by its cursor. While another page loads, the one before stays. parts/pager.tsx shows it. */
-export function usePage<Answer extends Page, Row>(
-  path: string,
-  query: Query,
-  rows: (answer: Answer) => readonly Row[],
+export function usePage<P extends ListPath, Row>(
+  path: P,
+  query: Parameters<'get', P>,
+  rows: (answer: Answer<'get', P>) => readonly Row[],
   { cursor, limit = PAGE_ROWS }: { cursor: string | undefined; limit?: number },
-): Omit<UseQueryResult<Answer>, 'data'> & {
+): Omit<UseQueryResult, 'data'> & {
   readonly rows: readonly Row[] | undefined;
   /** The cursor of the next page; undefined on the last one. */
   readonly next: string | undefined;
 } {
   const { data, ...rest } = useQuery({
     queryKey: [path, 'page', query, cursor, limit],
-    queryFn: () => get<Answer>(path, { ...query, limit, cursor }),
+    queryFn: () => getPage(path, { ...query, limit, cursor }),
     placeholderData: keepPreviousData,
   });
   return {
     ...rest,
-    rows: data && rows(data),
-    next: data?.has_more === true ? data.next_cursor : undefined,
+    rows: data && rows(data.answer),
+    next: data?.next,
   };
 }

@@ -1,46 +1,8 @@
 import { useSyncExternalStore } from 'react';
+import type { LiveSnapshot } from '../../../src/operators/page-answers';
 import { readJson } from './json';
 import { learnServerTime } from './server-time';
 import { endSession } from './session';
-
-/** LiveSnapshot of src/operators/live-figures.ts: what the server sends once a second. */
-export interface LiveSnapshot {
-  readonly at_ms: number;
-  readonly readiness: { readonly ready: boolean; readonly details: Readonly<Record<string, Check>> };
-  /** Whether the instance that answers records what it does. */
-  readonly records_activity: boolean;
-  readonly activity?: Activity;
-  readonly sweeper?: {
-    readonly holds: number;
-    readonly backlog: number;
-    readonly lateness_ms: number;
-    readonly quarantined: number;
-    readonly awaiting_cleanup: number;
-    readonly instances: number;
-    readonly unheld: number;
-    readonly partitions: number;
-    readonly next_deadline_at_ms?: number;
-  };
-  readonly memory: readonly { readonly atMs: number; readonly usedBytes: number }[];
-}
-
-export interface Check {
-  readonly status: 'up' | 'down';
-  readonly message?: string;
-  readonly problems?: readonly string[];
-  readonly memory?: { readonly usedBytes: number; readonly maxmemoryBytes: number };
-}
-
-export type RateName = 'reserves' | 'commits' | 'denials' | 'expirations';
-
-export interface Activity {
-  readonly per_second: Readonly<Record<RateName, number>>;
-  readonly last_hour: Readonly<Record<RateName, number>>;
-  readonly slots: { readonly first_at_ms: number; readonly slot_ms: number } & Readonly<
-    Record<RateName, readonly number[]>
-  >;
-  readonly lateness: { readonly bounds_ms: readonly number[]; readonly counts: readonly number[] };
-}
 
 export interface Live {
   readonly snapshot: LiveSnapshot | undefined;

@@ -1,18 +1,9 @@
 import { QueryClient, useQuery } from '@tanstack/react-query';
-import { ApiError, call, get, onSessionEnd } from './client';
+import type { SessionAnswer } from '../../../src/operators/page-answers';
+import { ApiError, ask, onSessionEnd } from './client';
 import { learnServerTime } from './server-time';
 
-export interface Session {
-  readonly id: string;
-  readonly role: 'operator' | 'viewer';
-  readonly expires_in_ms: number;
-}
-
-interface SessionAnswer {
-  readonly session: Session | null;
-  readonly now_ms: number;
-}
-
+type Session = NonNullable<SessionAnswer['session']>;
 type Known = Pick<SessionAnswer, 'session'>;
 
 const SESSION = ['session'] as const;
@@ -29,7 +20,8 @@ export const queryClient = new QueryClient({
   },
 });
 
-function learned({ session, now_ms: nowMs }: SessionAnswer): Known {
+async function learned(method: string, path: string, body?: unknown): Promise<Known> {
+  const { session, now_ms: nowMs } = (await ask<SessionAnswer>(method, `/console/api/${path}`, body)).value;
   learnServerTime(nowMs);
   return { session };
 }
@@ -54,7 +46,7 @@ export function useSession(): {
 } {
   const { data, error, refetch } = useQuery({
     queryKey: SESSION,
-    queryFn: async () => learned(await get<SessionAnswer>('/console/api/session')),
+    queryFn: () => learned('GET', 'session'),
     staleTime: Infinity,
   });
   return { session: data?.session, error, retry: () => void refetch() };
@@ -67,9 +59,9 @@ export function useMayChange(): boolean {
 
 /** @throws ApiError 401 if the key is wrong, 429 after too many attempts */
 export async function logIn(key: string): Promise<void> {
-  setSession(learned(await call<SessionAnswer>('POST', '/console/api/login', { key })));
+  setSession(await learned('POST', 'login', { key }));
 }
 
 export async function logOut(): Promise<void> {
-  setSession(learned(await call<SessionAnswer>('POST', '/console/api/logout')));
+  setSession(await learned('POST', 'logout'));
 }

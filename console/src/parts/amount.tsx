@@ -2,14 +2,6 @@ import type { ReactNode } from 'react';
 import type { Int64 } from '../api/json';
 import { COUNT, type Decimal, numberFormat, readDecimal } from './numbers';
 
-export type Unit = 'USD_MICROCENTS' | 'TOKENS' | 'CREDITS' | 'RISK_POINTS';
-
-/** Amount of the API. */
-export interface AmountOf {
-  readonly unit: string;
-  readonly amount: Int64;
-}
-
 /** A dollar has a hundred million microcents. */
 const MICROCENTS_DIGITS = 8;
 const CENT_DIGITS = 2;
@@ -69,6 +61,15 @@ export function amountProblem(text: string, unit: string, what = 'An amount'): s
         unit === 'USD_MICROCENTS' ? EXAMPLES.dollars : EXAMPLES.whole
       }, or leave out what separates thousands`
     : undefined;
+}
+
+/** What an operator typed, where `amountProblem` finds nothing wrong with it. */
+export function amountOf(text: string, unit: string): bigint {
+  const amount = parseAmount(text, unit);
+  if (amount === undefined) {
+    throw new Error(amountProblem(text, unit));
+  }
+  return amount;
 }
 
 /** An amount in the form of its unit. The exact integer of the protocol shows on hover. */

@@ -1,9 +1,9 @@
 import { Button } from '@mantine/core';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { csvCell } from '../../../src/wire/csv';
-import { ApiError, get, type Query } from '../api/client';
+import { ApiError, getPage } from '../api/client';
 import { stringifyJson } from '../api/json';
-import type { Page } from '../api/list';
+import type { Answer, ListPath, Parameters } from '../api/operations';
 import { Progress } from './progress';
 import { Failure } from './states';
 
@@ -21,26 +21,30 @@ function plainText(value: unknown): string | undefined {
       : stringifyJson(value);
 }
 
-export interface Export<Answer extends Page> {
-  readonly path: string;
-  readonly query: Query;
+export interface Export<P extends ListPath> {
+  readonly path: P;
+  readonly query: Parameters<'get', P>;
   readonly limit: number;
-  readonly rows: (answer: Answer) => readonly object[];
+  readonly rows: (answer: Answer<'get', P>) => readonly object[];
   /** The columns of the CSV. */
   readonly columns: readonly string[];
 }
 
-function lineOf({ columns }: Pick<Export<Page>, 'columns'>, format: Format, row: Members): string {
+function lineOf({ columns }: Pick<Export<ListPath>, 'columns'>, format: Format, row: Members): string {
   return format === 'csv'
     ? `${columns.map((column) => csvCell(plainText(row[column]))).join(',')}\r\n`
     : `${stringifyJson(row)}\n`;
 }
 
 /** Reads one page. While many others ask, it waits for its turn. */
-async function pageOf<Answer>(path: string, query: Query, isGone: () => boolean): Promise<Answer> {
+async function pageOf<P extends ListPath>(
+  path: P,
+  query: Parameters<'get', P>,
+  isGone: () => boolean,
+): ReturnType<typeof getPage<P>> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await get<Answer>(path, query);
+      return await getPage(path, query);
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 429 || tries === TRIES || isGone()) {
         throw error;
@@ -60,12 +64,12 @@ function save(parts: readonly Blob[], name: string, format: Format): void {
 }
 
 /** Buttons that read a whole list page by page and save it as a file. `of` is how many rows it has, where that is known. */
-export function Exporter<Answer extends Page>({
+export function Exporter<P extends ListPath>({
   what,
   name,
   of,
 }: {
-  what: Export<Answer>;
+  what: Export<P>;
   name: string;
   of: number | undefined;
 }): ReactNode {
@@ -86,15 +90,15 @@ export function Exporter<Answer extends Page>({
     try {
       do {
         const query = { ...what.query, limit: what.limit, cursor };
-        const page: Answer = await pageOf<Answer>(what.path, query, isGone);
+        const page = await pageOf(what.path, query, isGone);
         if (isGone()) {
           return;
         }
-        const found = what.rows(page);
+        const found = what.rows(page.answer);
         parts.push(new Blob(found.map((row) => lineOf(what, format, row as Members))));
         rows += found.length;
         setDone(rows);
-        cursor = page.has_more ? page.next_cursor : undefined;
+        cursor = page.next;
       } while (cursor !== undefined);
       save(parts, name, format);
       setDone(undefined);

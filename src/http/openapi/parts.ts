@@ -35,8 +35,9 @@ export const FLAG: AnswerSchema = { type: 'boolean' };
 export const COUNT: AnswerSchema = { type: 'integer', minimum: 0 };
 export const INT64: AnswerSchema = { type: 'integer', format: 'int64' };
 export const TIME: AnswerSchema = { type: 'string', format: 'date-time' };
-/** Times of the runtime plane and spans of time, both in milliseconds. */
-export const MILLISECONDS: AnswerSchema = { type: 'integer', format: 'int64', minimum: 0 };
+export const COUNT64: AnswerSchema = { ...INT64, minimum: 0 };
+/** Times of the runtime plane and spans of time, both in milliseconds. Unlike amounts, a double has them exactly. */
+export const MILLISECONDS: AnswerSchema = { ...COUNT64, maximum: Number.MAX_SAFE_INTEGER };
 /** Whatever the client stored with a record. */
 export const FREE: AnswerSchema = { type: 'object', additionalProperties: true };
 export const TRACE_ID: AnswerSchema = { type: 'string', pattern: '^[0-9a-f]{32}$' };

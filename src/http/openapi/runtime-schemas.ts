@@ -1,6 +1,7 @@
 import { OVERAGE_POLICIES, QUOTA_WINDOWS, RISK_CLASSES, UNITS } from '../../ledger/index.js';
 import {
   COUNT,
+  COUNT64,
   FLAG,
   FREE,
   INT64,
@@ -55,7 +56,7 @@ const RESERVATION_SOMETIMES = {
 
 /** The answers of the runtime plane: cycles-protocol-v0. Members that Holdfast always gives are required here, though the protocol lets them be absent. */
 export const RUNTIME_SCHEMAS = {
-  Amount: object({ unit: oneOf(...UNITS), amount: { ...INT64, minimum: 0 } }),
+  Amount: object({ unit: oneOf(...UNITS), amount: COUNT64 }),
   SignedAmount: object({ unit: oneOf(...UNITS), amount: INT64 }),
   CommitOveragePolicy: oneOf(...OVERAGE_POLICIES),
   Balance: object(
@@ -109,11 +110,11 @@ export const RUNTIME_SCHEMAS = {
   Caps: object(
     {},
     {
-      max_tokens: COUNT,
-      max_steps_remaining: COUNT,
+      max_tokens: COUNT64,
+      max_steps_remaining: COUNT64,
       tool_allowlist: list(TEXT),
       tool_denylist: list(TEXT),
-      cooldown_ms: COUNT,
+      cooldown_ms: COUNT64,
     },
   ),
   DecisionResponse: object(
@@ -200,7 +201,6 @@ export const RUNTIME_SCHEMAS = {
   ),
 } as const;
 
-const COUNT64 = { type: 'integer', format: 'int64', minimum: 0 } as const;
 const KIND = { type: 'string', maxLength: 64 } as const;
 
 /** The answers about action kinds: cycles-action-kinds-v0.1.26. */

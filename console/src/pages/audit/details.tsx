@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { get, type Query } from '../../api/client';
+import { get } from '../../api/client';
 import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
 import { Empty, Failure, Loading } from '../../parts/states';
 import { Time } from '../../parts/time';
 import { Tree } from '../../parts/tree';
 import { Answer } from './answer';
-import { type AuditList, type AuditRow, hasTenant, ownerOf, queryOfRow } from './row';
+import { type AuditRow, hasTenant, ownerOf, queryOfRow } from './row';
 
 /** One row of the audit log, by its id, with the way to what came of the same request. */
 export function RowDetails({
@@ -24,7 +24,7 @@ export function RowDetails({
   const query = queryOfRow(id);
   const { data, error, refetch } = useQuery({
     queryKey: ['/v1/admin/audit/logs', 'one', id],
-    queryFn: async () => (await get<AuditList>('/v1/admin/audit/logs', query as Query)).logs[0] ?? null,
+    queryFn: async () => (await get('/v1/admin/audit/logs', query ?? {})).logs[0] ?? null,
     enabled: query !== undefined,
     // Rows do not change.
     staleTime: Infinity,

@@ -17,7 +17,7 @@ import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { Answer } from './answer';
 import { RowDetails } from './details';
-import { type AuditList, type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
+import { type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
 import { AUDIT_FILTERS } from './filters';
 
 const route = getRouteApi('/audit');
@@ -30,7 +30,7 @@ export function AuditLog(): ReactNode {
   const { cursor, row, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
   const query = { ...filters, status: undefined, ...statusRange(filters.status) };
-  const page = usePage('/v1/admin/audit/logs', query, (answer: AuditList) => answer.logs, { cursor });
+  const page = usePage('/v1/admin/audit/logs', query, (answer) => answer.logs, { cursor });
   const change = useFilterChange<(typeof AUDIT_FILTERS)[number]>();
   const open = (id: string | undefined): void =>
     void navigate({ search: (old) => ({ ...old, row: id }), resetScroll: false });

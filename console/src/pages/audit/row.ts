@@ -1,27 +1,8 @@
-import type { Query } from '../../api/client';
-import type { Page } from '../../api/list';
+import type { Parameters, Schema } from '../../api/operations';
 
-/** AuditLogEntry of the API. */
-export interface AuditRow {
-  readonly log_id: string;
-  readonly timestamp: string;
-  readonly tenant_id: string;
-  readonly operation: string;
-  readonly status: number;
-  readonly resource_type?: string;
-  readonly resource_id?: string;
-  readonly key_id?: string;
-  readonly request_id?: string;
-  readonly trace_id?: string;
-  readonly error_code?: string;
-  readonly source_ip?: string;
-  readonly user_agent?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
+export type AuditRow = Schema<'AuditLogEntry'>;
 
-export interface AuditList extends Page {
-  readonly logs: readonly AuditRow[];
-}
+type Query = Parameters<'get', '/v1/admin/audit/logs'>;
 
 export const STATUSES: Readonly<Record<string, string>> = {
   '2xx': 'Done (200 to 299)',

@@ -1,6 +1,6 @@
 import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
-import { call, withQuery } from '../../api/client';
+import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
@@ -54,15 +54,15 @@ const instantOf = (local: string): string | undefined =>
   local === '' ? undefined : new Date(local).toISOString();
 
 async function change({ scope, unit, period_start: start }: Budget, draft: Draft): Promise<void> {
-  const path = withQuery(draft.kind === 'fixed' ? '/ops/budgets/period' : RECURRENCE, { scope, unit });
+  const budget = { scope, unit };
   const rollover = { rollover_policy: draft.rollover };
   if (draft.kind === 'none') {
-    await call('DELETE', path);
+    await call('delete', RECURRENCE, budget);
   } else if (draft.kind === 'calendar') {
-    await call('PUT', path, { ...requestOf(draft.calendar), ...rollover });
+    await call('put', RECURRENCE, budget, { ...requestOf(draft.calendar), ...rollover });
   } else {
     const isNew = draft.start !== localText(start);
-    await call('PATCH', path, {
+    await call('patch', '/ops/budgets/period', budget, {
       ...(isNew ? { period_start: instantOf(draft.start) } : {}),
       period_end: instantOf(draft.end),
       ...rollover,

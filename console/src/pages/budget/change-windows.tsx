@@ -1,10 +1,10 @@
 import { Button, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
-import { call, withQuery } from '../../api/client';
+import { call } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
-import { amountProblem, formatAmount, parseAmount } from '../../parts/amount';
+import { amountOf, amountProblem, formatAmount, parseAmount } from '../../parts/amount';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
 import { CalendarFields } from './calendar-fields';
 import {
@@ -34,13 +34,14 @@ const draftOf = ({ name, limit, ...recurrence }: BudgetWindow): Draft => ({
 });
 
 async function change({ scope, unit }: Budget, drafts: readonly Draft[]): Promise<void> {
-  const path = withQuery(WINDOWS, { scope, unit });
   const windows = drafts.map(({ name, limit, calendar }) => ({
     name,
-    limit: { unit, amount: parseAmount(limit, unit) },
+    limit: { unit, amount: amountOf(limit, unit) },
     ...requestOf(calendar),
   }));
-  await (windows.length === 0 ? call('DELETE', path) : call('PUT', path, { windows }));
+  await (windows.length === 0
+    ? call('delete', WINDOWS, { scope, unit })
+    : call('put', WINDOWS, { scope, unit }, { windows }));
   await Promise.all(
     [WINDOWS, '/v1/admin/budgets'].map((path) => queryClient.invalidateQueries({ queryKey: [path] })),
   );

@@ -1,15 +1,17 @@
 import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
-import { call, newIdempotencyKey, withQuery } from '../../api/client';
+import { call, newIdempotencyKey } from '../../api/client';
+import type { Body } from '../../api/operations';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
-import { amountProblem, formatAmount, parseAmount } from '../../parts/amount';
+import { amountOf, amountProblem, formatAmount, parseAmount } from '../../parts/amount';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
 
 const refresh = (): Promise<void> => queryClient.invalidateQueries({ queryKey: ['/v1/admin/budgets'] });
 const MAX_REASON = 512;
 
-const OPERATIONS: Readonly<Record<string, string>> = {
+type Operation = Body<'post', '/v1/admin/budgets/fund'>['operation'];
+const OPERATIONS: Readonly<Record<Operation, string>> = {
   CREDIT: 'Credit: allocate more',
   DEBIT: 'Debit: allocate less',
   RESET: 'Reset: allocate exactly',
@@ -30,7 +32,7 @@ function Reason({ value, onChange }: { value: string; onChange: (value: string) 
 }
 
 /** What funding will do to the figures. A credit repays debt first. */
-function afterFunding(budget: Budget, operation: string, amount: bigint): Difference[] {
+function afterFunding(budget: Budget, operation: Operation, amount: bigint): Difference[] {
   const { unit } = budget;
   const [allocated, spent, held, debt] = [
     BigInt(budget.allocated.amount),
@@ -64,19 +66,24 @@ function afterFunding(budget: Budget, operation: string, amount: bigint): Differ
 
 export function Fund({ budget, close }: { budget: Budget; close: () => void }): ReactNode {
   const { scope, unit, tenant_id: tenantId } = budget;
-  const [operation, setOperation] = useState('CREDIT');
+  const [operation, setOperation] = useState<Operation>('CREDIT');
   const [text, setText] = useState('');
   const [reason, setReason] = useState('');
   // One key for this dialog: a second attempt after a lost answer does not fund twice.
   const [key] = useState(newIdempotencyKey);
   const amount = parseAmount(text, unit);
   const fund = async (): Promise<void> => {
-    await call('POST', withQuery('/v1/admin/budgets/fund', { tenant_id: tenantId, scope, unit }), {
-      operation,
-      amount: { unit, amount },
-      idempotency_key: `${key}-${operation}-${String(amount)}`,
-      ...(reason === '' ? {} : { reason }),
-    });
+    await call(
+      'post',
+      '/v1/admin/budgets/fund',
+      { tenant_id: tenantId, scope, unit },
+      {
+        operation,
+        amount: { unit, amount: amountOf(text, unit) },
+        idempotency_key: `${key}-${operation}-${String(amount)}`,
+        ...(reason === '' ? {} : { reason }),
+      },
+    );
     await refresh();
   };
   return (
@@ -92,7 +99,7 @@ export function Fund({ budget, close }: { budget: Budget; close: () => void }): 
         label="Operation"
         data={Object.entries(OPERATIONS).map(([value, label]) => ({ value, label }))}
         value={operation}
-        onChange={(event) => setOperation(event.currentTarget.value)}
+        onChange={(event) => setOperation(event.currentTarget.value as Operation)}
       />
       <TextInput
         label="Amount"
@@ -112,11 +119,7 @@ export function Freeze({ budget, close }: { budget: Budget; close: () => void })
   const isFrozen = status === 'FROZEN';
   const change = async (): Promise<void> => {
     const verb = isFrozen ? 'unfreeze' : 'freeze';
-    await call(
-      'POST',
-      withQuery(`/v1/admin/budgets/${verb}`, { scope, unit }),
-      reason === '' ? {} : { reason },
-    );
+    await call('post', `/v1/admin/budgets/${verb}`, { scope, unit }, reason === '' ? {} : { reason });
     await refresh();
   };
   return (
@@ -145,9 +148,14 @@ export function OverdraftLimit({ budget, close }: { budget: Budget; close: () =>
   const [text, setText] = useState('');
   const limit = parseAmount(text, unit);
   const change = async (): Promise<void> => {
-    await call('PATCH', withQuery('/v1/admin/budgets', { scope, unit }), {
-      overdraft_limit: { unit, amount: limit },
-    });
+    await call(
+      'patch',
+      '/v1/admin/budgets',
+      { scope, unit },
+      {
+        overdraft_limit: { unit, amount: amountOf(text, unit) },
+      },
+    );
     await refresh();
   };
   return (

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { serverNowMs } from '../../api/server-time';
-import type { Budget } from '../../api/types';
+import type { Budget, CyclesEvent } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { COUNT } from '../../parts/numbers';
@@ -13,7 +13,7 @@ import { Empty } from '../../parts/states';
 import { wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import { type CyclesEvent, DENIALS, type EventList } from '../events/event';
+import { DENIALS } from '../events/event';
 
 const EVERY_MS = 30_000;
 const DAYS = 30;
@@ -45,7 +45,7 @@ async function readHistory({ tenant_id: tenant, scope, unit }: Budget): Promise<
   const events: CyclesEvent[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page += 1) {
-    const read: EventList = await get<EventList>('/v1/admin/events', {
+    const read = await get('/v1/admin/events', {
       tenant_id: tenant,
       scope,
       from: new Date(fromMs).toISOString(),

@@ -5,8 +5,9 @@ import { type ReactNode, useEffect, useState } from 'react';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { serverNowMs } from '../../api/server-time';
-import type { Budget } from '../../api/types';
-import { Amount, type AmountOf } from '../../parts/amount';
+import type { Schema } from '../../api/operations';
+import type { Budget, CyclesEvent } from '../../api/types';
+import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
@@ -14,7 +15,7 @@ import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
-import { type CyclesEvent, DENIALS } from '../events/event';
+import { DENIALS } from '../events/event';
 
 const EVERY_MS = 5000;
 const SHOWN = 50;
@@ -37,21 +38,7 @@ function useNow(): number {
   return now;
 }
 
-interface Hold {
-  readonly reservation_id: string;
-  readonly amount: AmountOf;
-  readonly expires_at_ms: number;
-  readonly reclaim_at_ms: number;
-  readonly expires_by_itself: boolean;
-}
-
-/** BudgetHoldList of the API. */
-interface HoldList {
-  readonly holds: readonly Hold[];
-  readonly examined: number;
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
+type HoldList = Omit<Schema<'BudgetHoldList'>, 'scope' | 'unit'>;
 
 /**
  * The first holds of a budget, from as many of the partition's live reservations as may be looked at. Once they add up to what the
@@ -61,7 +48,7 @@ async function readHolds({ scope, unit, reserved }: Budget, mostExamined: number
   let missing = BigInt(reserved.amount);
   let found: HoldList = { holds: [], examined: 0, has_more: missing > 0n };
   while (found.has_more && found.holds.length < SHOWN && found.examined < mostExamined) {
-    const page = await get<HoldList>('/ops/budgets/holds', {
+    const page = await get('/ops/budgets/holds', {
       scope,
       unit,
       limit: SHOWN - found.holds.length,
@@ -125,7 +112,7 @@ export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
-function HoldTable({ holds, now }: { holds: readonly Hold[]; now: number }): ReactNode {
+function HoldTable({ holds, now }: { holds: HoldList['holds']; now: number }): ReactNode {
   return (
     <Table label="Live holds" columns={['Reservation', { right: 'Frees' }, { right: 'In' }]} items={holds}>
       {({ reservation_id: id, amount, reclaim_at_ms: reclaimMs, expires_by_itself: expires }) => (
@@ -158,7 +145,7 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
     queryFn: async () => {
       const pages = await Promise.all(
         DENIALS.map((event_type) =>
-          get<{ events: CyclesEvent[] }>('/v1/admin/events', {
+          get('/v1/admin/events', {
             event_type,
             tenant_id: budget.tenant_id,
             scope: budget.scope,

@@ -31,7 +31,7 @@ export function BudgetPage(): ReactNode {
   useTitle(scope === '' ? 'Budget' : `${scope} in ${unit}`);
   const { data, error, refetch } = useQuery({
     queryKey: ['/v1/admin/budgets', 'lookup', scope, unit],
-    queryFn: () => get<Budget>('/v1/admin/budgets/lookup', { scope, unit }),
+    queryFn: () => get('/v1/admin/budgets/lookup', { scope, unit }),
     refetchInterval: EVERY_MS,
     enabled: scope !== '',
   });

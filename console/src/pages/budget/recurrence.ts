@@ -1,32 +1,16 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { get } from '../../api/client';
 import { serverNowMs } from '../../api/server-time';
+import type { Schema } from '../../api/operations';
 import type { Budget } from '../../api/types';
-import type { AmountOf } from '../../parts/amount';
 import { boundariesAfter, type Every, EVERY } from '../../../../src/governance/budgets/recurrence';
 
 export { type Every, EVERY };
 export const RECURRENCE = '/ops/budgets/recurrence';
 export const WINDOWS = '/ops/budgets/windows';
 
-/** BudgetRecurrence of the API. A budget that follows no calendar has neither `every` nor what belongs to it. */
-export interface Recurrence {
-  readonly every?: Every;
-  readonly time_zone?: string;
-  readonly anchor_day?: number;
-  readonly anchor_month?: number;
-  readonly period_allocated?: AmountOf;
-  readonly next_boundaries: readonly string[];
-}
-
-/** One window of BudgetWindows of the API. */
-export interface BudgetWindow extends Recurrence {
-  readonly name: string;
-  readonly limit: AmountOf;
-  readonly spent: AmountOf;
-  readonly remaining: AmountOf;
-  readonly ends_at: string;
-}
+export type Recurrence = Schema<'BudgetRecurrence'>;
+export type BudgetWindow = Schema<'BudgetWindow'>;
 
 const EVERY_MS = 30_000;
 
@@ -34,7 +18,7 @@ export function useRecurrence({ scope, unit, updated_at: updatedAt }: Budget): U
   return useQuery({
     // Whatever changes a period changes the time of the last change.
     queryKey: [RECURRENCE, scope, unit, updatedAt],
-    queryFn: () => get<Recurrence>(RECURRENCE, { scope, unit }),
+    queryFn: () => get(RECURRENCE, { scope, unit }),
     refetchInterval: EVERY_MS,
   });
 }
@@ -53,7 +37,7 @@ export function calendarOf({
   time_zone: zone,
   anchor_day: day = 1,
   anchor_month: month = 1,
-}: Recurrence): Calendar | undefined {
+}: Partial<Recurrence>): Calendar | undefined {
   return every === undefined || zone === undefined ? undefined : { every, zone, day, month };
 }
 
@@ -65,7 +49,7 @@ export function newCalendar(every: Every): Calendar {
 export const hasMonth = (every: Every): boolean => every === 'quarter' || every === 'year';
 
 /** What the API takes. */
-export function requestOf({ every, zone, day, month }: Calendar): object {
+export function requestOf({ every, zone, day, month }: Calendar) {
   return {
     every,
     time_zone: zone,

@@ -1,14 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
-import type { Budget } from '../../api/types';
-import { type Webhook, WEBHOOKS } from '../../api/webhooks';
+import type { Budget, CyclesEvent } from '../../api/types';
+import { WEBHOOKS } from '../../api/webhooks';
 import { Loaded } from '../../parts/loaded';
 import { numberFormat } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import type { CyclesEvent } from '../events/event';
 
 const EVERY_MS = 10_000;
 const EVENTS_READ = 100;
@@ -33,21 +32,19 @@ interface Watched {
 
 async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<Watched> {
   const [{ subscriptions }, { events }] = await Promise.all([
-    get<{ subscriptions: Webhook[] }>(WEBHOOKS, {
+    get(WEBHOOKS, {
       tenant_id: tenant,
       status: 'ACTIVE',
       limit: SUBSCRIPTIONS_READ,
     }),
-    get<{ events: CyclesEvent[] }>('/v1/admin/events', {
+    get('/v1/admin/events', {
       event_type: 'budget.threshold_crossed',
       tenant_id: tenant,
       scope,
       limit: EVENTS_READ,
     }),
   ]);
-  const asked = subscriptions.flatMap(
-    ({ thresholds }) => (thresholds?.['budget_utilization'] ?? []) as readonly number[],
-  );
+  const asked = subscriptions.flatMap(({ thresholds }) => thresholds?.budget_utilization ?? []);
   return {
     marks: [...new Set([...USUAL_MARKS, ...asked])].sort((one, other) => one - other),
     // The API does not filter events by unit, and a scope includes those below it.

@@ -19,7 +19,7 @@ export function Windows({ budget }: { budget: Budget }): ReactNode {
   const { scope, unit } = budget;
   const windows = useQuery({
     queryKey: [WINDOWS, scope, unit],
-    queryFn: () => get<{ windows: readonly BudgetWindow[] }>(WINDOWS, { scope, unit }),
+    queryFn: () => get(WINDOWS, { scope, unit }),
     refetchInterval: EVERY_MS,
   });
   const [isChanging, setChanging] = useState(false);

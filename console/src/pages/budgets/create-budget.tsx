@@ -2,10 +2,11 @@ import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
-import { amountProblem, formatAmount, parseAmount, unitWord } from '../../parts/amount';
+import type { Unit } from '../../api/types';
+import { amountOf, amountProblem, formatAmount, parseAmount, unitWord } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
 
-const UNITS = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
+const UNITS: readonly Unit[] = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
 
 export function CreateBudget({
   tenantId,
@@ -15,12 +16,17 @@ export function CreateBudget({
   close: () => void;
 }): ReactNode {
   const [scope, setScope] = useState(tenantId === undefined ? 'tenant:' : `tenant:${tenantId}`);
-  const [unit, setUnit] = useState('USD_MICROCENTS');
+  const [unit, setUnit] = useState<Unit>('USD_MICROCENTS');
   const [text, setText] = useState('');
   const amount = parseAmount(text, unit);
   const owner = /^tenant:([^/]+)/.exec(scope)?.[1];
   const create = async (): Promise<void> => {
-    await call('POST', '/v1/admin/budgets', { tenant_id: owner, scope, unit, allocated: { unit, amount } });
+    await call(
+      'post',
+      '/v1/admin/budgets',
+      {},
+      { tenant_id: owner, scope, unit, allocated: { unit, amount: amountOf(text, unit) } },
+    );
     await queryClient.invalidateQueries({ queryKey: ['/v1/admin/budgets'] });
   };
   const blocked = owner === undefined ? 'A scope starts with tenant:<id>' : amountProblem(text, unit);
@@ -48,7 +54,7 @@ export function CreateBudget({
         label="Unit"
         data={UNITS.map((value) => ({ value, label: unitWord(value) }))}
         value={unit}
-        onChange={(event) => setUnit(event.currentTarget.value)}
+        onChange={(event) => setUnit(event.currentTarget.value as Unit)}
       />
       <TextInput
         label="Allocated"

@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import { type Page, useList } from '../../api/list';
+import { useList } from '../../api/list';
 import { useMayChange } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
@@ -28,10 +28,6 @@ const STATUSES = { ACTIVE: 'Active', FROZEN: 'Frozen', CLOSED: 'Closed' };
 const FILTERS = ['search', 'tenant_id', 'unit', 'status', 'sort_by'] as const;
 const ORDERS = { debt: 'Debt', scope: 'Scope' };
 
-interface BudgetList extends Page {
-  readonly ledgers: readonly Budget[];
-}
-
 export function Budgets(): ReactNode {
   useTitle('Budgets');
   const filters = route.useSearch();
@@ -41,7 +37,7 @@ export function Budgets(): ReactNode {
   const list = useList(
     '/v1/admin/budgets',
     { ...filters, sort_by: sortBy, sort_dir: sortBy === 'scope' ? 'asc' : 'desc' },
-    (answer: BudgetList) => answer.ledgers,
+    (answer) => answer.ledgers,
   );
   const change = useFilterChange<(typeof FILTERS)[number]>();
   const set = useSetters(FILTERS, change);

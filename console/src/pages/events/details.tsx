@@ -2,13 +2,14 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
+import type { CyclesEvent } from '../../api/types';
 import { Scope } from '../../parts/scope';
 import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
 import { Failure, Loading } from '../../parts/states';
 import { Time } from '../../parts/time';
 import { Tree } from '../../parts/tree';
-import { type CyclesEvent, hasTenant } from './event';
+import { hasTenant } from './event';
 
 /** One event, by its id, with the way to what it is about and to what came of the same request. */
 export function EventDetails({
@@ -23,7 +24,7 @@ export function EventDetails({
 }): ReactNode {
   const { data, error, refetch } = useQuery({
     queryKey: ['/v1/admin/events', 'one', id],
-    queryFn: () => get<CyclesEvent>(`/v1/admin/events/${encodeURIComponent(id)}`),
+    queryFn: () => get('/v1/admin/events/{event_id}', { event_id: id }),
     // Events do not change.
     staleTime: Infinity,
     ...(known === undefined ? {} : { initialData: known }),

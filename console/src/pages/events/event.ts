@@ -1,24 +1,4 @@
-import type { Page } from '../../api/list';
-
-/** Event of the API. */
-export interface CyclesEvent {
-  readonly event_id: string;
-  readonly event_type: string;
-  readonly category: string;
-  readonly timestamp: string;
-  readonly tenant_id: string;
-  readonly scope?: string;
-  readonly actor?: { readonly type: string; readonly key_id?: string };
-  readonly data: Readonly<Record<string, unknown>>;
-  readonly correlation_id?: string;
-  readonly request_id?: string;
-  readonly trace_id?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
-
-export interface EventList extends Page {
-  readonly events: readonly CyclesEvent[];
-}
+import type { CyclesEvent } from '../../api/types';
 
 export const CATEGORIES: Readonly<Record<string, string>> = {
   budget: 'Budget',

@@ -1,6 +1,7 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode } from 'react';
 import { usePage } from '../../api/list';
+import type { CyclesEvent } from '../../api/types';
 import {
   type FilterChange,
   FilterBar,
@@ -17,7 +18,7 @@ import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { EventDetails } from './details';
-import { CATEGORIES, categoryOf, type CyclesEvent, type EventList, hasTenant } from './event';
+import { CATEGORIES, categoryOf, hasTenant } from './event';
 import { EVENT_TYPES } from './types';
 import { EVENT_FILTERS } from './filters';
 
@@ -30,7 +31,7 @@ export function Events(): ReactNode {
   useTitle('Events');
   const { cursor, event, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
-  const page = usePage('/v1/admin/events', filters, (answer: EventList) => answer.events, { cursor });
+  const page = usePage('/v1/admin/events', filters, (answer) => answer.events, { cursor });
   const change = useFilterChange<(typeof EVENT_FILTERS)[number]>();
   const open = (id: string | undefined): void =>
     void navigate({ search: (old) => ({ ...old, event: id }), resetScroll: false });

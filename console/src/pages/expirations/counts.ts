@@ -1,13 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { get, type Query } from '../../api/client';
-import type { Page } from '../../api/list';
-
-/** ExpirationCountsResponse of the API. */
-interface CountsPage extends Page {
-  readonly slots: readonly { readonly at_ms: number; readonly expirations: number }[];
-  readonly share_read: number;
-}
+import { get } from '../../api/client';
+import type { Parameters, Schema } from '../../api/operations';
 
 export interface Counts {
   /** By the start of their slot, ms. */
@@ -17,7 +11,7 @@ export interface Counts {
   readonly shareRead: number;
 }
 
-function sumOf(pages: readonly CountsPage[]): Counts {
+function sumOf(pages: readonly Schema<'ExpirationCountsResponse'>[]): Counts {
   const slots = new Map<number, number>();
   for (const { at_ms: atMs, expirations } of pages.flatMap((page) => page.slots)) {
     slots.set(atMs, (slots.get(atMs) ?? 0) + expirations);
@@ -27,14 +21,14 @@ function sumOf(pages: readonly CountsPage[]): Counts {
 }
 
 /** The counts of a window. One request reads a bounded part of the log, so this asks on until all is read. */
-export function useCounts(query: Query): {
+export function useCounts(query: Parameters<'get', '/ops/expirations/counts'>): {
   readonly counts: Counts | undefined;
   readonly error: Error | null;
   readonly retry: () => void;
 } {
   const { data, error, hasNextPage, isFetching, fetchNextPage, refetch } = useInfiniteQuery({
     queryKey: ['/ops/expirations/counts', query],
-    queryFn: ({ pageParam }) => get<CountsPage>('/ops/expirations/counts', { ...query, cursor: pageParam }),
+    queryFn: ({ pageParam }) => get('/ops/expirations/counts', { ...query, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ has_more: hasMore, next_cursor: next }) => (hasMore ? next : undefined),
     select: ({ pages }) => sumOf(pages),

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useMemo } from 'react';
 import { usePage } from '../../api/list';
+import type { Schema } from '../../api/operations';
 import { serverNowMs } from '../../api/server-time';
 import { Exporter } from '../../parts/exporter';
 import {
@@ -19,15 +20,15 @@ import { Empty, Failure } from '../../parts/states';
 import { useTitle } from '../../parts/title';
 import { type Counts, useCounts } from './counts';
 import { Histogram } from './histogram';
-import { type ExpirationList, ExpirationTable } from './table';
+import { ExpirationTable } from './table';
 import { DEFAULT_LAST, isoOf, LAST, moved, type Window, windowOf, zoomed, slotOf } from './window';
 
 const route = getRouteApi('/expirations');
 const FILTERS = ['tenant', 'scope', 'state'] as const;
 const EXPORT = {
-  path: '/ops/expirations',
+  path: '/ops/expirations' as const,
   limit: 1000,
-  rows: (answer: ExpirationList) => answer.expirations,
+  rows: (answer: Schema<'ExpirationListResponse'>) => answer.expirations,
   columns: [
     'at_ms',
     'at',
@@ -62,7 +63,7 @@ export function Expirations(): ReactNode {
     [shown, tenant, scope, state],
   );
   const { counts, error, retry } = useCounts({ ...query, slot_ms: slotOf(shown) });
-  const page = usePage('/ops/expirations', query, (answer: ExpirationList) => answer.expirations, { cursor });
+  const page = usePage('/ops/expirations', query, (answer) => answer.expirations, { cursor });
   const change = useFilterChange<(typeof FILTERS)[number] | 'last' | 'from' | 'to'>();
   const look = ({ fromMs, toMs }: Window): void =>
     void navigate({

@@ -1,30 +1,12 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { Int64 } from '../../api/json';
-import type { Page } from '../../api/list';
+import type { Schema } from '../../api/operations';
 import { Amount } from '../../parts/amount';
 import { Scope } from '../../parts/scope';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 
-/** Expiration of the API. */
-export interface Expiration {
-  readonly at_ms: number;
-  readonly state: 'EXPIRED' | 'QUARANTINED';
-  readonly reservation_id: string;
-  readonly tenant_id: string;
-  readonly event_id: string;
-  readonly scope?: string;
-  readonly unit?: string;
-  readonly amount?: Int64;
-  readonly ttl_ms?: number;
-  readonly extensions_used?: number;
-  readonly reason?: string;
-}
-
-export interface ExpirationList extends Page {
-  readonly expirations: readonly Expiration[];
-}
+type Expiration = Schema<'Expiration'>;
 
 export function ExpirationTable({ rows }: { rows: readonly Expiration[] }): ReactNode {
   return (

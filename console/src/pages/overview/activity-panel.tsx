@@ -1,11 +1,11 @@
 import { type ReactNode, useMemo } from 'react';
-import type { Activity, RateName } from '../../api/live';
+import type { ActivityFigures, Rates } from '../../../../src/operators/page-answers';
 import { Graph } from '../../parts/graph';
 import { COUNT, numberFormat } from '../../parts/numbers';
 import { Empty } from '../../parts/states';
 
 const RATE = numberFormat({ maximumFractionDigits: 1 });
-const RATES: readonly { name: RateName; label: string; colour: string }[] = [
+const RATES: readonly { name: keyof Rates; label: string; colour: string }[] = [
   { name: 'reserves', label: 'Reserves', colour: '--reserve' },
   { name: 'commits', label: 'Commits', colour: '--commit' },
   { name: 'denials', label: 'Denials', colour: '--deny' },
@@ -17,7 +17,7 @@ export function ActivityPanel({
   activity,
   isRecorded,
 }: {
-  activity: Activity | undefined;
+  activity: ActivityFigures | undefined;
   isRecorded: boolean;
 }): ReactNode {
   const slots = activity?.slots;
@@ -68,7 +68,7 @@ export function ActivityPanel({
   );
 }
 
-function linesOf(slots: Activity['slots'] | undefined) {
+function linesOf(slots: ActivityFigures['slots'] | undefined) {
   const times = (slots?.reserves ?? []).map(
     (_rate, index) => ((slots?.first_at_ms ?? 0) + index * (slots?.slot_ms ?? 0)) / 1000,
   );

@@ -29,7 +29,7 @@ export function TightBudgets(): ReactNode {
     queryFn: async () => {
       const asked = performance.now();
       const query = { sort_by: 'used', sort_dir: 'desc', limit: SHOWN };
-      const { ledgers } = await get<{ ledgers: Budget[] }>('/v1/admin/budgets', query);
+      const { ledgers } = await get('/v1/admin/budgets', query);
       return { ledgers, tookMs: performance.now() - asked };
     },
     refetchInterval: ({ state }) => Math.max(EVERY_MS, SHARE * (state.data?.tookMs ?? 0)),
@@ -65,7 +65,7 @@ function useTightestWindow(budget: Budget): BudgetWindow | undefined {
   const { scope, unit } = budget;
   const { data } = useQuery({
     queryKey: [WINDOWS, scope, unit],
-    queryFn: () => get<{ windows: readonly BudgetWindow[] }>(WINDOWS, { scope, unit }),
+    queryFn: () => get(WINDOWS, { scope, unit }),
     refetchInterval: WINDOWS_EVERY_MS,
   });
   const [tightest] = [...(data?.windows ?? [])].sort((one, other) => windowUse(other) - windowUse(one));

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { Activity, LiveSnapshot } from '../../api/live';
+import type { ActivityFigures, LiveSnapshot } from '../../../../src/operators/page-answers';
 import { useOverview } from '../../api/overview';
 import { Amount } from '../../parts/amount';
 import { formatBytes } from '../../parts/bytes';
@@ -42,7 +42,10 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
 }
 
 /** The upper bound of the bucket that holds this share of the expirations; undefined if there were none. */
-function quantile({ bounds_ms: bounds, counts }: Activity['lateness'], share: number): string | undefined {
+function quantile(
+  { bounds_ms: bounds, counts }: ActivityFigures['lateness'],
+  share: number,
+): string | undefined {
   const total = counts.reduce((sum, count) => sum + count, 0);
   let seen = 0;
   for (const [bucket, count] of counts.entries()) {
@@ -62,7 +65,7 @@ export function Sweeper({
   lateness,
 }: {
   sweeper: SweeperFigures;
-  lateness: Activity['lateness'] | undefined;
+  lateness: ActivityFigures['lateness'] | undefined;
 }): ReactNode {
   const most = Math.max(1, ...(lateness?.counts ?? []));
   const total = (lateness?.counts ?? []).reduce((sum, count) => sum + count, 0);

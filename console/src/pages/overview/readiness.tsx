@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { Check, LiveSnapshot } from '../../api/live';
+import type { Check, LiveSnapshot } from '../../../../src/operators/page-answers';
 
 const NAMES: Readonly<Record<string, string>> = {
   redis: 'Redis',

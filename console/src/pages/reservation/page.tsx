@@ -27,7 +27,7 @@ export function ReservationPage(): ReactNode {
   const [isReleasing, setReleasing] = useState(false);
   const answer = useQuery({
     queryKey: ['/ops/reservations', id],
-    queryFn: () => get<ReservationAnswer>(`/ops/reservations/${encodeURIComponent(id)}`),
+    queryFn: () => get('/ops/reservations/{reservation_id}', { reservation_id: id }),
     refetchInterval: ({ state }) => (state.data?.state === 'ACTIVE' ? EVERY_MS : false),
   });
   return (
@@ -147,10 +147,15 @@ function Release({ history, close }: { history: ReservationHistory; close: () =>
   const [reason, setReason] = useState('');
   const [key] = useState(newIdempotencyKey);
   const release = async (): Promise<void> => {
-    await call('POST', `/v1/reservations/${encodeURIComponent(id)}/release`, {
-      idempotency_key: key,
-      reason,
-    });
+    await call(
+      'post',
+      '/v1/reservations/{reservation_id}/release',
+      { reservation_id: id },
+      {
+        idempotency_key: key,
+        reason,
+      },
+    );
     await queryClient.invalidateQueries({ queryKey: ['/ops/reservations', id] });
   };
   return (

@@ -25,7 +25,7 @@ function Step({
   title,
   children,
 }: {
-  at: number;
+  at: number | undefined;
   colour?: string;
   title: ReactNode;
   children?: ReactNode;
@@ -34,9 +34,7 @@ function Step({
     <li style={{ ['--mark' as string]: `var(${colour})` }}>
       <div className="row" style={{ justifyContent: 'space-between' }}>
         <strong>{title}</strong>
-        <span className="muted small">
-          <Time at={at} />
-        </span>
+        <span className="muted small">{at !== undefined && <Time at={at} />}</span>
       </div>
       {children}
     </li>
@@ -96,7 +94,9 @@ function End({
     <Step at={end.at_ms} colour={colour} title={words}>
       <div>
         {end.by !== undefined && `${WHO[end.by.type] ?? end.by.type} `}
-        <span className="muted">after {formatDuration(end.at_ms - history.created_at_ms)}</span>
+        {end.at_ms !== undefined && (
+          <span className="muted">after {formatDuration(end.at_ms - history.created_at_ms)}</span>
+        )}
       </div>
       {end.charged !== undefined && (
         <div>
@@ -104,9 +104,9 @@ function End({
         </div>
       )}
       {end.reason !== undefined && <div>{end.reason}</div>}
-      {(end.returned ?? []).length > 0 && (
+      {end.returned.length > 0 && (
         <ul className="muted small" style={{ listStyle: 'none' }}>
-          {(end.returned ?? []).map(({ scope, unit, amount }) => (
+          {end.returned.map(({ scope, unit, amount }) => (
             <li key={scope} className="returned">
               <Amount amount={amount} unit={unit} /> returned to {scope}
             </li>
@@ -121,7 +121,9 @@ function End({
               {end.event.event_id}
             </Link>
           </div>
-          <ToldTo tenant={history.tenant_id} event={end.event} atMs={end.at_ms} />
+          {end.at_ms !== undefined && (
+            <ToldTo tenant={history.tenant_id} event={end.event} atMs={end.at_ms} />
+          )}
         </>
       )}
     </Step>

@@ -2,14 +2,9 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
-import {
-  type Delivery,
-  type DeliveryList,
-  SYSTEM_OWNER,
-  type Webhook,
-  webhookPath,
-  WEBHOOKS,
-} from '../../api/webhooks';
+import type { Delivery, Webhook } from '../../api/types';
+import { DELIVERIES, SYSTEM_OWNER, WEBHOOKS } from '../../api/webhooks';
+import type { ReservationHistory } from './history';
 import { Status } from '../../parts/status';
 import { Time } from '../../parts/time';
 
@@ -24,25 +19,28 @@ interface Told {
   readonly delivery: Delivery;
 }
 
-interface EndEvent {
-  readonly event_id: string;
-  readonly event_type: string;
-}
+type EndEvent = NonNullable<NonNullable<ReservationHistory['end']>['event']>;
 
 /** The deliveries of an event to the subscriptions of its tenant and of the system. */
-async function readTold(tenant: string, { event_id: eventId, event_type: type }: EndEvent, atMs: number) {
+async function readTold(
+  tenant: string,
+  { event_id: eventId, event_type: type = '' }: EndEvent,
+  atMs: number,
+) {
   const lists = await Promise.all(
-    [tenant, SYSTEM_OWNER].map((owner) =>
-      get<{ subscriptions: Webhook[] }>(WEBHOOKS, { tenant_id: owner, limit: MOST_ASKED }),
-    ),
+    [tenant, SYSTEM_OWNER].map((owner) => get(WEBHOOKS, { tenant_id: owner, limit: MOST_ASKED })),
   );
   const [category = ''] = type.split('.');
   const asked = lists
     .flatMap(({ subscriptions }) => subscriptions)
-    .filter((webhook) => webhook.event_types.includes(type) || webhook.event_categories.includes(category));
+    .filter(
+      (webhook) =>
+        webhook.event_types.includes(type) || webhook.event_categories.some((one) => one === category),
+    );
   const told = await Promise.all(
     asked.slice(0, MOST_ASKED).map(async (webhook): Promise<Told[]> => {
-      const { deliveries } = await get<DeliveryList>(`${webhookPath(webhook.subscription_id)}/deliveries`, {
+      const { deliveries } = await get(DELIVERIES, {
+        subscription_id: webhook.subscription_id,
         from: new Date(atMs - 1000).toISOString(),
         to: new Date(atMs + QUEUED_WITHIN_MS).toISOString(),
         limit: 100,

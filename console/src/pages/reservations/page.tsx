@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useCallback } from 'react';
-import { type Page, useList } from '../../api/list';
+import { useList } from '../../api/list';
 import type { Reservation } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import {
@@ -41,16 +41,12 @@ const scopeOf = (filters: Filters): string | undefined =>
   LEVELS.flatMap((level) => (filters[level] === undefined ? [] : [`${level}:${filters[level]}`])).join('/') ||
   undefined;
 
-interface ReservationList extends Page {
-  readonly reservations: readonly Reservation[];
-}
-
 export function Reservations(): ReactNode {
   useTitle('Reservations');
   const filters = route.useSearch();
   const navigate = route.useNavigate();
   const hasTenant = filters.tenant !== undefined;
-  const list = useList('/v1/reservations', filters, (answer: ReservationList) => answer.reservations, {
+  const list = useList('/v1/reservations', filters, (answer) => answer.reservations, {
     enabled: hasTenant,
   });
   const change = useFilterChange<(typeof RESERVATION_FILTERS)[number]>();

@@ -22,7 +22,7 @@ export function Sweeper(): ReactNode {
   const navigate = route.useNavigate();
   const { data, error, refetch } = useQuery({
     queryKey: ['sweeper'],
-    queryFn: () => get<SweeperState>('/ops/sweeper'),
+    queryFn: () => get('/ops/sweeper', {}),
     refetchInterval: EVERY_MS,
   });
   const chosen = (name: 'partition' | 'reservation') => (value: string | undefined) =>

@@ -2,7 +2,6 @@ import { Button, TextInput } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { call, get } from '../../api/client';
-import type { Int64 } from '../../api/json';
 import { useMayChange } from '../../api/session';
 import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
@@ -10,25 +9,6 @@ import { Scope } from '../../parts/scope';
 import { Empty, Failure, Loading } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-
-interface Entry {
-  readonly reservation_id: string;
-  readonly reason: string;
-  readonly quarantined_at_ms: number;
-}
-
-interface Inspected extends Entry {
-  readonly defect?: string;
-  readonly record: Readonly<Record<string, string>>;
-  readonly returns: readonly { readonly scope: string; readonly unit: string; readonly amount: Int64 }[];
-  readonly keeps: readonly { readonly scope: string; readonly reason: string }[];
-}
-
-interface Decision {
-  readonly reservation_id: string;
-  readonly outcome: string;
-  readonly detail?: string;
-}
 
 const EVERY_MS = 10_000;
 
@@ -42,7 +22,7 @@ export function Quarantine({
 }): ReactNode {
   const { data, error, refetch } = useQuery({
     queryKey: ['quarantine'],
-    queryFn: () => get<{ entries: Entry[]; has_more: boolean }>('/ops/quarantine', { limit: 200 }),
+    queryFn: () => get('/ops/quarantine', { limit: 200 }),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -90,14 +70,21 @@ export function Quarantine({
 }
 
 function Inspection({ id }: { id: string }): ReactNode {
-  const path = `/ops/quarantine/${encodeURIComponent(id)}`;
-  const { data, error } = useQuery({ queryKey: ['quarantine', id], queryFn: () => get<Inspected>(path) });
+  const { data, error } = useQuery({
+    queryKey: ['quarantine', id],
+    queryFn: () => get('/ops/quarantine/{reservation_id}', { reservation_id: id }),
+  });
   const queries = useQueryClient();
   const mayChange = useMayChange();
   const [reason, setReason] = useState('');
   const decide = useMutation({
     mutationFn: (action: 'retry' | 'release') =>
-      call<Decision>('POST', `${path}/decide`, { action, ...(reason === '' ? {} : { reason }) }),
+      call(
+        'post',
+        '/ops/quarantine/{reservation_id}/decide',
+        { reservation_id: id },
+        { action, ...(reason === '' ? {} : { reason }) },
+      ),
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: ['quarantine'], exact: true });
       void queries.invalidateQueries({ queryKey: ['sweeper'] });

@@ -43,7 +43,7 @@ export function CloseTenant({
   });
   const change = async (): Promise<void> => {
     started(open === undefined ? 0 : totalOf(open));
-    await call('PATCH', `/v1/admin/tenants/${encodeURIComponent(id)}`, { status: 'CLOSED' });
+    await call('patch', '/v1/admin/tenants/{tenant_id}', { tenant_id: id }, { status: 'CLOSED' });
     await Promise.all([
       queryClient.invalidateQueries({ queryKey: ['/v1/admin/tenants'] }),
       queryClient.invalidateQueries({ queryKey: ['open', id] }),

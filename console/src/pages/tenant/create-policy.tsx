@@ -1,6 +1,7 @@
 import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
+import type { Body } from '../../api/operations';
 import { queryClient } from '../../api/session';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { COUNT, readCount } from '../../parts/numbers';
@@ -14,6 +15,8 @@ const OVERAGES = [
   { value: 'ALLOW_IF_AVAILABLE', label: 'Allow if available' },
   { value: 'ALLOW_WITH_OVERDRAFT', label: 'Allow with overdraft' },
 ];
+
+type Policy = Body<'post', typeof POLICIES>;
 
 type Field = 'name' | 'pattern' | 'priority' | 'tokens' | 'reserves' | 'commits' | 'only' | 'never';
 
@@ -34,25 +37,30 @@ export function CreatePolicy({ tenantId, close }: { tenantId: string; close: () 
     never: '',
   });
   const [quotas, setQuotas] = useState<readonly QuotaDraft[]>([]);
-  const [overage, setOverage] = useState('');
+  const [overage, setOverage] = useState<Policy['commit_overage_policy']>();
   const [priority, tokens, reserves, commits] = (['priority', 'tokens', 'reserves', 'commits'] as const).map(
     (field) => readCount(fields[field]),
   );
   const create = async (): Promise<void> => {
-    await call('POST', POLICIES, {
-      tenant_id: tenantId,
-      name: fields.name,
-      scope_pattern: fields.pattern,
-      priority,
-      ...(tokens === undefined ? {} : { caps: { max_tokens: tokens } }),
-      ...(overage === '' ? {} : { commit_overage_policy: overage }),
-      ...(reserves === undefined && commits === undefined
-        ? {}
-        : { rate_limits: { max_reservations_per_minute: reserves, max_commits_per_minute: commits } }),
-      ...quotaLists(quotas),
-      allowed_action_kinds: kindsOf(fields.only),
-      denied_action_kinds: kindsOf(fields.never),
-    });
+    await call(
+      'post',
+      POLICIES,
+      {},
+      {
+        tenant_id: tenantId,
+        name: fields.name,
+        scope_pattern: fields.pattern,
+        priority,
+        ...(tokens === undefined ? {} : { caps: { max_tokens: tokens } }),
+        commit_overage_policy: overage,
+        ...(reserves === undefined && commits === undefined
+          ? {}
+          : { rate_limits: { max_reservations_per_minute: reserves, max_commits_per_minute: commits } }),
+        ...quotaLists(quotas),
+        allowed_action_kinds: kindsOf(fields.only),
+        denied_action_kinds: kindsOf(fields.never),
+      },
+    );
     await queryClient.invalidateQueries({ queryKey: [POLICIES] });
   };
   const isWrong = [priority, tokens, reserves, commits].some((count) => Number.isNaN(count));
@@ -93,8 +101,8 @@ export function CreatePolicy({ tenantId, close }: { tenantId: string; close: () 
       <NativeSelect
         label="If a commit costs more than was held"
         data={OVERAGES}
-        value={overage}
-        onChange={(event) => setOverage(event.currentTarget.value)}
+        value={overage ?? ''}
+        onChange={(event) => setOverage((event.currentTarget.value || undefined) as typeof overage)}
       />
       {input('only', 'Only these kinds of actions', 'Separated by commas. Empty: all')}
       {input('never', 'Never these kinds of actions', 'Empty: none. Not together with the field above')}

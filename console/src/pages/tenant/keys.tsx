@@ -1,7 +1,8 @@
 import { Button, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
-import { call, withQuery } from '../../api/client';
-import { type Page, useList } from '../../api/list';
+import { call } from '../../api/client';
+import { useList } from '../../api/list';
+import type { Schema } from '../../api/operations';
 import { queryClient } from '../../api/session';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { Listing } from '../../parts/loaded';
@@ -13,24 +14,7 @@ import { Time } from '../../parts/time';
 import { CreateKey } from '../tenants/create-key';
 import { API_KEYS } from './owned';
 
-/** ApiKey of the API, as far as the page uses it. */
-interface ApiKey {
-  readonly key_id: string;
-  readonly key_prefix: string;
-  readonly name: string;
-  readonly permissions: readonly string[];
-  readonly scope_filter: readonly string[];
-  readonly status: 'ACTIVE' | 'REVOKED' | 'EXPIRED';
-  readonly created_at: string;
-  readonly expires_at: string;
-  readonly last_used_at?: string;
-  readonly revoked_at?: string;
-  readonly revoked_reason?: string;
-}
-
-interface ApiKeyList extends Page {
-  readonly keys: readonly ApiKey[];
-}
+type ApiKey = Schema<'ApiKey'>;
 
 /** The API keys of a tenant. */
 export function Keys({
@@ -44,7 +28,7 @@ export function Keys({
 }): ReactNode {
   const [isCreating, setCreating] = useState(false);
   const [revoked, setRevoked] = useState<ApiKey>();
-  const list = useList(API_KEYS, { tenant_id: tenantId }, ({ keys }: ApiKeyList) => keys);
+  const list = useList(API_KEYS, { tenant_id: tenantId }, ({ keys }) => keys);
   return (
     <Panel
       title="API keys"
@@ -121,7 +105,7 @@ function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }): React
   const { key_id: id, name } = apiKey;
   const [reason, setReason] = useState('');
   const revoke = async (): Promise<void> => {
-    await call('DELETE', withQuery(`${API_KEYS}/${encodeURIComponent(id)}`, { reason }));
+    await call('delete', `${API_KEYS}/{key_id}`, { key_id: id, reason });
     await queryClient.invalidateQueries({ queryKey: [API_KEYS] });
   };
   return (

@@ -14,7 +14,6 @@ import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { CloseTenant, Closing } from './close';
-import { limitsPath, type TenantLimits } from './owned';
 import { Keys } from './keys';
 import { Policies } from './policies';
 
@@ -27,7 +26,7 @@ export function TenantPage(): ReactNode {
   useTitle(id);
   const tenant = useQuery({
     queryKey: ['/v1/admin/tenants', id],
-    queryFn: () => get<Tenant>(`/v1/admin/tenants/${encodeURIComponent(id)}`),
+    queryFn: () => get('/v1/admin/tenants/{tenant_id}', { tenant_id: id }),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -74,7 +73,7 @@ function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
 function Owned({ id }: { id: string }): ReactNode {
   const limits = useQuery({
     queryKey: ['/ops/tenants', id, 'limits'],
-    queryFn: () => get<TenantLimits>(limitsPath(id)),
+    queryFn: () => get('/ops/tenants/{tenant_id}/limits', { tenant_id: id }),
     refetchInterval: EVERY_MS,
   });
   const rows = [

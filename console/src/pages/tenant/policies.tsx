@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
-import type { Int64 } from '../../api/json';
-import { type Page, useList } from '../../api/list';
+import type { Schema } from '../../api/operations';
+import { useList } from '../../api/list';
 import { formatAmount } from '../../parts/amount';
 import { Listing } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
@@ -10,33 +10,9 @@ import { Status, wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 import { CreatePolicy, POLICIES } from './create-policy';
-import { type Quota, quotaWords } from './quotas';
+import { quotaWords } from './quotas';
 
-/** Policy of the API, as far as the page uses it. */
-interface Policy {
-  readonly policy_id: string;
-  readonly name: string;
-  readonly scope_pattern: string;
-  readonly priority: number;
-  readonly caps?: { readonly max_tokens?: Int64 };
-  readonly commit_overage_policy?: string;
-  readonly reservation_ttl_override?: { readonly max_ttl_ms?: number };
-  readonly rate_limits?: {
-    readonly max_reservations_per_minute?: number;
-    readonly max_commits_per_minute?: number;
-  };
-  readonly action_quotas: readonly ({ readonly action_kind: string } & Quota)[];
-  readonly risk_class_quotas: readonly ({ readonly risk_class: string } & Quota)[];
-  readonly allowed_action_kinds: readonly string[];
-  readonly denied_action_kinds: readonly string[];
-  readonly status: string;
-  readonly effective_from?: string;
-  readonly effective_until?: string;
-}
-
-interface PolicyList extends Page {
-  readonly policies: readonly Policy[];
-}
+type Policy = Schema<'Policy'>;
 
 /** What a policy does, in words. */
 function effectsOf(policy: Policy): string[] {
@@ -62,7 +38,7 @@ function effectsOf(policy: Policy): string[] {
 /** The policies of a tenant. */
 export function Policies({ tenantId, mayCreate }: { tenantId: string; mayCreate: boolean }): ReactNode {
   const [isCreating, setCreating] = useState(false);
-  const list = useList(POLICIES, { tenant_id: tenantId }, ({ policies }: PolicyList) => policies);
+  const list = useList(POLICIES, { tenant_id: tenantId }, ({ policies }) => policies);
   return (
     <Panel
       title="Policies"

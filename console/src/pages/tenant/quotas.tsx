@@ -3,13 +3,11 @@ import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useId } from 'react';
 import { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES } from '../../../../src/ledger/actions';
 import { get } from '../../api/client';
+import type { Schema } from '../../api/operations';
 import { COUNT, readCount } from '../../parts/numbers';
 
-/** What the ActionQuota and the RiskClassQuota of the protocol have in common, as far as the page uses it. */
-export interface Quota {
-  readonly max_calls: number;
-  readonly window: QuotaWindow;
-}
+type Quota = Pick<Schema<'ActionQuota'>, 'max_calls' | 'window'>;
+type RiskClass = Schema<'RiskClassQuota'>['risk_class'];
 
 const WINDOWS: Readonly<Record<QuotaWindow, string>> = {
   per_run: 'a run',
@@ -41,7 +39,9 @@ export function isComplete({ kind, most }: QuotaDraft): boolean {
 const isRiskClass = ({ kind }: QuotaDraft): boolean => (RISK_CLASSES as readonly string[]).includes(kind);
 
 /** The quotas as the API takes them, those of kinds apart from those of risk classes. */
-export function quotaLists(drafts: readonly QuotaDraft[]): object {
+export function quotaLists(
+  drafts: readonly QuotaDraft[],
+): Pick<Schema<'Policy'>, 'action_quotas' | 'risk_class_quotas'> {
   const quotaOf = ({ most, window }: QuotaDraft): Quota => ({ max_calls: readCount(most) ?? 0, window });
   return {
     action_quotas: drafts
@@ -49,7 +49,7 @@ export function quotaLists(drafts: readonly QuotaDraft[]): object {
       .map((draft) => ({ action_kind: draft.kind, ...quotaOf(draft) })),
     risk_class_quotas: drafts
       .filter(isRiskClass)
-      .map((draft) => ({ risk_class: draft.kind, ...quotaOf(draft) })),
+      .map((draft) => ({ risk_class: draft.kind as RiskClass, ...quotaOf(draft) })),
   };
 }
 
@@ -64,7 +64,7 @@ export function Quotas({
   const kinds = useId();
   const { data = [] } = useQuery({
     queryKey: ['/v1/action-kinds'],
-    queryFn: () => get<{ kinds: readonly { kind: string }[] }>('/v1/action-kinds', { limit: 100 }),
+    queryFn: () => get('/v1/action-kinds', { limit: 100 }),
     select: ({ kinds: known }) => known.map(({ kind }) => kind),
     staleTime: Infinity,
   });

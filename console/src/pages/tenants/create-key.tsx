@@ -14,10 +14,15 @@ export function CreateKey({ tenantId, close }: { tenantId: string; close: () => 
     return <SecretDialog title="The new key" secret={secret} close={close} />;
   }
   const create = async (): Promise<void> => {
-    const made = await call<{ key_secret: string }>('POST', API_KEYS, {
-      tenant_id: tenantId,
-      name,
-    });
+    const made = await call(
+      'post',
+      API_KEYS,
+      {},
+      {
+        tenant_id: tenantId,
+        name,
+      },
+    );
     setSecret(made.key_secret);
     await queryClient.invalidateQueries({ queryKey: [API_KEYS] });
   };

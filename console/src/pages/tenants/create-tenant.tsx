@@ -10,7 +10,7 @@ export function CreateTenant({ close }: { close: () => void }): ReactNode {
   const [id, setId] = useState('');
   const [name, setName] = useState('');
   const create = async (): Promise<void> => {
-    await call('POST', '/v1/admin/tenants', { tenant_id: id, name });
+    await call('post', '/v1/admin/tenants', {}, { tenant_id: id, name });
     await queryClient.invalidateQueries({ queryKey: ['/v1/admin/tenants'] });
   };
   const blocked = !TENANT_ID.test(id)

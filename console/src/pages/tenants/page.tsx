@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import { type Page, useList } from '../../api/list';
+import { useList } from '../../api/list';
 import { useMayChange } from '../../api/session';
 import type { Tenant } from '../../api/types';
 import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
@@ -26,7 +26,7 @@ export function Tenants(): ReactNode {
   const mayChange = useMayChange();
   const [isCreating, setCreating] = useState(false);
   const [keyFor, setKeyFor] = useState<string>();
-  const list = useList('/v1/admin/tenants', filters, (answer: TenantList) => answer.tenants);
+  const list = useList('/v1/admin/tenants', filters, (answer) => answer.tenants);
   const change = useFilterChange<(typeof FILTERS)[number]>();
   const set = useSetters(FILTERS, change);
   return (
@@ -54,10 +54,6 @@ export function Tenants(): ReactNode {
       {keyFor !== undefined && <CreateKey tenantId={keyFor} close={() => setKeyFor(undefined)} />}
     </>
   );
-}
-
-interface TenantList extends Page {
-  readonly tenants: readonly Tenant[];
 }
 
 function TenantTable({

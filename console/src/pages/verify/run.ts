@@ -1,40 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { get } from '../../api/client';
-import type { Int64 } from '../../api/json';
+import type { Schema } from '../../api/operations';
 import { serverNowMs } from '../../api/server-time';
 import { queryClient } from '../../api/session';
 
-export interface Drift {
-  readonly tenant_id: string;
-  readonly scope: string;
-  readonly unit: string;
-  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET' | 'PERIOD';
-  readonly stored?: { readonly remaining?: Int64; readonly reserved?: Int64 };
-  readonly expected?: Int64;
-  readonly difference?: Int64;
-  readonly reservation_count: number;
-  readonly reservations: readonly {
-    readonly reservation_id: string;
-    readonly amount: Int64;
-    readonly quarantined: boolean;
-  }[];
-}
-
-export interface Unreadable {
-  readonly tenant_id: string;
-  readonly reservation_id: string;
-  readonly reason: string;
-  readonly quarantined: boolean;
-}
-
-/** VerifyReport of the API: a page, with as many tenants as take some seconds. */
-interface Page {
-  readonly tenants: number;
-  readonly budgets: number;
-  readonly drift: readonly Drift[];
-  readonly unreadable: readonly Unreadable[];
-  readonly next_cursor?: string;
-}
+type Report = Schema<'VerifyReport'>;
+export type Drift = Report['drift'][number];
+export type Unreadable = Report['unreadable'][number];
 
 export interface Run {
   /** Of all tenants if undefined. */
@@ -88,7 +60,7 @@ async function proceed(first: Run): Promise<void> {
 
 async function afterNextPage(run: Run): Promise<Run> {
   try {
-    const page = await get<Page>('/ops/verify', { tenant_id: run.tenant, cursor: run.cursor });
+    const page = await get('/ops/verify', { tenant_id: run.tenant, cursor: run.cursor });
     return {
       ...run,
       tenants: run.tenants + page.tenants,

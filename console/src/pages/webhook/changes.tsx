@@ -1,28 +1,22 @@
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
-import { type Webhook, webhookPath, WEBHOOKS } from '../../api/webhooks';
+import type { Body, Schema } from '../../api/operations';
+import type { Webhook } from '../../api/types';
+import { WEBHOOK, WEBHOOKS } from '../../api/webhooks';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { SecretDialog } from '../../parts/secret-dialog';
 import { wordOf } from '../../parts/status';
 
 const SECRET_BYTES = 32;
 
-/** WebhookTestResponse of the API. */
-export interface Tested {
-  readonly success: boolean;
-  readonly response_status?: number;
-  readonly response_time_ms?: number;
-  readonly error_message?: string;
-}
-
 interface ChangeOf {
   readonly webhook: Webhook;
   readonly close: () => void;
 }
 
-async function patch({ subscription_id: id }: Webhook, body: unknown): Promise<void> {
-  await call('PATCH', webhookPath(id), body);
+async function patch({ subscription_id: id }: Webhook, body: Body<'patch', typeof WEBHOOK>): Promise<void> {
+  await call('patch', WEBHOOK, { subscription_id: id }, body);
   await queryClient.invalidateQueries({ queryKey: [WEBHOOKS] });
 }
 
@@ -30,9 +24,9 @@ export function SendTest({
   webhook,
   close,
   tested,
-}: ChangeOf & { tested: (result: Tested) => void }): ReactNode {
+}: ChangeOf & { tested: (result: Schema<'WebhookTestResponse'>) => void }): ReactNode {
   const send = async (): Promise<void> =>
-    tested(await call<Tested>('POST', `${webhookPath(webhook.subscription_id)}/test`));
+    tested(await call('post', `${WEBHOOK}/test`, { subscription_id: webhook.subscription_id }));
   return (
     <ChangeDialog title="Send a test event" action="Send" change={send} close={close}>
       <p>

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import { useList } from '../../api/list';
-import { type Delivery, type DeliveryList, webhookPath } from '../../api/webhooks';
+import type { Delivery } from '../../api/types';
+import { DELIVERIES } from '../../api/webhooks';
 import { ChoiceFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
@@ -23,12 +24,10 @@ export function Deliveries({
   status: string | undefined;
   setStatus: (status: string | undefined) => void;
 }): ReactNode {
-  const list = useList(
-    `${webhookPath(id)}/deliveries`,
-    { status },
-    ({ deliveries }: DeliveryList) => deliveries,
-    { limit: PAGE_ROWS, everyMs: EVERY_MS },
-  );
+  const list = useList(DELIVERIES, { subscription_id: id, status }, ({ deliveries }) => deliveries, {
+    limit: PAGE_ROWS,
+    everyMs: EVERY_MS,
+  });
   return (
     <Panel title="Deliveries" className="span-12" flush>
       <div className="filters panel-body" style={{ margin: 0 }}>

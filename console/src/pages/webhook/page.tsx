@@ -4,13 +4,15 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { get } from '../../api/client';
 import { useMayChange } from '../../api/session';
-import { ownerWord, type Webhook, webhookPath, WEBHOOKS } from '../../api/webhooks';
+import type { Schema } from '../../api/operations';
+import type { Webhook } from '../../api/types';
+import { ownerWord, WEBHOOK, WEBHOOKS } from '../../api/webhooks';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { formatDuration, Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { Pause, RotateSecret, SendTest, type Tested } from './changes';
+import { Pause, RotateSecret, SendTest } from './changes';
 import { Deliveries } from './deliveries';
 import { Replay, ReplayProgress } from './replay';
 
@@ -23,7 +25,7 @@ export function WebhookPage(): ReactNode {
   const { id } = route.useParams();
   const { data, error, refetch } = useQuery({
     queryKey: [WEBHOOKS, id],
-    queryFn: () => get<Webhook>(webhookPath(id)),
+    queryFn: () => get(WEBHOOK, { subscription_id: id }),
     refetchInterval: EVERY_MS,
   });
   useTitle(data?.name ?? data?.url ?? id);
@@ -38,7 +40,7 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
   const { status: shown, replay, queued } = route.useSearch();
   const navigate = route.useNavigate();
   const [change, setChange] = useState<Change>();
-  const [tested, setTested] = useState<Tested>();
+  const [tested, setTested] = useState<Schema<'WebhookTestResponse'>>();
   const close = (): void => setChange(undefined);
   return (
     <>
@@ -101,7 +103,7 @@ function Actions({
   ));
 }
 
-function TestResult({ result }: { result: Tested }): ReactNode {
+function TestResult({ result }: { result: Schema<'WebhookTestResponse'> }): ReactNode {
   const { success, response_status: status, response_time_ms: tookMs, error_message: problem } = result;
   const took = tookMs === undefined ? '' : ` after ${formatDuration(tookMs)}`;
   return (

@@ -3,7 +3,9 @@ import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { call, get } from '../../api/client';
 import { queryClient } from '../../api/session';
-import { type DeliveryList, type Webhook, webhookPath } from '../../api/webhooks';
+import type { Schema } from '../../api/operations';
+import type { Webhook } from '../../api/types';
+import { DELIVERIES, WEBHOOK } from '../../api/webhooks';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { COUNT, readCount } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
@@ -13,11 +15,6 @@ import { Failure } from '../../parts/states';
 const EVERY_MS = 1000;
 const MAX_EVENTS = 1000;
 const PAGE_ROWS = 100;
-
-export interface Replayed {
-  readonly replay_id: string;
-  readonly events_queued: number;
-}
 
 /** An instant as the browser's field for dates shows it, in the reader's zone. */
 function fieldOf(instant: string | undefined): string {
@@ -34,10 +31,9 @@ export function Replay({
   close,
 }: {
   webhook: Webhook;
-  started: (replay: Replayed) => void;
+  started: (replay: Schema<'WebhookReplayResponse'>) => void;
   close: () => void;
 }): ReactNode {
-  const path = webhookPath(webhook.subscription_id);
   const [from, setFrom] = useState(() => fieldOf(webhook.last_success_at));
   const [to, setTo] = useState('');
   const [most, setMost] = useState(COUNT.format(MAX_EVENTS));
@@ -45,8 +41,8 @@ export function Replay({
     field === '' ? undefined : new Date(field).toISOString();
   const replay = async (): Promise<void> => {
     const body = { from: bound(from), to: bound(to), max_events: readCount(most) };
-    started(await call<Replayed>('POST', `${path}/replay`, body));
-    await queryClient.invalidateQueries({ queryKey: [`${path}/deliveries`] });
+    started(await call('post', `${WEBHOOK}/replay`, { subscription_id: webhook.subscription_id }, body));
+    await queryClient.invalidateQueries({ queryKey: [DELIVERIES] });
   };
   const count = readCount(most) ?? Number.NaN;
   const blocked =
@@ -87,16 +83,17 @@ export function Replay({
 }
 
 /** How many deliveries of the replay wait for their first attempt. Their ids end with the replay's. */
-async function waitingOf(path: string, replayId: string): Promise<number> {
+async function waitingOf(id: string, replayId: string): Promise<number> {
   const ending = `_${replayId.slice(replayId.indexOf('_') + 1)}`;
   let [waiting, cursor] = [0, undefined as string | undefined];
   for (let read = 0; read <= MAX_EVENTS; read += PAGE_ROWS) {
-    const page = await get<DeliveryList>(`${path}/deliveries`, {
+    const page = await get(DELIVERIES, {
+      subscription_id: id,
       status: 'PENDING',
       limit: PAGE_ROWS,
       cursor,
     });
-    waiting += page.deliveries.filter(({ delivery_id: id }) => id.endsWith(ending)).length;
+    waiting += page.deliveries.filter(({ delivery_id: delivery }) => delivery.endsWith(ending)).length;
     if (!page.has_more) {
       break;
     }
@@ -106,12 +103,17 @@ async function waitingOf(path: string, replayId: string): Promise<number> {
 }
 
 /** How far a replay has come: it is done when each of its deliveries had its first attempt. */
-export function ReplayProgress({ id, replay }: { id: string; replay: Replayed }): ReactNode {
+export function ReplayProgress({
+  id,
+  replay,
+}: {
+  id: string;
+  replay: Schema<'WebhookReplayResponse'>;
+}): ReactNode {
   const { replay_id: replayId, events_queued: queued } = replay;
-  const path = webhookPath(id);
   const { data: waiting, error } = useQuery({
-    queryKey: [`${path}/deliveries`, 'waiting', replayId],
-    queryFn: () => waitingOf(path, replayId),
+    queryKey: [DELIVERIES, 'waiting', replayId],
+    queryFn: () => waitingOf(id, replayId),
     refetchInterval: ({ state }) => (state.data === 0 ? false : EVERY_MS),
     enabled: queued > 0,
   });

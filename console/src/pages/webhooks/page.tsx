@@ -1,7 +1,8 @@
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode } from 'react';
-import { type Page, useList } from '../../api/list';
-import { ownerWord, SYSTEM_OWNER, type Webhook } from '../../api/webhooks';
+import { useList } from '../../api/list';
+import type { Webhook } from '../../api/types';
+import { ownerWord, SYSTEM_OWNER } from '../../api/webhooks';
 import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
@@ -18,10 +19,6 @@ const FILTERS = ['search', 'tenant_id', 'status', 'sort_by'] as const;
 const ORDERS = { url: 'Endpoint', tenant_id: 'Owner', status: 'Status' };
 const STATUSES = { ACTIVE: 'Active', PAUSED: 'Paused', DISABLED: 'Disabled' };
 
-interface WebhookList extends Page {
-  readonly subscriptions: readonly Webhook[];
-}
-
 /** The subscriptions of all tenants and of the system, with how well their deliveries do. */
 export function Webhooks(): ReactNode {
   useTitle('Webhooks');
@@ -30,7 +27,7 @@ export function Webhooks(): ReactNode {
   const list = useList(
     '/v1/admin/webhooks',
     { ...filters, ...(sortBy === undefined ? {} : { sort_dir: 'asc' }) },
-    (answer: WebhookList) => answer.subscriptions,
+    (answer) => answer.subscriptions,
     { everyMs: EVERY_MS },
   );
   const change = useFilterChange<(typeof FILTERS)[number]>();
