@@ -80,4 +80,34 @@ export const PASSES = {
       },
     ],
   },
+  'redis/grouped-calls.ts': {
+    tests: ['redis/grouped-calls'],
+    mutations: [
+      {
+        what: 'calls of all scripts share runs',
+        find: 'script.functionName + String(keys[0])',
+        put: 'String(keys[0])',
+      },
+      {
+        what: 'every call of a run gets the reply of the first',
+        find: 'replyOf(text))',
+        put: 'replyOf(texts[0] ?? text))',
+      },
+      {
+        what: 'each call has a run of its own',
+        find: 'splice(0, script.group)',
+        put: 'splice(0, 1)',
+      },
+    ],
+  },
+  'lib/stream_walk.lua': {
+    tests: ['long-entries'],
+    mutations: [
+      {
+        what: 'the next portion of a stream begins with the last entry of the former',
+        find: "    start, portion = '(' .. last,",
+        put: '    start, portion = last,',
+      },
+    ],
+  },
 };
