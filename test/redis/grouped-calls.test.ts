@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
+import { budgetKey } from '../../src/redis/keyspace.js';
 import { BlackholeProxy } from '../support/blackhole-proxy.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import { connectTo } from '../support/store.js';
 
 const AT_ONCE = 100;
 /** GROUP in the header of lua/ledger/reserve.lua. */
@@ -71,6 +74,23 @@ test('requests for two scripts that come at once never share a run', async () =>
   for (const [index, script] of ['reserve', 'commit'].entries()) {
     expect((await sizes('count', script)) - (before[index] as number)).toBeLessThan(ids.length);
   }
+});
+
+test('a call that fails is the error of its own request, and the others of its run succeed', async () => {
+  const mine = await holdfast.createTenant();
+  await holdfast.createBudget(mine, '', 1_000_000);
+  const redis = connectTo(proxy.url);
+  const tag = tagOf(partitionCode(partitionOfTenant(mine.id, 64)));
+  await redis.set(budgetKey(tag, 'TOKENS', `tenant:${mine.id}/agent:broken`), 'damaged');
+  redis.disconnect();
+  const answers = await Promise.all(
+    Array.from({ length: CALLS_OF_A_RUN }, (_, index) =>
+      holdfast.reserve(mine, 1, index % 2 === 0 ? {} : { subject: { tenant: mine.id, agent: 'broken' } }),
+    ),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(
+    answers.map((_, index) => (index % 2 === 0 ? 200 : 500)),
+  );
 });
 
 test('requests that wait for a run without a reply from Redis are refused with it, and are never sent', async () => {
