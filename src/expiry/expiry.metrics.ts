@@ -162,3 +162,8 @@ export function countExpiry(
     counts.quarantined.inc({ tenant: secondDetail, reason: detail });
   }
 }
+
+/** Counts a candidate of the sweep that could not be judged. */
+export function countUnjudged(metrics: MetricsRegistry): void {
+  metrics.of(EXPIRY_METRICS).outcomes.inc({ source: 'sweep', outcome: 'ERROR', detail: 'none' });
+}

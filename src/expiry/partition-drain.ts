@@ -10,16 +10,8 @@ import {
   sweepLeaseKey,
   ttlIndexKey,
 } from '../redis/index.js';
-import {
-  type Instruments,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-  type Span,
-  spanIdFrom,
-  Tracing,
-} from '../telemetry/index.js';
-import { countExpiry, EXPIRY_METRICS, type ExpiryOutcome, SWEEP_METRICS } from './expiry.metrics.js';
+import { LOGGER, type Logger, MetricsRegistry, type Span, spanIdFrom, Tracing } from '../telemetry/index.js';
+import { countExpiry, countUnjudged, type ExpiryOutcome, SWEEP_METRICS } from './expiry.metrics.js';
 import {
   CALL_SIZE,
   type DrainReport,
@@ -44,7 +36,6 @@ const DAY_MS = 86_400_000;
  */
 @Injectable()
 export class PartitionDrain {
-  private readonly counts: Instruments<typeof SWEEP_METRICS>;
   private readonly retentionMs: number;
   /** Milliseconds of pause per millisecond of work. */
   private readonly pauseRatio: number;
@@ -56,7 +47,6 @@ export class PartitionDrain {
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly tracing: Tracing,
   ) {
-    this.counts = metrics.of(SWEEP_METRICS);
     this.retentionMs = config.auditRetentionDays * DAY_MS;
     this.pauseRatio = 100 / config.sweepTimeShare - 1;
   }
@@ -207,7 +197,7 @@ export class PartitionDrain {
   }
 
   private async read(partition: SweepPartition, run: Run): Promise<SweepSnapshot | undefined> {
-    this.counts.pages.inc();
+    this.metrics.of(SWEEP_METRICS).pages.inc();
     const reply = await this.redis.scripts.call(
       'sweep_page',
       { lease: sweepLeaseKey(partition.tag), ttlIndex: ttlIndexKey(partition.tag) },
@@ -232,7 +222,7 @@ export class PartitionDrain {
     for (const [index, outcome] of (outcomes ?? (await this.judgeEach(tag, reservationIds, run))).entries()) {
       run.report.judged += 1;
       if (outcome instanceof Error) {
-        this.candidateFailed();
+        countUnjudged(this.metrics);
         run.report.failed += 1;
         run.stays(code);
         this.logger.error(
@@ -268,7 +258,7 @@ export class PartitionDrain {
       return outcomes.map((outcome) => ({ ...outcome, nowMs }));
     } catch (error) {
       if (error instanceof StoreUnavailable) {
-        this.candidateFailed();
+        countUnjudged(this.metrics);
         throw error;
       }
       return undefined;
@@ -289,7 +279,7 @@ export class PartitionDrain {
     );
     const outage = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
     if (outage !== undefined) {
-      this.candidateFailed();
+      countUnjudged(this.metrics);
       throw outage;
     }
     return outcomes.map((outcome) => (outcome instanceof Error ? outcome : judgedOf(outcome)));
@@ -307,7 +297,7 @@ export class PartitionDrain {
       ? run.fastestMs * candidates * this.pauseRatio
       : Math.max(workedMs * this.pauseRatio, waitedMs);
     if (run.owedMs >= 1) {
-      this.counts.pauses.inc();
+      this.metrics.of(SWEEP_METRICS).pauses.inc();
       const began = performance.now();
       await delay(Math.floor(run.owedMs));
       run.owedMs -= performance.now() - began;
@@ -319,19 +309,15 @@ export class PartitionDrain {
     const { isLate } = run;
     if (isLate && !run.wasLate) {
       run.wasLate = true;
-      this.counts.late.inc();
+      this.metrics.of(SWEEP_METRICS).late.inc();
     }
     return isLate;
-  }
-
-  private candidateFailed(): void {
-    this.metrics.of(EXPIRY_METRICS).outcomes.inc({ source: 'sweep', outcome: 'ERROR', detail: 'none' });
   }
 
   private cut(run: Run): void {
     if (!run.report.cut) {
       run.report.cut = true;
-      this.counts.cuts.inc();
+      this.metrics.of(SWEEP_METRICS).cuts.inc();
     }
   }
 }
