@@ -17,7 +17,7 @@ const LAYERS = [
   'bulk',
   'expiry',
   'governance',
-  'clocks',
+  'clock',
   'evidence',
   'reservations',
   'events',

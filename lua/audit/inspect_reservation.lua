@@ -42,7 +42,7 @@ if readable and redis.call('HEXISTS', keys.quarantine(tag), reservation_id) == 0
 end
 
 local goes_at = redis.call('PEXPIRETIME', reservation)
-local reply = { 'FOUND', time.ms_text(readable and hold.clock_ms or now), goes_at > 0 and time.ms_text(goes_at) or '', redis.call('HGET', keys.quarantine(tag), reservation_id) or '',
+local reply = { 'FOUND', time.ms_text(now), goes_at > 0 and time.ms_text(goes_at) or '', redis.call('HGET', keys.quarantine(tag), reservation_id) or '',
   defect or '', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
 local end_event = fields[field.end_event] or ''
 local event = string.find(end_event, '^%d+%-%d+$') and redis.pcall('XRANGE', keys.event_log(tag), end_event, end_event)[1]

@@ -15,7 +15,7 @@
 local audit_log = KEYS[1]
 local log_name, retention_ms, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local due = time.ms_text(math.max(0, time.now_ms() - retention_ms)) .. '-0'
+local due = time.ms_text(math.max(0, time.redis_ms() - retention_ms)) .. '-0'
 local rows = {}
 local last, _, more = stream_walk.walk_stream('XRANGE', audit_log, '-', '(' .. due, limit, function(row)
   rows[#rows + 1] = row

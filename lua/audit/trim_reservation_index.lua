@@ -12,7 +12,7 @@
 -- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int damaged*
 -- BOUND     examine entries, and at most 202 more of two runs
 -- EMITS     nothing
--- @include  action_counters, index_walk, keys, owned_counts, tenant_clock, time
+-- @include  action_counters, index_walk, keys, owned_counts, time
 --
 -- tenant is empty at the end. `damaged` names tenants with a key that is no index; it stays as it is, and the walk goes on.
 -- Records are deleted in the order in which they ended, which is roughly the order of creation. So each index is read from its oldest entry
@@ -67,8 +67,7 @@ local function trim_runs()
   if walked_id ~= '' or not is_index(keys.run_index(tag, tenant)) then
     return false
   end
-  local clock_ms = tenant_clock.clock_of(tag, tenant)
-  local count, gone = action_counters.forget_lapsed_runs(tag, tenant, clock_ms or now, clock_ms ~= nil)
+  local count, gone = action_counters.forget_lapsed_runs(tag, tenant, now)
   examined, removed, steps = examined + count, removed + gone, steps + count
   return count > 0
 end

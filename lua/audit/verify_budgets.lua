@@ -7,7 +7,7 @@
 -- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
--- @include  int64, keys, period, scope_tree, tenant_clock, time, window_record
+-- @include  int64, keys, period, scope_tree, time, window_record
 --
 -- A budget is named by its 'scope unit'. next is empty at the end. now_ms is the tenant's time.
 -- A missing figure is empty: a verification must report damage, not fail on it.
@@ -19,9 +19,7 @@ local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
 local tag = keys.tag_of(budget_index)
-
-local tenant_id = string.sub(budget_index, #keys.budget_index(tag, '') + 1)
-local now = tenant_clock.tenant_now(tag, tenant_id)
+local now = time.now_ms()
 
 local function score_of(index, member)
   local score = redis.pcall('ZSCORE', index, member)
@@ -47,13 +45,13 @@ local function period_defect(key, member, status, f)
   elseif status == 'CLOSED' then
     return nil
   end
-  local score = score_of(tenant_clock.period_index_of(tag, tenant_id), member)
+  local score = score_of(keys.period_index(tag), member)
   -- A budget that waits for boundaries is not in the index.
   local may_be_absent = f[5] and #plan == 0 and ends <= now
   if score ~= ends and not (may_be_absent and not score) then
     return 'NOT_INDEXED'
   end
-  return f[5] and not score_of(tenant_clock.period_plans_of(tag, tenant_id), member) and 'NOT_PLANNED' or nil
+  return f[5] and not score_of(keys.period_plans(tag), member) and 'NOT_PLANNED' or nil
 end
 
 -- The fields of a record: windows, window_rules, window_plans.
@@ -68,7 +66,7 @@ local function window_defect(key, member, status, f)
     return 'INVALID_WINDOW_PLANS'
   end
   for _, window in ipairs(windows) do
-    if status ~= 'CLOSED' and not score_of(tenant_clock.period_plans_of(tag, tenant_id), member .. ' ' .. window.name) then
+    if status ~= 'CLOSED' and not score_of(keys.period_plans(tag), member .. ' ' .. window.name) then
       return 'WINDOW_NOT_PLANNED'
     end
   end

@@ -12,7 +12,7 @@
 --             named_count named(reservation_id amount quarantined:flag budget)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  field, hold_record, index_walk, int64, keys, tenant_clock, time
+-- @include  field, hold_record, index_walk, int64, keys, time
 --
 -- A budget is named by its 'unit scope'.
 -- The sums cover holds that were created before the window and are live. Those created or ended later are listed in moving, with an empty
@@ -30,7 +30,7 @@ for i = first_named, #ARGV do
 end
 
 local tag = keys.tag_of(index)
-local now = tenant_clock.tenant_now(tag, string.sub(index, #keys.reservation_index(tag, '') + 1))
+local now = time.now_ms()
 local has_stepped = false
 local sums, moving, unreadable, named = {}, {}, {}, {}
 

@@ -16,7 +16,7 @@ local event_log = KEYS[1]
 local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local tag = keys.tag_of(event_log)
-local now = time.now_ms()
+local now = time.redis_ms()
 
 -- Whether the first id is lower than the second.
 local function is_before(id, other)

@@ -3,7 +3,7 @@
 -- Runs only at the request of an operator.
 -- It carries allow-oom because it returns budget and must run when Redis is full.
 --
--- KEYS[1]   cleanup_index  zset, score = reclaim deadline in ms; a tenant with a test clock has one of its own
+-- KEYS[1]   cleanup_index  zset, score = reclaim deadline in ms
 -- ARGV[1]   tenant_id      only this tenant's holds, or empty for all
 -- ARGV[2]   overdue_for_ms only holds whose grace ended at least this long ago
 -- ARGV[3]   walked_ms      where the previous run ended: the score, or empty to start
@@ -18,7 +18,7 @@
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
 -- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
--- @include  audit_log, event_writer, expiry, hold_record, index_walk, keys, tenant_clock, time
+-- @include  audit_log, event_writer, expiry, hold_record, index_walk, keys, time
 --
 -- walked_ms is empty at the end.
 -- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. Expired and quarantined holds
@@ -30,9 +30,8 @@ local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumbe
 local request_id, trace = ARGV[10], ARGV[11]
 
 local tag = keys.tag_of(index)
-local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
-index = clock_ms and keys.clock_cleanup(tag, tenant_id) or index
-local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true, clock = clock_ms and time.ms_text(now) }
+local now = time.now_ms()
+local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true }
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)
 

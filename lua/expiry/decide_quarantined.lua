@@ -14,7 +14,7 @@
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
 -- @include  audit_log, damage, damaged_release, event_writer, expiry, field, hold_record, keys, returnable,
---           tenant_clock, time
+--           time
 --
 -- A retry returns the reservation to its index of deadlines and checks it at once; if it is still damaged, it stays in quarantine. A
 -- release returns what it can to the budgets and ends the reservation, whatever its record lacks. If there is no record, it only
@@ -36,9 +36,7 @@ if readable then
   owner, created_at = damage.owner_of(tag, reservation_id, hold.tenant)
 end
 local tenant = owner or '__system__'
-local clock_ms = owner and tenant_clock.clock_of(tag, owner)
-local now = clock_ms or time.now_ms()
-origin.clock = clock_ms and time.ms_text(now)
+local now = time.now_ms()
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)
 local quarantine_reason = string.match(entry, '^%S+') or ''
@@ -62,7 +60,7 @@ if action == 'retry' then
   return { 'RETRIED', time.ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
 end
 
-hold_record.remove_deadlines(tag, owner, reservation_id)
+hold_record.remove_deadlines(tag, reservation_id)
 redis.call('HDEL', keys.quarantine(tag), reservation_id)
 if not readable or damage.known_state(reservation, hold.state) ~= 'ACTIVE' then
   if readable then

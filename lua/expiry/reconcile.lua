@@ -18,11 +18,11 @@
 --             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may emit an event
 -- EMITS     custom.reservation.reindexed
--- @include  damage, event_writer, field, hold_form, hold_record, index_walk, keys, owned_counts, tenant_clock, time
+-- @include  damage, event_writer, field, hold_form, hold_record, index_walk, keys, owned_counts, time
 --
 -- tenant is empty at the end.
 -- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its record. A
--- reservation without a valid deadline in its record, or with an unknown clock, is put first in the TTL index, where the sweeper
+-- reservation without a valid deadline in its record is put first in the TTL index, where the sweeper
 -- quarantines it.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id, tally = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -36,8 +36,6 @@ local NEAR = 0.8
 local tag = keys.tag_of(tenant_index)
 local now = time.now_ms()
 local found, examined = { count = 0 }, 0
--- The instant of the tenant's test clock, if it has one.
-local clock_ms = tenant ~= '' and tenant_clock.clock_of(tag, tenant)
 event_writer.require_event_log(tag)
 
 -- Tenants are never removed. If an entry is missing anyway, the walk ends, and the next one starts over.
@@ -58,10 +56,12 @@ local function begin_count()
   since, counted, recounts, low, high = nil, owned_counts.live_count(f[1]), owned_counts.owned_count(f[2]), 0, 0
 end
 
--- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention, which goes by
--- Redis' clock even if the tenant has another.
+-- Of a command's reading of the clock, which Redis 7.0 takes for each.
+local SLACK_MS = 1000
+
+-- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention.
 local function packed_end(key)
-  if not clock_ms and redis.call('PEXPIRETIME', key) - retention_ms < since then
+  if now + redis.call('PTTL', key) - retention_ms < since - SLACK_MS then
     return nil
   end
   local readable, fields = pcall(hold_form.record_fields, key)
@@ -71,14 +71,13 @@ end
 -- `since` is nil in the run in which the walk of the tenant began: what is live now was live then. An instant in the future was written
 -- before the clock stepped back, so what it dates had happened before the walk.
 local function count_one(key, born_ms, state, ended)
-  local tenant_now = clock_ms or now
-  born_ms = born_ms > tenant_now and 0 or born_ms
+  born_ms = born_ms > now and 0 or born_ms
   if state == 'ACTIVE' then
     low = low + ((not since or born_ms < since) and 1 or 0)
     high = high + ((not since or born_ms <= since) and 1 or 0)
   elseif state and since and born_ms <= since then
     local ended_ms = tonumber(ended or packed_end(key) or '')
-    if ended_ms and ended_ms >= since and ended_ms <= tenant_now then
+    if ended_ms and ended_ms >= since and ended_ms <= now then
       low = low + ((ended_ms > since and born_ms < since) and 1 or 0)
       high = high + 1
     end
@@ -148,7 +147,7 @@ local function place_of(reservation_id, born_ms)
     return nil
   end
   local hold = hold_record.load_hold(key)
-  if hold.expires_at and hold.grace_ms and not (hold.on_test_clock and hold_record.terms_defect(hold)) then
+  if hold.expires_at and hold.grace_ms then
     return hold, hold_record.deadline_index_key(tag, hold), time.ms_text(hold_record.reclaim_deadline(hold))
   end
   return hold, keys.ttl_index(tag), '0'
@@ -163,7 +162,7 @@ local function examine_one(reservation_id, born_ms)
   local word = score and 'MISPLACED' or 'MISSING'
   redis.call('ZADD', index, deadline, reservation_id)
   event_writer.append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil,
-    { actor = 'system', trace = trace, clock = hold.clock_ms and time.ms_text(hold.clock_ms) },
+    { actor = 'system', trace = trace },
     { 'reservation_id', reservation_id, 'found', word, 'reclaim_deadline', deadline })
   put(found, reservation_id, word)
 end
@@ -178,7 +177,6 @@ while tenant and examined < examine do
     tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
     if tenant then
       begin_count()
-      clock_ms = tenant_clock.clock_of(tag, tenant)
     end
     examined = examined + TENANT_STEP
   else
@@ -190,7 +188,7 @@ while tenant and examined < examine do
   end
 end
 if tenant then
-  tally = table.concat({ time.ms_text(since or clock_ms or now), time.ms_text(counted), time.ms_text(recounts), time.ms_text(low), time.ms_text(high) }, ' ')
+  tally = table.concat({ time.ms_text(since or now), time.ms_text(counted), time.ms_text(recounts), time.ms_text(low), time.ms_text(high) }, ' ')
 end
 local reply = { 'RECONCILED', time.ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
 for _, list in ipairs({ recounted, near, found }) do

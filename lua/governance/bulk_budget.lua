@@ -37,7 +37,7 @@ local row = scope .. ' ' .. unit
 if redis.call('SISMEMBER', changed_rows, row) == 1 then
   return { 'SUCCEEDED' }
 end
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
 end
@@ -48,7 +48,7 @@ if operation == 'REPAY_DEBT' and not int64.positive(budget.debt) then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
 end
 local planned, refused = funding.planned_funding(budget, operation, amount, given_spent)
-local first = funding.reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)
 if first or not planned then
   return first or refused
 end

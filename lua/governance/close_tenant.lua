@@ -31,10 +31,10 @@ local tenant = tenant_state.read_tenant(tenant_record)
 if not marker or not tenant or tenant.status ~= 'CLOSED' then
   return { 'NOT_CLOSING' }
 end
-local now = tenant.clock_ms or time.now_ms()
+local now = time.now_ms()
 local actor, key_id, request_id, trace, prior_status = string.match(marker, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
 local origin = { actor = actor, key = key_id, request = request_id, trace = trace,
-  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id, clock = tenant.clock_ms and time.ms_text(now) }
+  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id }
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)
 
@@ -88,7 +88,7 @@ end
 local function close_webhooks()
   local from = cursor == '' and '-' or '(' .. cursor
   return close_owned(redis.call('ZRANGEBYLEX', keys.webhook_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
-    return disable_webhook_of_closed_tenant(tag, tenant_id, member, time.now_ms(), origin), 'webhook'
+    return disable_webhook_of_closed_tenant(tag, tenant_id, member, now, origin), 'webhook'
   end)
 end
 
@@ -96,7 +96,7 @@ local function close_keys()
   local index = keys.api_key_index(tag, tenant_id)
   local from = cursor == '' and 0 or (redis.call('ZRANK', index, cursor) or -1) + 1
   return close_owned(redis.call('ZRANGE', index, from, from + limit - 1), function(member)
-    return revoke_key_of_closed_tenant(tag, tenant_id, member, time.now_ms(), channel, origin), 'api_key'
+    return revoke_key_of_closed_tenant(tag, tenant_id, member, now, channel, origin), 'api_key'
   end)
 end
 
@@ -107,18 +107,14 @@ if phase == 'end' then
     event_writer.append_event(tag, 'tenant.closed', tenant_id, nil, origin,
       { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })
   end
-  if tenant.clock_ms then
-    -- Nothing of the tenant waits for an instant any more. The index of its outcomes expires with them.
-    redis.call('UNLINK', keys.clock_periods(tag, tenant_id), keys.clock_plans(tag, tenant_id))
-  end
   redis.call('HDEL', keys.closing(tag), tenant_id)
   return { 'DONE' }
 end
 local next_phase, next_cursor
 if phase == 'holds' then
-  next_phase, next_cursor = 'unswept', close_holds(tenant.clock_ms and keys.clock_deadlines(tag, tenant_id) or keys.ttl_index(tag))
+  next_phase, next_cursor = 'unswept', close_holds(keys.ttl_index(tag))
 elseif phase == 'unswept' then
-  next_phase, next_cursor = 'budgets', close_holds(tenant.clock_ms and keys.clock_cleanup(tag, tenant_id) or keys.cleanup_index(tag))
+  next_phase, next_cursor = 'budgets', close_holds(keys.cleanup_index(tag))
 elseif phase == 'budgets' then
   next_phase, next_cursor = 'webhooks', close_budgets()
 elseif phase == 'webhooks' then

@@ -22,7 +22,7 @@
 --           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one budget
 -- EMITS     budget.created
--- @include  audit_log, budget_figures, event_writer, keys, owned_counts, period_starts, scope_tree, tenant_clock,
+-- @include  audit_log, budget_figures, event_writer, keys, owned_counts, period_starts, scope_tree,
 --           tenant_state, time
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -30,7 +30,7 @@ local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV
 local max_budgets, first_field = ARGV[11], 14
 
 local tag = keys.tag_of(budget)
-local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
+local now = time.now_ms()
 
 local owner = tenant_state.read_tenant(tenant)
 if not owner then
@@ -39,11 +39,10 @@ end
 if owner.status ~= 'ACTIVE' then
   return { 'TENANT_' .. owner.status }
 end
-origin.clock = clock_ms and time.ms_text(now)
 if budget_figures.read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
 end
-local period, reason = period_starts.new_period(tag, scope, ARGV[12], ARGV[13], now)
+local period, reason = period_starts.new_period(tag, ARGV[12], ARGV[13], now)
 if reason then
   return { 'INVALID_PERIOD', reason }
 end

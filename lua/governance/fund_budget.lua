@@ -42,7 +42,7 @@ if fingerprint ~= '' then
   end
 end
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
 end
@@ -51,7 +51,7 @@ if budget.status ~= 'ACTIVE' then
 end
 
 local planned, refused = funding.planned_funding(budget, operation, amount, given_spent)
-local first = funding.reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)
 if first or not planned then
   return first or refused
 end
@@ -67,6 +67,6 @@ audit_log.append_audit(tag, 'fundBudget', 200, tenant_id, 'budget', budget.ledge
 local parts = { budget.allocated, planned.allocated, budget.remaining, planned.remaining, budget.debt, planned.debt, budget.spent,
   planned.spent, now }
 if fingerprint ~= '' then
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, budget.clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 end
 return { 'FUNDED', 'fresh', unpack(parts) }

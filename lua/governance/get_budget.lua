@@ -6,7 +6,7 @@
 -- RETURNS   FOUND text_count record{} | NOT_FOUND
 -- BOUND     one budget
 -- EMITS     nothing
--- @include  listing, period, tenant_clock, time, window_record
+-- @include  listing, period, time, window_record
 --
 -- If the budget's period or one of its windows has ended, the record has the figures of the new one.
 local budget, scope = KEYS[1], ARGV[1]
@@ -20,7 +20,7 @@ period.add_current_fields(current, budget, scope, time.now_ms())
 local windows = redis.call('HMGET', budget, 'windows', 'status')
 if windows[1] then
   current[#current + 1] = 'windows'
-  current[#current + 1] = window_record.windows_text(window_record.current_windows(budget, windows[1], windows[2], tenant_clock.budget_now(budget)))
+  current[#current + 1] = window_record.windows_text(window_record.current_windows(budget, windows[1], windows[2], time.now_ms()))
 end
 listing.append_record(reply, budget, 'budget', current)
 return reply

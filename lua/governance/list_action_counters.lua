@@ -11,14 +11,14 @@
 -- RETURNS   now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms expires_ms)*
 -- BOUND     limit counters
 -- EMITS     nothing
--- @include  action_counters, keys, scope_tree, tenant_clock, time
+-- @include  action_counters, keys, scope_tree, time
 --
 -- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
 -- at the end. A damaged counter has no window, and the name of its field as its kind.
 local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local by_run = section == 'runs'
 local tag = keys.tag_of(index)
-local now = tenant_clock.tenant_now(tag, tenant_id)
+local now = time.now_ms()
 local day = time.ms_text(math.floor(now / action_counters.DAY_MS))
 local prefix = by_run and (run == '' and '' or run .. '|' .. scope_prefix) or scope_prefix
 

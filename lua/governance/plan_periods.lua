@@ -10,7 +10,7 @@
 -- RETURNS   PLANNED | SKIP
 -- BOUND     one budget, 100 instants
 -- EMITS     nothing
--- @include  keys, period_starts, tenant_clock
+-- @include  keys, period_starts
 --
 -- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is closed or damaged.
 -- The boundaries of another rule, and the time at which they are planned again, are left as they are.
@@ -21,7 +21,7 @@ local tag = keys.tag_of(budget_record)
 local record = redis.call('HMGET', budget_record, 'recurrence', 'period_end', 'status')
 local ends = tonumber(record[2] or '')
 local following = ends and period_starts.boundaries_after(ARGV, first_instant, ends) or {}
-local period_index, period_plans = tenant_clock.period_index_of(tag, tenant_clock.tenant_of_scope(scope)), tenant_clock.period_plans_of(tag, tenant_clock.tenant_of_scope(scope))
+local period_index, period_plans = keys.period_index(tag), keys.period_plans(tag)
 redis.call('ZCARD', period_index)
 
 -- Nothing is refused below this line.

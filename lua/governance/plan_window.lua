@@ -11,7 +11,7 @@
 -- RETURNS   PLANNED | SKIP
 -- BOUND     one budget, 100 instants
 -- EMITS     nothing
--- @include  keys, period_starts, tenant_clock, window_record, window_turn
+-- @include  keys, period_starts, window_record, window_turn
 --
 -- As plan_periods does for the periods of a budget. SKIP: the window has another rule by now or is gone, or the budget is closed or damaged.
 local budget_record = KEYS[1]
@@ -32,7 +32,7 @@ end
 if index and rules[index] and rules[index] ~= recurrence and record[4] ~= 'CLOSED' then
   return { 'SKIP' }
 elseif not index or not rules[index] or record[4] == 'CLOSED' or #following == 0 then
-  redis.call('ZREM', tenant_clock.period_plans_of(tag, tenant_clock.tenant_of_scope(scope)), scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZREM', keys.period_plans(tag), scope .. ' ' .. unit .. ' ' .. name)
   return { 'SKIP' }
 end
 plans[index] = following

@@ -16,7 +16,7 @@
 -- RETURNS   RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND
 -- BOUND     one counter
 -- EMITS     quota.counter_reset
--- @include  action_counters, audit_log, event_writer, keys, tenant_clock, time
+-- @include  action_counters, audit_log, event_writer, keys, time
 --
 -- Only counters that still count are found. A threshold that was already reported in this window is not reported again. A run begins
 -- anew, so a hold from before the reset takes nothing off when it ends.
@@ -24,8 +24,7 @@ local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
 
 local tag = keys.tag_of(KEYS[1])
-local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
-origin.clock = clock_ms and time.ms_text(now)
+local now = time.now_ms()
 local window = action_counters.WINDOWS[window_name]
 if window.ms and window_key ~= action_counters.date_of(window, math.floor(now / window.ms)) then
   return { 'NOT_FOUND' }
@@ -52,7 +51,7 @@ if run then
 end
 redis.call('HSET', key, field, action_counters.counter_text(counter))
 if run then
-  action_counters.keep_run(tag, key, tenant_id, run, now, counter.ttl or 0, clock_ms and action_counters.KEPT_ON_CLOCK_MS, false)
+  action_counters.keep_run(tag, key, tenant_id, run, now, counter.ttl or 0, false)
 end
 origin.correlation = action_counters.counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
 event_writer.append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,

@@ -15,7 +15,7 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 100 instants
 -- EMITS     budget.updated; those of a rollover
--- @include  audit_log, event_writer, extras, governed_budget, keys, period_starts, tenant_clock, time
+-- @include  audit_log, event_writer, extras, governed_budget, keys, period_starts, time
 --
 -- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now. Ending
 -- the periods of a budget that has none changes nothing.
@@ -26,11 +26,11 @@ local first_instant = 10
 
 local tag = keys.tag_of(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
 end
-local now, period_index, period_plans = budget.now, tenant_clock.period_index_of(tag, tenant_id), tenant_clock.period_plans_of(tag, tenant_id)
+local now, period_index, period_plans = budget.now, keys.period_index(tag), keys.period_plans(tag)
 local following = period_starts.boundaries_after(ARGV, first_instant, now)
 if recurrence ~= '' and #following < 2 then
   error('there are no boundaries after now for ' .. recurrence)

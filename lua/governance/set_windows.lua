@@ -14,7 +14,7 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 4 windows, 100 instants of each
 -- EMITS     budget.updated; those of a rollover
--- @include  audit_log, event_writer, extras, governed_budget, int64, keys, tenant_clock, time, waking, window_record,
+-- @include  audit_log, event_writer, extras, governed_budget, int64, keys, time, waking, window_record,
 --           window_turn
 --
 -- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
@@ -27,7 +27,7 @@ local first_window, A_WINDOW = 8, 4
 
 local tag = keys.tag_of(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
 end
@@ -55,13 +55,13 @@ end
 if #windows == 0 and not budget.windows_text then
   return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }
 end
-redis.call('ZCARD', tenant_clock.period_plans_of(tag, tenant_id))
+redis.call('ZCARD', keys.period_plans(tag))
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 for _, name in ipairs(former_names) do
-  redis.call('ZREM', tenant_clock.period_plans_of(tag, tenant_id), scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZREM', keys.period_plans(tag), scope .. ' ' .. unit .. ' ' .. name)
 end
 local text = window_record.windows_text(windows)
 if #windows == 0 then

@@ -22,7 +22,7 @@ local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV
 
 local tag = keys.tag_of(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
 end

@@ -30,14 +30,14 @@ local starts, ends, retention_ms, first_field = ARGV[9], ARGV[10], ARGV[11], 12
 
 local tag = keys.tag_of(budget_record)
 
-local budget, refusal = governed_budget(tag, unit, scope, tenant_id, origin)
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
 end
 local now, period, reason = budget.now, nil, nil
 if starts .. ends ~= '' then
   local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end', 'recurrence')
-  period, reason = period_starts.new_period(tag, scope, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
+  period, reason = period_starts.new_period(tag, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
   reason = stored[3] and 'RECURRING' or reason or not period and 'NO_END' or nil
 end
 if reason then
@@ -50,7 +50,7 @@ if overdraft_limit ~= '' then
   -- funds: only funds clear it, no limit does.
   local by_debt = over_limit.debt_over_limit(budget.debt, budget.overdraft_limit)
   local is_capped = budget.is_over_limit == '1' and not by_debt and not int64.positive(budget.remaining)
-  local first = is_capped and budget.reserved ~= '0' and expiry.reclaimed(nil, tag, budget.clock_ms and tenant_id, now, retention_ms, origin)
+  local first = is_capped and budget.reserved ~= '0' and expiry.reclaimed(nil, tag, now, retention_ms, origin)
   if first then
     return first
   end

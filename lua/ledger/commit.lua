@@ -52,8 +52,6 @@ end
 if hold_record.awaits_cleanup(hold, now) then
   return { 'RESERVATION_EXPIRED' }
 end
-local real_now = now
-now = hold.now
 if unit ~= hold.unit then
   return { 'UNIT_MISMATCH', hold.unit, hold.scopes[#hold.scopes] }
 end
@@ -83,7 +81,7 @@ if is_plain then
   charge = { charged = actual, released = int64.text(estimate - cost), overage = '0', debt = '0' }
 else
   if policy ~= 'REJECT' and int64.less(estimate, cost) and admission.short_budget(budgets, int64.text(int64.sub(cost, estimate))) then
-    local first = expiry.reclaimed(group, tag, hold.clock_ms and hold.tenant, now, retention_ms, origin)
+    local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
     if first then
       return first
     end
@@ -95,7 +93,7 @@ if not charge then
   return over
 end
 local governing = hold.has_commit_rates and policy_search.governing_policy(tag, hold.tenant, hold.scopes, now)
-local limited = policy_rate.rate_refusal(tag, governing, 'commits', real_now)
+local limited = policy_rate.rate_refusal(tag, governing, 'commits', now)
 if limited then
   return limited
 end
@@ -127,7 +125,7 @@ if charge.overage ~= '0' then
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
       'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
-local ended = { 'HSET', reservation, field.state, 'COMMITTED', field.ended_at, hold.now_text, field.ended_by, key_id,
+local ended = { 'HSET', reservation, field.state, 'COMMITTED', field.ended_at, grouped.now_text(group), field.ended_by, key_id,
   field.charged, charge.charged }
 if metadata ~= '' then
   ended[#ended + 1] = field.commit_metadata
@@ -138,9 +136,9 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
-policy_rate.count_rate(tag, governing, 'commits', real_now)
+policy_rate.count_rate(tag, governing, 'commits', now)
 grouped.end_in_group(group, hold.tenant, reservation_id, #metadata > owned_counts.LONG_VALUE and #metadata or 0)
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
-idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)
-redis.call('PEXPIRE', reservation, settle.settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))
+idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+redis.call('PEXPIRE', reservation, settle.settled_retention(retention_ms, idempotency_ttl_ms))
 return reply

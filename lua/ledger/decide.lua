@@ -36,7 +36,7 @@ local first_field = 12 + #scopes
 
 local tag = keys.tag_of(idempotency)
 local group = grouped.new()
-local now, clock_ms = grouped.now(group), nil
+local now = grouped.now(group)
 
 local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -49,22 +49,18 @@ elseif earlier then
 end
 
 local function answer(word, detail)
-  idempotency_record.remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms, tenant_id, clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms)
   return { word, 'fresh', detail }
 end
 
 local function decline(refusal, policy)
   emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
   local parts = denial.denial_parts(refusal, policy, ARGV, first_field)
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return denial.denial_reply(parts, 'fresh')
 end
 
 local tenant = tenant_state.read_tenant(tenant_record)
-clock_ms = tenant and tenant.clock_ms
-if clock_ms then
-  now, origin.clock = grouped.tenant_time(group, tenant_id, clock_ms)
-end
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 elseif tenant and tenant.status == 'CLOSED' then
@@ -95,7 +91,7 @@ end
 
 local refusal = exhausted or admission.hold_refusal(budgets, amount)
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
-  local first = expiry.reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+  local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
   if first then
     return first
   end

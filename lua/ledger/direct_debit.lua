@@ -58,10 +58,6 @@ elseif earlier then
 end
 
 local tenant = tenant_state.read_tenant(tenant_record)
-local clock_ms = tenant and tenant.clock_ms
-if clock_ms then
-  now, origin.clock = grouped.tenant_time(group, tenant_id, clock_ms)
-end
 if tenant and tenant.status ~= 'ACTIVE' then
   return refused({ 'TENANT_' .. tenant.status })
 end
@@ -83,7 +79,7 @@ end
 
 local short = admission.short_budget(budgets, actual)
 if short then
-  local first = expiry.reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+  local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
   if first then
     return first
   end
@@ -113,5 +109,5 @@ charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
 event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
     'debt_incurred', charge.debt, unpack(ARGV, first_field) })
-idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

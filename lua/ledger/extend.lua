@@ -17,7 +17,7 @@
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  field, grouped, hold_record, idempotency_record, keys, settle, tenant_clock, tenant_state, time
+-- @include  field, grouped, hold_record, idempotency_record, keys, settle, tenant_state, time
 --
 -- Like the reserve's lease, one extension is capped at the max_ttl_ms of the policy that governed the reserve, or else at the
 -- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
@@ -35,7 +35,6 @@ if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
   local active = redis.pcall('HGET', reservation, field.state) == 'ACTIVE'
-  now = tenant_clock.clock_of(tag, tenant_id) or now
   local remaining_ttl_ms = active and math.max(0, tonumber(earlier[1]) - now) or 0
   return { 'ACTIVE', 'replay', earlier[1], time.ms_text(remaining_ttl_ms) }
 end
@@ -45,7 +44,6 @@ local hold, refusal = settle.open_hold(group, tag, reservation_id, tenant_id, no
 if not hold then
   return refusal
 end
-now = hold.now
 if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
@@ -75,8 +73,7 @@ local reserve_key = hold_record.key_of_hold(hold)
 if reserve_key then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)
+  idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms)
 end
-idempotency_record.remember(idempotency, fingerprint, { expires_text }, time.ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)), hold.tenant,
-  hold.clock_ms)
+idempotency_record.remember(idempotency, fingerprint, { expires_text }, time.ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
 return { 'ACTIVE', 'fresh', expires_text, time.ms_text(math.max(0, expires_at - now)) }

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- forecast_funds: what the budgets lack for an amount, and when holds that end, new periods or new windows will have returned it.
 --
--- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms; a tenant with a test clock has one of its own
+-- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms
 -- ARGV[1]   tenant_id       the owner of the budgets
 -- ARGV[2]   unit
 -- ARGV[3]   amount          int64 as a decimal string: what a request wanted to hold or charge
@@ -11,7 +11,7 @@
 -- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
 -- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, three fields of each hold
 -- EMITS     nothing
--- @include  budget_figures, field, hold_record, int64, keys, period, tenant_clock, time, window_record
+-- @include  budget_figures, field, hold_record, int64, keys, period, time, window_record
 --
 -- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that does. `holds` are the
 -- first five to end there, each with the instant at which its amount is back at the latest. enough_at_ms is the instant at which all
@@ -25,7 +25,7 @@ local tenant_id, unit, amount, reservation_id, use, first_scope = ARGV[1], ARGV[
 local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
 
 local tag = keys.tag_of(ttl_index)
-local now, clock_ms = tenant_clock.tenant_now(tag, tenant_id)
+local now = time.now_ms()
 local requested, scopes = int64.figure(amount), { unpack(ARGV, first_scope) }
 if reservation_id ~= '' then
   local hold = hold_record.load_hold(keys.reservation(tag, reservation_id))
@@ -157,7 +157,7 @@ local function pass_boundaries(instant)
   end
 end
 
-local entries = redis.call('ZRANGE', clock_ms and keys.clock_deadlines(tag, tenant_id) or ttl_index, 0, HOLDS_READ - 1, 'WITHSCORES')
+local entries = redis.call('ZRANGE', ttl_index, 0, HOLDS_READ - 1, 'WITHSCORES')
 for i = 1, #entries, 2 do
   local subject, held = live_hold(entries[i])
   local deadline = tonumber(entries[i + 1])

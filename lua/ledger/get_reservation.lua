@@ -38,7 +38,7 @@ local outcome = {}
 if not defect and hold_record.is_overdue(hold, now) then
   outcome = expiry.expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   if outcome[1] == 'EXPIRED' then
-    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], time.ms_text(hold.clock_ms or now) }
+    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], time.ms_text(now) }
   end
 end
 if defect then

@@ -12,19 +12,15 @@
 -- RETURNS   walked_ms:text? walked_id? examined:int holds(reservation_id amount expires_at_ms:int deadline_ms:int)*
 -- BOUND     examine entries, limit holds
 -- EMITS     nothing
--- @include  field, hold_record, index_walk, int64, keys, tenant_clock, time
+-- @include  field, hold_record, index_walk, int64, keys, time
 --
--- walked_ms is empty at the end of the index, which other tenants share. A tenant with a test clock has indexes of its own, which are read
--- instead. A hold whose deadline has passed is listed until it is expired, because its budgets still hold the amount. Damaged records are
--- left out.
+-- walked_ms is empty at the end of the index, which other tenants share. A hold whose deadline has passed is listed until
+-- it is expired, because its budgets still hold the amount. Damaged records are left out.
 local index = KEYS[1]
 local tenant_id, scope, unit, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local tag = keys.tag_of(index)
-if tenant_clock.clock_of(tag, tenant_id) then
-  index = index == keys.cleanup_index(tag) and keys.clock_cleanup(tag, tenant_id) or keys.clock_deadlines(tag, tenant_id)
-end
 local owner = tenant_id .. '\31'
 
 local function holds_budget(subject)

@@ -46,7 +46,6 @@ end
 local hold, refusal, damaged, owner, created_at = settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.run_counters)
 local budgets
 if hold then
-  now = hold.now
   local sound, found = pcall(settle.held_budgets, group, tag, hold)
   if not sound and (not by_operator or redis.call('HEXISTS', keys.quarantine(tag), reservation_id) == 0) then
     error(found, 0)
@@ -62,8 +61,8 @@ if not hold and not damaged or damaged and not by_operator and not damaged.defec
 end
 -- Returns what can be returned of a hold in quarantine.
 local function release_from_quarantine()
-  local refunded, _, known = damaged_release.release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, damaged.now,
-    settle.settled_retention(retention_ms, idempotency_ttl_ms, damaged.clock_ms), origin)
+  local refunded, _, known = damaged_release.release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
+    settle.settled_retention(retention_ms, idempotency_ttl_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
   local reply, parts = { 'RELEASED', 'fresh', amount, known[field.unit] }, { amount }
   for _, budget in ipairs(refunded) do
@@ -80,7 +79,7 @@ local function release_from_quarantine()
       { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known[field.unit], 'amount', amount, 'reason', reason,
         'quarantine_reason', quarantine_reason })
   end
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, known[field.tenant], damaged.clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return reply
 end
 if damaged then
@@ -128,8 +127,8 @@ end
 owned_counts.count_ended(tag, hold.tenant, 1)
 action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
-idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)
-ended_holds.keep_ended(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))
+idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+ended_holds.keep_ended(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(emits and budgets or {}) do
   if budget.crossings then
     threshold.emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)

@@ -9,7 +9,7 @@
 -- RETURNS   RENEWED places*
 -- BOUND     the places given, at most 100; 1,000 places of dead instances
 -- EMITS     nothing
--- @include  extras, keys, tenant_clock, time, waking
+-- @include  extras, keys, time, waking
 --
 -- Returns the places that are first in their queues and for which enough remains, or may remain once due holds are reclaimed: the reserve does
 -- that when it runs. Also those for which the budget has become too small. Usually their instance knows: this finds what a lost
@@ -48,9 +48,7 @@ for i = first_place, #ARGV, A_PLACE do
     reply[#reply + 1] = place
   end
 end
-local clock_ms = tenant_clock.clock_of(tag, tenant_id)
-local index = clock_ms and keys.clock_deadlines(tag, tenant_id) or keys.ttl_index(tag)
-local has_due = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(clock_ms or now), 'LIMIT', 0, 1) > 0
+local has_due = #redis.call('ZRANGEBYSCORE', keys.ttl_index(tag), '-inf', '(' .. time.ms_text(now), 'LIMIT', 0, 1) > 0
 for _, budget in ipairs(budgets) do
   local place = waking.first_waiter(budget, now)
   if place and is_ours[place] and (has_due or waking.is_worth_a_try(budget, place)) then

@@ -53,19 +53,16 @@ local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 
 local tag = keys.tag_of(reservation)
-local real_now = grouped.now(group)
+local now = grouped.now(group)
 
 local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  return reserve_replay.replayed_reserve(tag, tenant_id, scopes, earlier, real_now)
+  return reserve_replay.replayed_reserve(tag, scopes, earlier, now)
 end
 
 local tenant = grouped.tenant(group, tenant_state.read_tenant, tenant_record)
-local clock_ms = tenant and tenant.clock_ms
-local now, now_text = grouped.tenant_time(group, tenant_id, clock_ms)
-local clock = clock_ms and now_text
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 end
@@ -103,23 +100,23 @@ if not refusal then
   if not admission.OVERAGE_POLICIES[overage_policy] then
     return { 'INVALID_POLICY', overage_policy }
   end
-  refusal = admission.hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, real_now)
+  refusal = admission.hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, now)
 end
 if not refusal then
   subject.text_bytes = subject.text_bytes or owned_counts.long_text(subject.levels, 1)
   owned, text_bytes = grouped.owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + owned_counts.long_text(ARGV, first_field)
   refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)
-  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', real_now)
+  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', now)
 end
 if refusal then
-  local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
+  local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
   if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
-    local first = expiry.reclaimed(group, tag, clock_ms and tenant_id, now, retention_ms, origin)
+    local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
     if first then
       return first
     end
   end
-  local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, real_now)
+  local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
   if place then
     return place
   end
@@ -134,7 +131,7 @@ if refusal then
     return refusal
   end
   local parts = denial.denial_parts(refusal, policy, ARGV, first_field, is_observed)
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return denial.denial_reply(parts, is_observed and 'observed' or 'fresh')
 end
 
@@ -149,7 +146,7 @@ end
 local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
 local expires_at = now + ttl_ms
 -- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
-local expiry_policy = tenant_state.expiry_letters(tenant)
+local expiry_policy = tenant_state.expiry_letter(tenant)
 
 local held, marks, emits = int64.figure(amount), threshold.marks_of(tenant and tenant.marks), false
 local is_plain = not dry_run and type(held) == 'number' and plain_move.moves_plainly(budgets, marks, -held, held, 0)
@@ -191,17 +188,17 @@ if dry_run then
     parts[#parts + 1] = text
   end
   if is_observed then
-    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }, asked,
+    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace }, asked,
       unit, amount, caps, hold_record.with_levels(subject, ARGV, first_field), action_facts)
   end
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, tenant_id, clock_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return reply
 end
 
 -- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
 -- the first is an orphan, which the sweeper removes.
-grouped.add_to_index(group, hold_record.deadline_index_of(tag, tenant_id, expiry_policy), time.ms_text(expires_at + grace_ms), reservation_id)
-grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), now_text, reservation_id)
+grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + grace_ms), reservation_id)
+grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), grouped.now_text(group), reservation_id)
 if waiter then
   waiters.leave(tag, tenant_id, unit, waiter)
 end
@@ -225,7 +222,7 @@ for _, budget in ipairs(budgets) do
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text, field.grace_ms, grace_text,
-  field.created_at, now_text, hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
+  field.created_at, grouped.now_text(group), hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, field.max_ttl_ms, time.ms_text(policy.max_ttl_ms))
 end
@@ -233,8 +230,8 @@ if expiry_policy then
   redis.call('HSET', reservation, field.expiry_policy, expiry_policy)
 end
 owned_counts.count_live(owned, text_bytes, stored_after)
-policy_rate.count_rate(tag, policy, 'reservations', real_now)
-local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace, clock = clock }
+policy_rate.count_rate(tag, policy, 'reservations', now)
+local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
 local run_counters = counts and count_actions.count_actions(group, tag, tenant_id, policy, counts, origin)
 if run_counters then
   redis.call('HSET', reservation, field.run_counters, run_counters)
@@ -251,6 +248,5 @@ for _, budget in ipairs(emits and budgets or {}) do
 end
 -- The replay must last as long as the reservation can.
 local lives_ms = ttl_ms + grace_ms
-idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms,
-  tenant_id, clock_ms)
+idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms)
 return reply

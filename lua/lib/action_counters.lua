@@ -20,8 +20,6 @@ local WINDOWS = {
   per_tenant_per_day = { code = 't', ms = DAY_MS, date_length = 10 },
 }
 local NAME_OF_CODE = { r = 'per_run', m = 'per_minute_tumbling', h = 'per_hour_tumbling', d = 'per_day_tumbling', t = 'per_tenant_per_day' }
--- How much longer a hash of a tenant with a test clock is kept, whose time may not pass meanwhile.
-local KEPT_ON_CLOCK_MS = 30 * DAY_MS
 
 -- The bucket that a calendar window has at an instant, as `YYYY-MM-DDTHH:MM` or the start of it, in UTC.
 local function date_of(window, bucket)
@@ -103,41 +101,33 @@ local function forget_run(tag, tenant_id, run)
   return #members + 1
 end
 
--- Checks the first runs that should have lapsed by the tenant's time: forgets those that have, and corrects the entries of the others.
--- `current` is a run that counts now, if there is one. Returns how many entries it examined, and how many of them it removed.
-local function forget_lapsed_runs(tag, tenant_id, now, on_clock, current)
+-- Checks the first runs that should have lapsed: forgets those that have, and corrects the entries of the others. Returns how many entries
+-- it examined, and how many of them it removed.
+local function forget_lapsed_runs(tag, tenant_id, now)
   local index, examined, removed = keys.run_index(tag, tenant_id), 0, 0
   for _, run in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', time.ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
     local key = keys.run_counters(tag, tenant_id, run)
-    if on_clock and run ~= current then
-      redis.call('UNLINK', key)
-    end
     local ends_at = redis.call('PEXPIRETIME', key)
     local count = ends_at < 0 and forget_run(tag, tenant_id, run) or 0
-    if count == 0 and not on_clock then
-      redis.call('ZADD', index, time.ms_text(ends_at), run)
+    if count == 0 then
+      -- By a test clock it may have lapsed, though Redis still keeps it: it must not come up again in this walk.
+      redis.call('ZADD', index, time.ms_text(math.max(ends_at, now + 1)), run)
     end
     examined, removed = examined + math.max(1, count), removed + count
   end
   return examined, removed
 end
 
--- Enters a run into the index. The hash of a run says when it lapses. That of a tenant with a test clock is kept longer than it counts,
--- so there the index says it, and each count of the run has to be entered.
-local function note_run(tag, tenant_id, run, now, ttl_ms, on_clock)
-  forget_lapsed_runs(tag, tenant_id, now, on_clock, run)
-  redis.call('ZADD', keys.run_index(tag, tenant_id), 'GT', time.ms_text(now + ttl_ms), run)
-end
-
 -- Keeps the hash of a run for at least this long, and enters a new run into the index.
-local function keep_run(tag, key, tenant_id, run, now, ttl_ms, kept_ms, is_new)
-  local lapses_ms = time.ms_text(ttl_ms + (kept_ms or 0))
+local function keep_run(tag, key, tenant_id, run, now, ttl_ms, is_new)
+  local lapses_ms = time.ms_text(ttl_ms)
   -- Another counter of the run may live longer.
   if redis.call('PEXPIRE', key, lapses_ms, 'GT') == 0 and redis.call('PTTL', key) == -1 then
     redis.call('PEXPIRE', key, lapses_ms)
   end
-  if is_new or kept_ms then
-    note_run(tag, tenant_id, run, now, ttl_ms, kept_ms)
+  if is_new then
+    forget_lapsed_runs(tag, tenant_id, now)
+    redis.call('ZADD', keys.run_index(tag, tenant_id), 'GT', time.ms_text(now + ttl_ms), run)
   end
 end
 
@@ -165,7 +155,7 @@ local function uncount_run(tag, tenant_id, text)
 end
 
 return {
-  DAY_MS = DAY_MS, KEPT_ON_CLOCK_MS = KEPT_ON_CLOCK_MS, WINDOWS = WINDOWS, counter_correlation = counter_correlation,
+  DAY_MS = DAY_MS, WINDOWS = WINDOWS, counter_correlation = counter_correlation,
   counter_figures = counter_figures, counter_text = counter_text, date_of = date_of,
   day_counters_key = day_counters_key, forget_lapsed_runs = forget_lapsed_runs, is_current = is_current,
   keep_run = keep_run, parse_counter = parse_counter, parts_of_field = parts_of_field, tail_of = tail_of,

@@ -1,5 +1,5 @@
 -- audit_index: indexes that find the rows of an audit log without a scan.
--- @include keys
+-- @include keys, time
 --
 -- Each log has indexes by tenant (t), request id (q), trace id (x) and resource id (r): sorted sets of `<digest><ms>-<sequence>`,
 -- with all scores 0, so the rows of one value are adjacent and in the order of time. The digest is the first eight hex digits of the
@@ -53,7 +53,7 @@ end
 
 -- Appends one row and returns its entry id. A damaged index does not end the script: the row itself is written.
 local function append_audit_row(tag, log_name, log, fields)
-  local entry_id = redis.call('XADD', log, '*', unpack(fields))
+  local entry_id = redis.call('XADD', log, time.entry_id(log), unpack(fields))
   local indexes = audit_indexes(tag, log_name, entry_id, fields)
   for i = 1, #indexes, 2 do
     redis.pcall('ZADD', indexes[i], 0, indexes[i + 1])

@@ -3,7 +3,7 @@
 --
 -- An entry has short field names: op operation, tn the tenant that made the request or __admin__, ow the tenant whose resource it is,
 -- ac actor type, ki actor key id, rq request id, tr trace id and flags, co correlation id, rt resource type, ri resource id, st HTTP
--- status, cl the instant of the tenant's test clock, ip source address, ua user agent, and then the operation's own details as the row's
+-- status, ip source address, ua user agent, and then the operation's own details as the row's
 -- metadata. tn is __admin__ for an operator, but the tenant for an operator who acts on a tenant's behalf.
 --
 -- origin.trace is the trace id and its flags. If the edge knows them, a space, the source address, a space and the user agent follow.
@@ -21,7 +21,6 @@ local function put_audit_row(tag, operation, status, tenant, resource_type, reso
   put('rq', origin.request)
   put('tr', trace)
   put('co', origin.correlation)
-  put('cl', origin.clock)
   put('ip', source_ip)
   put('ua', user_agent)
   for i = 1, #details, 2 do

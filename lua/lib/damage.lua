@@ -118,7 +118,7 @@ local function known_hold(key, known)
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
     [field.created_at] = known[field.created_at], [field.idempotency_key] = known[field.idempotency_key],
   }
-  hold_record.set_expiry_terms(hold, known[field.expiry_policy])
+  hold.expiry_letter = known[field.expiry_policy]
   return hold
 end
 

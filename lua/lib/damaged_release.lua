@@ -70,7 +70,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   local marks = tenant and threshold.watched_marks(tag, tenant)
   local known = damage.known_fields(hold.key, hold_form.record_fields(hold.key), tenant, created_at)
 
-  hold_record.remove_deadlines(tag, tenant, reservation_id)
+  hold_record.remove_deadlines(tag, reservation_id)
   for _, budget in ipairs(refunded) do
     redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
     if budget.waiting then

@@ -1,15 +1,15 @@
 -- event_writer: appends one event to the partition's event log, a stream that only scripts write.
--- @include keys
+-- @include keys, time
 --
 -- The script that changes state appends the event in the same run, so an event exists if and only if its change does.
 -- An entry has short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id, rq request id, tr trace id and flags,
--- co correlation id, cl the instant of the tenant's test clock, va whether a decision or dry run was denied instead of a reservation, and
+-- co correlation id, va whether a decision or dry run was denied instead of a reservation, and
 -- then the type's own figures under the names of its EventData schema.
 -- Separate streams with the same entry ids index the events of a tenant and those of a correlation id.
 -- Returns the entry's id, from which the event's public id is derived.
 --
 -- `origin` is the cause of the event: { actor = 'api_key' | 'admin' | 'system' | ..., key = key id or '', request = id or '', trace =
--- trace or '', correlation = id or nil, clock = the instant of the test clock as text, if the tenant has one }.
+-- trace or '', correlation = id or nil }.
 -- `figures` is a flat list of name, value pairs. Pairs with an empty value are skipped.
 -- The length of a trace id, a hyphen and its flags. What follows these in an origin's trace is for the audit log only; see append_audit.
 local TRACE_LENGTH = 35
@@ -23,16 +23,15 @@ local function put_field(entry, size, name, value)
 end
 
 local function append_event(tag, event_type, tenant, scope, origin, figures)
-  local correlation = origin.correlation
+  local log, correlation = keys.event_log(tag), origin.correlation
   -- Preallocates room for all fields of an event: a table that grows is reallocated each time.
-  local entry = { 'XADD', keys.event_log(tag), '*', 'ty', event_type, 'tn', tenant, 'ac', origin.actor, nil, nil, nil, nil, nil, nil, nil,
+  local entry = { 'XADD', log, time.entry_id(log), 'ty', event_type, 'tn', tenant, 'ac', origin.actor, nil, nil, nil, nil, nil, nil, nil,
     nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
   local size = put_field(entry, 9, 'sc', scope)
   size = put_field(entry, size, 'ki', origin.key)
   size = put_field(entry, size, 'rq', origin.request)
   size = put_field(entry, size, 'tr', origin.trace and string.sub(origin.trace, 1, TRACE_LENGTH))
   size = put_field(entry, size, 'co', correlation)
-  size = put_field(entry, size, 'cl', origin.clock)
   for i = 2, #figures, 2 do
     local value = figures[i]
     if value and value ~= '' then

@@ -3,32 +3,31 @@
 -- hold, so there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
 -- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, keys, owned_counts, refund,
---          tenant_clock, time
+--          time
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
 -- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
--- recorded or reported again; its outcome ends with `again`. `tenant` is its owner, by whose clock this happens, or nil if unknown.
+-- recorded or reported again; its outcome ends with `again`. `tenant` is its owner, or nil if unknown.
 local function quarantine(tag, reservation_id, key, reason, origin, tenant, writable)
   event_writer.require_event_log(tag)
   -- Read before an index is written: if the key is damaged, the entry must not be lost from the indexes.
   local earlier = redis.call('HGET', keys.quarantine(tag), reservation_id)
-  hold_record.remove_deadlines(tag, tenant, reservation_id)
+  hold_record.remove_deadlines(tag, reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
     return { 'QUARANTINED', reason, tenant or '', 'again' }
   end
-  local clock_ms = tenant and tenant_clock.clock_of(tag, tenant)
-  local now_text = time.ms_text(clock_ms or time.now_ms())
+  local now_text = time.ms_text(time.now_ms())
   redis.call('HSET', keys.quarantine(tag), reservation_id, reason .. ' ' .. now_text)
   if writable then
     redis.call('HSET', key, field.quarantined_at, now_text, field.quarantine_reason, reason)
   end
   event_writer.append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
-    { actor = 'system', request = origin.request, trace = origin.trace, clock = clock_ms and now_text },
+    { actor = 'system', request = origin.request, trace = origin.trace },
     { 'reservation_id', reservation_id, 'reason', reason, 'quarantined_at', now_text })
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
--- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, so they have the same clock. The index comes
+-- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, which comes
 -- first: if it is damaged, the script ends here, before a figure has changed. Then come the budgets, once each, and then each hold's
 -- record and event.
 local function end_expired(tag, refunds, now, retention_ms, origin)
@@ -36,13 +35,12 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   if #ids == 0 then
     return
   end
-  local clock_ms = refunds.holds[1].clock_ms
-  local now_text = time.ms_text(clock_ms or now)
+  local now_text = time.ms_text(now)
   event_writer.require_event_log(tag)
   redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))
   refund.write_refunds(refunds)
   local ended_by, live_ended = origin.cleanup and 'admin' or 'system', {}
-  local teller = { actor = ended_by, request = origin.request, trace = origin.trace, clock = clock_ms and now_text }
+  local teller = { actor = ended_by, request = origin.request, trace = origin.trace }
   for i = 1, #ids do
     local hold = refunds.holds[i]
     local created_at, extensions_used = hold_record.whole_number(hold[field.created_at]), hold[field.extensions_used]
@@ -106,13 +104,6 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
   local refunds = refund.new_refunds(now)
   index = index or origin.cleanup and keys.cleanup_index(tag) or keys.ttl_index(tag)
 
-  -- Quarantines a hold that was found in `index`. Its record may not say whose clock's index that is.
-  local function take_out(reservation_id, key, reason, tenant, writable)
-    local outcome = quarantine(tag, reservation_id, key, reason, origin, tenant, writable)
-    redis.call('ZREM', index, reservation_id)
-    return outcome
-  end
-
   local function judge(reservation_id)
     if refunds.taken[reservation_id] then
       return { 'SKIP', 'EXPIRED' }
@@ -120,7 +111,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
     local key = keys.reservation(tag, reservation_id)
     local readable, hold = pcall(hold_record.load_hold, key, field.created_at, field.extensions_used, field.run_counters)
     if not readable then
-      return take_out(reservation_id, key, 'NOT_A_RECORD', nil, false)
+      return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', origin, nil, false)
     end
     if not hold then
       redis.call('ZREM', index, reservation_id)
@@ -131,21 +122,15 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       return { 'SKIP', hold.state }
     end
     local deadline = hold.expires_at and hold.grace_ms and time.ms_text(hold_record.reclaim_deadline(hold))
-    local skipped, defect = skip_reason(hold, now, origin), hold_record.terms_defect(hold)
-    if hold.on_test_clock and defect then
-      -- Its clock and its index may be unknown, so it would never be judged by its own time.
-      return take_out(reservation_id, key, defect, hold.tenant, true)
-    elseif hold.on_test_clock and hold_record.deadline_index_key(tag, hold) ~= index then
-      skipped = 'on_test_clock'
-    end
+    local skipped = skip_reason(hold, now, origin)
     if deadline and skipped then
       -- Without this, an entry whose score disagrees with its record would come up forever.
       put_in_place(tag, index, reservation_id, hold, deadline)
       return { 'SKIP', skipped, deadline }
     end
-    local reason = defect or refund.take_back(tag, refunds, reservation_id, hold)
+    local reason = hold_record.terms_defect(hold) or refund.take_back(tag, refunds, reservation_id, hold)
     if reason then
-      return take_out(reservation_id, key, reason, hold.tenant, true)
+      return quarantine(tag, reservation_id, key, reason, origin, hold.tenant, true)
     end
     return { 'EXPIRED', hold.tenant, deadline }
   end
@@ -172,12 +157,12 @@ end
 -- The entries that one run checks before its script decides.
 local RECLAIM_LIMIT = 100
 
--- Checks and reclaims what is due in the partition, or of a tenant with a test clock, if one is given. Returns the reply of the script,
--- RECLAIMED, after which its caller runs it again; or nil if nothing is due.
+-- Checks and reclaims what is due in the partition. Returns the reply of the script, RECLAIMED, after which its caller runs it again; or nil
+-- if nothing is due.
 -- An expired hold counts for nothing. So a script calls this before it refuses, caps, indebts or marks anything because of what remains in
 -- a budget or a window, or because of what a tenant or a run has live. `group` is nil in a script that has none.
-local function reclaimed(group, tag, clocked_tenant, now, retention_ms, origin)
-  local index = clocked_tenant and keys.clock_deadlines(tag, clocked_tenant) or keys.ttl_index(tag)
+local function reclaimed(group, tag, now, retention_ms, origin)
+  local index = keys.ttl_index(tag)
   local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)
   if #due == 0 then
     return nil

@@ -48,7 +48,7 @@ local field = {
   max_ttl_ms = 'mt',
   -- The counters of its run that it counts in, as lua/lib/action_counters.lua writes them.
   run_counters = 'rn',
-  -- Unset for AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY. c follows if the tenant has a test clock.
+  -- Unset for AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY.
   expiry_policy = 'xp',
   -- Instants and durations are in milliseconds.
   created_at = 'ca',

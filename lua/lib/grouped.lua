@@ -1,6 +1,6 @@
 -- grouped: several calls of one script in one run, which share their reads and write the result once.
 -- @include brief_figures, budget_figures, ended_holds, int64, kept_counters, keys, owned_counts, rollover,
---          tenant_clock, time, waking, window_record, window_turn
+--          time, waking, window_record, window_turn
 --
 -- The service sends calls of a partition that come at once, or that have waited for runs in flight, together in one run
 -- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share.
@@ -26,17 +26,6 @@ end
 local function group_now_text(group)
   group.now_text = group.now_text or time.ms_text(group_now(group))
   return group.now_text
-end
-
--- The time of a tenant, and its text: that of its test clock, if it has one. `clock_ms` is the clock's instant, or nil. The tenant's
--- budgets roll over by it.
-local function tenant_time(group, tenant_id, clock_ms)
-  if not clock_ms then
-    return group_now(group), group_now_text(group)
-  end
-  group.clocks = group.clocks or {}
-  group.clocks[tenant_id] = clock_ms
-  return clock_ms, time.ms_text(clock_ms)
 end
 
 -- The result of `read` for a tenant's record: read_tenant or tenant_status.
@@ -92,7 +81,7 @@ end
 local function shared_budget(group, tag, unit, key, scope)
   local f = budget_figures.budget_fields(key)
   -- The first call of the run that reads a budget rolls it over and turns its windows, so no call has changed it in memory yet.
-  local now = (f[11] or f[12]) and (group.clocks and group.clocks[tenant_clock.tenant_of_scope(scope)] or group_now(group))
+  local now = (f[11] or f[12]) and group_now(group)
   if f[11] and rollover.roll_over_if_due(tag, key, unit, scope, f[11], f[8], now) then
     f = budget_figures.budget_fields(key)
   end
@@ -316,7 +305,7 @@ end
 
 return {
   add_to_index = add_to_index, copies_of = copies_of, end_in_group = end_in_group, budget = group_budget,
-  now = group_now, owned = group_owned, tenant = group_tenant, keep_budget = keep_budget,
+  now = group_now, now_text = group_now_text, owned = group_owned, tenant = group_tenant, keep_budget = keep_budget,
   keep_plain_move = keep_plain_move, leave = leave_group, new = new_group, remove_from_index = remove_from_index,
-  run_calls = run_calls, tenant_time = tenant_time, write = write_group,
+  run_calls = run_calls, write = write_group,
 }

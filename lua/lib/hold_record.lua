@@ -1,8 +1,8 @@
 -- hold_record: the record of one reservation as settlements need it. Its fields are those of lua/lib/field.lua.
--- @include derive_scopes, field, hold_form, int64, keys, tenant_clock
+-- @include derive_scopes, field, hold_form, int64, keys
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
--- By the letters in a record: c follows those of a hold whose tenant has a test clock.
-local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY', c = 'AUTO_RELEASE', mc = 'MANUAL_CLEANUP', gc = 'GRACE_ONLY' }
+-- By the letter in a record.
+local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
 
 -- A stored count or instant as a number, or nil if the text is not one: tonumber alone accepts 'inf', 'nan' and '0x1f'.
 local function whole_number(text)
@@ -178,20 +178,6 @@ local function key_of_hold(hold)
   return hold[field.idempotency_key] or hold[field.idempotency_uuid] and hold_form.uuid_text(hold[field.idempotency_uuid]) or nil
 end
 
--- Sets what the letters of the expiry policy say: `expiry_letter` is the policy's own. `clock_ms` is the instant of the tenant's test
--- clock, by which the hold lives. If the tenant has no valid one, the hold's time does not pass. A hold on a test clock whose owner is
--- unreadable has no `clock_ms`: nobody knows its clock.
-local function set_expiry_terms(hold, letters)
-  hold.expiry_letters, hold.expiry_letter = letters or nil, letters or nil
-  if letters and string.sub(letters, -1) == 'c' then
-    hold.on_test_clock = true
-    hold.expiry_letter = letters ~= 'c' and string.sub(letters, 1, -2) or nil
-    if hold.tenant then
-      hold.clock_ms = tenant_clock.clock_of(keys.tag_of(hold.key), hold.tenant) or 0
-    end
-  end
-end
-
 -- The record, or nil if it does not exist. Its figures are text as stored; hold_defect checks whether they are valid.
 -- Each field costs about a third of a microsecond to read, so callers name those that not every script needs. They are returned under
 -- their stored names, as stored. `fields` is set only for a record without FIELD.subject: its values, as short_fields reads them.
@@ -215,10 +201,8 @@ local function load_hold(key, ...)
   local hold = {
     key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), fields = fields,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
+    expiry_letter = f[6] or nil,
   }
-  if f[6] then
-    set_expiry_terms(hold, f[6])
-  end
   for i = 1, select('#', ...) do
     local name = select(i, ...)
     hold[name] = fields and fields[name] or f[6 + i]
@@ -231,7 +215,7 @@ local function terms_defect(hold)
   if not HOLD_STATES[hold.state] then
     return 'INVALID_STATE'
   end
-  if not hold.expires_at or not hold.grace_ms or hold.expiry_letters and not EXPIRY_POLICIES[hold.expiry_letters] then
+  if not hold.expires_at or not hold.grace_ms or hold.expiry_letter and not EXPIRY_POLICIES[hold.expiry_letter] then
     return 'INVALID_EXPIRY'
   end
   if not hold.tenant or not hold.mask then
@@ -257,7 +241,7 @@ local function reclaim_deadline(hold)
 end
 
 local function is_past_grace(hold, now)
-  return hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and (hold.clock_ms or now) > reclaim_deadline(hold)
+  return hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and now > reclaim_deadline(hold)
 end
 
 -- True if the hold is ACTIVE in its record, but too old to be settled, so that any script that finds it expires it.
@@ -271,33 +255,22 @@ local function awaits_cleanup(hold, now)
   return is_past_grace(hold, now) and hold.expiry_letter == 'm'
 end
 
--- The index that has a live hold with these letters at its reclaim deadline. Holds that the sweeper must not expire are not in the
--- sweeper's index, except those of an unknown owner, which the sweeper quarantines.
-local function deadline_index_of(tag, tenant_id, letters)
-  if letters == 'm' then
-    return keys.cleanup_index(tag)
-  elseif tenant_id and (letters == 'c' or letters == 'gc') then
-    return keys.clock_deadlines(tag, tenant_id)
-  elseif tenant_id and letters == 'mc' then
-    return keys.clock_cleanup(tag, tenant_id)
-  end
-  return keys.ttl_index(tag)
+-- The index that has a live hold with this letter at its reclaim deadline. Holds that the sweeper must not expire are not in the
+-- sweeper's index.
+local function deadline_index_of(tag, letter)
+  return letter == 'm' and keys.cleanup_index(tag) or keys.ttl_index(tag)
 end
 
 local function deadline_index_key(tag, hold)
-  return deadline_index_of(tag, hold.tenant, hold.expiry_letters)
+  return deadline_index_of(tag, hold.expiry_letter)
 end
 
--- Removes the entries of a hold from all indexes of deadlines that may have it. `tenant` is its owner, or nil if unknown.
-local function remove_deadlines(tag, tenant, reservation_id)
+-- Removes the entries of a hold from both indexes of deadlines.
+local function remove_deadlines(tag, reservation_id)
   -- Read before an index is written: if one of the two is damaged, the entry must not be lost from both.
   redis.call('ZCARD', keys.cleanup_index(tag))
   redis.call('ZREM', keys.ttl_index(tag), reservation_id)
   redis.call('ZREM', keys.cleanup_index(tag), reservation_id)
-  if tenant then
-    redis.pcall('ZREM', keys.clock_deadlines(tag, tenant), reservation_id)
-    redis.pcall('ZREM', keys.clock_cleanup(tag, tenant), reservation_id)
-  end
 end
 
 return {
@@ -307,6 +280,6 @@ return {
   hold_from_parts = hold_from_parts, hold_parts = hold_parts, is_overdue = is_overdue, key_of_hold = key_of_hold,
   known_subject = known_subject, lasting_fields = lasting_fields, load_hold = load_hold, new_subject = new_subject,
   reclaim_deadline = reclaim_deadline, remove_deadlines = remove_deadlines, requested_subject = requested_subject,
-  set_expiry_terms = set_expiry_terms, terms_defect = terms_defect, whole_number = whole_number,
+  terms_defect = terms_defect, whole_number = whole_number,
   with_levels = with_levels,
 }

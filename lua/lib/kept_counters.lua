@@ -87,7 +87,7 @@ local function read_counters(group, part, key, tenant_id, run, now)
   if part.hash ~= hash then
     place_part(part, hash)
   end
-  hash.now, hash.kept_ms = now, group.clocks and group.clocks[tenant_id] and action_counters.KEPT_ON_CLOCK_MS or nil
+  hash.now = now
   if hash.minute ~= minute then
     hash.minute, hash.epoch = minute, hash.epoch + 1
   end
@@ -174,13 +174,13 @@ end
 local function enter_counters(tag, hash, added, ttl_ms)
   local key, tenant_id = hash.key, hash.tenant
   if hash.run then
-    action_counters.keep_run(tag, key, tenant_id, hash.run, hash.now, ttl_ms, hash.kept_ms, added ~= nil)
+    action_counters.keep_run(tag, key, tenant_id, hash.run, hash.now, ttl_ms, added ~= nil)
     if added then
       index_counters(keys.run_counter_index(tag, tenant_id), added)
     end
   elseif added then
     local index = keys.action_counter_index(tag, tenant_id, time.ms_text(math.floor(hash.now / action_counters.DAY_MS)))
-    local kept_ms = time.ms_text(DAY_TTL_MS + (hash.kept_ms or 0))
+    local kept_ms = time.ms_text(DAY_TTL_MS)
     redis.call('PEXPIRE', key, kept_ms)
     index_counters(index, added)
     redis.pcall('PEXPIRE', index, kept_ms)

@@ -28,13 +28,6 @@ function keys.period_index(tag) return tag .. 'periods' end
 function keys.period_plans(tag) return tag .. 'period-plans' end
 function keys.rolled(tag) return tag .. 'rolled' end
 function keys.turned(tag) return tag .. 'turned' end
-function keys.clock_deadlines(tag, tenant) return tag .. 'ttl:' .. tenant end
-function keys.clock_cleanup(tag, tenant) return tag .. 'cleanup:' .. tenant end
-function keys.clock_periods(tag, tenant) return tag .. 'periods:' .. tenant end
-function keys.clock_plans(tag, tenant) return tag .. 'period-plans:' .. tenant end
-function keys.clock_lapses(tag, tenant) return tag .. 'lapses:' .. tenant end
-function keys.test_clock(tag, clock_id) return tag .. 'clock:' .. clock_id end
-function keys.test_clock_tenants(tag, clock_id) return tag .. 'clock-tenants:' .. clock_id end
 function keys.audit_log(tag) return tag .. 'audit' end
 function keys.audit_index(tag, log_name, index) return tag .. log_name .. ':' .. index end
 function keys.closing(tag) return tag .. 'closing' end
@@ -68,6 +61,8 @@ function keys.retrying(tag) return tag .. 'retrying' end
 function keys.outcomes(tag) return tag .. 'outcomes' end
 
 -- The channel of an instance whose reserves wait for funds.
+function keys.test_clock() return '{holdfast}test-clock' end
+
 function keys.wake_channel(instance) return 'holdfast:wake:' .. instance end
 
 -- The record of a reserve, which extend keeps alive as long as the hold that it may have to replay.

@@ -1,5 +1,5 @@
 -- period: the period of a budget, and what its figures are in the next one.
--- @include budget_figures, int64, keys, tenant_clock, time
+-- @include budget_figures, int64, time
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the next period),
 -- rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as the one before, unless the
@@ -154,14 +154,9 @@ local function states_until(budget, now)
   return states
 end
 
--- The state of a budget in the period that it is in now, if a rollover is due that this script cannot write, else nil. `now` is Redis'
--- time: the tenant may have another.
+-- The state of a budget in the period that it is in now, if a rollover is due that this script cannot write, else nil.
 local function state_now(key, scope, period_end, status, now)
-  if not period_end then
-    return nil
-  end
-  now = tenant_clock.clock_of(keys.tag_of(key), tenant_clock.tenant_of_scope(scope)) or now
-  if not is_period_over(key, period_end, status, now) then
+  if not period_end or not is_period_over(key, period_end, status, now) then
     return nil
   end
   local states = states_until(read_period(key, scope), now)

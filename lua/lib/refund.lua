@@ -3,7 +3,7 @@
 --
 -- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
 -- this family of budgets is looked up once.
--- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund, by the test clock of the hold if it has one.
+-- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund.
 local function new_refunds(now)
   return { now = now, ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
 end
@@ -24,7 +24,7 @@ local function refunded_budget(tag, refunds, hold, scope)
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'extras')
   local extras = f[7] and redis.call('HMGET', key, 'waiting', 'period_end') or {}
   -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
-  local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], hold.clock_ms or refunds.now)
+  local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], refunds.now)
   if rolled == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
   end

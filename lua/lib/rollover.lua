@@ -1,11 +1,11 @@
 -- rollover: the one way in which a budget passes into its next period. lua/lib/period.lua computes its figures.
--- @include audit_row, event_writer, keys, new_figures, period, tenant_clock, time, waking
+-- @include audit_row, event_writer, keys, new_figures, period, time, waking
 --
 -- A rollover is a change of its own: it stays even if what the script does next is refused. Whichever script comes first after the
 -- boundary makes it, with one event and one audit row.
 
-local function emit_rollover(tag, budget, unit, former, state, clock)
-  local origin, tenant, scope = { actor = 'system', clock = clock }, budget.tenant, budget.scope
+local function emit_rollover(tag, budget, unit, former, state)
+  local origin, tenant, scope = { actor = 'system' }, budget.tenant, budget.scope
   event_writer.append_event(tag, 'budget.reset_spent', tenant, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'RESET_SPENT', 'spent_override_provided', '0',
       'previous_allocated', former.allocated, 'new_allocated', state.allocated, 'previous_remaining', former.remaining,
@@ -31,8 +31,7 @@ local function roll_over(tag, key, unit, scope, now)
   end
   event_writer.require_event_log(tag)
   redis.call('XLEN', keys.audit_log(tag))
-  redis.call('ZADD', tenant_clock.period_index_of(tag, budget.tenant), time.ms_text(last.ends), scope .. ' ' .. unit)
-  local clock = tenant_clock.clock_of(tag, budget.tenant) and time.ms_text(now)
+  redis.call('ZADD', keys.period_index(tag), time.ms_text(last.ends), scope .. ' ' .. unit)
   if budget.plan then
     redis.call('HSET', key, 'boundaries', table.concat(budget.plan.texts, ',', #budget.plan - last.left + 1))
   end
@@ -40,7 +39,7 @@ local function roll_over(tag, key, unit, scope, now)
     'period_start', time.ms_text(last.starts), 'period_end', time.ms_text(last.ends), 'updated_at', time.ms_text(now))
   local former = budget
   for _, state in ipairs(states) do
-    emit_rollover(tag, budget, unit, former, state, clock)
+    emit_rollover(tag, budget, unit, former, state)
     former = state
   end
   if budget.waiting then

@@ -5,8 +5,7 @@
 -- which is all that a settlement needs.
 -- set_derived sets a field that follows from what the tenant owns, or removes it if the value is nil. A tenant without a record gets no
 -- field: a record without a status would stop everything of the tenant.
--- expiry_letters returns the tenant's expiry policy and whether it has a test clock as a hold stores it (lua/lib/field.lua), nil for
--- AUTO_RELEASE by Redis' clock. clock_ms is the instant of the test clock.
+-- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/field.lua), nil for AUTO_RELEASE.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
@@ -24,7 +23,7 @@ end
 
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'default_commit_overage_policy', 'default_reservation_ttl_ms',
-    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode', 'clock_now')
+    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode')
   if not fields[1] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -41,7 +40,6 @@ local function read_tenant(key)
     marks = fields[7],
     expiry_policy = fields[8],
     observe_mode = fields[9],
-    clock_ms = tonumber(fields[10] or ''),
   }
 end
 
@@ -53,17 +51,15 @@ local function set_derived(key, field, value)
   end
 end
 
-local function expiry_letters(tenant)
+local function expiry_letter(tenant)
   local policy = tenant and tenant.expiry_policy
-  local clocked = tenant and tenant.clock_ms and 'c'
   if not policy or policy == 'AUTO_RELEASE' then
-    return clocked or nil
+    return nil
   end
-  local letter = EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
-  return letter .. (clocked or '')
+  return EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
 end
 
 return {
-  expiry_letters = expiry_letters, read_tenant = read_tenant, set_derived = set_derived,
+  expiry_letter = expiry_letter, read_tenant = read_tenant, set_derived = set_derived,
   tenant_status = tenant_status,
 }

@@ -1,5 +1,5 @@
 -- waking: tells the first reserve that waits for a budget's funds that it can try again.
--- @include extras, int64, keys, tenant_clock, time, window_record
+-- @include extras, int64, keys, time, window_record
 --
 -- A script that may have raised what remains of a budget, or has closed or frozen it, calls this after it has written the budget, if the
 -- budget's field `waiting` is set.
@@ -52,7 +52,7 @@ local function is_worth_a_try(budget, place)
   elseif int64.less(int64.figure(f[2]), wanted) then
     return false
   end
-  return not f[4] or not window_record.short_window(window_record.current_windows(budget, f[4], f[1], tenant_clock.budget_now(budget)), int64.figure(f[3]), wanted)
+  return not f[4] or not window_record.short_window(window_record.current_windows(budget, f[4], f[1], time.now_ms()), int64.figure(f[3]), wanted)
 end
 
 local function wake_first(budget)

@@ -1,12 +1,12 @@
 -- window_turn: the one way in which a budget's windows turn. lua/lib/window_record.lua describes them.
--- @include keys, tenant_clock, waking, window_record
+-- @include keys, waking, window_record
 --
 -- A turn is no event: it changes no figure of the budget, and nobody has to act on it. So nothing has to run when a window ends. The
 -- first script that decides from the budget afterwards turns it.
 
 -- Notes when a window's boundaries are to be planned again: before half of them have passed.
 local function plan_windows_at(tag, unit, scope, name, plan)
-  redis.call('ZADD', tenant_clock.period_plans_of(tag, tenant_clock.tenant_of_scope(scope)), plan[math.ceil(#plan / 2)], scope .. ' ' .. unit .. ' ' .. name)
+  redis.call('ZADD', keys.period_plans(tag), plan[math.ceil(#plan / 2)], scope .. ' ' .. unit .. ' ' .. name)
 end
 
 -- Turns the windows of a budget whose end has passed. `text` is its field `windows`. Returns whether the caller has to read the budget again.

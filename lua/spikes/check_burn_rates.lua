@@ -12,7 +12,7 @@
 -- RETURNS   RESTS | CHECKED next? emitted:int
 -- BOUND     limit budgets, 20 windows for each
 -- EMITS     budget.burn_rate_anomaly
--- @include  event_writer, keys, listing, scope_tree, tenant_clock, time
+-- @include  event_writer, keys, listing, scope_tree, time
 --
 -- What is known of a budget and window: the time and `spent` of the last look, the average spent a minute in the windows before, and how
 -- many these were. A look after a whole window compares what the window spent with that average, and then adds it. So each window is
@@ -26,7 +26,7 @@ local KEPT_WINDOWS = 4
 
 local tag = keys.tag_of(event_log)
 local now = time.now_ms()
-if after == '' and redis.call('EXISTS', checked) == 1 or tenant_clock.clock_of(tag, tenant) then
+if after == '' and redis.call('EXISTS', checked) == 1 then
   return { 'RESTS' }
 end
 local members = listing.members_after_name(budget_index, after, limit)

@@ -152,6 +152,9 @@ export const LIBRARY_COMMANDS: readonly string[] = ${JSON.stringify(library.comm
 /** What follows the head that src/redis/script-library.ts puts before it. */
 export const LIBRARY_BODY = ${JSON.stringify(library.body)};
 
+/** What a deployment with a test clock has behind it. */
+export const TEST_CLOCK = ${JSON.stringify(library.testClock)};
+
 ${decoders.constants}
 
 export const SCRIPTS: Readonly<Record<ScriptName, ScriptEntry>> = {

@@ -27,6 +27,8 @@ export interface AssembledLibrary {
   readonly name: string;
   /** What follows the first line of the library's text: `PRELUDE`, the parts, and a call of `register` for each function. */
   readonly body: string;
+  /** What a deployment with a test clock has behind the body. */
+  readonly testClock: string;
   /** Every command that a script calls by name, with its subcommand if it has some. */
   readonly commands: readonly string[];
   /** The name of each script's function. That of an attested one has the suffix `_attested`. */
@@ -38,6 +40,7 @@ const LIBRARY_PREFIX = 'holdfast_';
 const AUDITS = 'audit_log';
 const GROUPS = 'grouped';
 const ATTESTS = 'attest';
+const TEST_CLOCK = 'test_clock';
 
 /** What runs a script's own code, which is the function `call`: the stamp comes before what tells of audit rows. */
 function runOf({ name, keys, args, group }: ScriptHeader, audits: boolean, isAttested: boolean): string {
@@ -125,6 +128,7 @@ export function libraryOf(scripts: readonly ScriptSource[], known = allParts()):
     known,
   );
   const shared = [...parts].map(([part, code]) => sharedPart(part, code));
+  const testClock = sharedPart(TEST_CLOCK, known.get(TEST_CLOCK) ?? '');
   const libraryNamed = (digest: string): AssembledLibrary => {
     const functionNames = new Map(
       scripts.map(({ header: { name } }) => [name, `${LIBRARY_PREFIX}${name}_${digest}`]),
@@ -133,7 +137,7 @@ export function libraryOf(scripts: readonly ScriptSource[], known = allParts()):
       functionsOf(script, functionNames.get(script.header.name) as string),
     );
     const body = `local ${SHARED} = {}\n${shared.join('')}${functions.join('')}`;
-    return { name: `${LIBRARY_PREFIX}${digest}`, body, commands: commandsIn(body), functionNames };
+    return { name: `${LIBRARY_PREFIX}${digest}`, body, testClock, commands: commandsIn(body), functionNames };
   };
   const digest = hash('sha256', libraryCode(libraryNamed(''))).slice(0, 12);
   return libraryNamed(digest);

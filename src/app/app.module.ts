@@ -1,5 +1,4 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { TestClocksModule } from '../clocks/index.js';
 import { AuditLogModule, AuditModule, AuditTrailModule } from '../audit/index.js';
 import { ConfigModule, type HoldfastConfig } from '../config/index.js';
 import { EvidenceModule } from '../evidence/index.js';
@@ -19,6 +18,7 @@ import {
 } from '../reservations/index.js';
 import { SpikesModule } from '../spikes/index.js';
 import { type Logger, TelemetryModule } from '../telemetry/index.js';
+import { TestClockModule } from '../clock/index.js';
 import { WebhooksModule } from '../webhooks/index.js';
 
 export type AppModuleImport = Type<unknown> | DynamicModule;
@@ -45,7 +45,7 @@ export class AppModule {
         AuditTrailModule,
         AuditLogModule,
         GovernanceModule,
-        ...(config.testClocks ? [TestClocksModule] : []),
+        ...(config.testClock ? [TestClockModule] : []),
         EvidenceModule,
         ReservationsModule,
         DecideModule,

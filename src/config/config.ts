@@ -61,6 +61,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     );
   }
   const config: HoldfastConfig = { ...CONSTANTS, ...readSettings(reader), redis };
+  if (config.testClock && (redis.mode === 'sentinel' || redis.mode === 'cluster')) {
+    reader.addProblem('HOLDFAST_TEST_CLOCK needs the embedded Redis, or a single one that REDIS_URL names');
+  }
   if (config.adminPort !== undefined && config.adminPort === config.port && config.port !== 0) {
     reader.addProblem(`ADMIN_PORT must differ from PORT (${config.port})`);
   }

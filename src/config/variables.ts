@@ -189,8 +189,8 @@ const LIMITS = {
 };
 
 const TESTING = {
-  testClocks: setting('HOLDFAST_TEST_CLOCKS', 'false', flag).describe(
-    'true allows tenants whose time stands still until it is advanced, for tests of clients.',
+  testClock: setting('HOLDFAST_TEST_CLOCK', 'false', flag).describe(
+    'true lets operators advance the time of the whole deployment, for tests of clients; never for production.',
     'Who tests a client against time.',
   ),
 };

@@ -151,7 +151,7 @@ export interface CyclesEvent {
   readonly event_id: string;
   readonly event_type: string;
   readonly category: EventCategory;
-  /** RFC 3339: when the event was written, by the time of Redis or of the tenant's test clock. */
+  /** RFC 3339: when the event was written, by the time of Redis. */
   readonly timestamp: string;
   /** `__system__` for an event without a tenant. */
   readonly tenant_id: string;
@@ -176,8 +176,6 @@ export interface EventTrace {
 const SOURCE = 'holdfast';
 const SYSTEM_TENANT = '__system__';
 const UNKNOWN_TYPE = 'custom.unknown';
-/** The instant of a tenant's test clock, in ms. */
-const CLOCK_INSTANT = /^\d{1,15}$/;
 const TRACE = /^([0-9a-f]{32})(?:-([0-9a-f]{2}))?$/;
 
 /**
@@ -194,7 +192,7 @@ export function toEvent(partition: string, entryId: string, fields: Fields): Cyc
     event_id: eventIdOf({ partition, entryId }),
     event_type: eventType,
     category: categoryOf(eventType),
-    timestamp: timeOf(CLOCK_INSTANT.exec(fields.get('cl') ?? '')?.[0] ?? ms),
+    timestamp: timeOf(ms),
     tenant_id: fields.get('tn') ?? SYSTEM_TENANT,
     ...optional('scope', fields.get('sc')),
     ...(actor === undefined ? {} : { actor: { type: actor, ...optional('key_id', fields.get('ki')) } }),

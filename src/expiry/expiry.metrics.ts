@@ -138,7 +138,7 @@ export interface ExpiryOutcome {
 /** Counts one outcome of the expiry transition. @param nowMs Redis' time of the transition */
 export function countExpiry(
   metrics: MetricsRegistry,
-  source: 'sweep' | 'access' | 'cleanup' | 'clock',
+  source: 'sweep' | 'access' | 'cleanup',
   { word, detail = '', secondDetail = '' }: ExpiryOutcome,
   nowMs = 0,
 ): void {
@@ -151,8 +151,8 @@ export function countExpiry(
   if (word === 'EXPIRED') {
     counts.expired.inc({ tenant: detail });
     metrics.activity.add('expirations');
-    // How long a hold waited for an operator, or for a test clock, says nothing about the sweep.
-    if (source !== 'cleanup' && source !== 'clock') {
+    // How long a hold waited for an operator says nothing about the sweep.
+    if (source !== 'cleanup') {
       const lateS = Math.max(0, nowMs - Number(secondDetail)) / 1000;
       counts.lateness.observe(lateS);
       const bucket = LATENESS_BUCKETS.findIndex((bound) => lateS <= bound);

@@ -32,6 +32,6 @@ export class ExpiryMetricsModule {}
     Reconciler,
     SweeperState,
   ],
-  exports: [SweeperState],
+  exports: [ExpiryService, SweeperState],
 })
 export class ExpiryModule {}

@@ -83,16 +83,19 @@ export class ExpiryService implements OnModuleInit, Job {
   sweep(): Promise<DrainReport> {
     this.sweeping ??= this.turning
       .then(() => {
-        const partitions = Array.from(
-          { length: this.leases.partitions },
-          (_, number) => new SweepPartition(number),
-        );
-        return this.pages.run(partitions, { token: '', goesOn: () => true, lost: () => undefined });
+        const all = Array.from({ length: this.leases.partitions }, (_, partition) => partition);
+        return this.sweepNow(all, () => true);
       })
       .finally(() => {
         this.sweeping = undefined;
       });
     return this.sweeping;
+  }
+
+  /** Sweeps these partitions without a lease, beside turns. Never rejects, as above. */
+  sweepNow(partitions: readonly number[], goesOn: () => boolean): Promise<DrainReport> {
+    const own = partitions.map((number) => new SweepPartition(number));
+    return this.pages.run(own, { token: '', goesOn, lost: () => undefined });
   }
 
   /** Readiness: the time since the last sweep without a failure, and how long due holds have waited for this sweeper. */

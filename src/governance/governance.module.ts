@@ -73,7 +73,7 @@ export class ApiKeysModule {}
     RecurrenceService,
     WindowsService,
   ],
-  exports: [BudgetsService, FundingService, PeriodPlans],
+  exports: [BudgetRollovers, BudgetsService, FundingService],
 })
 export class BudgetsModule {}
 
@@ -92,7 +92,6 @@ export class PoliciesModule {}
   imports: [ListingModule, ExpiryMetricsModule, WorkerModule, BulkActionsModule],
   controllers: [ExpiryPolicyController, TenantsController],
   providers: [TenantsService, TenantBulkActionService, TenantClosing, TenantClosingJanitor],
-  exports: [TenantsService],
 })
 export class TenantsModule {}
 

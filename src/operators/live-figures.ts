@@ -42,7 +42,7 @@ export class LiveFigures {
   async compute(): Promise<LiveSnapshot> {
     const [readiness, stored] = await Promise.all([this.readiness.check(), this.readUnlessFailing()]);
     return {
-      at_ms: this.redis.clock.nowMs(),
+      at_ms: this.redis.clock.ledgerMs(),
       readiness,
       records_activity: this.config.recordActivity,
       memory: [],
@@ -75,10 +75,10 @@ export class LiveFigures {
     const nowMs = this.redis.clock.nowMs();
     const sweeper = sweeperOf(await this.sweeperState());
     if (!this.config.recordActivity) {
-      return { at_ms: nowMs, sweeper };
+      return { at_ms: this.redis.clock.ledgerMs(), sweeper };
     }
     return {
-      at_ms: nowMs,
+      at_ms: this.redis.clock.ledgerMs(),
       activity: await this.activity(nowMs),
       sweeper,
       memory: await this.memorySamples(nowMs),

@@ -98,7 +98,7 @@ export class SessionController {
           session === undefined
             ? null
             : { id: session.id, role: session.role, expires_in_ms: session.expiresInMs },
-        now_ms: this.redis.clock.nowMs(),
+        now_ms: this.redis.clock.ledgerMs(),
       } satisfies SessionAnswer),
     );
   }

@@ -5,7 +5,7 @@ import type { ConnectionWatch } from './connection-watch.js';
 import { describeTarget, type RedisTarget } from './connection.js';
 import type { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
-import { metaKey } from './keyspace.js';
+import { metaKey, testClockKey } from './keyspace.js';
 import { parseInfo } from './memory-guard.js';
 import type { ScriptRegistry } from './scripts.js';
 
@@ -191,6 +191,17 @@ export async function agreeOnPartitions(client: Redis | Cluster, partitions: num
   if (recorded !== String(partitions)) {
     throw new StoreBootError(
       `PARTITIONS is ${partitions}, but this store was created with ${recorded}; set PARTITIONS=${recorded}, or use an empty store`,
+    );
+  }
+}
+
+/**
+ * @throws StoreBootError if a test clock has advanced the time of this ledger, and there is none now: by Redis' own clock, all of it would lie in the future.
+ */
+export async function checkTime(client: Redis | Cluster, testClock: boolean): Promise<void> {
+  if (!testClock && (await client.exists(testClockKey())) === 1) {
+    throw new StoreBootError(
+      'the time of this store was advanced by a test clock; set HOLDFAST_TEST_CLOCK=true, or use an empty store',
     );
   }
 }

@@ -118,18 +118,6 @@ export const periodPlansKey = (tag: string): string => `${tag}period-plans`;
 export const rolledKey = (tag: string): string => `${tag}rolled`;
 /** The same of windows that have turned. */
 export const turnedKey = (tag: string): string => `${tag}turned`;
-/** What a tenant with a test clock has to wait for, in indexes of the same forms as ttlIndexKey, cleanupIndexKey, periodIndexKey and periodPlansKey. */
-export const clockDeadlinesKey = (tag: string, tenantId: string): string => `${tag}ttl:${tenantId}`;
-export const clockCleanupKey = (tag: string, tenantId: string): string => `${tag}cleanup:${tenantId}`;
-export const clockPeriodsKey = (tag: string, tenantId: string): string => `${tag}periods:${tenantId}`;
-export const clockPlansKey = (tag: string, tenantId: string): string => `${tag}period-plans:${tenantId}`;
-/** The tenant's idempotency records, a sorted set of their keys scored by when they lapse by its clock, in ms. */
-export const clockLapsesKey = (tag: string, tenantId: string): string => `${tag}lapses:${tenantId}`;
-/** The test clocks, in the partition of the operators: a sorted set of ids scored by creation time, and the record of each, a hash. */
-export const testClocksKey = (tag: string): string => `${tag}clocks`;
-export const testClockKey = (tag: string, clockId: string): string => `${tag}clock:${clockId}`;
-/** The tenants of a test clock, a sorted set scored by when they joined, in ms. */
-export const testClockTenantsKey = (tag: string, clockId: string): string => `${tag}clock-tenants:${clockId}`;
 /** The audit log, a stream. */
 export const auditLogKey = (tag: string): string => `${tag}audit`;
 /** The audit rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
@@ -273,6 +261,9 @@ export const dispatchReportsKey = (): string => '{holdfast}dispatchers';
 
 /** The settings that the deployment was created with: partitions and schema version. Read only at boot. */
 export const metaKey = (): string => '{holdfast}meta';
+
+/** How far time is ahead of Redis' clock, a hash, if HOLDFAST_TEST_CLOCK is set; see lua/clock/lib/test_clock.lua. */
+export const testClockKey = (): string => '{holdfast}test-clock';
 
 /** The pub/sub channel that announces the secret hashes of revoked keys, so that all instances drop them from their caches. */
 export const keyRevokedChannel = (): string => 'holdfast:key-revoked';

@@ -1,6 +1,8 @@
 import type { Cluster, Redis } from 'ioredis';
 import type { Logger } from '../telemetry/index.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
+import { testClockKey } from './keyspace.js';
+import type { ScriptRegistry } from './scripts.js';
 
 /** How soon a step of Redis' clock is noticed. */
 const SYNC_MS = 5000;
@@ -12,15 +14,30 @@ const SYNC_MS = 5000;
 export class RedisClock {
   /** Redis' time less that of the monotonic clock. */
   private offsetMs = 0;
+  /** How far the time of scripts is ahead of it: 0 without a test clock. */
+  private aheadMs = 0;
   private isFailing = false;
 
+  /** @param scripts that have a test clock, if there is one */
   constructor(
     private readonly client: Redis | Cluster,
     private readonly logger: Logger,
+    private readonly scripts?: ScriptRegistry,
   ) {}
 
   nowMs(): number {
     return Math.floor(performance.now() + this.offsetMs);
+  }
+
+  /** The time of scripts, as of the last reading. Differs from `nowMs` only with a test clock. */
+  ledgerMs(): number {
+    return this.nowMs() + this.aheadMs;
+  }
+
+  /** Reads the time of scripts. @throws StoreUnavailable */
+  async readLedgerMs(): Promise<number> {
+    await this.sync();
+    return this.ledgerMs();
   }
 
   /** Reads Redis' clock. @throws StoreUnavailable */
@@ -31,6 +48,8 @@ export class RedisClock {
       const redisMs = Number(seconds) * 1000 + Number(micros) / 1000;
       // Redis read its clock at some time between question and reply.
       this.offsetMs = redisMs - (sentAt + performance.now()) / 2;
+      const clock = await this.scripts?.call('read_test_clock', { testClock: testClockKey() }, {});
+      this.aheadMs = clock?.aheadMs ?? 0;
     } catch (error) {
       throw toStoreError(error);
     }

@@ -7,6 +7,7 @@ import {
   checkDatabase,
   checkRights,
   checkServers,
+  checkTime,
   prepareInTime,
   waitUntilReady,
 } from './boot.js';
@@ -35,6 +36,7 @@ import { Queries } from './queries.js';
 import { RedisClock } from './redis-clock.js';
 import { QUERY_METRICS, REDIS_METRICS, type RedisCounts, showServers } from './redis.metrics.js';
 import { Refusals } from './refusals.js';
+import { type Library, libraryWithTestClock } from './script-library.js';
 import { ScriptRegistry } from './scripts.js';
 
 /** The store as readiness shows it. */
@@ -60,6 +62,8 @@ interface ServiceParts {
   readonly logger: Logger;
   readonly counts: RedisCounts;
   readonly tracing: Tracing;
+  /** With a test clock; undefined for that of production. */
+  readonly library: Library | undefined;
 }
 
 const QUIT_TIMEOUT_MS = 1000;
@@ -91,12 +95,13 @@ export class RedisService implements OnApplicationShutdown {
   ) {
     this.scripts = new ScriptRegistry(
       client,
+      parts.library,
       () => parts.counts.scriptTextsRun.inc(),
       (script, calls) => parts.counts.groupSizes.observe(calls, { script }),
       parts.times.commandTimeoutMs,
     );
     this.scripts.traceCalls(parts.tracing);
-    this.clock = new RedisClock(client, parts.logger);
+    this.clock = new RedisClock(client, parts.logger, parts.library && this.scripts);
     this.refusals = new Refusals(client, this.scripts, parts.counts, parts.logger);
   }
 
@@ -139,8 +144,9 @@ export class RedisService implements OnApplicationShutdown {
         logger,
         counts,
         tracing,
+        library: config.testClock ? libraryWithTestClock() : undefined,
       };
-      const scripts = new ScriptRegistry(queryClient, () => counts.scriptTextsRun.inc());
+      const scripts = new ScriptRegistry(queryClient, parts.library, () => counts.scriptTextsRun.inc());
       scripts.traceCalls(tracing);
       const queries = new Queries(
         { client: queryClient, scripts, watch: queryWatch, counts: queryCounts },
@@ -278,7 +284,7 @@ export class RedisService implements OnApplicationShutdown {
     return masters;
   }
 
-  private async prepare({ dataDir, roles }: HoldfastConfig): Promise<void> {
+  private async prepare({ dataDir, roles, testClock }: HoldfastConfig): Promise<void> {
     const { target, logger } = this.parts;
     await checkServers(this.masters(), target);
     await checkDatabase(this.client, target);
@@ -292,7 +298,7 @@ export class RedisService implements OnApplicationShutdown {
     for (const { message } of state.allowed) {
       logger.error(`HOLDFAST_ALLOW_EVICTION IS SET. ${message}. BUDGETS AND HOLDS CAN VANISH`);
     }
-    await agreeOnPartitions(this.client, this.partitions);
+    await Promise.all([agreeOnPartitions(this.client, this.partitions), checkTime(this.client, testClock)]);
     this.deployment = await identifyDeployment(this.client, target.mode === 'socket' ? dataDir : undefined);
     warnOfCopy(this.deployment, roles, logger);
     await this.scripts.load();

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type Fields, decodeReply } from './reply-reader.js';
 import {
   type Argument,
@@ -7,7 +7,10 @@ import {
   type ScriptEntry,
   type ScriptName,
   SCRIPTS,
+  TEST_CLOCK,
 } from './script-types.js';
+
+const LIBRARY_PREFIX = 'holdfast_';
 
 /** A function of the library. */
 export interface Runnable extends Pick<ScriptEntry, 'functionName' | 'flags' | 'group' | 'audits'> {
@@ -26,15 +29,56 @@ export interface Script extends Runnable {
 
 type NamedValues = Readonly<Record<string, Argument | readonly Argument[]>>;
 
-/** All scripts in one library for FUNCTION LOAD. The names change with the code. */
-export const LIBRARY = {
+/** All scripts as functions of one library of Redis. The names change with the code. */
+export interface Library {
+  readonly name: string;
+  readonly body: string;
+  /** For FUNCTION LOAD. */
+  readonly code: string;
+  readonly scripts: ReadonlyMap<string, Script>;
+}
+
+export const LIBRARY: Library = {
   name: LIBRARY_NAME,
-  code: `#!lua name=${LIBRARY_NAME}\nlocal register = redis.register_function\n${LIBRARY_BODY}`,
+  body: LIBRARY_BODY,
+  code: codeOf(LIBRARY_NAME, LIBRARY_BODY),
+  scripts: new Map(
+    Object.entries(SCRIPTS).map(([name, entry]) => [name, scriptOf(name as ScriptName, entry)]),
+  ),
 };
 
-export const SCRIPTS_BY_NAME: ReadonlyMap<string, Script> = new Map(
-  Object.entries(SCRIPTS).map(([name, entry]) => [name, scriptOf(name as ScriptName, entry)]),
-);
+export const SCRIPTS_BY_NAME = LIBRARY.scripts;
+
+function codeOf(name: string, body: string): string {
+  return `#!lua name=${name}\nlocal register = redis.register_function\n${body}`;
+}
+
+/**
+ * The library of a deployment with a test clock: the same one, and behind it lua/clock/lib/test_clock.lua, which replaces the functions that read the
+ * time. Its code and so its names are others, so it never stands in for that of production.
+ */
+export function libraryWithTestClock(): Library {
+  const plain = LIBRARY_NAME.slice(LIBRARY_PREFIX.length);
+  const body = `${LIBRARY_BODY}${TEST_CLOCK}`;
+  const own = digestOf(codeOf(LIBRARY_PREFIX, body.replaceAll(plain, '')));
+  const renamed = (text: string): string => text.replaceAll(plain, own);
+  const renamedScript = <Kind extends Runnable>(script: Kind): Kind => ({
+    ...script,
+    functionName: renamed(script.functionName),
+  });
+  const name = renamed(LIBRARY_NAME);
+  return {
+    name,
+    body: renamed(body),
+    code: codeOf(name, renamed(body)),
+    scripts: new Map(
+      [...LIBRARY.scripts].map(([script, { attested, ...rest }]) => [
+        script,
+        { ...renamedScript(rest), attested: attested && renamedScript(attested) },
+      ]),
+    ),
+  };
+}
 
 function scriptOf(name: ScriptName, entry: ScriptEntry): Script {
   const { functionName, flags, group, audits, keys, args, rest } = entry;
@@ -69,7 +113,6 @@ return functions[table.remove(ARGV)](KEYS, ARGV)
 `;
 }
 
-const LIBRARY_PREFIX = 'holdfast_';
 /** The names that a library of Holdfast can have. A name alone proves nothing. */
 export const LIBRARY_PATTERN = `${LIBRARY_PREFIX}*`;
 const OWN_NAME = new RegExp(`^${LIBRARY_PREFIX}([0-9a-f]{12})$`);
@@ -77,8 +120,9 @@ const OWN_NAME = new RegExp(`^${LIBRARY_PREFIX}([0-9a-f]{12})$`);
 /** Whether any version of Holdfast made a library: its name has the hash of its code without that name. */
 export function isOwnLibrary(name: string, code: string): boolean {
   const digest = OWN_NAME.exec(name)?.[1];
-  return (
-    digest !== undefined &&
-    createHash('sha256').update(code.replaceAll(digest, '')).digest('hex').slice(0, 12) === digest
-  );
+  return digest !== undefined && digestOf(code.replaceAll(digest, '')) === digest;
+}
+
+function digestOf(code: string): string {
+  return hash('sha256', code).slice(0, 12);
 }

@@ -19,12 +19,12 @@ import {
 } from './script-call.js';
 import {
   isOwnLibrary,
+  type Library,
   LIBRARY,
   LIBRARY_PATTERN,
   libraryText,
   type Runnable,
   type Script,
-  SCRIPTS_BY_NAME,
 } from './script-library.js';
 import { LIBRARY_COMMANDS } from './script-types.js';
 
@@ -63,18 +63,18 @@ function isFull(error: unknown): boolean {
 }
 
 /** Whether a master has the library. */
-async function hasLibrary(master: Redis): Promise<boolean> {
-  return (await master.function('LIST', 'LIBRARYNAME', LIBRARY.name)).length > 0;
+async function hasLibrary(master: Redis, name: string): Promise<boolean> {
+  return (await master.function('LIST', 'LIBRARYNAME', name)).length > 0;
 }
 
 /** The names of the libraries on a master that other versions of Holdfast made. A name alone proves nothing. */
-async function otherVersions(master: Redis): Promise<string[]> {
+async function otherVersions(master: Redis, own: string): Promise<string[]> {
   const listed = (await master.function('LIST', 'LIBRARYNAME', LIBRARY_PATTERN, 'WITHCODE')) as unknown[][];
   const member = (library: unknown[], name: string): string => library[library.indexOf(name) + 1] as string;
   return listed
     .filter((library) => isOwnLibrary(member(library, 'library_name'), member(library, 'library_code')))
     .map((library) => member(library, 'library_name'))
-    .filter((name) => name !== LIBRARY.name);
+    .filter((name) => name !== own);
 }
 
 function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
@@ -101,12 +101,14 @@ export class ScriptRegistry {
   private tracing = new Tracing();
 
   /**
+   * @param library that of production, or the one with a test clock
    * @param textRan called for each call of a script whose function the server did not have
    * @param groupRan called for each run of a grouped script, with the number of its calls
    * @param waitMs how long a call of a grouped script may wait before it is sent
    */
   constructor(
     private readonly client: Redis | Cluster,
+    private readonly library: Library = LIBRARY,
     private readonly textRan: () => void = () => undefined,
     groupRan: (script: string, calls: number) => void = () => undefined,
     waitMs?: number,
@@ -150,7 +152,7 @@ export class ScriptRegistry {
    */
   async load(): Promise<void> {
     await this.eachMaster(async (master) => {
-      const others = await otherVersions(master);
+      const others = await otherVersions(master, this.library.name);
       await Promise.allSettled(others.map((name) => master.function('DELETE', name)));
       await this.loadInto(master);
     });
@@ -174,11 +176,11 @@ export class ScriptRegistry {
   }
 
   private async loadInto(master: Redis): Promise<void> {
-    if (await hasLibrary(master)) {
+    if (await hasLibrary(master, this.library.name)) {
       return;
     }
     try {
-      await master.function('LOAD', 'REPLACE', LIBRARY.code);
+      await master.function('LOAD', 'REPLACE', this.library.code);
     } catch (error) {
       if (!isFull(error)) {
         throw error;
@@ -254,7 +256,7 @@ export class ScriptRegistry {
   }
 
   private script(name: ScriptName): Script {
-    return SCRIPTS_BY_NAME.get(name) as Script;
+    return this.library.scripts.get(name) as Script;
   }
 
   /** The span includes the wait for a run that other calls share. */
@@ -315,7 +317,13 @@ export class ScriptRegistry {
     try {
       return this.plain(
         script,
-        await to.eval(libraryText(script.flags), keys.length, ...keys, ...args, script.functionName),
+        await to.eval(
+          libraryText(script.flags, this.library.body),
+          keys.length,
+          ...keys,
+          ...args,
+          script.functionName,
+        ),
       );
     } catch (error) {
       throw toStoreError(error);

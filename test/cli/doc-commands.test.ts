@@ -52,11 +52,9 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
   ],
   'docs/test-clocks.md': [
     'run',
-    'run',
     { says: '"decision":"ALLOW"' },
-    'run',
+    { says: '"status":"READY"' },
     { says: 'reservation.expired' },
-    'run',
   ],
   'docs/webhooks.md': [HOOKS, HOOKS, HOOKS],
 };
@@ -104,7 +102,7 @@ describe.each(SHELLS)('pasted into %s, after the first session', (...shell: read
     store = await startStore();
     holdfast = await Holdfast.start({
       REDIS_URL: store.url,
-      HOLDFAST_TEST_CLOCKS: 'true',
+      HOLDFAST_TEST_CLOCK: 'true',
       EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
       EVIDENCE_KEYS: generateEvidenceKeys(1_700_000_000_000),
     });

@@ -237,6 +237,15 @@ describe('the Redis addressing', () => {
     }
   });
 
+  test('a test clock needs a Redis with one time: the embedded or a single one', () => {
+    const clock = { ...ADMIN, HOLDFAST_TEST_CLOCK: 'true' };
+    const line = 'HOLDFAST_TEST_CLOCK needs the embedded Redis, or a single one that REDIS_URL names';
+    expect(problemsOf({ ...clock, REDIS_SENTINELS: 'a:1', REDIS_MASTER_NAME: 'm' })).toEqual([line]);
+    expect(problemsOf({ ...clock, REDIS_CLUSTER_NODES: 'a:1' })).toEqual([line]);
+    expect(loadConfig({ ...clock, REDIS_URL: 'redis://h' }).testClock).toBe(true);
+    expect(loadConfig({ HOLDFAST_TEST_CLOCK: 'true' }).testClock).toBe(true);
+  });
+
   test('a CA file is read, and must hold a certificate', () => {
     const ca = join(dir, 'ca.pem');
     writeFileSync(ca, 'no certificate');

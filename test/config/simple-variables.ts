@@ -122,7 +122,7 @@ export const SIMPLE: readonly Simple[] = [
     bad: ['2g', '1.5gb', '-1', 'half', '99999999999gb'],
   },
   flag('HOLDFAST_ALLOW_EVICTION', 'allowEviction', false),
-  flag('HOLDFAST_TEST_CLOCKS', 'testClocks', false),
+  flag('HOLDFAST_TEST_CLOCK', 'testClock', false),
   number('PARTITIONS', 'partitions', 64, 1, 256),
   number('SWEEP_INTERVAL_MS', 'sweepIntervalMs', 1000, 50, 60_000),
   number('SWEEP_BATCH_SIZE', 'sweepBatchSize', 1000, 1, 10_000),

@@ -47,7 +47,7 @@ const KNOWN = DIFFERENCES.flatMap(({ operations, fields, says }) =>
     : fields.map((field) => ({ operations, line: `${field}: ${says}` })),
 );
 
-const SETTINGS = { HOLDFAST_TEST_CLOCKS: 'true' };
+const SETTINGS = { HOLDFAST_TEST_CLOCK: 'true' };
 
 let holdfast: Holdfast;
 let document: OwnDocument;

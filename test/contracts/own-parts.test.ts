@@ -19,7 +19,7 @@ beforeAll(async () => {
   holdfast = await Holdfast.start({
     REDIS_URL: store.url,
     HOLDFAST_ROLES: ROLES.join(','),
-    HOLDFAST_TEST_CLOCKS: 'true',
+    HOLDFAST_TEST_CLOCK: 'true',
     RECORD_ACTIVITY: 'true',
   });
   jobs.push(...add.mock.calls.map(([job]) => job));

@@ -7,7 +7,6 @@ const LUA = new URL('../../lua/', import.meta.url);
 
 /** Calls without a limit of their own, by file and command, with what bounds them anyway. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
-  'begin_advance ZRANGE': 'the tenants of one test clock, 20 at most',
   'census HSCAN':
     'a step has a COUNT; a hash that is returned at once has at most hash-max-listpack-entries fields',
   'census ZSCAN': 'likewise',
@@ -21,8 +20,6 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lib/hold_form HGETALL': 'one record; to read many, use short_fields',
   'lib/webhook_record HGETALL': 'one record',
   'lib/webhook_record HKEYS': 'fifty counted thresholds at most',
-  'list_test_clocks HGETALL': 'the test clocks of a deployment, 100 at most',
-  'list_test_clocks ZRANGE': 'the same, with 20 tenants each',
   'list_deliveries HGETALL': 'records of short fields',
   'list_deliveries ZRANGEBYSCORE':
     'the deliveries of one instant, which one run of queue_deliveries or replay_events made',

@@ -3,7 +3,7 @@ import { expectRefusal, expectStatus, type Json, type TestTenant } from '../supp
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const on = useGovernance({}, { HOLDFAST_TEST_CLOCKS: 'true' });
+const on = useGovernance({}, { HOLDFAST_TEST_CLOCK: 'true' });
 
 interface Operation {
   readonly method: string;

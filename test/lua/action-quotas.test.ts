@@ -7,17 +7,18 @@ import {
   runCounterIndexKey,
   runCountersKey,
   runIndexKey,
-  tenantKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
 import { decide, makePolicy, updatePolicy } from '../support/admission-client.js';
+import { useClockedLedgers } from '../support/clocked-ledger.js';
 import { clockAt } from '../support/fixed-clock.js';
 import { type LedgerClient, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
+const clocked = useClockedLedgers();
 const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000];
 
 type Quota = Readonly<Record<string, unknown>>;
@@ -46,14 +47,18 @@ interface Limited {
   readonly policy: string;
 }
 
-async function limited(rules: Record<string, string>, pattern?: string): Promise<Limited> {
-  const made = await newLedger();
+async function limited(
+  rules: Record<string, string>,
+  pattern?: string,
+  make = newLedger,
+): Promise<Limited & { readonly made: LedgerClient }> {
+  const made = await make();
   await made.makeTenant();
   await made.makeBudget({ allocated: 1000 });
   const policy = await makePolicy(made, pattern ?? made.scope(), { sets: rules });
   const day = Math.ceil((await made.serverTime()) / DAY_MS);
   const at = (ms: number): LedgerClient => clockAt(made, day * DAY_MS + ms);
-  return { ledger: at(0), day, at, policy };
+  return { ledger: at(0), day, at, policy, made };
 }
 
 const inRun = (run: string): { facts: string } => ({ facts: `side_effect|${run}|||` });
@@ -186,22 +191,25 @@ describe('a quota', () => {
   });
 
   test('that stays in memory between runs ends with its window, and includes changes by others', async () => {
-    const { ledger, day } = await limited(
+    const {
+      ledger,
+      made: real,
+      day,
+    } = await limited(
       sets([kind('per_minute_tumbling', 2), kind('per_day_tumbling', 5)]),
+      undefined,
+      clocked.make,
     );
     const { redis, tag, tenant } = ledger;
-    // Functions of Redis run with a tenant's clock, but not with the tests' fixed clock.
-    const [real, key] = [ledger.over(redis), actionCountersKey(tag, tenant, day)];
-    const setClock = (ms: number): Promise<number> =>
-      redis.hset(tenantKey(tag, tenant), 'clock_id', 'clk_1', 'clock_now', day * DAY_MS + ms);
+    const key = actionCountersKey(tag, tenant, day);
     const field = `${ledger.scope()}|d|llm`;
     const used = async (): Promise<string | undefined> => (await redis.hget(key, field))?.split('|')[1];
-    await setClock(0);
+    await clocked.stand(day * DAY_MS);
     await real.hold();
     const once = (await redis.hget(key, field)) as string;
     await real.hold();
     expect((await real.reserve()).slice(3, 6)).toEqual(['per_minute_tumbling', expect.any(String), '2']);
-    await setClock(MINUTE_MS);
+    await clocked.stand(day * DAY_MS + MINUTE_MS);
     await real.hold();
     expect(await used()).toBe('3');
     await redis.hset(key, field, once);
@@ -215,12 +223,17 @@ describe('a quota', () => {
   });
 
   test('that was read before it first counted is listed, whatever has counted meanwhile', async () => {
-    const { ledger, day } = await limited(
+    const {
+      ledger,
+      made: real,
+      day,
+    } = await limited(
       sets([kind('per_day_tumbling', 5), kind('per_day_tumbling', 5, { action_kind: 'other' })]),
+      undefined,
+      clocked.make,
     );
     const { redis, tag, tenant } = ledger;
-    const real = ledger.over(redis);
-    await redis.hset(tenantKey(tag, tenant), { clock_id: 'clk_1', clock_now: day * DAY_MS });
+    await clocked.stand(day * DAY_MS);
     expect(await refusalOf(real, { dryRun: true })).toBe('ALLOW_DRY_RUN');
     await real.hold({ fields: { ak: 'other' } });
     await real.hold();

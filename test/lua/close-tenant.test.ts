@@ -5,7 +5,6 @@ import {
   apiKeyKey,
   auditLogKey,
   budgetKey,
-  clockDeadlinesKey,
   closingKey,
   eventLogKey,
   keyRevokedChannel,
@@ -305,29 +304,6 @@ describe('the cascade', () => {
     const state = await assertInvariants(ledger);
     expect(state.ttl.size).toBe(0);
     expect(ofType(state, 'reservation.expired')).toHaveLength(ids.length);
-  });
-
-  test('counts no stale entry of the index of its clock as a change', async () => {
-    const ledger = await newLedger();
-    await ledger.makeTenant();
-    await ledger.makeBudget();
-    await ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), {
-      clock_id: 'clk_1',
-      clock_now: 1_000_000,
-    });
-    const [ended, damaged] = [await ledger.hold({ amount: 1 }), await ledger.hold({ amount: 2 })];
-    await ledger.release(ended.id);
-    await ledger.redis.hset(ledger.reservationKeyOf(damaged.id), 'am', 'x');
-    const index = clockDeadlinesKey(ledger.tag, ledger.tenant);
-    await ledger.redis.zadd(index, 1, ended.id, 2, 'rsv_gone');
-    await update(ledger, 'CLOSED');
-    const reply = await step(ledger, 'holds');
-    expect(reply.slice(4)).toEqual([
-      '1',
-      ...['SKIP', 'RELEASED', '', 'NOT_FOUND', '', ''],
-      ...['QUARANTINED', expect.any(String), ledger.tenant],
-    ]);
-    expect(await ledger.redis.exists(index)).toBe(0);
   });
 
   test('quarantines a hold that cannot be returned, and its share returns when the budget closes', async () => {

@@ -136,7 +136,7 @@ describe('an expired hold is reclaimed before it', () => {
 test('a commit that reclaims ends its run with the changes of the calls before it, and the others are sent again', async () => {
   const plain = await newLedger();
   const runs: number[] = [];
-  const scripts = new CheckedScripts(plain.redis, undefined, (_, calls) => runs.push(calls));
+  const scripts = new CheckedScripts(plain.redis, undefined, undefined, (_, calls) => runs.push(calls));
   const ledger = new LedgerClient(plain.redis, plain.tag, plain.tenant, scripts);
   await ledger.makeBudget({ allocated: 1000, overdraftLimit: 50 });
   const policy = 'ALLOW_WITH_OVERDRAFT';

@@ -1,8 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   cleanupIndexKey,
-  clockCleanupKey,
-  clockDeadlinesKey,
   closingKey,
   endedKey,
   ownedKey,
@@ -160,8 +158,6 @@ async function taken(ledger: LedgerClient): Promise<Record<string, string>> {
   const sets = {
     'deadlines of the sweeper': ttlIndexKey(tag),
     'deadlines of cleanups': cleanupIndexKey(tag),
-    'deadlines by the test clock': clockDeadlinesKey(tag, tenant),
-    'cleanups by the test clock': clockCleanupKey(tag, tenant),
     'places of the tenant': waitersKey(tag, tenant),
     ...Object.fromEntries(
       LEVELS.map((level) => [

@@ -25,6 +25,7 @@ function withRuns(ledger: LedgerClient): { ledger: LedgerClient; runs: number[];
   let texts = 0;
   const scripts = new CheckedScripts(
     ledger.redis,
+    undefined,
     () => (texts += 1),
     (_, calls) => runs.push(calls),
   );

@@ -2,7 +2,13 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { readLua, scriptPaths } from '../../scripts/lua/files.js';
 import { type AssembledLibrary, libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
-import { LIBRARY, libraryText, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
+import {
+  isOwnLibrary,
+  LIBRARY,
+  libraryText,
+  libraryWithTestClock,
+  SCRIPTS_BY_NAME,
+} from '../../src/redis/script-library.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
 import { LedgerClient } from '../support/ledger-client.js';
@@ -93,4 +99,19 @@ test('the name and the functions of the library follow from the files in lua', (
   expect([...functionNames]).toEqual(
     [...SCRIPTS_BY_NAME].map(([script, { functionName }]) => [script, functionName]),
   );
+});
+
+test('the library with a test clock has names of its own, and only it reads the clock', () => {
+  const clocked = libraryWithTestClock();
+  expect(clocked.name).not.toBe(LIBRARY.name);
+  for (const { name, code } of [LIBRARY, clocked]) {
+    expect(isOwnLibrary(name, code)).toBe(true);
+  }
+  for (const [name, { functionName, attested }] of clocked.scripts) {
+    expect(functionName).not.toBe(SCRIPTS_BY_NAME.get(name)?.functionName);
+    expect(clocked.code).toContain(`'${functionName}'`);
+    expect(attested?.functionName).toBe(attested && `${functionName}_attested`);
+  }
+  const reads = 'keys.test_clock()';
+  expect([LIBRARY, clocked].map(({ code }) => code.split(reads).length - 1)).toEqual([1, 2]);
 });

@@ -5,13 +5,14 @@ import {
   runCountersKey,
   runIndexKey,
   tenantIndexKey,
-  tenantKey,
 } from '../../src/redis/keyspace.js';
 import { makePolicy } from '../support/admission-client.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
+import { useClockedLedgers } from '../support/clocked-ledger.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
+const clocked = useClockedLedgers();
 
 interface Pass {
   readonly runs: number;
@@ -116,12 +117,9 @@ describe('runs whose counters have lapsed', () => {
   const inRun = (run: string): { facts: string } => ({ facts: `side_effect|${run}|||` });
 
   /** A tenant with a hold in each run. */
-  async function withRuns(
-    runs: readonly string[],
-    tenant: Record<string, string> = {},
-  ): Promise<LedgerClient> {
-    const ledger = await newLedger();
-    await ledger.makeTenant(tenant);
+  async function withRuns(runs: readonly string[], make = newLedger): Promise<LedgerClient> {
+    const ledger = await make();
+    await ledger.makeTenant();
     await ledger.redis.zadd(tenantIndexKey(ledger.tag), '0', ledger.tenant);
     await ledger.makeBudget();
     await makePolicy(ledger, ledger.scope(), { sets: { action_quotas: JSON.stringify([QUOTA]) } });
@@ -172,20 +170,16 @@ describe('runs whose counters have lapsed', () => {
     expect(await runsOf(ledger)).toEqual([]);
   });
 
-  test('leave them by the test clock of a tenant that has one', async () => {
-    const startMs = Date.parse('2026-01-10T12:00:00.000Z');
-    const ledger = await withRuns(['a'], { clock_id: 'clk_1', clock_now: String(startMs) });
-    const { redis, tag, tenant } = ledger;
-    const keys = [
-      runCountersKey(tag, tenant, 'a'),
-      runIndexKey(tag, tenant),
-      runCounterIndexKey(tag, tenant),
-    ];
-    await redis.hset(tenantKey(tag, tenant), 'clock_now', startMs + 59_999);
-    expect((await trimAll(ledger, 500)).removed).toBe(0);
-    expect(await redis.exists(...keys)).toBe(3);
-    await redis.hset(tenantKey(tag, tenant), 'clock_now', startMs + 60_000);
-    expect((await trimAll(ledger, 500)).removed).toBe(2);
-    expect(await redis.exists(...keys)).toBe(0);
+  test("that have lapsed by a test clock, but not by Redis' clock, do not hold up the walk", async () => {
+    const startMs = Date.parse('2150-01-01T00:00:00Z');
+    await clocked.stand(startMs);
+    const ledger = await withRuns(['a', 'b', 'c'], clocked.make);
+    await clocked.stand(startMs + 3_600_000);
+    expect((await trimAll(ledger, 20)).removed).toBe(0);
+    expect(await runsOf(ledger)).toEqual(['a', 'b', 'c']);
+    await ledger.redis.del(runCountersKey(ledger.tag, ledger.tenant, 'a'));
+    await clocked.stand(startMs + 3_600_001);
+    expect((await trimAll(ledger, 20)).removed).toBe(2);
+    expect(await runsOf(ledger)).toEqual(['b', 'c']);
   });
 });

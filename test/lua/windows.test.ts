@@ -379,7 +379,7 @@ test('calls of one run count with each other in a window', async () => {
   const holds = await Promise.all([20, 20, 20].map((amount) => ledger.hold({ amount })));
   // By the server's own clock the first window has not ended, so calls can share a run.
   const runs: number[] = [];
-  const scripts = new CheckedScripts(ledger.redis, undefined, (_, calls) => runs.push(calls));
+  const scripts = new CheckedScripts(ledger.redis, undefined, undefined, (_, calls) => runs.push(calls));
   const together = new LedgerClient(ledger.redis, ledger.tag, ledger.tenant, scripts);
   await Promise.all(holds.map(({ id }) => together.commit(id, 15)));
   expect(await spent(ledger)).toBe('day,100,45');

@@ -41,7 +41,7 @@ test(
     const replies = new Map<string, number>();
     let runs = 0;
     const counted = (connection: Redis): CheckedScripts =>
-      new CheckedScripts(connection, undefined, (_, calls) => (runs += calls > 1 ? 1 : 0));
+      new CheckedScripts(connection, undefined, undefined, (_, calls) => (runs += calls > 1 ? 1 : 0));
     await fc.assert(
       fc.asyncProperty(worldOf(length), async (world) => {
         const first = await LedgerClient.make(connections[0] as Redis);

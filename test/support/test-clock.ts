@@ -1,52 +1,44 @@
 import { expect } from '@jest/globals';
-import { expectStatus, type Holdfast, type Json, newTenantId, type TestTenant } from './holdfast.js';
+import { expectStatus, type Holdfast, type Json, type TestTenant } from './holdfast.js';
 
-const START_MS = Date.parse('2026-01-10T12:00:00.000Z');
-export const HOUR_MS = 3_600_000;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 
-/** A test clock of an instance. Times are in milliseconds from its start. */
+export const timeOf = (ms: number): string => new Date(ms).toISOString();
+
+/** The test clock of an instance. */
 export class TestClock {
-  private constructor(
-    private readonly holdfast: Holdfast,
-    readonly id: string,
-  ) {}
+  constructor(private readonly holdfast: () => Holdfast) {}
 
-  static async create(holdfast: Holdfast, now = TestClock.at(0)): Promise<TestClock> {
-    const made = await holdfast.admin('POST', '/ops/test-clocks', { name: 'a test', now });
-    return new TestClock(holdfast, expectStatus(made, 201).clock_id as string);
+  async read(): Promise<Json> {
+    return expectStatus(await this.holdfast().admin('GET', '/ops/test-clock'), 200);
   }
 
-  static at(ms: number): string {
-    return new Date(START_MS + ms).toISOString();
+  async nowMs(): Promise<number> {
+    return Date.parse((await this.read()).now as string);
   }
 
-  static msAt(ms: number): number {
-    return START_MS + ms;
-  }
-
-  get path(): string {
-    return `/ops/test-clocks/${this.id}`;
-  }
-
-  /** Creates a tenant of the clock with a budget in tokens. */
+  /** Creates a tenant with a budget in tokens, and a key that no advance lets expire. */
   async tenant(allocated: number, settings: Record<string, unknown> = {}): Promise<TestTenant> {
-    const id = newTenantId();
-    const body = { tenant_id: id, name: id, max_reservation_ttl_ms: DAY_MS, ...settings };
-    expectStatus(await this.holdfast.admin('POST', `${this.path}/tenants`, body), 201);
-    const tenant = { id, key: await this.holdfast.createKey(id) };
-    await this.holdfast.createBudget(tenant, '', allocated);
+    const { id } = await this.holdfast().createTenant({ max_reservation_ttl_ms: DAY_MS, ...settings });
+    const key = await this.holdfast().createKey(id, { expires_at: '2199-01-01T00:00:00Z' });
+    const tenant = { id, key };
+    await this.holdfast().createBudget(tenant, '', allocated);
     return tenant;
   }
 
-  async advance(ms: number, through: Holdfast = this.holdfast): Promise<Json> {
-    const answer = await through.admin('POST', `${this.path}/advance`, { to: TestClock.at(ms) });
-    return expectStatus(answer, 200);
+  async advanceTo(ms: number, through: Holdfast = this.holdfast()): Promise<Json> {
+    return expectStatus(await through.admin('POST', '/ops/test-clock/advance', { to: timeOf(ms) }), 200);
+  }
+
+  async advanceBy(ms: number): Promise<Json> {
+    return expectStatus(await this.holdfast().admin('POST', '/ops/test-clock/advance', { by_ms: ms }), 200);
   }
 
   async hold(tenant: TestTenant, ttlMs: number, more: Record<string, unknown> = {}): Promise<Json> {
     const body = { ttl_ms: ttlMs, grace_period_ms: 0, ...more };
-    return expectStatus(await this.holdfast.reserve(tenant, 1, body), 200);
+    return expectStatus(await this.holdfast().reserve(tenant, 1, body), 200);
   }
 }
 

@@ -40,8 +40,7 @@ local function expiration_of(entry, search)
   if not found then
     return nil
   end
-  -- The log is in the order of Redis' time, so this finds what expired by a test clock, too.
-  local recorded_at = not value_of(fields, 'cl') and (value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at'))
+  local recorded_at = value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at')
   local at = tonumber(recorded_at or string.match(entry[1], '^%d+'))
   if at > search.to then
     return nil, nil, true

@@ -49,11 +49,11 @@ end
 
 -- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if something is, and
 -- the operation is refused, or leaves nothing in the budget.
-local function reclaimed_before(tag, tenant_id, budget, planned, retention_ms, origin)
+local function reclaimed_before(tag, budget, planned, retention_ms, origin)
   if budget.reserved == '0' or planned and int64.positive(planned.remaining) then
     return nil
   end
-  return expiry.reclaimed(nil, tag, budget.clock_ms and tenant_id, budget.now, retention_ms, origin)
+  return expiry.reclaimed(nil, tag, budget.now, retention_ms, origin)
 end
 
 -- Whether the operation changes any figure.

@@ -2,9 +2,8 @@
 -- @include budget_figures, keys, rollover, tenant_state, time
 --
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence over a closed budget.
--- A budget whose period has ended is rolled over first, even if the caller then refuses. `now` of the budget is the tenant's time. If that
--- is a test clock's, it is `clock_ms`, too, and the time of `origin`.
-local function governed_budget(tag, unit, scope, tenant_id, origin)
+-- A budget whose period has ended is rolled over first, even if the caller then refuses. `now` of the budget is the time.
+local function governed_budget(tag, unit, scope, tenant_id)
   local budget = budget_figures.read_budget(tag, unit, scope)
   if not budget then
     return nil, { 'NOT_FOUND' }
@@ -16,13 +15,11 @@ local function governed_budget(tag, unit, scope, tenant_id, origin)
   if budget.status == 'CLOSED' then
     return nil, { 'BUDGET_CLOSED' }
   end
-  local clock_ms = owner and owner.clock_ms
-  local now = clock_ms or time.now_ms()
-  origin.clock = clock_ms and time.ms_text(now)
+  local now = time.now_ms()
   if rollover.roll_over_if_due(tag, budget.key, unit, scope, budget.period_end, budget.status, now) then
     budget = budget_figures.read_budget(tag, unit, scope)
   end
-  budget.now, budget.clock_ms = now, clock_ms
+  budget.now = now
   budget.ledger_id = redis.call('HGET', budget.key, 'ledger_id') or ''
   return budget
 end

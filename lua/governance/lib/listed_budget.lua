@@ -1,10 +1,10 @@
 -- listed_budget: a budget as lists show it.
--- @include keys, listing, period, scope_tree, tenant_clock, window_record
+-- @include keys, listing, period, scope_tree, window_record
 
-local function add_current_windows(list, key)
+local function add_current_windows(list, key, now)
   local f = redis.call('HMGET', key, 'windows', 'status')
   if f[1] then
-    list[#list + 1], list[#list + 2] = 'windows', window_record.windows_text(window_record.current_windows(key, f[1], f[2], tenant_clock.budget_now(key)))
+    list[#list + 1], list[#list + 2] = 'windows', window_record.windows_text(window_record.current_windows(key, f[1], f[2], now))
   end
 end
 
@@ -17,7 +17,7 @@ local function append_budget(reply, tag, member, now)
   local key, extra = keys.budget(tag, unit, scope), { 'scope', scope, 'unit', unit }
   -- Of two values of a field the later one counts. A damaged budget is listed as it is, and whoever reads the list reports it.
   pcall(period.add_current_fields, extra, key, scope, now)
-  pcall(add_current_windows, extra, key)
+  pcall(add_current_windows, extra, key, now)
   return listing.append_record(reply, key, 'budget', extra)
 end
 

@@ -1,12 +1,12 @@
 -- period_starts: gives a budget a period. lua/lib/period.lua describes the fields.
--- @include extras, tenant_clock, time
+-- @include extras, keys, time
 --
 -- A shorter period would only make many rollovers of little use.
 local SHORTEST_MS = 60000
 
 -- The period between two instants in ms, where an empty start means now, or nil if the end is empty. The second value is the reason
 -- why there can be no such period: ENDED, NOT_BEGUN or TOO_SHORT.
-local function new_period(tag, scope, starts, ends, now)
+local function new_period(tag, starts, ends, now)
   if ends == '' then
     return nil
   end
@@ -19,7 +19,7 @@ local function new_period(tag, scope, starts, ends, now)
     return nil, 'TOO_SHORT'
   end
   -- Fails before the first write if the index is damaged.
-  redis.call('ZCARD', tenant_clock.period_index_of(tag, tenant_clock.tenant_of_scope(scope)))
+  redis.call('ZCARD', keys.period_index(tag))
   return { starts = starts, ends = ends }
 end
 
@@ -33,7 +33,7 @@ local function set_period(tag, key, unit, scope, period, allocated)
   if allocated then
     redis.call('HSET', key, 'period_allocated', allocated)
   end
-  redis.call('ZADD', tenant_clock.period_index_of(tag, tenant_clock.tenant_of_scope(scope)), period.ends, scope .. ' ' .. unit)
+  redis.call('ZADD', keys.period_index(tag), period.ends, scope .. ' ' .. unit)
 end
 
 -- The boundaries after an instant, of those in `texts` from `first` on.
@@ -50,7 +50,7 @@ end
 -- Writes the boundaries after that of the current period. They are planned again before half of them have passed.
 local function set_boundaries(tag, key, unit, scope, following)
   redis.call('HSET', key, 'boundaries', table.concat(following, ','))
-  redis.call('ZADD', tenant_clock.period_plans_of(tag, tenant_clock.tenant_of_scope(scope)), following[math.ceil(#following / 2)] or 0, scope .. ' ' .. unit)
+  redis.call('ZADD', keys.period_plans(tag), following[math.ceil(#following / 2)] or 0, scope .. ' ' .. unit)
 end
 
 return {

@@ -6,11 +6,9 @@
 -- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
 -- budget's record and reported when it is closed: the protocol has one event per budget for this, not one per reservation. Each
 -- budget is read and written once, however many of the holds it has. Returns how many holds ended or were quarantined, and the outcomes
--- to report: expiries of holds that were already overdue, quarantines, and stale entries. In an index of the tenant's own, which nothing
--- reads after the closing, damaged holds of an unknown owner are quarantined, too.
+-- to report: expiries of holds that were already overdue, quarantines, and stale entries.
 local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
-  local is_own = index == keys.clock_deadlines(tag, tenant_id) or index == keys.clock_cleanup(tag, tenant_id)
   for _, reservation_id in ipairs(reservation_ids) do
     local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id), field.run_counters)
     if readable and hold and hold.tenant == tenant_id and hold.state == 'ACTIVE' then
@@ -19,8 +17,6 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
       else
         live[#live + 1] = { reservation_id, hold }
       end
-    elseif is_own then
-      overdue[#overdue + 1] = reservation_id
     end
   end
   -- These come first, because they write budgets that the others then read.

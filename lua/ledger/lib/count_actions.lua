@@ -16,7 +16,7 @@ local function require_counting(tag, tenant_id, plan)
     return false
   end
   local of_run = plan.of_run
-  if of_run[1] and (of_run.has_new or of_run.hash.kept_ms) then
+  if of_run[1] and of_run.has_new then
     redis.call('ZCARD', keys.run_index(tag, tenant_id))
   end
   local emits = false
@@ -33,7 +33,7 @@ end
 local function emit_approach(tag, tenant_id, policy, origin, entry, plan, used)
   local rule, window_key = entry.rule, action_quota.window_key_of(entry, plan)
   event_writer.append_event(tag, 'quota.threshold_approaching', tenant_id, entry.scope,
-    { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace, clock = origin.clock,
+    { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
       correlation = action_counters.counter_correlation(tenant_id, entry.scope, rule.risk_class or rule.kind, rule.window, window_key) },
     { 'action_kind', rule.risk_class and RISK or rule.kind, 'risk_class', rule.risk_class or '', 'window', rule.window,
       'window_key', window_key, 'used', time.ms_text(used), 'limit', time.ms_text(rule.limit), 'threshold_pct', rule.threshold_text,

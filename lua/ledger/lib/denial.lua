@@ -79,7 +79,7 @@ end
 
 -- The same for observed and enforced denials of one cause, so that a consumer can compare the two.
 local function correlated(origin, tenant_id, scope, kind, window_key, reason)
-  return { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace, clock = origin.clock,
+  return { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
     correlation = 'denial:' .. redis.sha1hex(table.concat({ tenant_id, scope, kind, window_key, reason }, '\31')) }
 end
 

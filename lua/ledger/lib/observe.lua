@@ -44,7 +44,7 @@ local function emit_observed_allowed(tag, tenant_id, scope, origin, asked, unit,
     end
   end
   event_writer.append_event(tag, 'reservation.observed_allowed', tenant_id, scope,
-    { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace, clock = origin.clock,
+    { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
       correlation = run_correlation(tenant_id, scope, action_facts) }, figures)
 end
 

@@ -1,5 +1,5 @@
 -- reserve_replay: the outcome of a repeated reserve, from the parts of its idempotency record.
--- @include admission, denial, field, hold_record, keys, tenant_clock, time
+-- @include admission, denial, field, hold_record, keys, time
 
 -- The parts in the form of those with caps: the word, the id, the end of the lease, the policy, the caps if any, the mask, and the
 -- balances.
@@ -9,7 +9,7 @@ local function full_parts(tag, parts)
 end
 
 -- The original outcome, with the hold's current remaining time. `now` is Redis' time.
-local function replayed_reserve(tag, tenant_id, scopes, parts, now)
+local function replayed_reserve(tag, scopes, parts, now)
   local word = parts[1]
   if word == 'DENY' then
     return denial.denial_reply(parts, 'replay')
@@ -22,7 +22,7 @@ local function replayed_reserve(tag, tenant_id, scopes, parts, now)
   word = parts[1]
   local held_id, expires_at = parts[2], tonumber(parts[3])
   local active = redis.pcall('HGET', keys.reservation(tag, held_id), field.state) == 'ACTIVE'
-  local remaining_ttl_ms = active and math.max(0, expires_at - (tenant_clock.clock_of(tag, tenant_id) or now)) or 0
+  local remaining_ttl_ms = active and math.max(0, expires_at - now) or 0
   local reply = { word, 'replay', held_id, parts[3], time.ms_text(remaining_ttl_ms), parts[4] }
   if word == 'ALLOW_WITH_CAPS' then
     reply[7] = parts[5]

@@ -1,11 +1,10 @@
 -- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
--- @include brief_figures, damage, expiry, grouped, hold_form, hold_record, idempotency_record, keys, tenant_clock,
---          tenant_state
+-- @include brief_figures, damage, expiry, grouped, hold_form, hold_record, idempotency_record, keys,
+--          tenant_state, time
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
 -- QUARANTINED reason. A hold that cannot be settled is quarantined, and returned third, followed by its owner and its creation time.
 -- Its `defect` is the reason, or nil if only its budgets do not match.
--- `now` is Redis' time; `now` and `now_text` of the hold are the time of its tenant.
 -- `owner` is the caller's tenant, or empty for an operator, who may settle any hold.
 -- A closed tenant takes precedence over the reservation's own state. An overdue hold is expired here, by the same transition as in
 -- the sweeper, and then refused. `...` names further fields of the record, as for load_hold.
@@ -27,12 +26,6 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     grouped.leave(group, tag)
     tenant, created_at = damage.owner_of(tag, reservation_id, tenant)
   end
-  if defect then
-    -- The record may name another owner than this, or none.
-    hold.clock_ms = tenant and tenant_clock.clock_of(tag, tenant)
-  end
-  hold.now, hold.now_text = grouped.tenant_time(group, tenant, hold.clock_ms)
-  origin.clock = hold.clock_ms and hold.now_text
   local status, marks, commit_rates
   if tenant then
     status, marks, commit_rates = grouped.tenant(group, tenant_state.tenant_status, keys.tenant(tag, tenant))
@@ -58,7 +51,7 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     if outcome[1] == 'QUARANTINED' then
       return nil, outcome, hold, tenant
     end
-    return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], hold.now_text }
+    return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], time.ms_text(now) }
   end
   hold.marks, hold.has_commit_rates = marks, commit_rates
   return hold
@@ -80,9 +73,8 @@ end
 
 -- How long the record of a settled hold is kept: for the audit trail, and at least as long as the request's idempotency record, whose
 -- replay reads the scopes here instead of storing them twice.
-local function settled_retention(retention_ms, idempotency_ttl_ms, clock_ms)
-  local replayed_ms = idempotency_record.kept_ms(idempotency_ttl_ms, clock_ms)
-  return tonumber(retention_ms) >= tonumber(replayed_ms) and retention_ms or replayed_ms
+local function settled_retention(retention_ms, idempotency_ttl_ms)
+  return tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms
 end
 
 -- Where the reply to a settlement has the unit, which follows from the hold, and where the balances of the hold's scopes begin.

@@ -5,8 +5,8 @@ export const EXPIRY = {
     mutations: [
       {
         what: 'a hold expires at its deadline instead of after it',
-        find: '(hold.clock_ms or now) > reclaim_deadline(hold)',
-        put: '(hold.clock_ms or now) >= reclaim_deadline(hold)',
+        find: 'now > reclaim_deadline(hold)',
+        put: 'now >= reclaim_deadline(hold)',
       },
       {
         what: 'a hold expires without its grace',
@@ -20,7 +20,7 @@ export const EXPIRY = {
       },
       {
         what: 'a hold under MANUAL_CLEANUP stands in the index of the sweeper',
-        find: 'return keys.cleanup_index(tag)',
+        find: "return letter == 'm' and keys.cleanup_index(tag) or keys.ttl_index(tag)",
         put: 'return keys.ttl_index(tag)',
       },
       {

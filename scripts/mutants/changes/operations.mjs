@@ -30,7 +30,7 @@ export const OPERATIONS = {
       },
       {
         what: 'the rate of the governing policy is not checked',
-        find: "  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', real_now)",
+        find: "  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', now)",
         put: '',
       },
       {
@@ -131,17 +131,17 @@ export const OPERATIONS = {
       },
       {
         what: 'commits are not counted for the rate of the policy',
-        find: "policy_rate.count_rate(tag, governing, 'commits', real_now)",
+        find: "policy_rate.count_rate(tag, governing, 'commits', now)",
         put: '',
       },
       {
         what: 'the outcome is not remembered',
-        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)',
+        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)',
         put: '',
       },
       {
         what: 'the record never expires',
-        find: "redis.call('PEXPIRE', reservation, settle.settled_retention(retention_ms, idempotency_ttl_ms, hold.clock_ms))",
+        find: "redis.call('PEXPIRE', reservation, settle.settled_retention(retention_ms, idempotency_ttl_ms))",
         put: '',
       },
       {

@@ -16,7 +16,7 @@ export const SETTLEMENTS = {
       { what: 'a release counts as live', find: 'owned_counts.count_ended(tag, hold.tenant, 1)', put: '' },
       {
         what: 'the outcome is not remembered',
-        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms, hold.tenant, hold.clock_ms)\nended_holds.keep_ended',
+        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)\nended_holds.keep_ended',
         put: 'ended_holds.keep_ended',
       },
       {
@@ -71,7 +71,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a retry of the reserve makes a second hold',
-        find: 'idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms, hold.tenant, hold.clock_ms)',
+        find: 'idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms)',
         put: '',
       },
       {
@@ -136,7 +136,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a settled record goes before its replay',
-        find: 'tonumber(retention_ms) >= tonumber(replayed_ms) and retention_ms or replayed_ms',
+        find: 'tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms',
         put: 'retention_ms',
       },
     ],
@@ -156,7 +156,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a record never expires',
-        find: ", 'PX', kept_ms(ttl_ms, clock_ms))",
+        find: ", 'PX', ttl_ms)",
         put: ')',
       },
     ],

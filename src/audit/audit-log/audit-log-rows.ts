@@ -44,27 +44,10 @@ const JSON_DETAILS = new Set([
 ]);
 
 /** The fields of lua/lib/audit_log.lua that are not metadata. */
-const OWN = new Set([
-  'op',
-  'tn',
-  'ow',
-  'ac',
-  'rt',
-  'ri',
-  'st',
-  'ki',
-  'rq',
-  'tr',
-  'co',
-  'ec',
-  'cl',
-  'ip',
-  'ua',
-]);
+const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co', 'ec', 'ip', 'ua']);
 
 /**
- * Reads one entry of a partition's audit log. Its id contains the time of Redis at which it was written; its timestamp is that of the
- * tenant's test clock, if it has one.
+ * Reads one entry of a partition's audit log. Its id contains the time at which it was written.
  * @throws Error if the entry is corrupt.
  */
 export function auditEntryOf(
@@ -79,7 +62,7 @@ export function auditEntryOf(
   const details = [...fields].filter(([name]) => !OWN.has(name));
   return {
     log_id: `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`,
-    timestamp: timeOf(fields.get('cl') ?? ms),
+    timestamp: timeOf(ms),
     tenant_id: tenantOf(fieldOf(fields, 'tn'), fields.get('ow')),
     operation: fieldOf(fields, 'op'),
     status: Number(fieldOf(fields, 'st')),

@@ -20,7 +20,7 @@ const RESOURCE_TYPES: readonly (readonly [RegExp, string])[] = [
   [/^\/v1\/admin\/budgets|^\/ops\/budgets/, 'budget'],
   [/^\/v1\/admin\/api-keys|^\/v1\/auth/, 'api_key'],
   [/^\/v1\/admin\/policies/, 'policy'],
-  [/^\/ops\/test-clocks/, 'test_clock'],
+  [/^\/ops\/test-clock/, 'test_clock'],
   [/^\/v1\/admin\/action-quota-counters/, 'action_quota_counter'],
   [/^\/v1\/(admin\/)?webhooks/, 'webhook'],
   [/^\/v1\/admin\/config/, 'config'],

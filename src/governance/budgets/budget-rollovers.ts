@@ -1,5 +1,13 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
-import { periodIndexKey, periodPlansKey, RedisService, rolledKey, turnedKey } from '../../redis/index.js';
+import {
+  partitionCode,
+  periodIndexKey,
+  periodPlansKey,
+  RedisService,
+  rolledKey,
+  tagOf,
+  turnedKey,
+} from '../../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
 import { type Job, PartitionWalk, type Turn, type TurnReport, Worker } from '../../worker/index.js';
 import { PeriodPlans } from './period-plans.js';
@@ -46,7 +54,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.walk = new PartitionWalk({
       undone: 'not rolled over',
       atOnce: AT_ONCE,
-      visit: async (tag, _, partition) => (await this.rollOver(tag, partition)) || undefined,
+      visit: async (tag, _, partition) => (await this.rollOver(tag, partition)).more || undefined,
     });
     this.counts = metrics.of(GOVERNANCE_METRICS);
   }
@@ -80,13 +88,21 @@ export class BudgetRollovers implements OnModuleInit, Job {
     };
   }
 
+  /** Rolls over what is due in this partition now, beside turns. */
+  async rollOverNow(partition: number, goesOn: () => boolean): Promise<void> {
+    const tag = tagOf(partitionCode(partition));
+    while (goesOn() && (await this.rollOver(tag, partition)).found) {
+      // A budget whose boundaries have just been planned may have one at this instant.
+    }
+  }
+
   private due(): number[] {
     const now = performance.now();
     return [...this.dueFrom].flatMap(([partition, from]) => (from <= now ? [partition] : []));
   }
 
-  /** @returns whether there is more to do */
-  private async rollOver(tag: string, partition: number): Promise<boolean> {
+  /** @returns whether there was something to do, and whether there is more */
+  private async rollOver(tag: string, partition: number): Promise<{ found: boolean; more: boolean }> {
     // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
     this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
     const { nowMs, nextMs, rolled, turned, more, damaged, unplanned } = await this.redis.scripts.call(
@@ -112,6 +128,6 @@ export class BudgetRollovers implements OnModuleInit, Job {
       await this.plans.plan(tag, budget);
       this.dueFrom.set(partition, 0);
     }
-    return more || unplanned.length === BUDGETS_A_RUN;
+    return { found: rolled + unplanned.length > 0, more: more || unplanned.length === BUDGETS_A_RUN };
   }
 }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import type { Unit } from '../../ledger/index.js';
-import { budgetKey, orStoreError, Records, RedisService, tenantKey } from '../../redis/index.js';
+import { budgetKey, Records, RedisService } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin, timeOf } from '../../wire/index.js';
 import type { BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, type UnitAmount } from './budget.js';
@@ -55,7 +55,7 @@ export class RecurrenceService {
     origin: Origin,
   ): Promise<BudgetRecurrence> {
     const rule = recurrenceOf(request);
-    const [plan = []] = await this.plan([rule], ownedScope(caller, query.scope).tenantId);
+    const [plan = []] = await this.plan([rule]);
     return this.change(caller, query, origin, {
       recurrence: recurrenceText(rule),
       rolloverPolicy: request.rollover_policy ?? '',
@@ -71,22 +71,10 @@ export class RecurrenceService {
     return this.change(caller, query, origin, { recurrence: '', rolloverPolicy: '', rest: [] });
   }
 
-  /**
-   * The boundaries to come of each rule, from shortly before now by the tenant's clock, since a script decides which of them are to come.
-   */
-  async plan(rules: readonly Recurrence[], tenantId: string): Promise<number[][]> {
-    const from = (await this.nowMs(tenantId)) - MARGIN_MS;
+  /** The boundaries to come of each rule, from shortly before now, since a script decides which of them are to come. */
+  async plan(rules: readonly Recurrence[]): Promise<number[][]> {
+    const from = (await this.redis.clock.readLedgerMs()) - MARGIN_MS;
     return rules.map((rule) => boundariesAfter(rule, from));
-  }
-
-  private async nowMs(tenantId: string): Promise<number> {
-    const key = tenantKey(this.records.tagOfTenant(tenantId), tenantId);
-    const clock = await orStoreError(this.redis.client.hget(key, 'clock_now'));
-    if (clock !== null) {
-      return Number(clock);
-    }
-    const [seconds] = await orStoreError(this.redis.client.time());
-    return Number(seconds) * 1000;
   }
 
   private async change(

@@ -85,7 +85,7 @@ export class WindowsService {
       requireUnit(query.unit, `windows[${index}].limit`, window.limit);
       return recurrenceOf(window, `windows[${index}].`);
     });
-    const plans = await this.recurrences.plan(rules, ownedScope(caller, query.scope).tenantId);
+    const plans = await this.recurrences.plan(rules);
     const rest = windows.flatMap(({ name, limit }, index) => [
       name,
       limit.amount.toString(),

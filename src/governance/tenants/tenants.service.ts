@@ -156,14 +156,9 @@ export class TenantsService {
 
   /**
    * Creates a tenant, or returns the existing one with this id and name.
-   * @param clock the test clock whose time the tenant has; by default it has that of Redis
-   * @throws Refusal INVALID_REQUEST, DUPLICATE_RESOURCE (the id exists with another name, or without this clock).
+   * @throws Refusal INVALID_REQUEST, DUPLICATE_RESOURCE (the id exists with another name).
    */
-  async create(
-    request: TenantCreateDto,
-    origin: Origin,
-    clock?: { readonly clockId: string; readonly nowMs: number },
-  ): Promise<{ created: boolean; tenant: Tenant }> {
+  async create(request: TenantCreateDto, origin: Origin): Promise<{ created: boolean; tenant: Tenant }> {
     const maxTtlMs = request.max_reservation_ttl_ms ?? TENANT_DEFAULTS.maxReservationTtlMs;
     if ((request.default_reservation_ttl_ms ?? 0) > maxTtlMs) {
       throw new Refusal(
@@ -172,25 +167,16 @@ export class TenantsService {
         { field: 'default_reservation_ttl_ms' },
       );
     }
-    const settings = fieldsToStore(request, SETTINGS);
-    const fields =
-      clock === undefined ? settings : [...settings, 'clock_id', clock.clockId, 'clock_now', clock.nowMs];
     const tag = this.records.tagOfTenant(request.tenant_id);
     const reply = await this.redis.scripts.call(
       'create_tenant',
       { tenant: tenantKey(tag, request.tenant_id), tenantIndex: tenantIndexKey(tag) },
-      { tenantId: request.tenant_id, name: request.name, ...origin, rest: fields },
+      { tenantId: request.tenant_id, name: request.name, ...origin, rest: fieldsToStore(request, SETTINGS) },
     );
     if (reply.status === 'DUPLICATE') {
       throw new Refusal(
         'DUPLICATE_RESOURCE',
         `the tenant ${request.tenant_id} already exists with another name`,
-      );
-    }
-    if (clock !== undefined && reply.record.get('clock_id') !== clock.clockId) {
-      throw new Refusal(
-        'DUPLICATE_RESOURCE',
-        `the tenant ${request.tenant_id} exists without this test clock`,
       );
     }
     return { created: reply.status === 'CREATED', tenant: tenantOf(reply.record) };

@@ -141,16 +141,9 @@ export const CONTENTS: readonly {
     ],
   },
   {
-    tag: 'Test clocks',
-    description: 'Tenants whose time passes when a test says so. Only with HOLDFAST_TEST_CLOCKS=true.',
-    operations: [
-      'createTestClock',
-      'getTestClock',
-      'listTestClocks',
-      'createTestClockTenant',
-      'advanceTestClock',
-      'deleteTestClock',
-    ],
+    tag: 'Test clock',
+    description: 'Time that passes when a test says so. Only with HOLDFAST_TEST_CLOCK=true.',
+    operations: ['getTestClock', 'advanceTestClock'],
   },
   {
     tag: 'Documentation',

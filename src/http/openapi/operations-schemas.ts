@@ -29,16 +29,16 @@ export const OPERATIONS_SCHEMAS = {
   ...BUDGET_OPERATIONS_SCHEMAS,
   TestClock: object(
     {
-      clock_id: TEXT,
-      name: TEXT,
-      status: oneOf('READY', 'ADVANCING'),
-      now: { ...TIME, description: 'The instant that all tenants of the clock have reached.' },
-      tenants: list(TEXT),
-      created_at: TIME,
+      status: {
+        ...oneOf('READY', 'ADVANCING'),
+        description:
+          'ADVANCING: time stands until the advance is repeated, or another instance has ended it.',
+      },
+      now: { ...TIME, description: 'The time of the deployment.' },
+      ahead_by_ms: { ...INT64, description: "How far that is ahead of Redis' own clock." },
     },
     { advancing_to: TIME },
   ),
-  TestClockList: object({ test_clocks: list(ref('TestClock')) }),
   TenantLimits: object({
     tenant_id: TEXT,
     limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))),

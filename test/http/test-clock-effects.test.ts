@@ -1,6 +1,7 @@
-import { beforeEach, expect, test } from '@jest/globals';
-import { tenantKey, waitersKey } from '../../src/redis/keyspace.js';
+import { expect, test } from '@jest/globals';
+import { reservationKey, waitersKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
+import { damageHold } from '../support/hold-record.js';
 import {
   expectRefusal,
   expectStatus,
@@ -10,25 +11,37 @@ import {
   type Json,
   type TestTenant,
 } from '../support/holdfast.js';
-import { DAY_MS, eventsOf, expectSound, HOUR_MS, stateOf, TestClock } from '../support/test-clock.js';
+import {
+  DAY_MS,
+  eventsOf,
+  expectSound,
+  HOUR_MS,
+  MINUTE_MS,
+  stateOf,
+  TestClock,
+  timeOf,
+} from '../support/test-clock.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const on = useGovernance({}, { HOLDFAST_TEST_CLOCKS: 'true', IDEMPOTENCY_TTL_MS: String(DAY_MS) });
-const { at, msAt } = TestClock;
-let clock: TestClock;
-beforeEach(async () => {
-  clock = await TestClock.create(on.holdfast);
-});
+const on = useGovernance({}, { HOLDFAST_TEST_CLOCK: 'true', IDEMPOTENCY_TTL_MS: String(DAY_MS) });
+const clock = new TestClock(() => on.holdfast);
+
+/** Lets the clock go to just after the next multiple of a time. @returns the multiple */
+async function toNext(ms: number): Promise<number> {
+  const next = (Math.floor((await clock.nowMs()) / ms) + 1) * ms;
+  await clock.advanceTo(next);
+  return next;
+}
 
 async function policy(tenant: TestTenant, rules: Json): Promise<void> {
   const body = { name: newKey(), scope_pattern: `tenant:${tenant.id}`, ...rules };
-  const made = await on.holdfast.call('POST', '/v1/admin/policies', { key: tenant.key, body });
-  expectStatus(made, 201);
+  expectStatus(await on.holdfast.call('POST', '/v1/admin/policies', { key: tenant.key, body }), 201);
 }
 
 function act(tenant: TestTenant, run?: string): Promise<Answer> {
   const dimensions = run === undefined ? {} : { dimensions: { run_id: run } };
-  const more = { subject: { tenant: tenant.id, ...dimensions }, action: { kind: 'db.write', name: 'x' } };
+  const subject = { tenant: tenant.id, ...dimensions };
+  const more = { subject, action: { kind: 'db.write', name: 'x' }, ttl_ms: 4 * HOUR_MS };
   const body = reserveBody(tenant, 1, more);
   return on.holdfast.call('POST', '/v1/reservations', { key: tenant.key, body, extended: true });
 }
@@ -45,19 +58,40 @@ test('daily and hourly quotas start anew once the clock has reached the next day
     window,
   });
   await policy(tenant, { action_quotas: [quota('per_hour_tumbling', 2), quota('per_day_tumbling', 3)] });
+  const midnight = await toNext(DAY_MS);
   for (const expected of [200, 200, 409]) {
     expectStatus(await act(tenant), expected);
   }
-  await clock.advance(HOUR_MS);
+  await toNext(HOUR_MS);
   for (const expected of [200, 409]) {
     expectStatus(await act(tenant), expected);
   }
   const [daily] = (await counters(tenant)).filter(({ window }) => window === 'per_day_tumbling');
-  expect(daily).toMatchObject({ window_key: '2026-01-10', used: 3 });
-  await clock.advance(DAY_MS / 2);
+  expect(daily).toMatchObject({ window_key: timeOf(midnight).slice(0, 10), used: 3 });
+  await toNext(DAY_MS);
   expectStatus(await act(tenant), 200);
   const [next] = (await counters(tenant)).filter(({ window }) => window === 'per_day_tumbling');
-  expect(next).toMatchObject({ window_key: '2026-01-11', used: 1 });
+  expect(next).toMatchObject({ window_key: timeOf(midnight + DAY_MS).slice(0, 10), used: 1 });
+});
+
+test('counters of a run start anew once it has lapsed by the clock', async () => {
+  const tenant = await clock.tenant(1000);
+  const quota = {
+    action_kind: 'db.write',
+    max_calls: 2,
+    window: 'per_run',
+    per_run_counter_ttl_ms: HOUR_MS,
+  };
+  await policy(tenant, { action_quotas: [quota] });
+  for (const expected of [200, 200, 409]) {
+    expectStatus(await act(tenant, 'a'), expected);
+  }
+  await clock.advanceBy(HOUR_MS - MINUTE_MS);
+  expectStatus(await act(tenant, 'a'), 409);
+  await clock.advanceBy(2 * HOUR_MS);
+  for (const expected of [200, 200, 409]) {
+    expectStatus(await act(tenant, 'a'), expected);
+  }
 });
 
 test('windows of a budget turn over when the clock has reached their end, however long ago they were planned', async () => {
@@ -69,71 +103,41 @@ test('windows of a budget turn over when the clock has reached their end, howeve
     const { reservation_id: id } = await clock.hold(tenant, HOUR_MS);
     expectStatus(await on.holdfast.commit(tenant, id as string, 1), 200);
   };
+  await toNext(DAY_MS);
   await spend();
   expectRefusal(await on.holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');
-  for (const days of [0.5, 100]) {
-    await clock.advance(days * DAY_MS);
+  for (const days of [1, 100]) {
+    await clock.advanceBy(days * DAY_MS);
     await spend();
     expectRefusal(await on.holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');
     await expectSound(on.holdfast, tenant);
   }
 });
 
-test('a budget is shown in the period that the clock has reached, though it has not begun in real time', async () => {
-  const future = await TestClock.create(on.holdfast, '2150-01-01T00:00:00Z');
-  const tenant = await future.tenant(10);
-  const period = { period_start: '2149-12-31T00:00:00Z', period_end: '2150-01-02T00:00:00Z' };
-  await on.holdfast.createBudget(tenant, '/app:a', 10, period);
-  const held = await on.holdfast.reserve(tenant, 4, { subject: { tenant: tenant.id, app: 'a' } });
-  expectStatus(await on.holdfast.commit(tenant, expectStatus(held, 200).reservation_id as string, 4), 200);
-  // As an instance leaves it when it dies while many budgets are due at this instant.
-  const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
-  await on.stored.redis.hset(record, 'clock_now', Date.parse('2150-01-02T00:00:00Z'));
-  const next = { period_start: '2150-01-02T00:00:00.000Z', period_end: '2150-01-04T00:00:00.000Z' };
-  const path = `/v1/admin/budgets?tenant_id=${tenant.id}&scope_prefix=tenant:${tenant.id}/app:a`;
-  const { ledgers } = expectStatus(await on.holdfast.admin('GET', path), 200);
-  expect(ledgers).toEqual([expect.objectContaining(next)]);
-  expect((await on.holdfast.balances(tenant))[`tenant:${tenant.id}/app:a`]).toBe('10 0 0 0');
-});
-
 test('a policy is in effect by the clock', async () => {
   const tenant = await clock.tenant(1000);
+  const nowMs = await clock.nowMs();
   const denied = { denied_action_kinds: ['db.write'] };
-  await policy(tenant, { ...denied, effective_from: at(HOUR_MS), effective_until: at(2 * HOUR_MS) });
+  const [from, until] = [nowMs + HOUR_MS, nowMs + 2 * HOUR_MS];
+  await policy(tenant, { ...denied, effective_from: timeOf(from), effective_until: timeOf(until) });
   for (const [ms, expected] of [
-    [HOUR_MS - 1, 200],
-    [HOUR_MS, 409],
-    [2 * HOUR_MS, 200],
+    [from - MINUTE_MS, 200],
+    [from, 409],
+    [until, 200],
   ] as const) {
-    await clock.advance(ms);
+    await clock.advanceTo(ms);
     expectStatus(await act(tenant), expected);
   }
 });
 
-test('a repeated request gets the first response until its record lapses by the clock', async () => {
+test('a repeated request gets the first response, however far the clock has gone', async () => {
   const tenant = await clock.tenant(1000);
   const body = reserveBody(tenant, 1, { ttl_ms: HOUR_MS, grace_period_ms: 0 });
   const ask = async (): Promise<Json> =>
     expectStatus(await on.holdfast.call('POST', '/v1/reservations', { key: tenant.key, body }), 200);
   const first = await ask();
-  const funding = {
-    operation: 'CREDIT',
-    amount: { unit: 'TOKENS', amount: 5 },
-    idempotency_key: newKey(),
-  };
-  const fund = async (): Promise<Json> => {
-    const path = `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`;
-    return expectStatus(await on.holdfast.call('POST', path, { key: tenant.key, body: funding }), 200);
-  };
-  await fund();
-  await clock.advance(DAY_MS - 1);
+  await clock.advanceBy(2 * DAY_MS);
   expect((await ask()).reservation_id).toBe(first.reservation_id);
-  await fund();
-  expect((await on.holdfast.balances(tenant))[`tenant:${tenant.id}`]).toBe('1005 0 0 0');
-  await clock.advance(DAY_MS);
-  expect((await ask()).reservation_id).not.toBe(first.reservation_id);
-  await fund();
-  expect((await on.holdfast.balances(tenant))[`tenant:${tenant.id}`]).toBe('1009 1 0 0');
   await expectSound(on.holdfast, tenant);
 });
 
@@ -141,26 +145,22 @@ test('a hold under MANUAL_CLEANUP waits for its cleanup by the clock', async () 
   const tenant = await clock.tenant(10, { reservation_expiry_policy: 'MANUAL_CLEANUP' });
   const { reservation_id: id } = await clock.hold(tenant, HOUR_MS);
   const cleanUp = async (): Promise<Json> => {
-    const body = { tenant_id: tenant.id };
+    const body = { all_tenants: true };
     return expectStatus(await on.holdfast.admin('POST', '/ops/reservations/cleanup', body), 200).reservations;
   };
-  await clock.advance(HOUR_MS);
+  await clock.advanceBy(HOUR_MS - MINUTE_MS);
   expect(await cleanUp()).toEqual([]);
-  await clock.advance(2 * HOUR_MS);
-  expect(await stateOf(on.holdfast, id)).toBe('ACTIVE');
-  expectRefusal(await on.holdfast.commit(tenant, id, 1), 410, 'RESERVATION_EXPIRED');
-  // A cleanup of all tenants uses real time.
-  const general = await on.holdfast.admin('POST', '/ops/reservations/cleanup', { all_tenants: true });
-  expect(expectStatus(general, 200).reservations).toEqual([]);
+  await clock.advanceBy(HOUR_MS);
+  expect(await stateOf(on.holdfast, id as string)).toBe('ACTIVE');
+  expectRefusal(await on.holdfast.commit(tenant, id as string, 1), 410, 'RESERVATION_EXPIRED');
   expect(await cleanUp()).toEqual([expect.objectContaining({ reservation_id: id, outcome: 'EXPIRED' })]);
-  const [told] = await eventsOf(on.holdfast, tenant, 'reservation.expired');
-  expect(told.timestamp).toBe(at(2 * HOUR_MS));
   await expectSound(on.holdfast, tenant);
 });
 
-test('a refusal says when holds end and periods begin by the clock', async () => {
+test('a refusal says when holds end by the clock', async () => {
   const tenant = await clock.tenant(1);
-  await clock.hold(tenant, HOUR_MS);
+  await clock.advanceBy(DAY_MS);
+  const held = await clock.hold(tenant, HOUR_MS);
   const refused = await on.holdfast.call('POST', '/v1/reservations', {
     key: tenant.key,
     body: reserveBody(tenant, 1),
@@ -168,15 +168,16 @@ test('a refusal says when holds end and periods begin by the clock', async () =>
     extended: true,
   });
   const { details } = expectRefusal(refused, 409, 'BUDGET_EXCEEDED');
-  expect(Number(details.retry_after_ms)).toBe(HOUR_MS + 1);
   expect(details.holds_ending_first).toEqual([
-    expect.objectContaining({ amount: 1, ends_at_ms: msAt(HOUR_MS) }),
+    expect.objectContaining({ amount: 1, ends_at_ms: Number(held.expires_at_ms) }),
   ]);
+  await clock.advanceBy(Number(details.retry_after_ms));
+  expectStatus(await on.holdfast.reserve(tenant, 1), 200);
 });
 
 test('a reserve that waits for funds gets those that an advance frees', async () => {
   const tenant = await clock.tenant(1);
-  await clock.hold(tenant, HOUR_MS);
+  const held = await clock.hold(tenant, HOUR_MS);
   const waiting = on.holdfast.call('POST', '/v1/reservations', {
     key: tenant.key,
     body: reserveBody(tenant, 1, { ttl_ms: HOUR_MS }),
@@ -184,6 +185,18 @@ test('a reserve that waits for funds gets those that an advance frees', async ()
   });
   const places = waitersKey(on.stored.tagOf(tenant.id), tenant.id);
   await eventually('it waits', async () => (await on.stored.redis.zcard(places)) === 1);
-  await clock.advance(2 * HOUR_MS);
-  expect(Number(expectStatus(await waiting, 200).expires_at_ms)).toBe(msAt(3 * HOUR_MS));
+  const untilMs = Number(held.expires_at_ms) + HOUR_MS;
+  await clock.advanceTo(untilMs);
+  expect(Number(expectStatus(await waiting, 200).expires_at_ms)).toBeGreaterThan(Number(held.expires_at_ms));
+  expect(timeOf(untilMs) <= ((await clock.read()).now as string)).toBe(true);
+});
+
+test('a damaged hold is quarantined when it is due, and the advance ends', async () => {
+  const tenant = await clock.tenant(10);
+  const held = await clock.hold(tenant, HOUR_MS);
+  const key = reservationKey(on.stored.tagOf(tenant.id), held.reservation_id as string);
+  await damageHold(on.stored.redis, key, 'am', 'many');
+  expect(await clock.advanceBy(2 * HOUR_MS)).toMatchObject({ status: 'READY' });
+  const [told] = await eventsOf(on.holdfast, tenant, 'custom.reservation.quarantined');
+  expect(told?.timestamp).toBe(timeOf(Number(held.expires_at_ms) + 1));
 });

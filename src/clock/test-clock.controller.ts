@@ -1,0 +1,41 @@
+import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
+import { compileValidator, stringifyJson } from '../wire/index.js';
+import { TestClockAdvanceDto, TestClockService } from './test-clock.service.js';
+
+const validateAdvance = compileValidator(TestClockAdvanceDto);
+
+@Controller('ops/test-clock')
+export class TestClockController {
+  constructor(private readonly service: TestClockService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getTestClock', summary: 'Get the time of the deployment' })
+  @Answers(200, 'TestClock')
+  async get(@Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.read()));
+  }
+
+  @Post('advance')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'advanceTestClock',
+    summary: 'Let the time of the deployment pass, with everything that is due until then',
+  })
+  @Answers(200, 'TestClock')
+  @BodySchema(TestClockAdvanceDto, { by_ms: 86_400_000 })
+  async advance(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const clock = await this.service.advance(validateAdvance(body), originOf(request, 'admin'));
+    if (clock.status === 'ADVANCING') {
+      reply.header('Retry-After', '1');
+    }
+    sendJson(reply, 200, stringifyJson(clock));
+  }
+}

@@ -1,1 +1,0 @@
-export { TestClocksModule } from './test-clocks.module.js';
