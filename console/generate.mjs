@@ -1,4 +1,4 @@
-// npm run generate: writes src/api/openapi.ts, the API's types for the console, from the service's own OpenAPI document.
+// npm run generate: writes the API's types for the console, from the service's own OpenAPI document.
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,6 +1,6 @@
 // The second step of npm run build: puts dist/main.js and everything that it loads into a few files, because most of a start went into
 // finding, reading and compiling more than two thousand. What the compiler wrote stays for the scripts that use single modules.
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { build } from 'esbuild';
 import { BUNDLE, packagesOutside } from './bundling.mjs';
@@ -30,6 +30,9 @@ const keepNamesOfClasses = (text) =>
     .replace(NAME_OF_FUNCTION, 'var __name = (target) => target;')
     .replace(NAME_OF_CLASS, '$1Object.defineProperty(this, "name", { value: $2, configurable: true });');
 
+// The same entry of single modules stays for tests, which can change a module before it runs.
+renameSync(join(ROOT, 'dist/main.js'), join(ROOT, 'dist/unbundled.js'));
+
 const { metafile, outputFiles } = await build({
   ...BUNDLE,
   // Some load others only if they are installed. Development packages are installed here, but must not ship.
@@ -37,7 +40,7 @@ const { metafile, outputFiles } = await build({
   metafile: true,
   write: false,
   absWorkingDir: ROOT,
-  entryPoints: [join('dist', 'main.js')],
+  entryPoints: { main: join('dist', 'unbundled.js') },
   outdir: 'dist',
   allowOverwrite: true,
   // In a folder, so that they are as deep as the modules that look for ../../lua.
