@@ -37,7 +37,7 @@ function shown(answer: Json, request: Json = answer): Record<string, unknown> {
   return Object.fromEntries(
     GIVEN_FIELDS.map((field) => [
       nameOf(field),
-      ((field.of === 'request' ? request : answer[field.of]))?.[field.member],
+      (field.of === 'request' ? request : answer[field.of])?.[field.member],
     ]),
   );
 }

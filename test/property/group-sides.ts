@@ -68,7 +68,10 @@ export class Side {
       if (!text.includes("redis.call('PUBLISH', keys.wake_channel(")) {
         throw new Error('no script notifies waiting reserves');
       }
-      return text.replaceAll("redis.call('PUBLISH', keys.wake_channel(", "redis.call('RPUSH', keys.wake_channel(");
+      return text.replaceAll(
+        "redis.call('PUBLISH', keys.wake_channel(",
+        "redis.call('RPUSH', keys.wake_channel(",
+      );
     });
   }
 
