@@ -7,7 +7,7 @@ import { MetricsRegistry, ShutdownState } from '../../src/telemetry/index.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { eventually } from '../support/eventually.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
-import { sharedStoreUrl } from '../support/store.js';
+import { sharedStoreUrl, storeSettings } from '../support/store.js';
 
 /** What happens to a waiting reserve while a run of it is in flight. The runs are the test's own, so each waits for what it needs. */
 
@@ -16,7 +16,7 @@ let running: RunningService;
 let waiters: FundsWaiters;
 
 beforeAll(async () => {
-  const env = { REDIS_URL: sharedStoreUrl() };
+  const env = storeSettings({ REDIS_URL: sharedStoreUrl() });
   running = await startRedisService(env);
   const config = loadConfig({
     ADMIN_API_KEY: 'an-admin-key-for-tests',
