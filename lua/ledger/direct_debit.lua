@@ -20,11 +20,12 @@
 --           | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units*
 --           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window]
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
+-- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
+-- GROUP     16
 -- EMITS     custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, keys, policy_search,
---           tenant_state, threshold
+-- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, keys, plain_move,
+--           policy_search, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
 -- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
@@ -37,7 +38,6 @@ local scopes = { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
 local first_field = 13 + #scopes
 
 local tag = keys.tag_of(idempotency)
-local group = grouped.new()
 local now = grouped.now(group)
 
 -- A debit reserves nothing, so its denial is another event than a reserve's, and no part of the tenant's denial rate.
@@ -57,7 +57,7 @@ elseif earlier then
   return admission.with_balances({ 'APPLIED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4] }, scopes, earlier, 5)
 end
 
-local tenant = tenant_state.read_tenant(tenant_record)
+local tenant = grouped.tenant(group, tenant_state.read_tenant, tenant_record)
 if tenant and tenant.status ~= 'ACTIVE' then
   return refused({ 'TENANT_' .. tenant.status })
 end
@@ -71,7 +71,7 @@ if stopped then
   return refused(stopped)
 end
 
-local policy = tenant and tenant.has_policies and policy_search.governing_policy(tag, tenant_id, scopes, now)
+local policy = tenant and tenant.has_policies and policy_search.group_policy(group, tag, tenant_id, scopes, now)
 overage_policy = admission.overage_policy_of(overage_policy, policy, budgets, tenant)
 if not admission.OVERAGE_POLICIES[overage_policy] then
   return { 'INVALID_POLICY', overage_policy }
@@ -87,9 +87,16 @@ end
 if short and overage_policy == 'REJECT' then
   return refused(short)
 end
--- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
-budgets = grouped.copies_of(budgets)
-local charge, over = charging.charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', threshold.marks_of(tenant and tenant.marks))
+local marks, cost = threshold.marks_of(tenant and tenant.marks), int64.figure(actual)
+local is_plain = not short and type(cost) == 'number' and plain_move.moves_plainly(budgets, marks, -cost, 0, cost)
+local charge, over
+if is_plain then
+  charge = { charged = actual, debt = '0' }
+else
+  -- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
+  budgets = grouped.copies_of(budgets)
+  charge, over = charging.charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks)
+end
 if not charge then
   return refused(over)
 end
@@ -99,13 +106,19 @@ event_writer.require_event_log(tag)
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
 local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, charge.debt }
 for _, budget in ipairs(budgets) do
-  local text = grouped.keep_budget(group, budget)
+  local text, stored
+  if is_plain then
+    text, stored = grouped.keep_plain_move(group, budget, -cost, 0, cost)
+  else
+    text, stored = grouped.keep_budget(group, budget)
+  end
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
-  parts[#parts + 1] = text
+  parts[#parts + 1] = stored
 end
-grouped.write(group, tag)
-charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
+if not is_plain then
+  charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
+end
 event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
     'debt_incurred', charge.debt, unpack(ARGV, first_field) })

@@ -307,5 +307,5 @@ return {
   add_to_index = add_to_index, copies_of = copies_of, end_in_group = end_in_group, budget = group_budget,
   now = group_now, now_text = group_now_text, owned = group_owned, tenant = group_tenant, keep_budget = keep_budget,
   keep_plain_move = keep_plain_move, leave = leave_group, new = new_group, remove_from_index = remove_from_index,
-  run_calls = run_calls, write = write_group,
+  run_calls = run_calls,
 }

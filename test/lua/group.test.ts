@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { debit } from '../support/admission-client.js';
 import { CheckedScripts } from '../support/checked-scripts.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -220,6 +221,45 @@ test('a commit that comes too late expires its hold in the middle of a run, and 
     'COMMITTED fresh',
   ]);
   expect(await ledger.figures()).toBe('997,0,3,1000,0,0,0');
+});
+
+test('a debit that reclaims overdue holds ends the run, and the others are sent again', async () => {
+  const { ledger, runs } = withRuns(await newLedger());
+  await ledger.makeBudget({ allocated: 30 });
+  const dead = await ledger.hold({ amount: 20, graceMs: 0 });
+  await ledger.makeOverdue(dead.id);
+  runs.length = 0;
+  const replies = await atOnce(
+    [1, 2, 20, 20, 40].map(
+      (amount) => () => debit(ledger, { amount, policy: 'REJECT', key: `key-${amount}` }),
+    ),
+  );
+  expect(runs).toEqual([3, 2]);
+  expect(replies.map(wordOf)).toEqual([
+    'APPLIED fresh',
+    'APPLIED fresh',
+    expect.stringContaining('RECLAIMED'),
+    'APPLIED fresh',
+    `BUDGET_EXCEEDED ${ledger.scope()}`,
+  ]);
+  expect(await ledger.figures()).toBe('7,0,23,30,0,0,0');
+});
+
+test('debits with debt and plain ones count with each other in one run', async () => {
+  const { ledger, runs } = withRuns(await newLedger());
+  const scope = await ledger.makeBudget({ allocated: 30, overdraftLimit: 9 });
+  const replies = await atOnce(
+    [10, 25, 1, 10].map((amount) => () => debit(ledger, { amount, policy: 'ALLOW_WITH_OVERDRAFT' })),
+  );
+  expect(runs).toEqual([4]);
+  expect(replies.map((reply) => (reply.status === 'fulfilled' ? reply.value.at(-1) : ''))).toEqual([
+    '20,0,10,30,0,9,0',
+    '-5,0,30,30,5,9,0',
+    '-6,0,30,30,6,9,0',
+    scope,
+  ]);
+  expect(wordOf(replies[3] as PromiseSettledResult<string[]>)).toBe(`OVERDRAFT_LIMIT_EXCEEDED ${scope}`);
+  await assertInvariants(ledger);
 });
 
 test('a damaged list of the tenant ends each call before a figure has changed', async () => {

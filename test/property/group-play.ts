@@ -2,10 +2,17 @@ import { budgetKey, ownedKey, waiterQueueKey } from '../../src/redis/keyspace.js
 import type { Runnable } from '../../src/redis/script-library.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { INT64_MAX } from '../../src/ledger/amount.js';
-import { makePolicy } from '../support/admission-client.js';
+import { debit, makePolicy } from '../support/admission-client.js';
 import { DEFAULT_UNIT, LedgerClient } from '../support/ledger-client.js';
 import { type Batch, CollectedCalls, type Side } from './group-sides.js';
-import type { CommitPlan, GroupBudget, GroupStep, GroupWorld, ReservePlan } from './group-worlds.js';
+import type {
+  CommitPlan,
+  DebitPlan,
+  GroupBudget,
+  GroupStep,
+  GroupWorld,
+  ReservePlan,
+} from './group-worlds.js';
 import { firstPeriod, storePeriod } from './play-periods.js';
 import { firstWindows, storeWindows } from './play-operators.js';
 import { FIRST_INSTANT } from './world-time.js';
@@ -39,6 +46,7 @@ export class GroupPlay {
   private readonly tenants: readonly string[];
   private readonly requests: Request[] = [];
   private readonly commits: { readonly id: string; readonly key: string; readonly actual: bigint }[] = [];
+  private readonly charges: { readonly key: string; readonly plan: DebitPlan }[] = [];
   private readonly holds = new Map<string, Asked>();
   private readonly asked = new Map<string, Asked>();
   private readonly named = new Set<string>();
@@ -112,6 +120,8 @@ export class GroupPlay {
         return this.reserves(step.calls);
       case 'commit':
         return this.commit(step.calls);
+      case 'debit':
+        return this.debits(step.calls);
       case 'pass':
         return this.pass(step.ms);
       case 'overdue':
@@ -234,6 +244,22 @@ export class GroupPlay {
       client.commit(request.id, request.actual, { tenant: owner, key: request.key, unit, metadata: note });
   }
 
+  private async debits(plans: readonly DebitPlan[]): Promise<void> {
+    await this.compare(plans.map((plan) => this.debitOf(plan)));
+  }
+
+  private debitOf(asked: DebitPlan): Sends {
+    const { repeats, isAltered } = asked;
+    const earlier = repeats === undefined ? undefined : this.charges[repeats % (this.charges.length + 1)];
+    const { key, plan } = earlier ?? { key: this.nextName('key-'), plan: asked };
+    this.charges.push({ key, plan });
+    const amount = earlier !== undefined && isAltered ? plan.amount / 2n + 1n : plan.amount;
+    const { subject, policy, unit } = plan;
+    const id = this.nextName('evn_');
+    const owner = this.tenants[plan.tenant] as string;
+    return (client) => debit(client, { tenant: owner, id, key, subject, amount, policy, unit });
+  }
+
   /** Sends the calls to both sides. */
   private async compare(sends: readonly Sends[]): Promise<Batch> {
     const { tag, tenant, redis } = this.client;
@@ -262,7 +288,7 @@ export class GroupPlay {
     if (faults.length > 0) {
       throw new Error(faults.join('\n'));
     }
-    this.note(alone, grouped, expected);
+    this.note(script.name, alone, grouped, expected);
     return alone;
   }
 
@@ -283,7 +309,7 @@ export class GroupPlay {
   }
 
   /** Counts what happened in runs of several calls. */
-  private note(alone: Batch, grouped: Batch, stored: ReadonlyMap<string, string>): void {
+  private note(script: string, alone: Batch, grouped: Batch, stored: ReadonlyMap<string, string>): void {
     const add = (what: string): unknown => this.tally.set(what, (this.tally.get(what) ?? 0) + 1);
     const shared = grouped.runs.filter((calls) => calls > 1).length;
     if (shared === 0) {
@@ -309,6 +335,10 @@ export class GroupPlay {
       add(ANSWERS.has(second ?? '') ? `${word} ${second}` : word.startsWith(FAILED) ? 'failed' : word);
       if (word === 'BUDGET_EXCEEDED' && words.length === 4) {
         add('BUDGET_EXCEEDED in a window');
+      } else if (word === 'RECLAIMED') {
+        add(`RECLAIMED in ${script}`);
+      } else if (word === 'APPLIED' && words[5] !== '0') {
+        add('APPLIED with debt');
       } else if (word === 'COMMITTED') {
         const [charged, , , policy, overage, debt] = words.slice(2);
         add(debt !== '0' ? 'COMMITTED with debt' : 'COMMITTED without debt');

@@ -8,6 +8,7 @@ import { periodPlan, type PeriodPlan } from './period-operations.js';
 export type GroupStep =
   | { readonly kind: 'reserve'; readonly calls: readonly ReservePlan[] }
   | { readonly kind: 'commit'; readonly calls: readonly CommitPlan[] }
+  | { readonly kind: 'debit'; readonly calls: readonly DebitPlan[] }
   | { readonly kind: 'pass'; readonly ms: number }
   | { readonly kind: 'overdue'; readonly hold: number }
   | { readonly kind: 'status'; readonly budget: number; readonly status: string }
@@ -37,6 +38,17 @@ export interface CommitPlan {
   readonly unit: string;
   readonly note: string;
   readonly repeats: number | undefined;
+}
+
+export interface DebitPlan {
+  readonly tenant: number;
+  readonly subject: SubjectLevels;
+  readonly amount: bigint;
+  readonly policy: string;
+  readonly unit: string;
+  /** Repeats an earlier request, perhaps with another amount. */
+  readonly repeats: number | undefined;
+  readonly isAltered: boolean;
 }
 
 export interface GroupBudget {
@@ -85,6 +97,7 @@ const policy = fc.constantFrom<string>('', ...OVERAGE_POLICIES);
 const tenant = fc.oneof({ weight: 5, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constant(1) });
 const subject = fc.constantFrom(...SUBJECTS);
 const number = fc.nat(1000);
+const unit = fc.nat(30).map((die) => (die === 0 ? 'CREDITS' : 'TOKENS'));
 const note = fc.constantFrom('', '', '', 'n'.repeat(90));
 
 const reserveOf = (amount: fc.Arbitrary<bigint>): fc.Arbitrary<ReservePlan> =>
@@ -103,11 +116,21 @@ const reserveOf = (amount: fc.Arbitrary<bigint>): fc.Arbitrary<ReservePlan> =>
     waits: fc.constantFrom('no', 'no', 'new', 'new', 'new', 'again', 'again'),
   });
 
+const debit: fc.Arbitrary<DebitPlan> = fc.record({
+  tenant,
+  subject,
+  amount,
+  policy,
+  unit,
+  repeats: fc.option(number, { freq: 6, nil: undefined }),
+  isAltered: rarely(3),
+});
+
 const commit: fc.Arbitrary<CommitPlan> = fc.record({
   hold: number,
   base: fc.constantFrom('zero', 'estimate', 'estimate', 'estimate', 'estimate', 'largest'),
   offset: fc.bigInt({ min: -20n, max: 40n }),
-  unit: fc.nat(30).map((die) => (die === 0 ? 'CREDITS' : 'TOKENS')),
+  unit,
   note,
   repeats: fc.option(number, { freq: 6, nil: undefined }),
 });
@@ -122,6 +145,7 @@ const stepWith = (plans: fc.Arbitrary<readonly ReservePlan[]>): fc.Arbitrary<Gro
       arbitrary: fc.record({ kind: fc.constant('reserve' as const), calls: plans }),
     },
     { weight: 8, arbitrary: fc.record({ kind: fc.constant('commit' as const), calls: calls(commit) }) },
+    { weight: 5, arbitrary: fc.record({ kind: fc.constant('debit' as const), calls: calls(debit) }) },
     {
       weight: 3,
       arbitrary: fc.record({

@@ -58,6 +58,7 @@ test('every grouped script is played', () => {
   const names = [...SCRIPTS.values()].filter(({ group }) => group !== undefined);
   expect(names.map(({ name, group }) => [name, group])).toEqual([
     ['commit', MOST],
+    ['direct_debit', MOST],
     ['reserve', MOST],
   ]);
 });
@@ -81,6 +82,7 @@ const REACHED = [
     'COMMITTED with debt',
   ],
   ...['COMMITTED and capped', 'RESERVATION_FINALIZED', 'RESERVATION_EXPIRED', 'UNIT_MISMATCH', 'QUARANTINED'],
+  ...['APPLIED fresh', 'APPLIED replay', 'APPLIED with debt', 'RECLAIMED in direct_debit'],
   ...['16 digits', 'threshold crossed', 'a waiter was told', 'a run ended early'],
 ];
 

@@ -51,6 +51,29 @@ test('concurrent requests share runs of the script, and each gets its own respon
   expect(await sizes('count', 'commit')).toBeLessThan(AT_ONCE);
 });
 
+test('concurrent debits share runs', async () => {
+  const mine = await holdfast.createTenant();
+  await holdfast.createBudget(mine, '', 1_000_000);
+  const debits = await Promise.all(
+    Array.from({ length: AT_ONCE }, (_, index) =>
+      holdfast.call('POST', '/v1/events', {
+        key: mine.key,
+        body: {
+          idempotency_key: `debit-${index}`,
+          subject: { tenant: mine.id },
+          action: { kind: 'llm.completion', name: 'gpt' },
+          actual: { unit: 'TOKENS', amount: index + 1 },
+        },
+      }),
+    ),
+  );
+  const spent = debits.map((answer) => expectStatus(answer, 201).balances[0].spent.amount as number);
+  expect(Math.max(...spent)).toBe((AT_ONCE * (AT_ONCE + 1)) / 2);
+  expect(new Set(spent).size).toBe(AT_ONCE);
+  expect(await sizes('sum', 'direct_debit')).toBe(AT_ONCE);
+  expect(await sizes('count', 'direct_debit')).toBeLessThan(AT_ONCE);
+});
+
 test('requests for two scripts that come at once never share a run', async () => {
   const mine = await holdfast.createTenant();
   await holdfast.createBudget(mine, '', 1_000_000);

@@ -82,7 +82,7 @@ export const SETTLEMENTS = {
     ],
   },
   'ledger/direct_debit.lua': {
-    tests: ['direct-debit', 'admission-refusals'],
+    tests: ['direct-debit', 'admission-refusals', 'group'],
     mutations: [
       {
         what: 'REJECT charges what does not remain',
@@ -101,8 +101,8 @@ export const SETTLEMENTS = {
       },
       {
         what: 'the charge is not written',
-        find: 'grouped.write(group, tag)\ncharging.emit_charge',
-        put: 'charging.emit_charge',
+        find: 'text, stored = grouped.keep_plain_move(group, budget, -cost, 0, cost)',
+        put: 'text, stored = budget.head .. budget.tail, budget.head',
       },
     ],
   },
