@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { prometheusBinary } from '../../scripts/install.mjs';
+import { REDIS_METRICS } from '../../src/redis/redis.metrics.js';
 import { impossibleValues, KnownMetrics, readOfRoot, valuesIn } from '../support/known-metrics.js';
 import { hasPrometheus, JOB, Prometheus, type Series, WITHOUT_PROMETHEUS } from '../support/prometheus.js';
 import { askedOf } from '../support/promql.js';
@@ -179,6 +180,15 @@ describe('the dashboards for Grafana', () => {
     const names = targets.flatMap(({ asked }) => asked.selectors.map(({ name }) => name));
     const missing = names.filter((name) => !known.sampled.has(name));
     expect(missing.filter((name) => !WITHOUT_SAMPLES.has(name))).toEqual([]);
+  });
+
+  test("show every figure of Redis' memory", () => {
+    const figures = Object.values(REDIS_METRICS)
+      .map(({ name }) => name)
+      .filter((name) => /_(?:memory|lazyfree|expired)_/.test(name));
+    expect(figures.length).toBe(7);
+    const shown = new Set(targets.flatMap(({ asked }) => asked.selectors.map(({ name }) => name)));
+    expect(figures.filter((name) => !shown.has(name))).toEqual([]);
   });
 
   test('filter every series by the job, and name in a legend only labels of the result', () => {
