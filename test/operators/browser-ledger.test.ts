@@ -80,7 +80,12 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   test('show as text what a client stored, accessibly, in light and dark colours', async () => {
     const looks = LIGHT_AND_DARK;
     await visit('/tenants', ATTACK, undefined, { looks });
-    await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { looks });
+    await visit(
+      `/budgets?tenant_id=${tenant.id}`,
+      '$90,071,992.54740993',
+      (page) => page.getByRole('cell', { name: '60%', exact: true }).waitFor(),
+      { looks },
+    );
     await visit(
       '/',
       'Budgets nearest their limits',
@@ -122,6 +127,20 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       `${SHORT_ATTACK} ${ATTACK}`,
       (page) => page.getByText(ATTACK, { exact: true }).waitFor(),
       { looks },
+    );
+  });
+
+  test('a live hold says whether its amount returns by itself', async () => {
+    const manual = await holdfast.createTenant({ reservation_expiry_policy: 'MANUAL_CLEANUP' });
+    await holdfast.createBudget(manual, '', 1000);
+    const waits = expectStatus(await holdfast.reserve(manual, 40), 200);
+    await visit(
+      `/reservations/${waits.reservation_id}`,
+      'The amount stays held until an operator cleans it up or it is released.',
+      (page) => page.getByText('Waits for a cleanup, unless it is settled or extended').waitFor(),
+    );
+    await visit(`/reservations/${held.reservation_id}`, 'The amount then returns to every budget.', (page) =>
+      page.getByText('Expires, unless it is settled or extended').waitFor(),
     );
   });
 

@@ -12,6 +12,11 @@ export const COUNT = numberFormat({ maximumFractionDigits: 0 });
 /** With one decimal, also where it is 0. */
 export const TENTHS = numberFormat({ minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
+const PERCENT = numberFormat({ style: 'percent', maximumFractionDigits: 2 });
+
+/** Of one: 0.42 is 42%. */
+export const percentOf = (share: number): string => PERCENT.format(share);
+
 /** A text of digits, with a point and decimals or without, which `Intl` takes exactly. */
 export type Decimal = `${number}`;
 

@@ -5,6 +5,7 @@ import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { serverNowMs } from '../../api/server-time';
 import type { Budget, CyclesEvent } from '../../api/types';
+import { whoOf } from '../../parts/actor';
 import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { COUNT } from '../../parts/numbers';
@@ -179,7 +180,7 @@ function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEv
       columns={['Changed', 'What', { right: 'Allocated before' }, { right: 'After' }, 'By', 'Reason']}
       items={events}
     >
-      {({ event_id: id, event_type: type, timestamp, actor, data }) => (
+      {({ event_id: id, event_type: type, timestamp, tenant_id: tenant, actor, data }) => (
         <tr key={id}>
           <td>
             <Time at={timestamp} />
@@ -195,7 +196,7 @@ function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEv
           <td className="right">
             <Allocated state={data['new_state']} unit={budget.unit} />
           </td>
-          <td>{(actor?.type ?? 'system').replaceAll('_', ' ')}</td>
+          <td>{whoOf(actor?.type, tenant)}</td>
           <td style={{ overflowWrap: 'anywhere', minWidth: 120 }}>
             {typeof data['reason'] === 'string' ? data['reason'] : <span className="muted">–</span>}
           </td>

@@ -4,7 +4,7 @@ import { get } from '../../api/client';
 import type { Budget, CyclesEvent } from '../../api/types';
 import { WEBHOOKS } from '../../api/webhooks';
 import { Loaded } from '../../parts/loaded';
-import { numberFormat } from '../../parts/numbers';
+import { percentOf } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
@@ -16,7 +16,6 @@ const SUBSCRIPTIONS_READ = 100;
 const USUAL_MARKS = [0.8, 0.95, 1];
 /** Marks have at most nine decimals. */
 const MARK_SCALE = 1_000_000_000;
-const PERCENT = numberFormat({ style: 'percent', maximumFractionDigits: 2 });
 
 /** Whether what is spent and held has reached a share of what is allocated; exact. */
 function isReached({ allocated, spent, reserved }: Budget, mark: number): boolean {
@@ -66,7 +65,7 @@ export function Thresholds({ budget }: { budget: Budget }): ReactNode {
           <Table label="Thresholds" columns={['Used', 'Now', 'Last crossed']} items={marks}>
             {(mark) => (
               <tr key={mark}>
-                <td className="num">{PERCENT.format(mark)}</td>
+                <td className="num">{percentOf(mark)}</td>
                 <td>
                   {isReached(budget, mark) ? (
                     <span className="pill warn">reached</span>

@@ -9,6 +9,7 @@ import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
 import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
+import { percentOf } from '../../parts/numbers';
 import { PageHead } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
@@ -110,7 +111,7 @@ function BudgetRow({ budget, isTree }: { budget: Budget; isTree: boolean }): Rea
       <td style={{ width: '22%' }}>
         <BudgetBar budget={budget} />
       </td>
-      <td className="right num">{Math.floor(usedPerMille(budget) / 10)} %</td>
+      <td className="right num">{percentOf(Math.floor(usedPerMille(budget) / 10) / 100)}</td>
       <td className="right">
         <Amount amount={remaining.amount} unit={unit} withUnit />
       </td>

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { CyclesEvent } from '../../api/types';
+import { whoOf } from '../../parts/actor';
 import { Scope } from '../../parts/scope';
 import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
@@ -53,8 +54,8 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
         <dt>Event</dt>
         <dd className="id">{event.event_id}</dd>
         <dt>By</dt>
-        <dd className="id">
-          {(event.actor?.type ?? 'system').replaceAll('_', ' ')} {event.actor?.key_id}
+        <dd>
+          {whoOf(event.actor?.type, event.tenant_id)} <span className="id">{event.actor?.key_id}</span>
         </dd>
         <About event={event} />
         <SameCause request={event.request_id} trace={event.trace_id} correlation={event.correlation_id} />

@@ -2,6 +2,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode } from 'react';
 import { usePage } from '../../api/list';
 import type { CyclesEvent } from '../../api/types';
+import { whoOf } from '../../parts/actor';
 import {
   type FilterChange,
   FilterBar,
@@ -142,7 +143,7 @@ function EventTable({
           <td>
             {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
           </td>
-          <td>{(event.actor?.type ?? 'system').replaceAll('_', ' ')}</td>
+          <td>{whoOf(event.actor?.type, event.tenant_id)}</td>
         </tr>
       )}
     </Table>

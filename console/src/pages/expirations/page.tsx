@@ -13,7 +13,7 @@ import {
   useSetters,
 } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
-import { COUNT } from '../../parts/numbers';
+import { COUNT, percentOf } from '../../parts/numbers';
 import { PagedList } from '../../parts/pager';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty, Failure } from '../../parts/states';
@@ -181,5 +181,5 @@ function progressOf(counts: Counts | undefined): string {
   if (counts === undefined) {
     return 'counting';
   }
-  return counts.shareRead < 1 ? `counting, ${Math.floor(counts.shareRead * 100)} % read` : '';
+  return counts.shareRead < 1 ? `counting, ${percentOf(Math.floor(counts.shareRead * 100) / 100)} read` : '';
 }

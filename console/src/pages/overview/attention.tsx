@@ -7,6 +7,7 @@ import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { BudgetBar, perMille, usedPerMille } from '../../parts/budget-bar';
 import { Loaded } from '../../parts/loaded';
+import { percentOf } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
@@ -94,7 +95,7 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
             <BudgetBar budget={budget} />
           </div>
           <span className="num small" style={{ width: 38, textAlign: 'right' }}>
-            {Math.floor(used / 10)} %
+            {percentOf(Math.floor(used / 10) / 100)}
           </span>
         </div>
       </td>

@@ -1,17 +1,10 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import { whoOf } from '../../parts/actor';
 import { Amount } from '../../parts/amount';
 import { formatDuration, Time } from '../../parts/time';
 import type { ReservationHistory } from './history';
 import { ToldTo } from './told';
-
-const WHO: Readonly<Record<string, string>> = {
-  api_key: 'by the client',
-  admin: 'by an operator',
-  admin_on_behalf_of: 'by an operator',
-  sweeper: 'by the sweeper',
-  system: 'by Holdfast',
-};
 
 const ENDS: Readonly<Record<string, readonly [words: string, colour: string]>> = {
   COMMITTED: ['Committed', '--commit'],
@@ -51,6 +44,7 @@ export function TimeLine({ history }: { history: ReservationHistory }): ReactNod
     reclaim_at_ms: reclaimMs,
   } = history;
   const held = scopes.filter(({ budgeted }) => budgeted).length;
+  const waits = history.expiry_policy === 'MANUAL_CLEANUP';
   return (
     <ol className="timeline" style={{ margin: 0 }}>
       <Step at={createdMs} colour="--reserve" title="Held">
@@ -71,8 +65,16 @@ export function TimeLine({ history }: { history: ReservationHistory }): ReactNod
           <Step at={expiresMs} colour="--line-strong" title="Lease ends">
             <span className="muted">A commit counts until the grace is over.</span>
           </Step>
-          <Step at={reclaimMs} colour="--line-strong" title="Expires, unless it is settled or extended">
-            <span className="muted">The amount then returns to every budget.</span>
+          <Step
+            at={reclaimMs}
+            colour="--line-strong"
+            title={`${waits ? 'Waits for a cleanup' : 'Expires'}, unless it is settled or extended`}
+          >
+            <span className="muted">
+              {waits
+                ? 'The amount stays held until an operator cleans it up or it is released.'
+                : 'The amount then returns to every budget.'}
+            </span>
           </Step>
         </>
       ) : (
@@ -93,7 +95,7 @@ function End({
   return (
     <Step at={end.at_ms} colour={colour} title={words}>
       <div>
-        {end.by !== undefined && `${WHO[end.by.type] ?? end.by.type} `}
+        {end.by !== undefined && `by ${whoOf(end.by.type, history.tenant_id)} `}
         {end.at_ms !== undefined && (
           <span className="muted">after {formatDuration(end.at_ms - history.created_at_ms)}</span>
         )}
