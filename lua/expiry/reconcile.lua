@@ -69,7 +69,8 @@ local function packed_end(key)
 end
 
 -- `since` is nil in the run in which the walk of the tenant began: what is live now was live then. An instant in the future was written
--- before the clock stepped back, so what it dates had happened before the walk.
+-- before the clock stepped back, so what it dates had happened before the walk. Only a walk during which the clock comes to that instant
+-- takes it for one of its own time, and the next walk corrects what follows from that.
 local function count_one(key, born_ms, state, ended)
   born_ms = born_ms > now and 0 or born_ms
   if state == 'ACTIVE' then
@@ -95,7 +96,9 @@ end
 local function end_count(owned)
   local live = owned_counts.live_count(owned.live)
   local missing = counted < low and low - counted or counted > high and high - counted or 0
-  if missing == 0 or owned_counts.owned_count(owned.recounts) ~= recounts then
+  -- If the clock has stepped back during the walk, what happened since cannot be told from what had happened before.
+  local is_dated = not since or since <= now
+  if missing == 0 or not is_dated or owned_counts.owned_count(owned.recounts) ~= recounts then
     return math.max(0, live)
   end
   local really = math.max(0, live + missing)

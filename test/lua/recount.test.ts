@@ -158,6 +158,22 @@ describe('the count of live reservations', () => {
     expect((await walk(ledger)).recounts).toEqual([]);
   });
 
+  test("is not changed by a walk during which Redis' clock steps back, but by the next one", async () => {
+    const start = Date.parse('2150-01-01T00:00:00Z');
+    await clocked.stand(start);
+    const { ledger } = await withHolds(40, clocked.make);
+    await clocked.stand(start + 1);
+    const { recounts } = await walk(ledger, NO_LIMITS, async (run) => {
+      if (run === 1) {
+        await clocked.stand(start - 3_600_000);
+        await ledger.hold();
+      }
+    });
+    expect(recounts).toEqual([]);
+    await setLive(ledger, '40');
+    expect((await walk(ledger)).recounts).toEqual(['40 41']);
+  });
+
   test("is right where a test clock is ahead of Redis' clock, which decides how long records are kept", async () => {
     const start = Date.parse('2150-01-01T00:00:00Z');
     await clocked.stand(start);
