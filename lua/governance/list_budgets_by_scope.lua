@@ -19,7 +19,7 @@ local tag, now = keys.tag_of(budget_index), time.now_ms()
 local walk = direction == 'desc' and listing.members_before_name or listing.members_after_name
 
 local reply, bytes = { time.ms_text(now), '' }, 0
-for number, member in ipairs(walk(budget_index, after, limit)) do
+for number, member in ipairs(listing.members_or_index(walk, budget_index, after, limit)) do
   bytes = bytes + listed_budget.append_budget(reply, tag, member, now)
   if number == limit or bytes >= listing.RUN_BYTES then
     reply[2] = member

@@ -16,7 +16,7 @@ local after, limit = ARGV[1], tonumber(ARGV[2])
 local tag = keys.tag_of(tenant_index)
 
 local reply, bytes = { time.ms_text(time.now_ms()), '', '' }, 0
-for number, tenant in ipairs(listing.members_after(tenant_index, after, limit)) do
+for number, tenant in ipairs(listing.members_or_index(listing.members_after, tenant_index, after, limit)) do
   bytes = bytes + listing.append_record(reply, keys.tenant(tag, tenant), 'tenant', { 'tenant_id', tenant })
   if number == limit or bytes >= listing.RUN_BYTES then
     reply[2], reply[3] = tenant, tenant

@@ -9,13 +9,15 @@
 -- ARGV[5]   walked_id       its reservation
 -- ARGV[6]   examine         maximum entries to examine
 -- ARGV[7]   limit           maximum holds to return
--- RETURNS   walked_ms:text? walked_id? examined:int holds(reservation_id amount expires_at_ms:int deadline_ms:int)*
+-- RETURNS   walked_ms:text? walked_id? examined:int damaged_count damaged(reservation_id)*
+--             holds(reservation_id amount expires_at_ms:int deadline_ms:int)*
 -- BOUND     examine entries, limit holds
 -- EMITS     nothing
 -- @include  field, hold_record, index_walk, int64, keys, time
 --
 -- walked_ms is empty at the end of the index, which other tenants share. A hold whose deadline has passed is listed until
--- it is expired, because its budgets still hold the amount. Damaged records are left out.
+-- it is expired, because its budgets still hold the amount. Damaged records that may be holds of the budget are only
+-- named, and so is an index of another type.
 local index = KEYS[1]
 local tenant_id, scope, unit, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -24,6 +26,9 @@ local tag = keys.tag_of(index)
 local owner = tenant_id .. '\31'
 
 local function holds_budget(subject)
+  if subject.defect then
+    return subject.tenant == tenant_id or not subject.tenant
+  end
   if subject.tenant ~= tenant_id or subject.unit ~= unit then
     return false
   end
@@ -35,11 +40,15 @@ local function holds_budget(subject)
   return false
 end
 
--- The amount of a live hold of the budget and the end of its lease, or nil.
+-- The amount of a live hold of the budget and the end of its lease; nil for anything else. `true` instead of an amount if the record is
+-- damaged and may be such a hold.
 local function live_hold(reservation_id)
   local key = keys.reservation(tag, reservation_id)
   local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.expires_at)
-  if record.err or record[1] ~= 'ACTIVE' then
+  if record.err then
+    return true
+  end
+  if record[1] ~= 'ACTIVE' then
     return nil
   end
   local text, amount, expires_at = record[2], record[3], record[4]
@@ -47,23 +56,34 @@ local function live_hold(reservation_id)
     return nil
   end
   local hold = text and { subject = hold_record.known_subject(text), amount = amount, expires_at = hold_record.whole_number(expires_at) } or hold_record.load_hold(key)
-  if holds_budget(hold.subject) and int64.is_amount(hold.amount) and hold.expires_at then
-    return hold.amount, hold.expires_at
+  if not holds_budget(hold.subject) then
+    return nil
   end
+  return hold.subject.defect == nil and int64.is_amount(hold.amount) and hold.expires_at and hold.amount or true, hold.expires_at
 end
 
-local entries = index_walk.index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine)
-local reply, examined, found = { '', '', '' }, 0, 0
+local is_index, entries = pcall(index_walk.index_stretch, index, false, '-inf', '+inf', walked_ms, walked_id, examine)
+if not is_index then
+  return { '', '', '0', '1', index }
+end
+local holds, damaged, examined, found = {}, {}, 0, 0
 while examined < #entries / 2 and found < limit do
   walked_id, walked_ms = entries[2 * examined + 1], entries[2 * examined + 2]
   examined = examined + 1
   local amount, expires_at = live_hold(walked_id)
-  if amount then
+  if amount == true then
+    damaged[#damaged + 1] = walked_id
+  elseif amount then
     found = found + 1
-    local last = #reply
-    reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] = walked_id, amount, time.ms_text(expires_at), walked_ms
+    local last = #holds
+    holds[last + 1], holds[last + 2], holds[last + 3], holds[last + 4] = walked_id, amount, time.ms_text(expires_at), walked_ms
   end
 end
 local ended_here = examined == #entries / 2 and examined < examine
-reply[1], reply[2], reply[3] = ended_here and '' or walked_ms, walked_id, tostring(examined)
+local reply = { ended_here and '' or walked_ms, walked_id, tostring(examined), tostring(#damaged) }
+for _, list in ipairs({ damaged, holds }) do
+  for _, text in ipairs(list) do
+    reply[#reply + 1] = text
+  end
+end
 return reply

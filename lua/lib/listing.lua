@@ -27,6 +27,19 @@ local function members_before_name(index, last, limit)
   return redis.call('ZREVRANGEBYLEX', index, last == '' and '+' or '(' .. last, '-', 'LIMIT', 0, limit)
 end
 
+-- What one of these walks finds. An index of another type counts as one damaged record with its own name, because lists name what they
+-- leave out, and the indexes of other tenants are not damaged.
+local function members_or_index(walk, index, last, limit)
+  local is_walked, members = pcall(walk, index, last, limit)
+  if is_walked then
+    return members
+  end
+  if redis.call('TYPE', index).ok == 'zset' then
+    error(members, 0)
+  end
+  return last == index and {} or { index }
+end
+
 -- A record may have a megabyte of free text, and a list reads every record. So lists leave these texts out, and
 -- lua/governance/read_texts.lua reads them for the records that are returned. The rest of a record is a few kilobytes, and a run ends
 -- early after RUN_BYTES.
@@ -93,10 +106,11 @@ local function list_owned(tenant_index, only, tenant, last, limit, index_of, app
   local tag = keys.tag_of(tenant_index)
   local reply, bytes = { time.ms_text(time.now_ms()), '', '' }, 0
   if tenant == '' then
-    tenant = only ~= '' and only or redis.call('ZRANGE', tenant_index, 0, 0)[1]
+    tenant = only ~= '' and only or members_or_index(members_after, tenant_index, '', 1)[1]
   end
   while tenant do
-    local members = (walk or members_after)(index_of(tag, tenant), last, limit)
+    local index = tenant == tenant_index and tenant_index or index_of(tag, tenant)
+    local members = members_or_index(walk or members_after, index, last, limit)
     for number, member in ipairs(members) do
       bytes = bytes + append(reply, tag, member)
       if number == limit or bytes >= RUN_BYTES then
@@ -105,7 +119,7 @@ local function list_owned(tenant_index, only, tenant, last, limit, index_of, app
       end
     end
     limit = limit - #members
-    tenant = only == '' and members_after(tenant_index, tenant, 1)[1] or nil
+    tenant = only == '' and members_or_index(members_after, tenant_index, tenant, 1)[1] or nil
     last = ''
     limit = limit - 1
     if tenant and limit == 0 then
@@ -119,4 +133,5 @@ end
 return {
   LIST_TEXTS = LIST_TEXTS, RUN_BYTES = RUN_BYTES, append_record = append_record, list_owned = list_owned,
   members_after = members_after, members_after_name = members_after_name, members_before_name = members_before_name,
+  members_or_index = members_or_index,
 }

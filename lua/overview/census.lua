@@ -20,7 +20,7 @@
 -- and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a unit: budgets below them hold the
 -- same reservations again. A reservation that is older than the topmost budget is not in it. The subscriptions that are listed have
 -- failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged
--- tenant, budget or subscription counts as far as it can be read, and is named; none of it is in a list or a sum.
+-- tenant, budget or subscription counts as far as it can be read, and is named; none of it is in a list or a sum. So is an index of another type.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local SYSTEM = '__system__'
@@ -29,6 +29,7 @@ local STATUSES = {
   budget = { ACTIVE = true, FROZEN = true, CLOSED = true },
   webhook = { ACTIVE = true, PAUSED = true, DISABLED = true },
 }
+local RECORDS = { budgets = 'budget', webhooks = 'webhook', policies = 'policy' }
 local QUOTAS_LISTED, OF_A_RUN = 10, 100
 
 local tag = keys.tag_of(tenant_index)
@@ -231,9 +232,13 @@ end
 
 -- Counts what stands in an index after a member. Returns false when the run ends there.
 local function count_all(owner, this_kind, index, last, count_one, walk)
-  local members = left > 0 and (walk or listing.members_after_name)(index, last, left) or {}
-  for _, member in ipairs(members) do
-    count_one(member)
+  local members = left > 0 and listing.members_or_index(walk or listing.members_after_name, index, last, left) or {}
+  if members[1] == index then
+    name_damaged(RECORDS[this_kind], index)
+  else
+    for _, member in ipairs(members) do
+      count_one(member)
+    end
   end
   left = left - #members
   if left > 0 then
@@ -275,7 +280,12 @@ local function count_from_tenant()
   if tenant ~= '' and not count_owned(tenant, kind, after) then
     return false
   end
-  for _, id in ipairs(listing.members_after(tenant_index, tenant, limit)) do
+  local ids = listing.members_or_index(listing.members_after, tenant_index, tenant, limit)
+  if ids[1] == tenant_index then
+    name_damaged('tenant', tenant_index)
+    return true
+  end
+  for _, id in ipairs(ids) do
     count_tenant(id)
     left = left - 1
     if not count_owned(id, 'budgets', '') then

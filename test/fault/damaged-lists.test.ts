@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { FIELD } from '../../src/redis/script-types.js';
 import {
   actionCounterIndexKey,
   actionCountersKey,
@@ -6,6 +7,7 @@ import {
   apiKeyKey,
   budgetIndexKey,
   budgetKey,
+  cleanupIndexKey,
   deliveryIndexKey,
   deliveryKey,
   policyIndexKey,
@@ -322,6 +324,41 @@ describe.each(CASES)('a %s whose %s is junk', (kind, what, inflict) => {
   }
 });
 
+describe.each(Object.keys(KINDS))('an index of another type in place of that of a %s', (kind) => {
+  const { make, lists } = KINDS[kind] as Kind;
+  const name = (): string => `${kind}=${encodeURIComponent(pair.index).replaceAll('%3A', ':')}`;
+  let pair: Pair;
+
+  beforeAll(async () => {
+    pair = await make();
+    await on.stored.redis.rename(pair.index, `${pair.index}:aside`);
+    await on.stored.redis.set(pair.index, JUNK);
+  });
+
+  beforeEach(() => {
+    named = [];
+  });
+
+  // That of tenants is the index of a whole partition.
+  afterAll(() => on.stored.redis.rename(`${pair.index}:aside`, pair.index));
+
+  test.each(Object.keys(lists))('is named and counted by %s, once a walk, which ends', async (list) => {
+    const counted = await on.holdfast.metric('holdfast_records_skipped_total', { kind });
+    expect(await (lists[list] as Reader['ids'])(pair)).not.toContain(pair.damaged);
+    expect(await on.holdfast.metric('holdfast_records_skipped_total', { kind })).toBeGreaterThan(counted);
+    if (!list.startsWith('a bulk')) {
+      expect(named.some((text) => text.startsWith(name()))).toBe(true);
+    }
+  });
+
+  if (kind !== 'api_key') {
+    test('is named by the overview', async () => {
+      await get('/v1/admin/overview');
+      expect(named).toContain(name());
+    });
+  }
+});
+
 test('the overview names damaged budgets, tenants and subscriptions by their kind', async () => {
   const kinds = ['tenant', 'budget', 'webhook'];
   const count = (): Promise<number[]> =>
@@ -423,6 +460,23 @@ describe('a page that leaves one damaged record out has the others, and names it
     expect((reservations as Json[]).map(({ reservation_id }) => reservation_id as string)).toEqual([whole]);
     expect(named).toEqual([`reservation=${damaged}`]);
     await on.stored.redis.del(key);
+  });
+
+  test('live holds of a budget', async () => {
+    const owner = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(owner, '', 10);
+    const made = [await on.holdfast.reserve(owner, 1), await on.holdfast.reserve(owner, 1)];
+    const [damaged, whole] = made.map((answer) => expectStatus(answer, 200).reservation_id as string);
+    const tag = tagOf(owner.id);
+    await on.stored.redis.hset(reservationKey(tag, damaged as string), FIELD.amount, JUNK);
+    const index = cleanupIndexKey(tag);
+    await on.stored.redis.set(index, JUNK);
+    const before = await skipped('reservation');
+    const { holds } = await get(`/ops/budgets/holds?scope=tenant:${owner.id}&unit=TOKENS`);
+    await on.stored.redis.del(index);
+    expect((holds as Json[]).map(({ reservation_id }) => reservation_id as string)).toEqual([whole]);
+    expect(named).toEqual([`reservation=${damaged}`, `reservation=${encodeURIComponent(index)}`]);
+    expect(await skipped('reservation')).toBe(before + 2);
   });
 
   test.each([

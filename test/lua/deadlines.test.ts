@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
 import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { FIELD } from '../../src/redis/script-types.js';
 import { clockAt } from '../support/fixed-clock.js';
 import type { Hold, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants } from '../support/ledger-state.js';
@@ -110,6 +111,7 @@ describe('list_holds', () => {
   interface Run {
     readonly walked: readonly [ms: string, id: string];
     readonly examined: string | undefined;
+    readonly damaged: readonly string[];
     /** Id, amount, end of the lease, reclaim deadline. */
     readonly holds: readonly string[][];
   }
@@ -123,13 +125,14 @@ describe('list_holds', () => {
       limit = 100,
     }: { after?: Run['walked']; examine?: number; limit?: number },
   ): Promise<Run> {
-    const [ms = '', id = '', examined, ...rest] = await ledger.scripts.run(
+    const [ms = '', id = '', examined, count, ...all] = await ledger.scripts.run(
       'list_holds',
       [ttlIndexKey(ledger.tag)],
       [ledger.tenant, scope, 'TOKENS', ...after, examine, limit],
     );
+    const [damaged, rest] = [all.slice(0, Number(count)), all.slice(Number(count))];
     const holds = Array.from({ length: rest.length / 4 }, (_, index) => rest.slice(4 * index, 4 * index + 4));
-    return { walked: [ms, id], examined, holds };
+    return { walked: [ms, id], examined, damaged, holds };
   }
 
   test('lists the live holds of a budget by deadline, whatever else is in the partition', async () => {
@@ -153,6 +156,7 @@ describe('list_holds', () => {
     const below = await run(ledger, scope, {});
     expect(below).toMatchObject({ examined: '5', holds: [row(early, 2, 10_000), row(late, 3)] });
     expect(below.walked[0]).toBe('');
+    expect(below.damaged).toEqual([damaged.id]);
     expect((await run(ledger, root, {})).holds).toEqual([row(early, 2, 10_000), row(above, 4), row(late, 3)]);
 
     const first = await run(ledger, scope, { limit: 1 });
@@ -161,5 +165,34 @@ describe('list_holds', () => {
     expect(second).toMatchObject({ examined: '2', holds: [] });
     const third = await run(ledger, scope, { after: second.walked, examine: 2 });
     expect(third).toMatchObject({ examined: '1', holds: [row(late, 3)], walked: ['', late.id] });
+  });
+
+  test.each<
+    [what: string, names: 'both' | 'own' | 'none', damage: (ledger: LedgerClient, key: string) => unknown]
+  >([
+    ['whose amount is junk', 'own', ({ redis }, key) => redis.hset(key, FIELD.amount, 'many')],
+    ['whose lease is junk', 'own', ({ redis }, key) => redis.hset(key, FIELD.expires_at, 'soon')],
+    [
+      'whose scopes are junk',
+      'both',
+      ({ redis, tenant }, key) => redis.hset(key, FIELD.subject, `${tenant}\u001fjunk`),
+    ],
+    ['of another type', 'both', ({ redis }, key) => redis.multi().del(key).set(key, 'junk').exec()],
+    ['that is gone', 'none', ({ redis }, key) => redis.del(key)],
+  ])('names a damaged hold %s where it may be a hold of the budget: %s', async (_what, names, damage) => {
+    const ledger = await newLedger();
+    const subject = { workspace: 'prod' };
+    const [scope, beside] = [ledger.scope(subject), ledger.scope({ workspace: 'dev' })];
+    await ledger.makeBudget({ scope });
+    await ledger.makeBudget({ scope: beside });
+    const { id } = await ledger.hold({ amount: 1, subject });
+    const whole = await ledger.hold({ amount: 2, subject });
+    await damage(ledger, reservationKey(ledger.tag, id));
+    const own = await run(ledger, scope, {});
+    expect([own.damaged, own.holds.map(([held]) => held)]).toEqual([
+      names === 'none' ? [] : [id],
+      [whole.id],
+    ]);
+    expect(await run(ledger, beside, {})).toMatchObject({ damaged: names === 'both' ? [id] : [], holds: [] });
   });
 });

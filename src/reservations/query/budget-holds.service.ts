@@ -6,6 +6,7 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
+  SkippedRecords,
   tagOf,
   ttlIndexKey,
 } from '../../redis/index.js';
@@ -66,7 +67,10 @@ const INDEXES = [
 /** The live holds of a budget by their reclaim deadlines, for operators. Those that only a cleanup ends come last. */
 @Injectable()
 export class BudgetHoldsService {
-  constructor(private readonly redis: RedisService) {}
+  constructor(
+    private readonly redis: RedisService,
+    private readonly skipped: SkippedRecords,
+  ) {}
 
   /** @throws Refusal INVALID_REQUEST; StoreUnavailable */
   async list({
@@ -104,6 +108,9 @@ export class BudgetHoldsService {
           limit: limit - holds.length,
         },
       );
+      for (const { reservationId } of run.damaged) {
+        this.skipped.skip('reservation', reservationId);
+      }
       for (const { reservationId, amount, expiresAtMs, deadlineMs } of run.holds) {
         holds.push({
           reservation_id: reservationId,
