@@ -15,7 +15,7 @@ import {
 import { makePolicy } from '../support/admission-client.js';
 import { DEFAULT_UNIT, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { faultsOf, readLedger } from '../support/ledger-state.js';
-import { toldOf } from '../support/told-places.js';
+import { ONE, toldOf, TWO } from '../support/told-places.js';
 import { useLedger } from '../support/use-ledger.js';
 
 /** Ways in which a hold ends, times what a reserve takes: each way gives back each thing, and wakes who waits for it. */
@@ -202,7 +202,7 @@ async function madeAt(level: Level, amount: string, tenant: Way['tenant'] = {}):
   await makePolicy(ledger, ledger.scope(), { sets: { action_quotas: JSON.stringify([quota]) } });
   const options = { subject: PLACES.agent, facts: FACTS, fields: { me: LONG } };
   const other = await ledger.hold({ ...options, amount });
-  const place = `one.1.${amount}`;
+  const place = `${ONE}.1.${amount}`;
   const key = 'waits';
   const waits = await ledger.reserve({ ...options, key, amount, waiter: `9 9000 ${place} - -` });
   expect(waits.slice(0, 1)).toEqual(['WAITING']);
@@ -224,7 +224,7 @@ async function madeAt(level: Level, amount: string, tenant: Way['tenant'] = {}):
 
 /** A reserve that waits for the budget at a level. */
 async function waitAt(ledger: LedgerClient, level: Level): Promise<string> {
-  const place = 'two.2.1';
+  const place = `${TWO}.2.1`;
   const reply = await ledger.reserve({
     amount: 1,
     subject: PLACES[level],

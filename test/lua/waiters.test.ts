@@ -3,7 +3,7 @@ import { budgetKey, waiterQueueKey, waitersKey } from '../../src/redis/keyspace.
 import { DEFAULT_UNIT, type LedgerClient, randomText } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { commandsOf } from '../support/script-commands.js';
-import { toldOf } from '../support/told-places.js';
+import { ONE, toldOf, TWO } from '../support/told-places.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -17,7 +17,7 @@ interface Waiter {
 }
 
 let made = 0;
-const waiterOf = (amount: number, instance = 'one'): Waiter => ({
+const waiterOf = (amount: number, instance = ONE): Waiter => ({
   place: `${instance}.${(made += 1)}.${amount}`,
   number: '-',
   scope: '-',
@@ -195,7 +195,7 @@ describe('places', () => {
 
   test('of dead instances lapse, and the next one is notified', async () => {
     const { ledger, id } = await saturated();
-    const dead = Array.from({ length: 120 }, () => waiterOf(100, 'two'));
+    const dead = Array.from({ length: 120 }, () => waiterOf(100, TWO));
     for (const one of dead) {
       await run(ledger, one, { most: 999 });
     }
