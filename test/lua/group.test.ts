@@ -97,6 +97,20 @@ test('calls with events or debt and plain ones between them count with each othe
   ]);
 });
 
+test('figures that grow in a run beyond what a double holds stay exact', async () => {
+  const { ledger, runs } = withRuns(await newLedger());
+  const [allocated, amount] = [9_000_000_000_000_000_000n, 999_999_999_999_999n];
+  await ledger.makeBudget({ allocated });
+  const replies = await atOnce(Array.from({ length: 16 }, () => () => ledger.reserve({ amount })));
+  expect(runs).toEqual([16]);
+  expect(replies.map((reply) => (reply.status === 'fulfilled' ? reply.value.at(-1) : wordOf(reply)))).toEqual(
+    replies.map((_, index) => {
+      const reserved = amount * BigInt(index + 1);
+      return `${allocated - reserved},${reserved},0,${allocated},0,0,0`;
+    }),
+  );
+});
+
 test('a run takes at most 16 calls', async () => {
   const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget();
