@@ -100,7 +100,7 @@ function requestOf(
     ttl_ms:
       expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
     grace_period_ms: parseAmount(record.get(FIELD.grace_ms)),
-    ...givenMembers('request', record, undefined, { long: true }),
+    ...givenMembers('request', record, undefined, { asStored: true }),
   };
 }
 

@@ -90,17 +90,21 @@ export function givenPairs(of: Part, part: object): string[] {
   });
 }
 
-/** The members of a part, from a record or an event with the same fields. Without those that are long, unless they are wanted. */
+/**
+ * The members of a part, from a record or an event with the same fields: without those that are long or damaged, unless everything is wanted as it
+ * is stored.
+ */
 export function givenMembers(
   of: Part,
   record: ReservationRecord,
   onDamage?: OnDamage,
-  { long = false } = {},
+  { asStored = false } = {},
 ): Record<string, unknown> {
   const members: Record<string, unknown> = {};
   for (const field of GIVEN_FIELDS) {
-    if (field.of === of && (long || field.isLong !== true)) {
-      const value = storedValue(field, record.get(field.stored), onDamage) ?? field.otherwise;
+    if (field.of === of && (asStored || field.isLong !== true)) {
+      const text = record.get(field.stored);
+      const value = storedValue(field, text, onDamage) ?? (asStored ? text : field.otherwise);
       if (value !== undefined) {
         members[field.member] = value;
       }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventPlaceOf } from '../../src/events/event.js';
+import { FIELD } from '../../src/redis/index.js';
 import { endedKey, eventLogKey, quarantineKey, reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
@@ -234,6 +235,14 @@ describe('the history of a reservation', () => {
       quarantine: { waiting: true },
       reserved: { amount: 5 },
     });
+  });
+
+  test.each(['{"half', '[1]'])('whose metadata is damaged shows the stored text %s', async (text) => {
+    const id = await hold(5, { metadata: { run: 1 } });
+    await stored.set(id, { [FIELD.metadata]: text });
+    expect((await historyOf(id)).request.metadata).toEqual(text);
+    await stored.set(id, { [FIELD.metadata]: '{"run":2}' });
+    expect((await historyOf(id)).request.metadata).toEqual({ run: 2 });
   });
 
   test('is for operators, and does not exist for an unknown reservation', async () => {
