@@ -10,6 +10,7 @@ import {
   keyRevokedChannel,
   RedisService,
   type ScriptReply,
+  StoreUnavailable,
   tagOfKeySecret,
 } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
@@ -93,11 +94,13 @@ export class ApiKeyVerifier {
   private readonly counts: Instruments<typeof AUTH_METRICS>;
   private readonly cache = new LRUCache<string, TenantCaller>({ max: MAX_ENTRIES, ttl: LIFETIME_MS });
   private readonly lookups = new Map<string, Promise<TenantCaller | AuthFailure>>();
+  private cannotNoteUses = false;
 
   constructor(
     private readonly redis: RedisService,
     private readonly attempts: AuthAttempts,
     metrics: MetricsRegistry,
+    @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.counts = metrics.of(AUTH_METRICS);
   }
@@ -192,8 +195,13 @@ export class ApiKeyVerifier {
       if (status === 'NOTED') {
         this.counts.keyUses.inc({ outcome: 'noted' });
       }
-    } catch {
+      this.cannotNoteUses = false;
+    } catch (error) {
       this.counts.keyUses.inc({ outcome: 'failed' });
+      if (!this.cannotNoteUses && !(error instanceof StoreUnavailable)) {
+        this.cannotNoteUses = true;
+        this.logger.error({ err: error, key_id: keyId }, 'cannot note when API keys are used');
+      }
     }
   }
 

@@ -2,7 +2,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@j
 import type { Redis } from 'ioredis';
 import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/api-key-verifier.js';
 import { keyRevokedChannel } from '../../src/redis/keyspace.js';
+import { StoreUnavailable } from '../../src/redis/errors.js';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { LOGGER, type Logger } from '../../src/telemetry/index.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import {
@@ -68,19 +70,31 @@ describe('the memory of API keys', () => {
     expect((await keyRecordOf(tenant)).last_used_at >= first).toBe(true);
   });
 
-  test('answers also if the use of a key cannot be noted, and counts that', async () => {
-    const tenant = await tenantWithBudget();
+  test('answers also if the use of a key cannot be noted, counts that, and logs once what is no outage', async () => {
     const scripts = on.holdfast.app.get(RedisService).scripts;
+    const logged = jest.spyOn(on.holdfast.app.get<Logger>(LOGGER, { strict: false }), 'error');
     const call = scripts.call.bind(scripts) as (...all: unknown[]) => Promise<never>;
-    const spy = jest
-      .spyOn(scripts, 'call')
-      .mockImplementation((name, ...rest) =>
-        name === 'note_key_use' ? Promise.reject(new Error('no')) : call(name, ...rest),
-      );
-    expectStatus(await lookUp(tenant, tenant.key), 200);
-    spy.mockRestore();
-    expect(await on.holdfast.metric('holdfast_api_key_uses_noted_total', { outcome: 'failed' })).toBe(1);
-    expect(await keyRecordOf(tenant)).not.toHaveProperty('last_used_at');
+    const failed = (): Promise<number> =>
+      on.holdfast.metric('holdfast_api_key_uses_noted_total', { outcome: 'failed' });
+    const before = await failed();
+    const fault = new Error('no');
+    const failures = [new StoreUnavailable('timeout'), fault, fault];
+    for (const [index, failure] of failures.entries()) {
+      const tenant = await tenantWithBudget();
+      const spy = jest
+        .spyOn(scripts, 'call')
+        .mockImplementation((name, ...rest) =>
+          name === 'note_key_use' ? Promise.reject(failure) : call(name, ...rest),
+        );
+      expectStatus(await lookUp(tenant, tenant.key), 200);
+      spy.mockRestore();
+      expect(await failed()).toBe(before + index + 1);
+      expect(await keyRecordOf(tenant)).not.toHaveProperty('last_used_at');
+    }
+    expect(logged.mock.calls).toEqual([
+      [{ err: fault, key_id: expect.stringMatching(/^key_/) }, 'cannot note when API keys are used'],
+    ]);
+    logged.mockRestore();
   });
 
   /** The key's id, which its secret does not reveal. */
