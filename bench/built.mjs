@@ -7,7 +7,7 @@ export const keyspace = /** @type {typeof import('../src/redis/keyspace.ts')} */
 export const { groupOf } = /** @type {typeof import('../src/redis/grouped-calls.ts')} */ (
   await importBuilt('redis/grouped-calls.js')
 );
-export const { SCRIPTS_BY_NAME } = /** @type {typeof import('../src/redis/script-library.ts')} */ (
+export const { LIBRARY } = /** @type {typeof import('../src/redis/script-library.ts')} */ (
   await importBuilt('redis/script-library.js')
 );
 export const { ScriptRegistry } = /** @type {typeof import('../src/redis/scripts.ts')} */ (

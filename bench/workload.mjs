@@ -1,6 +1,6 @@
 // One operation, in both its forms: the HTTP requests of a client, and the script calls that the service
 // makes of them. Every text has a fixed length, so everything but the numbers is built once.
-import { groupOf, keyspace, SCRIPTS_BY_NAME, subjectText } from './built.mjs';
+import { groupOf, keyspace, LIBRARY, subjectText } from './built.mjs';
 
 const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
 
@@ -139,7 +139,7 @@ export function scriptCalls({ tenant, keyId, run }) {
 
 /** @param {string} script */
 function functionOf(script) {
-  const found = SCRIPTS_BY_NAME.get(script);
+  const found = LIBRARY.scripts.get(script);
   if (found === undefined) {
     throw new Error(`there is no script ${script}`);
   }

@@ -127,16 +127,10 @@ export function dataOf(eventType: string, fields: Fields): EventData {
       figures[member] = valueOf(member.replace(/^(?:previous|new)_/, ''), text);
     }
   }
-  return shaped(eventType, fields.has(FIELD.action_kind) ? { ...figures, ...requestOf(fields) } : figures);
-}
-
-function requestOf(fields: Fields): EventData {
-  try {
-    return { subject: subjectOf(fields), action: actionOf(fields) };
-  } catch {
-    // Malformed stored JSON.
-    return {};
-  }
+  const request = fields.has(FIELD.action_kind)
+    ? { subject: subjectOf(fields), action: actionOf(fields) }
+    : undefined;
+  return shaped(eventType, { ...figures, ...request });
 }
 
 function shaped(eventType: string, figures: Record<string, unknown>): EventData {

@@ -47,8 +47,6 @@ export const LIBRARY: Library = {
   ),
 };
 
-export const SCRIPTS_BY_NAME = LIBRARY.scripts;
-
 function codeOf(name: string, body: string): string {
   return `#!lua name=${name}\nlocal register = redis.register_function\n${body}`;
 }

@@ -70,6 +70,10 @@ describe('every file', () => {
     expect(linesWith(/\bregistry\.[a-z]+\.(org|com|dev|io)\b|"resolved":/)).toEqual([]);
   });
 
+  test('calls the audit log and the audit view by these names', () => {
+    expect(linesWith(/audit trail/i)).toEqual([]);
+  });
+
   test('turns a check off only with a reason', () => {
     const directives = linesWith(/eslint-disable|@ts-(ignore|nocheck|expect-error)/);
     const reasoned = linesWith(/eslint-disable\S* .* -- \S|@ts-expect-error \S/);

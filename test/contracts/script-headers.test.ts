@@ -7,7 +7,7 @@ import { Redis } from 'ioredis';
 import { scriptPaths } from '../../scripts/lua/files.js';
 import { headerField, parseHeader } from '../../scripts/lua/header.js';
 import { type AssembledLibrary, libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
-import { LIBRARY, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
+import { LIBRARY } from '../../src/redis/script-library.js';
 import { probeText } from '../support/script-probe.js';
 import { code, scriptTexts } from '../support/script-text.js';
 import { sharedStoreUrl } from '../support/store.js';
@@ -157,7 +157,7 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
 });
 
 test('scripts that free memory may run on a full Redis, those that need more may not, and those that read may not write', () => {
-  const flags = Object.fromEntries([...SCRIPTS_BY_NAME].map(([name, script]) => [name, script.flags.join()]));
+  const flags = Object.fromEntries([...LIBRARY.scripts].map(([name, script]) => [name, script.flags.join()]));
   expect(flags).toMatchObject({
     commit: 'allow-oom',
     release: 'allow-oom',

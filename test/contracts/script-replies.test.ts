@@ -3,7 +3,7 @@ import { parseHeader, parseReturns, shapesOf } from '../../scripts/lua/header.js
 import ts from 'typescript';
 import { DecoderWriter } from '../../scripts/lua/decoders.js';
 import * as reading from '../../src/redis/reply-reader.js';
-import { SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
+import { LIBRARY } from '../../src/redis/script-library.js';
 
 const SHAPES = new Map(shapesOf('-- SHAPE balance = remaining,debt,is_over_limit:flag\n'));
 
@@ -120,7 +120,7 @@ describe('a reply becomes what its header names', () => {
 });
 
 test('keys and arguments named as in TypeScript come in the order of the header', () => {
-  const { keysOf, argsOf } = SCRIPTS_BY_NAME.get('decide') ?? {};
+  const { keysOf, argsOf } = LIBRARY.scripts.get('decide') ?? {};
   expect(keysOf?.({ tenant: 't', idempotency: 'i' })).toEqual(['i', 't']);
   const named = {
     trace: 9,

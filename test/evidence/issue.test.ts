@@ -434,7 +434,7 @@ describe('an envelope', () => {
   const issued = async (): Promise<string> =>
     (await call('/v1/decide', reserveBody(tenant, 1))).body.cycles_evidence.evidence_id as string;
 
-  test('may be cached forever, stays as long as the audit trail, and needs no key', async () => {
+  test('may be cached forever, stays as long as ended reservations, and needs no key', async () => {
     const id = await issued();
     const answer = await get(`/v1/evidence/${id}`);
     expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');

@@ -3,7 +3,7 @@ import type { Command } from 'ioredis';
 import { generateEvidenceKeys, rotateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
 import { evidenceKey, tagOfEvidenceId } from '../../src/redis/keyspace.js';
-import { SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
+import { LIBRARY } from '../../src/redis/script-library.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
@@ -83,7 +83,7 @@ describe('without an identity', () => {
     await off.commit(tenant, id as string, 1);
     await post(off, '/v1/decide', reserveBody(tenant, 1));
     expect(functions).toEqual(
-      ['reserve', 'commit', 'decide'].map((name) => SCRIPTS_BY_NAME.get(name)?.functionName),
+      ['reserve', 'commit', 'decide'].map((name) => LIBRARY.scripts.get(name)?.functionName),
     );
   });
 

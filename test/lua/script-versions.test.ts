@@ -2,13 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { readLua, scriptPaths } from '../../scripts/lua/files.js';
 import { type AssembledLibrary, libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
-import {
-  isOwnLibrary,
-  LIBRARY,
-  libraryText,
-  libraryWithTestClock,
-  SCRIPTS_BY_NAME,
-} from '../../src/redis/script-library.js';
+import { isOwnLibrary, LIBRARY, libraryText, libraryWithTestClock } from '../../src/redis/script-library.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
 import { LedgerClient } from '../support/ledger-client.js';
@@ -97,7 +91,7 @@ test('the name and the functions of the library follow from the files in lua', (
   );
   expect(LIBRARY.name).toBe(name);
   expect([...functionNames]).toEqual(
-    [...SCRIPTS_BY_NAME].map(([script, { functionName }]) => [script, functionName]),
+    [...LIBRARY.scripts].map(([script, { functionName }]) => [script, functionName]),
   );
 });
 
@@ -108,7 +102,7 @@ test('the library with a test clock has names of its own, and only it reads the 
     expect(isOwnLibrary(name, code)).toBe(true);
   }
   for (const [name, { functionName, attested }] of clocked.scripts) {
-    expect(functionName).not.toBe(SCRIPTS_BY_NAME.get(name)?.functionName);
+    expect(functionName).not.toBe(LIBRARY.scripts.get(name)?.functionName);
     expect(clocked.code).toContain(`'${functionName}'`);
     expect(attested?.functionName).toBe(attested && `${functionName}_attested`);
   }

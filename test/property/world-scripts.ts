@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { LIBRARY, type Script, SCRIPTS_BY_NAME } from '../../src/redis/script-library.js';
+import { LIBRARY, type Script } from '../../src/redis/script-library.js';
 import { FIRST_INSTANT } from './world-time.js';
 
 const CLOCK = 'play:now';
@@ -78,7 +78,7 @@ return 1
 
 /** By function name. */
 export const SCRIPTS: ReadonlyMap<string, Script> = new Map(
-  [...SCRIPTS_BY_NAME.values()].map((script) => [script.functionName, script]),
+  [...LIBRARY.scripts.values()].map((script) => [script.functionName, script]),
 );
 
 export type LibraryChange = (library: string) => string;
