@@ -3,7 +3,7 @@
 --
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   reservation_id
--- ARGV[2]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[2]   retention_ms     how long the ended record is kept for the audit view
 -- ARGV[3]   request_id
 -- ARGV[4]   trace            trace id and flags
 -- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count end_event{} record{} | NOT_FOUND

@@ -12,7 +12,7 @@
 -- ARGV[6]   limit          maximum entries to decide on
 -- ARGV[7]   dry_run        1 changes nothing
 -- ARGV[8]   reason         free text for the audit log, or empty
--- ARGV[9]   retention_ms   how long an ended record is kept for the audit trail
+-- ARGV[9]   retention_ms   how long an ended record is kept for the audit view
 -- ARGV[10]  request_id
 -- ARGV[11]  trace          trace id and flags, then the sender: see lib/audit_log
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*

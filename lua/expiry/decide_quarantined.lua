@@ -6,7 +6,7 @@
 -- ARGV[1]   reservation_id
 -- ARGV[2]   action           retry or release
 -- ARGV[3]   reason           free text, or empty
--- ARGV[4]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[4]   retention_ms     how long the ended record is kept for the audit view
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/audit_log
 -- RETURNS   RETRIED now_ms word detail? second_detail?

@@ -4,7 +4,7 @@
 --
 -- KEYS[1]   reservation     hash
 -- ARGV[1]   reservation_id  its id, as in the TTL index
--- ARGV[2]   retention_ms    how long the ended record is kept for the audit trail
+-- ARGV[2]   retention_ms    how long the ended record is kept for the audit view
 -- ARGV[3]   trace           trace id and flags of this sweep's events
 -- RETURNS   NOT_FOUND | SKIP reason [deadline_ms] | EXPIRED tenant deadline_ms now_ms
 --           | QUARANTINED reason tenant? [again:again]

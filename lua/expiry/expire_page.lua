@@ -4,7 +4,7 @@
 -- It carries allow-oom because it returns budget and must run when Redis is full.
 --
 -- KEYS[1]   ttl_index       zset, of the partition of these holds
--- ARGV[1]   retention_ms    how long an ended record is kept for the audit trail
+-- ARGV[1]   retention_ms    how long an ended record is kept for the audit view
 -- ARGV[2]   trace           trace id and flags of this sweep's events
 -- ARGV[...] reservation ids
 -- RETURNS   JUDGED now_ms outcomes(word detail? second_detail?)*

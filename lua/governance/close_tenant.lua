@@ -8,7 +8,7 @@
 -- ARGV[2]   phase            holds, unswept, budgets, webhooks, keys or end: where the previous step stopped
 -- ARGV[3]   cursor           same; empty at the start of a phase
 -- ARGV[4]   limit            entries that a step examines
--- ARGV[5]   retention_ms     how long an ended hold is kept for the audit trail
+-- ARGV[5]   retention_ms     how long an ended hold is kept for the audit view
 -- ARGV[6]   channel          pub/sub channel for the secret hashes of revoked keys
 -- RETURNS   STEP next_phase next_cursor? now_ms changed:int outcomes(word detail? second_detail?)* | DONE | NOT_CLOSING
 -- BOUND     limit entries, each at the scopes of one subject (at most 6)

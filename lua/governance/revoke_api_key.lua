@@ -15,7 +15,7 @@
 -- EMITS     api_key.revoked
 -- @include  api_key_record, audit_log, event_writer, keys, tenant_state, time
 --
--- The record stays for the audit trail, and so does the entry that maps the secret's hash to it.
+-- The record stays for the audit log, and so does the entry that maps the secret's hash to it.
 local api_key = KEYS[1]
 local key_id, reason, channel = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }

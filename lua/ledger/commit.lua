@@ -11,7 +11,7 @@
 -- ARGV[5]   actual           int64 as a decimal string, not negative
 -- ARGV[6]   metadata         JSON text, or empty
 -- ARGV[7]   idempotency_ttl_ms
--- ARGV[8]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[8]   retention_ms     how long the ended record is kept for the audit view
 -- ARGV[9]   key_id           the requesting API key
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags

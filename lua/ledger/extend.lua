@@ -19,7 +19,7 @@
 -- EMITS     those of the expiry transition
 -- @include  field, grouped, hold_record, idempotency_record, keys, settle, tenant_state, time
 --
--- Like the reserve's lease, one extension is capped at the max_ttl_ms of the policy that governed the reserve, or else at the
+-- Like the reserve's lease, one extension is cut to the max_ttl_ms of the policy that governed the reserve, or else at the
 -- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, extend_by_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

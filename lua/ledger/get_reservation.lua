@@ -4,7 +4,7 @@
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   tenant_id        effective tenant, or empty for an operator
 -- ARGV[2]   reservation_id
--- ARGV[3]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[3]   retention_ms     how long the ended record is kept for the audit view
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN

@@ -9,7 +9,7 @@
 -- ARGV[3]   fingerprint      of the canonical payload
 -- ARGV[4]   reason           free text, or empty
 -- ARGV[5]   idempotency_ttl_ms
--- ARGV[6]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[6]   retention_ms     how long the ended record is kept for the audit view
 -- ARGV[7]   key_id           the requesting API key, or empty
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/audit_log

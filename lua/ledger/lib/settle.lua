@@ -71,7 +71,7 @@ local function held_budgets(group, tag, hold)
   return budgets
 end
 
--- How long the record of a settled hold is kept: for the audit trail, and at least as long as the request's idempotency record, whose
+-- How long the record of a settled hold is kept: for the audit view, and at least as long as the request's idempotency record, whose
 -- replay reads the scopes here instead of storing them twice.
 local function settled_retention(retention_ms, idempotency_ttl_ms)
   return tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms
