@@ -1,24 +1,26 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
-import { AuditLogModule, AuditModule, AuditTrailModule } from '../audit/index.js';
+import { APP_FILTER } from '@nestjs/core';
+import { AuditModule } from '../audit/index.js';
+import { TestClockModule } from '../clock/index.js';
 import { ConfigModule, type HoldfastConfig } from '../config/index.js';
-import { EvidenceModule } from '../evidence/index.js';
 import { EventLogModule } from '../events/index.js';
+import { EvidenceModule } from '../evidence/index.js';
 import { ExpiryModule } from '../expiry/index.js';
 import { GovernanceModule } from '../governance/index.js';
-import { AuthModule, HealthModule, HttpModule, type RouteTable } from '../http/index.js';
-import { LimitsOpsModule } from '../limits/index.js';
-import { OverviewModule } from '../overview/index.js';
+import { ErrorFilter, HttpModule, RouteTable } from '../http/index.js';
+import { LimitsModule } from '../limits/index.js';
 import { OperatorsModule } from '../operators/index.js';
+import { OverviewModule } from '../overview/index.js';
 import { RedisModule } from '../redis/index.js';
 import {
-  BalancesModule,
-  DecideModule,
-  DirectDebitModule,
+  CommitModule,
+  ExtendModule,
+  ReleaseModule,
   ReservationsModule,
+  ReserveModule,
 } from '../reservations/index.js';
 import { SpikesModule } from '../spikes/index.js';
 import { type Logger, TelemetryModule } from '../telemetry/index.js';
-import { TestClockModule } from '../clock/index.js';
 import { WebhooksModule } from '../webhooks/index.js';
 
 export type AppModuleImport = Type<unknown> | DynamicModule;
@@ -30,6 +32,7 @@ export interface AppParts {
   readonly modules?: readonly AppModuleImport[];
 }
 
+/** The whole service: each capability once. */
 @Module({})
 export class AppModule {
   static forRoot(config: HoldfastConfig, { logger, routes, modules = [] }: AppParts): DynamicModule {
@@ -38,28 +41,29 @@ export class AppModule {
       imports: [
         ConfigModule.forRoot(config),
         TelemetryModule.forRoot(logger),
-        HealthModule,
-        HttpModule.forRoot(routes),
         RedisModule,
-        AuthModule,
-        AuditTrailModule,
-        AuditLogModule,
+        HttpModule,
+        LimitsModule,
+        ExpiryModule,
         GovernanceModule,
         ...(config.testClock ? [TestClockModule] : []),
         EvidenceModule,
         ReservationsModule,
-        DecideModule,
-        DirectDebitModule,
-        BalancesModule,
-        ExpiryModule,
+        ReserveModule,
+        CommitModule,
+        ReleaseModule,
+        ExtendModule,
         EventLogModule,
-        AuditModule,
         WebhooksModule,
         SpikesModule,
+        AuditModule,
         OverviewModule,
-        LimitsOpsModule,
         OperatorsModule,
         ...modules,
+      ],
+      providers: [
+        { provide: RouteTable, useValue: routes },
+        { provide: APP_FILTER, useClass: ErrorFilter },
       ],
     };
   }

@@ -1,8 +1,7 @@
 import { Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { ExpiryMetricsModule } from '../expiry/index.js';
-import { AuthModule, HealthModule } from '../http/index.js';
-import { ListingModule } from '../redis/index.js';
+import { ExpiryModule } from '../expiry/index.js';
+import { HttpModule } from '../http/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { AuditLogController } from './audit-log/audit-log.controller.js';
 import { AuditLogService } from './audit-log/audit-log.service.js';
@@ -19,34 +18,21 @@ import { RetentionJanitor } from './retention.janitor.js';
 import { TenantReader } from './tenant-reader.js';
 import { VerifyService } from './verify.service.js';
 
-/** Writes the audit log. */
+/** The audit log of operations, and the history of the ledger with its verification and retention. */
 @Module({
-  imports: [AuthModule, DiscoveryModule, HealthModule],
-  providers: [AuditOperations, AuditTrail, AuditWriter],
-  exports: [AuditTrail],
-})
-export class AuditTrailModule {}
-
-/** Reads the audit log. */
-@Module({
-  imports: [AuditTrailModule, ListingModule],
-  controllers: [AuditLogController],
-  providers: [AuditLogService],
-  exports: [AuditLogService],
-})
-export class AuditLogModule {}
-
-/** The history of the ledger, its verification, and its retention. */
-@Module({
-  imports: [ExpiryMetricsModule, WorkerModule],
-  controllers: [OpsController],
+  imports: [DiscoveryModule, ExpiryModule, HttpModule, WorkerModule],
+  controllers: [AuditLogController, OpsController],
   providers: [
+    AuditLogService,
+    AuditOperations,
+    AuditTrail,
+    AuditWriter,
     ExpirationCounts,
     ExpirationFeed,
     ExpirationsService,
+    HistoryService,
     LogJanitor,
     RetentionJanitor,
-    HistoryService,
     TenantReader,
     VerifyService,
   ],

@@ -1,2 +1,2 @@
 export { AuditTrail } from './audit-log/audit-trail.js';
-export { AuditLogModule, AuditModule, AuditTrailModule } from './audit.module.js';
+export { AuditModule } from './audit.module.js';

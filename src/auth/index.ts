@@ -1,5 +1,6 @@
-export { AdminKey, ApiKeyVerifier, AuthAttempts, hashOfSecret, KeyRevocations } from './api-key-verifier.js';
+export { AdminKey, ApiKeyVerifier, AuthAttempts, hashOfSecret } from './api-key-verifier.js';
 export { AUTH_METRICS } from './auth.metrics.js';
+export { AuthModule } from './auth.module.js';
 export {
   type AdminCaller,
   type Caller,
@@ -19,4 +20,4 @@ export {
   sessionTokenIn,
 } from './console-sessions.js';
 export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
-export { RateLimits, sourceOf, WindowClock } from './rate-limits.js';
+export { RateLimits, sourceOf } from './rate-limits.js';

@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
-import { HealthModule, RateLimitsModule } from '../http/index.js';
+import { AuthModule } from '../auth/index.js';
 import { EvidenceController } from './evidence.controller.js';
 import { EvidenceService } from './evidence.service.js';
 
 @Module({
-  imports: [HealthModule, RateLimitsModule],
+  imports: [AuthModule],
   controllers: [EvidenceController],
   providers: [EvidenceService],
   exports: [EvidenceService],

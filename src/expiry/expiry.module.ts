@@ -2,8 +2,8 @@ import { Module } from '@nestjs/common';
 import { CleanupController } from './cleanup/cleanup.controller.js';
 import { CleanupService } from './cleanup/cleanup.service.js';
 import { ExpiryService } from './expiry.service.js';
-import { HealthModule } from '../http/index.js';
-import { TenantLimitsModule } from '../limits/index.js';
+import { HttpModule } from '../http/index.js';
+import { LimitsModule } from '../limits/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { PartitionDrain } from './partition-drain.js';
 import { SweepLeases } from './sweep-partition.js';
@@ -13,15 +13,8 @@ import { Reclaims } from './reclaims.js';
 import { Reconciler } from './reconciler.js';
 import { SweeperController, SweeperState } from './sweeper-state.js';
 
-/** What counts expiries, and what runs the scripts that may expire holds first. */
 @Module({
-  providers: [Reclaims],
-  exports: [Reclaims],
-})
-export class ExpiryMetricsModule {}
-
-@Module({
-  imports: [HealthModule, ExpiryMetricsModule, TenantLimitsModule, WorkerModule],
+  imports: [HttpModule, LimitsModule, WorkerModule],
   controllers: [CleanupController, QuarantineController, SweeperController],
   providers: [
     CleanupService,
@@ -29,9 +22,10 @@ export class ExpiryMetricsModule {}
     PartitionDrain,
     SweepLeases,
     QuarantineService,
+    Reclaims,
     Reconciler,
     SweeperState,
   ],
-  exports: [ExpiryService, SweeperState],
+  exports: [ExpiryService, Reclaims, SweeperState],
 })
 export class ExpiryModule {}

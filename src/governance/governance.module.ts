@@ -1,13 +1,12 @@
 import { Module } from '@nestjs/common';
+import { AuthModule } from '../auth/index.js';
 import { BulkActionsModule } from '../bulk/index.js';
-import { ExpiryMetricsModule } from '../expiry/index.js';
-import { AuthModule, RateLimitsModule } from '../http/index.js';
-import { TenantLimitsModule } from '../limits/index.js';
-import { ListingModule } from '../redis/index.js';
+import { ExpiryModule } from '../expiry/index.js';
+import { LimitsModule } from '../limits/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { ActionKindsController, DeclaredKindsController } from './action-kinds/action-kinds.controller.js';
 import { ActionKindsService } from './action-kinds/action-kinds.service.js';
-import { KnownKindsModule } from './action-kinds/known-kinds.js';
+import { KnownKinds } from './action-kinds/known-kinds.js';
 import { QuotaCountersController } from './action-quotas/quota-counters.controller.js';
 import { QuotaCountersService } from './action-quotas/quota-counters.service.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
@@ -32,79 +31,44 @@ import { TenantClosing, TenantClosingJanitor } from './tenants/tenant-closing.js
 import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
 import { TenantsService } from './tenants/tenants.service.js';
 
+/** The governance plane: tenants, API keys, budgets, policies and action kinds. */
 @Module({
-  imports: [KnownKindsModule, RateLimitsModule],
-  controllers: [ActionKindsController, DeclaredKindsController],
-  providers: [ActionKindsService],
-})
-export class ActionKindsModule {}
-
-@Module({
-  imports: [ListingModule],
-  controllers: [QuotaCountersController],
-  providers: [QuotaCountersService],
-})
-export class QuotaCountersModule {}
-
-@Module({
-  imports: [AuthModule, ListingModule, TenantLimitsModule],
-  controllers: [ApiKeysController],
-  providers: [ApiKeysService],
-  exports: [ApiKeysService],
-})
-export class ApiKeysModule {}
-
-@Module({
-  imports: [BulkActionsModule, ExpiryMetricsModule, ListingModule, TenantLimitsModule, WorkerModule],
+  imports: [AuthModule, BulkActionsModule, ExpiryModule, LimitsModule, WorkerModule],
   controllers: [
+    ActionKindsController,
+    DeclaredKindsController,
+    QuotaCountersController,
+    ApiKeysController,
     BudgetPeriodController,
     BudgetRecurrenceController,
     BudgetWindowsController,
     BudgetsController,
+    CredentialsController,
+    PoliciesController,
+    ExpiryPolicyController,
+    TenantsController,
   ],
   providers: [
-    BudgetsService,
+    ActionKindsService,
+    KnownKinds,
+    QuotaCountersService,
+    ApiKeysService,
     BudgetBulkActionService,
     BudgetChangesService,
     BudgetRollovers,
+    BudgetsService,
     FundingService,
     KeptOrders,
     PeriodPlans,
     RecurrenceService,
     WindowsService,
+    CredentialsService,
+    PoliciesService,
+    TenantBulkActionService,
+    TenantClosing,
+    TenantClosingJanitor,
+    TenantsService,
   ],
-  exports: [BudgetRollovers, BudgetsService, FundingService],
-})
-export class BudgetsModule {}
-
-@Module({ controllers: [CredentialsController], providers: [CredentialsService] })
-export class CredentialsModule {}
-
-@Module({
-  imports: [KnownKindsModule, ListingModule, TenantLimitsModule],
-  controllers: [PoliciesController],
-  providers: [PoliciesService],
-  exports: [PoliciesService],
-})
-export class PoliciesModule {}
-
-@Module({
-  imports: [ListingModule, ExpiryMetricsModule, WorkerModule, BulkActionsModule],
-  controllers: [ExpiryPolicyController, TenantsController],
-  providers: [TenantsService, TenantBulkActionService, TenantClosing, TenantClosingJanitor],
-})
-export class TenantsModule {}
-
-/** The governance plane: tenants, API keys, budgets, policies and action kinds. */
-@Module({
-  imports: [
-    TenantsModule,
-    ApiKeysModule,
-    BudgetsModule,
-    CredentialsModule,
-    PoliciesModule,
-    ActionKindsModule,
-    QuotaCountersModule,
-  ],
+  exports: [BudgetRollovers, BudgetsService, KnownKinds],
 })
 export class GovernanceModule {}

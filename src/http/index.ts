@@ -6,10 +6,10 @@ export {
   PublicAccess,
   PublicRateLimit,
 } from './access.guard.js';
-export { UnexpectedErrors } from './errors/error.filter.js';
+export { ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
 export { refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
-export { AuthModule, HealthModule, HttpModule, RateLimitsModule } from './http.module.js';
+export { HttpModule } from './http.module.js';
 export { LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
 export { listen, type Listeners } from './listening.js';
 export {
@@ -25,6 +25,6 @@ export {
   WaitHeader,
 } from './openapi/document.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';
-export type { RouteTable } from './route-table.js';
+export { RouteTable } from './route-table.js';
 export { isRead, refuseForged, SessionAccess } from './session-access.js';
 export { auditTraceOf, onOneLine, originOf, type Sender, senderOf, traceRequests } from './tracing.js';

@@ -1,2 +1,2 @@
-export { LimitsOpsModule } from './limits.controller.js';
-export { type NearLimit, TenantLimits, TenantLimitsModule } from './limits.service.js';
+export { LimitsModule } from './limits.module.js';
+export { type NearLimit, TenantLimits } from './limits.service.js';

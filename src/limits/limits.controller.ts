@@ -1,9 +1,9 @@
-import { Body, Controller, Delete, Get, Module, Param, Put, Req, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
 import { compileValidator, stringifyJson } from '../wire/index.js';
-import { LimitsService, TenantLimitsDto, TenantLimitsModule } from './limits.service.js';
+import { LimitsService, TenantLimitsDto } from './limits.service.js';
 
 const validate = compileValidator(TenantLimitsDto);
 
@@ -55,7 +55,3 @@ export class LimitsController {
     sendJson(reply, 200, stringifyJson(limits));
   }
 }
-
-/** The endpoints, apart from TenantLimitsModule, which the layers above import. */
-@Module({ imports: [TenantLimitsModule], controllers: [LimitsController], providers: [LimitsService] })
-export class LimitsOpsModule {}

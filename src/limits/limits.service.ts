@@ -1,4 +1,4 @@
-import { applyDecorators, Inject, Injectable, Module } from '@nestjs/common';
+import { applyDecorators, Inject, Injectable } from '@nestjs/common';
 import { IsInt, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
@@ -122,9 +122,6 @@ export class TenantLimits {
     return new TenantLimitExceeded(limit, reply.allowed, reply.used, RETRY_AFTER_S[limit]);
   }
 }
-
-@Module({ providers: [TenantLimits], exports: [TenantLimits] })
-export class TenantLimitsModule {}
 
 /** Keeps a script's arithmetic on limits exact: Lua's numbers are doubles. */
 const HIGHEST = 1_000_000_000_000;

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
+import { AuthModule } from '../auth/index.js';
 import { ExpiryModule } from '../expiry/index.js';
-import { AuthModule, HealthModule, RateLimitsModule } from '../http/index.js';
+import { HttpModule } from '../http/index.js';
 import { ActivityRecorder } from './activity-recorder.js';
 import { LiveFeed } from './live-feed.js';
 import { LiveFigures } from './live-figures.js';
@@ -10,7 +11,7 @@ import { StreamController } from './stream.controller.js';
 
 /** The operators' console: its page, log-in, and live figures. The page uses the operations that the API has anyway. */
 @Module({
-  imports: [AuthModule, ExpiryModule, HealthModule, RateLimitsModule],
+  imports: [AuthModule, ExpiryModule, HttpModule],
   controllers: [SessionController, StreamController, PageController],
   providers: [ActivityRecorder, LiveFeed, LiveFigures],
 })

@@ -84,7 +84,7 @@ export {
 } from './keyspace.js';
 export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
 export { RestingStorage } from './resting-storage.js';
-export { ListingModule, type RecordPlace, Records, type ScopeWalk } from './records.js';
+export { type RecordPlace, Records, type ScopeWalk } from './records.js';
 export { RedisClock } from './redis-clock.js';
 export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';

@@ -1,4 +1,4 @@
-import { Injectable, Module } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { tenantOfScope } from '../ledger/index.js';
 import type { Fields, Page } from '../wire/index.js';
 import { toStoreError } from './errors.js';
@@ -264,6 +264,3 @@ export class Records {
     } while (after.tenant !== '');
   }
 }
-
-@Module({ providers: [Records], exports: [Records] })
-export class ListingModule {}

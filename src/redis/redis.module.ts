@@ -2,6 +2,7 @@ import { Global, Module } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger, MetricsRegistry, Tracing } from '../telemetry/index.js';
 import { Changes } from './changes.js';
+import { Records } from './records.js';
 import { RedisService } from './redis.service.js';
 import { ScriptRegistry } from './scripts.js';
 import { SkippedRecords } from './skipped-records.js';
@@ -27,7 +28,8 @@ import { SkippedRecords } from './skipped-records.js';
       useFactory: (metrics: MetricsRegistry, logger: Logger) => new SkippedRecords(metrics, logger),
     },
     { provide: ScriptRegistry, inject: [RedisService], useFactory: ({ scripts }: RedisService) => scripts },
+    Records,
   ],
-  exports: [Changes, RedisService, ScriptRegistry, SkippedRecords],
+  exports: [Changes, Records, RedisService, ScriptRegistry, SkippedRecords],
 })
 export class RedisModule {}

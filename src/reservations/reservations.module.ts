@@ -1,9 +1,9 @@
 import { Module } from '@nestjs/common';
 import { EvidenceModule } from '../evidence/index.js';
-import { ExpiryMetricsModule } from '../expiry/index.js';
-import { BudgetsModule, KnownKindsModule } from '../governance/index.js';
-import { HealthModule } from '../http/index.js';
-import { TenantLimitsModule } from '../limits/index.js';
+import { ExpiryModule } from '../expiry/index.js';
+import { GovernanceModule } from '../governance/index.js';
+import { HttpModule } from '../http/index.js';
+import { LimitsModule } from '../limits/index.js';
 import { Admission } from './admission.js';
 import { AttestedAnswers } from './attested-answers.js';
 import { BalancesController } from './balances/balances.controller.js';
@@ -29,61 +29,47 @@ import { ReserveController } from './reserve/reserve.controller.js';
 import { ReserveService } from './reserve/reserve.service.js';
 import { DamagedRecords } from './script-refusals.js';
 
-/** What the operations below share. */
+/** What is read, decided and debited at once, and what the four modules below share with it. */
 @Module({
-  imports: [EvidenceModule, ExpiryMetricsModule, KnownKindsModule],
-  providers: [Admission, AttestedAnswers, DamagedRecords, FundsForecast, ReservationStore],
-  exports: [
+  imports: [EvidenceModule, ExpiryModule, GovernanceModule],
+  controllers: [
+    BalancesController,
+    BudgetHoldsController,
+    DecideController,
+    DirectDebitController,
+    QueryController,
+  ],
+  providers: [
     Admission,
     AttestedAnswers,
+    BalancesService,
+    BudgetHoldsService,
     DamagedRecords,
+    DecideService,
+    DirectDebitService,
     FundsForecast,
+    GetService,
+    LedgersService,
+    ListService,
+    ReservationIndex,
     ReservationStore,
-    EvidenceModule,
-    ExpiryMetricsModule,
   ],
+  exports: [Admission, AttestedAnswers, DamagedRecords, FundsForecast, ReservationStore],
 })
-export class ReservationStoreModule {}
+export class ReservationsModule {}
 
 @Module({
-  imports: [HealthModule, ReservationStoreModule, TenantLimitsModule],
+  imports: [HttpModule, LimitsModule, ReservationsModule],
   controllers: [ReserveController],
   providers: [FundsWaiters, ReserveService],
 })
 export class ReserveModule {}
 
-@Module({ imports: [ReservationStoreModule], controllers: [CommitController], providers: [CommitService] })
+@Module({ imports: [ReservationsModule], controllers: [CommitController], providers: [CommitService] })
 export class CommitModule {}
 
-@Module({ imports: [ReservationStoreModule], controllers: [ReleaseController], providers: [ReleaseService] })
+@Module({ imports: [ReservationsModule], controllers: [ReleaseController], providers: [ReleaseService] })
 export class ReleaseModule {}
 
-@Module({ imports: [ReservationStoreModule], controllers: [ExtendController], providers: [ExtendService] })
+@Module({ imports: [ReservationsModule], controllers: [ExtendController], providers: [ExtendService] })
 export class ExtendModule {}
-
-@Module({
-  imports: [ReservationStoreModule],
-  controllers: [BudgetHoldsController, QueryController],
-  providers: [BudgetHoldsService, GetService, ListService, ReservationIndex],
-})
-export class QueryModule {}
-
-@Module({ imports: [ReserveModule, CommitModule, ReleaseModule, ExtendModule, QueryModule] })
-export class ReservationsModule {}
-
-@Module({ imports: [ReservationStoreModule], controllers: [DecideController], providers: [DecideService] })
-export class DecideModule {}
-
-@Module({
-  imports: [ReservationStoreModule],
-  controllers: [DirectDebitController],
-  providers: [DirectDebitService],
-})
-export class DirectDebitModule {}
-
-@Module({
-  imports: [BudgetsModule],
-  controllers: [BalancesController],
-  providers: [BalancesService, LedgersService],
-})
-export class BalancesModule {}

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
-import { AuthModule } from '../http/index.js';
-import { SubscriptionAccessModule } from '../webhooks/index.js';
+import { AuthModule } from '../auth/index.js';
+import { WebhooksModule } from '../webhooks/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { BurnRates } from './burn-rates.js';
 import { PartitionJobs } from './partition-jobs.js';
@@ -9,7 +9,7 @@ import { TenantRates } from './tenant-rates.js';
 
 /** Events of rates and latencies that exceed a threshold. */
 @Module({
-  imports: [AuthModule, SubscriptionAccessModule, WorkerModule],
+  imports: [AuthModule, WebhooksModule, WorkerModule],
   providers: [BurnRates, PartitionJobs, ServiceRates, TenantRates],
 })
 export class SpikesModule {}

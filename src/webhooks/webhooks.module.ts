@@ -1,9 +1,10 @@
 import { Module } from '@nestjs/common';
 import { BulkActionsModule } from '../bulk/index.js';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { EventLogModule } from '../events/index.js';
-import { HealthModule } from '../http/index.js';
-import { TenantLimitsModule } from '../limits/index.js';
-import { ListingModule } from '../redis/index.js';
+import { HttpModule } from '../http/index.js';
+import { LimitsModule } from '../limits/index.js';
+import { RedisService } from '../redis/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService, DeliveryFeed } from './deliveries/deliveries.service.js';
@@ -18,66 +19,64 @@ import { Prober, ProbeService } from './probe/probe.service.js';
 import { ReplayQueue } from './replay/replay-queue.js';
 import { ReplayController } from './replay/replay.controller.js';
 import { ReplaySelection, ReplayService } from './replay/replay.service.js';
-import { SecretsModule } from './signing/secret-box.js';
+import { SecretBox } from './signing/secret-box.js';
 import { AdminWebhooksController } from './subscriptions/admin-webhooks.controller.js';
 import { BulkActionService } from './subscriptions/bulk-action.service.js';
-import { SubscriptionAccessModule } from './subscriptions/subscription-access.js';
+import { SubscriptionAccess } from './subscriptions/subscription-access.js';
+import { SubscriptionCache } from './subscriptions/subscription-cache.js';
 import { SubscriptionLists } from './subscriptions/subscription-lists.js';
 import { SubscriptionsService } from './subscriptions/subscriptions.service.js';
 import { TenantWebhooksController } from './subscriptions/tenant-webhooks.controller.js';
-import { TargetPolicyModule } from './target-policy/security-config.controller.js';
-import { TransportModule } from './transport/webhook-transport.js';
-
-@Module({
-  imports: [
-    BulkActionsModule,
-    ListingModule,
-    TenantLimitsModule,
-    SecretsModule,
-    TargetPolicyModule,
-    SubscriptionAccessModule,
-  ],
-  controllers: [AdminWebhooksController, TenantWebhooksController],
-  providers: [SubscriptionsService, SubscriptionLists, BulkActionService],
-})
-export class SubscriptionsModule {}
-
-@Module({
-  imports: [SubscriptionAccessModule],
-  controllers: [DeliveriesController],
-  providers: [DeliveriesService, DeliveryFeed],
-})
-export class DeliveriesModule {}
-
-@Module({
-  imports: [SecretsModule, SubscriptionAccessModule, TransportModule],
-  controllers: [ProbeController],
-  providers: [ProbeService, Prober],
-})
-export class ProbeModule {}
-
-@Module({
-  imports: [EventLogModule, SubscriptionAccessModule],
-  controllers: [ReplayController],
-  providers: [ReplayService, ReplayQueue, ReplaySelection],
-})
-export class ReplayModule {}
-
-@Module({
-  imports: [HealthModule, SecretsModule, SubscriptionAccessModule, TransportModule, WorkerModule],
-  providers: [Attempts, Dispatcher, EventReader, OrderedQueues, Retries, SubscriptionTally],
-})
-export class DispatchModule {}
+import { resolverOf } from './target-policy/host-lookups.js';
+import { SecurityConfigController } from './target-policy/security-config.controller.js';
+import { SecuritySettings } from './target-policy/security-settings.js';
+import { RESOLVE_HOST, TargetPolicy } from './target-policy/target-policy.js';
+import { WebhookTransport } from './transport/webhook-transport.js';
 
 /** Subscriptions to events, and their delivery. */
 @Module({
-  imports: [
-    DeliveriesModule,
-    DispatchModule,
-    ProbeModule,
-    ReplayModule,
-    SubscriptionsModule,
-    TargetPolicyModule,
+  imports: [BulkActionsModule, EventLogModule, HttpModule, LimitsModule, WorkerModule],
+  controllers: [
+    AdminWebhooksController,
+    DeliveriesController,
+    ProbeController,
+    ReplayController,
+    SecurityConfigController,
+    TenantWebhooksController,
   ],
+  providers: [
+    BulkActionService,
+    SubscriptionAccess,
+    SubscriptionCache,
+    SubscriptionLists,
+    SubscriptionsService,
+    DeliveriesService,
+    DeliveryFeed,
+    Attempts,
+    Dispatcher,
+    EventReader,
+    OrderedQueues,
+    Retries,
+    SubscriptionTally,
+    Prober,
+    ProbeService,
+    ReplayQueue,
+    ReplaySelection,
+    ReplayService,
+    SecretBox,
+    SecuritySettings,
+    TargetPolicy,
+    {
+      provide: RESOLVE_HOST,
+      inject: [CONFIG],
+      useFactory: ({ webhookDnsServers }: HoldfastConfig) => resolverOf(webhookDnsServers),
+    },
+    {
+      provide: WebhookTransport,
+      inject: [TargetPolicy, RedisService],
+      useFactory: (policy: TargetPolicy, { clock }: RedisService) => new WebhookTransport(policy, clock),
+    },
+  ],
+  exports: [SubscriptionCache],
 })
 export class WebhooksModule {}

@@ -1,5 +1,4 @@
-import type { Provider, Type } from '@nestjs/common';
-import { MODULE_METADATA } from '@nestjs/common/constants.js';
+import type { Provider } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import type { Redis } from 'ioredis';
@@ -17,10 +16,15 @@ import { HealthContributors, ShutdownState } from '../../src/telemetry/health.js
 import { createLogger, LOGGER } from '../../src/telemetry/logger.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { Tracing } from '../../src/telemetry/tracing/tracing.js';
+import { Attempts } from '../../src/webhooks/dispatch/attempts.js';
+import { Dispatcher } from '../../src/webhooks/dispatch/dispatcher.service.js';
+import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
+import { OrderedQueues } from '../../src/webhooks/dispatch/ordered-queues.js';
+import { Retries } from '../../src/webhooks/dispatch/retries.js';
+import { SubscriptionTally } from '../../src/webhooks/dispatch/subscription-tally.js';
 import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
-import { DispatchModule } from '../../src/webhooks/webhooks.module.js';
 import { Worker } from '../../src/worker/worker.js';
 import { configOf } from '../support/settings.js';
 import { Connection } from './world-connection.js';
@@ -62,8 +66,6 @@ export const METRICS = {
   activity: { add: () => undefined },
   of: (table: MetricsTable) => Object.fromEntries(Object.keys(table).map((name) => [name, COUNTER])),
 };
-
-const DISPATCHER = Reflect.getMetadata(MODULE_METADATA.PROVIDERS, DispatchModule) as Type[];
 
 /**
  * The background work of a service instance: sweeper, dispatcher, reconciler and janitors, each with its own
@@ -129,7 +131,7 @@ export class WorldService {
       imports: [ScheduleModule.forRoot()],
       providers: [
         ...given,
-        ...DISPATCHER,
+        ...[Attempts, Dispatcher, EventReader, OrderedQueues, Retries, SubscriptionTally],
         SecretBox,
         SubscriptionCache,
         ...[ExpiryService, PartitionDrain, SweepLeases],

@@ -1,4 +1,4 @@
-import { Inject, Injectable, Module } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig, sharedPrefixes } from '../../config/index.js';
 import { type ActionKind, kindOf, type KindTraits, Refusal, UNREGISTERED } from '../../ledger/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
@@ -73,6 +73,3 @@ function withoutShared(kind: ActionKind, shared: ReturnType<typeof sharedPrefixe
     ? kind
     : { ...kind, mcp_tool_prefixes: kind.mcp_tool_prefixes?.filter((prefix) => !taken.has(prefix)) ?? [] };
 }
-
-@Module({ providers: [KnownKinds], exports: [KnownKinds] })
-export class KnownKindsModule {}

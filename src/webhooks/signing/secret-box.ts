@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { Inject, Injectable, Module } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 
 const CIPHER = 'aes-256-gcm';
@@ -82,6 +82,3 @@ export class SecretBox {
 function associatedData({ subscriptionId, kind }: SealPlace): Buffer {
   return Buffer.from(`holdfast:webhook:${kind}:${subscriptionId}`);
 }
-
-@Module({ providers: [SecretBox], exports: [SecretBox] })
-export class SecretsModule {}

@@ -1,8 +1,7 @@
-import { Injectable, Module } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { Refusal } from '../../ledger/index.js';
 import {
-  ListingModule,
   Records,
   RedisService,
   tagOfWebhookId,
@@ -12,7 +11,6 @@ import {
 } from '../../redis/index.js';
 import { fieldOf, type Fields } from '../../wire/index.js';
 import { type DispatchTarget, targetOf } from './dispatch-target.js';
-import { SubscriptionCache } from './subscription-cache.js';
 
 /** The tenant whose subscriptions a caller may access. Empty for operators, who may access all. */
 export const reachOf = (caller: Caller): string => (caller.kind === 'tenant' ? caller.tenantId : '');
@@ -157,11 +155,3 @@ export class SubscriptionAccess {
     return targetOf(fields, subscriptionId, nowMs);
   }
 }
-
-/** Access to subscriptions, for the API and for the dispatcher. */
-@Module({
-  imports: [ListingModule],
-  providers: [SubscriptionAccess, SubscriptionCache],
-  exports: [SubscriptionAccess, SubscriptionCache],
-})
-export class SubscriptionAccessModule {}

@@ -1,12 +1,9 @@
-import { Body, Controller, Get, Module, Put, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
-import { resolverOf } from './host-lookups.js';
 import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
-import { RESOLVE_HOST, TargetPolicy } from './target-policy.js';
 
 const validateConfig = compileValidator(WebhookSecurityConfigDto);
 
@@ -45,18 +42,3 @@ export class SecurityConfigController {
     );
   }
 }
-
-@Module({
-  controllers: [SecurityConfigController],
-  providers: [
-    SecuritySettings,
-    TargetPolicy,
-    {
-      provide: RESOLVE_HOST,
-      inject: [CONFIG],
-      useFactory: ({ webhookDnsServers }: HoldfastConfig) => resolverOf(webhookDnsServers),
-    },
-  ],
-  exports: [TargetPolicy],
-})
-export class TargetPolicyModule {}

@@ -1,9 +1,7 @@
 import { isIP, type LookupFunction } from 'node:net';
-import { Module, type OnApplicationShutdown } from '@nestjs/common';
+import type { OnApplicationShutdown } from '@nestjs/common';
 import { Agent, buildConnector } from 'undici';
-import { type RedisClock, RedisService } from '../../redis/index.js';
-import { TargetPolicyModule } from '../target-policy/security-config.controller.js';
-import { TargetPolicy } from '../target-policy/target-policy.js';
+import type { RedisClock } from '../../redis/index.js';
 import { Attempt, type AttemptOutcome } from './attempt.js';
 
 /** How long an idle connection is kept, unless the endpoint says otherwise. */
@@ -163,16 +161,3 @@ function newAgent(policy: DialPolicy, trust: TransportTrust): Agent {
     },
   });
 }
-
-@Module({
-  imports: [TargetPolicyModule],
-  providers: [
-    {
-      provide: WebhookTransport,
-      inject: [TargetPolicy, RedisService],
-      useFactory: (policy: TargetPolicy, { clock }: RedisService) => new WebhookTransport(policy, clock),
-    },
-  ],
-  exports: [WebhookTransport],
-})
-export class TransportModule {}
