@@ -27,7 +27,8 @@
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  admission, charging, event_writer, expiry, field, grouped, hold_form, hold_record, idempotency_record,
---           int64, keys, owned_counts, plain_move, policy_rate, policy_search, settle, threshold
+--           int64, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle, shared_budgets,
+--           threshold
 --
 -- An expired hold never caps or refuses a charge, marks a scope or drives it into debt: if what goes beyond the estimate does not remain,
 -- due holds are reclaimed first, and the caller runs the script again.
@@ -38,7 +39,7 @@ local idempotency_ttl_ms, retention_ms, key_id = ARGV[7], ARGV[8], ARGV[9]
 local origin = { actor = 'api_key', key = key_id, request = ARGV[10], trace = ARGV[11] }
 
 local tag = keys.tag_of(reservation)
-local now = grouped.now(group)
+local now = run_time.now(group)
 
 local earlier = settle.earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'COMMITTED')
 if earlier then
@@ -86,7 +87,7 @@ else
       return first
     end
   end
-  budgets = grouped.copies_of(budgets)
+  budgets = shared_budgets.copies_of(budgets)
   charge, over = charging.charge_of(budgets, hold.amount, actual, policy, marks)
 end
 if not charge then
@@ -111,9 +112,9 @@ local size, parts_size = 8, 5
 for _, budget in ipairs(budgets) do
   local text, stored
   if is_plain then
-    text, stored = grouped.keep_plain_move(group, budget, estimate - cost, -estimate, cost)
+    text, stored = shared_budgets.keep_plain_move(group, budget, estimate - cost, -estimate, cost)
   else
-    text, stored = grouped.keep_budget(group, budget)
+    text, stored = shared_budgets.keep_copy(group, budget)
   end
   reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
@@ -125,7 +126,7 @@ if charge.overage ~= '0' then
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
       'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
-local ended = { 'HSET', reservation, field.state, 'COMMITTED', field.ended_at, grouped.now_text(group), field.ended_by, key_id,
+local ended = { 'HSET', reservation, field.state, 'COMMITTED', field.ended_at, run_time.now_text(group), field.ended_by, key_id,
   field.charged, charge.charged }
 if metadata ~= '' then
   ended[#ended + 1] = field.commit_metadata

@@ -23,7 +23,7 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  action_quota, action_rules, admission, denial, emit_denial, expiry, grouped, idempotency_record, keys,
---           policy_search, tenant_state
+--           policy_search, run_time, tenant_state
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
 -- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
@@ -36,7 +36,7 @@ local first_field = 12 + #scopes
 
 local tag = keys.tag_of(idempotency)
 local group = grouped.new()
-local now = grouped.now(group)
+local now = run_time.now(group)
 
 local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then

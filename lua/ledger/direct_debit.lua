@@ -25,7 +25,7 @@
 -- EMITS     custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, keys, plain_move,
---           policy_search, tenant_state, threshold
+--           policy_search, run_time, shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
 -- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
@@ -38,7 +38,7 @@ local scopes = { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
 local first_field = 13 + #scopes
 
 local tag = keys.tag_of(idempotency)
-local now = grouped.now(group)
+local now = run_time.now(group)
 
 -- A debit reserves nothing, so its denial is another event than a reserve's, and no part of the tenant's denial rate.
 local function refused(refusal)
@@ -94,7 +94,7 @@ if is_plain then
   charge = { charged = actual, debt = '0' }
 else
   -- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
-  budgets = grouped.copies_of(budgets)
+  budgets = shared_budgets.copies_of(budgets)
   charge, over = charging.charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks)
 end
 if not charge then
@@ -108,9 +108,9 @@ local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, ch
 for _, budget in ipairs(budgets) do
   local text, stored
   if is_plain then
-    text, stored = grouped.keep_plain_move(group, budget, -cost, 0, cost)
+    text, stored = shared_budgets.keep_plain_move(group, budget, -cost, 0, cost)
   else
-    text, stored = grouped.keep_budget(group, budget)
+    text, stored = shared_budgets.keep_copy(group, budget)
   end
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text

@@ -17,7 +17,7 @@
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  field, grouped, hold_record, idempotency_record, keys, settle, tenant_state, time
+-- @include  field, grouped, hold_record, idempotency_record, keys, run_time, settle, tenant_state, time
 --
 -- Like the reserve's lease, one extension is cut to the max_ttl_ms of the policy that governed the reserve, or else at the
 -- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
@@ -28,7 +28,7 @@ local origin = { actor = 'api_key', key = key_id, request = ARGV[8], trace = ARG
 
 local tag = keys.tag_of(reservation)
 local group = grouped.new()
-local now = grouped.now(group)
+local now = run_time.now(group)
 
 local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then

@@ -20,8 +20,8 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  action_counters, audit_log, brief_figures, budget_figures, damage, damaged_release, ended_holds,
---           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys, owned_counts, settle,
---           threshold, time, waking
+--           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys, owned_counts, run_time,
+--           settle, shared_budgets, threshold, time, waking
 --
 -- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
 -- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
@@ -33,7 +33,7 @@ local origin = { actor = by_operator and 'admin_on_behalf_of' or 'api_key', key 
 
 local tag = keys.tag_of(reservation)
 local group = grouped.new()
-local now = grouped.now(group)
+local now = run_time.now(group)
 
 local earlier = settle.earlier_settlement(tag, reservation_id, idempotency, fingerprint, 'RELEASED')
 if earlier then
@@ -50,7 +50,7 @@ if hold then
   if not sound and (not by_operator or redis.call('HEXISTS', keys.quarantine(tag), reservation_id) == 0) then
     error(found, 0)
   elseif sound and found then
-    budgets = grouped.copies_of(found)
+    budgets = shared_budgets.copies_of(found)
   else
     owner, created_at = damage.owner_of(tag, reservation_id, hold.tenant)
     damaged, refusal = hold, expiry.quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', origin, owner, true)

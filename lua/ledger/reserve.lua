@@ -42,7 +42,7 @@
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
 -- @include  action_quota, action_rules, admission, budget_figures, count_actions, denial, emit_denial, event_writer,
 --           expiry, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts, plain_move,
---           policy_rate, policy_search, reserve_replay, tenant_state, threshold, time, waiters
+--           policy_rate, policy_search, reserve_replay, run_time, shared_budgets, tenant_state, threshold, time, waiters
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
@@ -53,7 +53,7 @@ local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 
 local tag = keys.tag_of(reservation)
-local now = grouped.now(group)
+local now = run_time.now(group)
 
 local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -151,7 +151,7 @@ local expiry_policy = tenant_state.expiry_letter(tenant)
 local held, marks, emits = int64.figure(amount), threshold.marks_of(tenant and tenant.marks), false
 local is_plain = not dry_run and type(held) == 'number' and plain_move.moves_plainly(budgets, marks, -held, held, 0)
 if not is_plain then
-  budgets = grouped.copies_of(budgets)
+  budgets = shared_budgets.copies_of(budgets)
 end
 for _, budget in ipairs(is_plain and {} or budgets) do
   local former, debt = budget.remaining_figure, budget.debt_figure
@@ -198,7 +198,7 @@ end
 -- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
 -- the first is an orphan, which the sweeper removes.
 grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + grace_ms), reservation_id)
-grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), grouped.now_text(group), reservation_id)
+grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), run_time.now_text(group), reservation_id)
 if waiter then
   waiters.leave(tag, tenant_id, unit, waiter)
 end
@@ -214,15 +214,15 @@ end
 for _, budget in ipairs(budgets) do
   local text, stored
   if is_plain then
-    text, stored = grouped.keep_plain_move(group, budget, -held, held, 0)
+    text, stored = shared_budgets.keep_plain_move(group, budget, -held, held, 0)
   else
-    text, stored = grouped.keep_budget(group, budget)
+    text, stored = shared_budgets.keep_copy(group, budget)
   end
   reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text, field.grace_ms, grace_text,
-  field.created_at, grouped.now_text(group), hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
+  field.created_at, run_time.now_text(group), hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, field.max_ttl_ms, time.ms_text(policy.max_ttl_ms))
 end

@@ -10,7 +10,7 @@ local function is_brief(allocated, debt, overdraft_limit, is_over_limit)
   return debt == '0' and overdraft_limit == '0' and is_over_limit == '0' and (allocated == '0' or string.byte(allocated) ~= 48)
 end
 
--- What is stored of the balance of a group's budget, whose text is `text`.
+-- What is stored of the balance of a budget of lua/lib/shared_budgets.lua, whose text is `text`.
 local function stored_balance(budget, text)
   if not budget.is_brief then
     return text
@@ -19,7 +19,7 @@ local function stored_balance(budget, text)
   if type(remaining) == 'number' and type(reserved) == 'number' and type(spent) == 'number' then
     return { remaining, reserved, spent }
   end
-  return budget.head
+  return budget.moving_text
 end
 
 -- What is stored of a balance of which only the text is known.

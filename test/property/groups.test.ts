@@ -7,6 +7,7 @@ import { mutate } from '../../scripts/mutants/mutate.mjs';
 import { seedFrom } from '../../scripts/seed.mjs';
 import { LedgerClient } from '../support/ledger-client.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { withInvariants } from './group-invariants.js';
 import { GroupPlay } from './group-play.js';
 import { Side } from './group-sides.js';
 import { groupWorldOf } from './group-worlds.js';
@@ -89,8 +90,8 @@ const REACHED = [
 test(
   'calls in one run answer and leave what the same calls do one after the other',
   async () => {
-    await grouped.load();
-    await alone.load();
+    await grouped.load(withInvariants);
+    await alone.load(withInvariants);
     const tally = new Map<string, number>();
     const missing = (): string[] => REACHED.filter((what) => !tally.has(what));
     await play(worlds, tally);
@@ -110,7 +111,7 @@ test(
 );
 
 test.each([
-  ['lib/grouped.lua', 'debt is not written'],
+  ['lib/shared_budgets.lua', 'debt is not written'],
   ['lib/grouped.lua', 'only the first entry of an index is written'],
   ['lib/grouped.lua', 'a call that left the group does not write what the others did'],
 ])(

@@ -1,5 +1,5 @@
 -- admission: what reserve, decide and direct_debit share: the budgets that a request draws on, and the reasons to refuse it.
--- @include brief_figures, budget_figures, grouped, int64, keys, window_record
+-- @include brief_figures, budget_figures, int64, keys, shared_budgets, window_record
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
@@ -9,7 +9,7 @@ local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_
 local function budgets_at(group, tag, unit, scopes)
   local budgets, count, mask = {}, 0, ''
   for i = 1, #scopes do
-    local budget = grouped.budget(group, tag, unit, scopes[i])
+    local budget = shared_budgets.budget(group, tag, unit, scopes[i])
     if budget then
       count = count + 1
       budgets[count] = budget

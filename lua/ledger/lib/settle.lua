@@ -1,5 +1,5 @@
 -- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
--- @include brief_figures, damage, expiry, grouped, hold_form, hold_record, idempotency_record, keys,
+-- @include brief_figures, damage, expiry, grouped, hold_form, hold_record, idempotency_record, keys, shared_budgets,
 --          tenant_state, time
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
@@ -62,7 +62,7 @@ end
 local function held_budgets(group, tag, hold)
   local budgets = {}
   for _, scope in ipairs(hold.subject.held) do
-    local budget = grouped.budget(group, tag, hold.unit, scope)
+    local budget = shared_budgets.budget(group, tag, hold.unit, scope)
     if not budget then
       return nil
     end

@@ -90,22 +90,62 @@ export const BUDGETS = {
       },
     ],
   },
+  'lib/shared_budgets.lua': {
+    tests: ['group', 'reserve', 'commit', 'property/groups'],
+    mutations: [
+      {
+        what: 'a budget changed by someone else is taken from memory',
+        find: '  if budget and bring_up_to_date(budget, f) then',
+        put: '  if budget then',
+      },
+      {
+        what: 'the limits and the status of a budget are those in memory',
+        find: '  if not (f[1] and f[2] and f[3]) or not is_same_otherwise(budget, f) then',
+        put: '  if not (f[1] and f[2] and f[3]) then',
+      },
+      {
+        what: 'the change of a budget is not written',
+        find: '    write_budget(budget, change, group.charged_windows[budget])',
+        put: '',
+      },
+      {
+        what: 'debt is not written',
+        find: "    change = 'debt'\n",
+        put: '',
+      },
+      {
+        what: 'a later charge hides the debt of an earlier one',
+        find: '  if not earlier or RANKS[change] > RANKS[earlier] then\n    group.changed[budget] = change\n  end',
+        put: '  group.changed[budget] = change',
+      },
+      {
+        what: 'a figure that has grown beyond 15 digits stays a double',
+        find: "return #text <= 15 and type(figure) == 'number' and figure or",
+        put: "return type(figure) == 'number' and figure or",
+      },
+      {
+        what: 'the charge of a window is not written',
+        find: '    group.charged_windows[budget] = true',
+        put: '',
+      },
+      {
+        what: 'what is rare about a budget is that of its first call',
+        find: '  note_lasting(budget)\n  note_change(',
+        put: '  note_change(',
+      },
+      {
+        what: 'nobody who waits is told after a run',
+        find: '  if budget.waiting then\n    waking.wake_waiters(budget.key)',
+        put: '  if false then\n    waking.wake_waiters(budget.key)',
+      },
+    ],
+  },
   'lib/grouped.lua': {
     tests: ['group', 'reserve', 'commit', 'live-count', 'property/groups'],
     mutations: [
       {
-        what: 'a budget changed by someone else is taken from memory',
-        find: '  if shared and bring_up_to_date(shared, f) then',
-        put: '  if shared then',
-      },
-      {
-        what: 'the change of a budget is not written',
-        find: '    write_budget(budget, change, charged_windows and charged_windows[budget])',
-        put: '',
-      },
-      {
         what: 'only the first entry of an index is written',
-        find: '      redis.call(unpack(change))',
+        find: '      redis.call(unpack(command))',
         put: '',
       },
       {
@@ -114,45 +154,19 @@ export const BUDGETS = {
         put: '',
       },
       {
-        what: 'debt is not written',
-        find: "    group.changed[shared] = 'debt'",
-        put: "    group.changed[shared] = 'spent'",
-      },
-      {
-        what: 'a later reserve hides the change of a commit',
-        find: "    group.changed[budget] = group.changed[budget] or 'reserved'",
-        put: "    group.changed[budget] = 'reserved'",
-        because: 'reserves and commits are never in one run, so no budget has both changes',
-      },
-      {
         what: 'the next calls go on after one that left the group',
-        find: '      if group.is_left then\n        break\n      end',
+        find: '    if group.is_left then\n      break\n    end',
         put: '',
       },
       {
         what: 'a call that left the group does not write what the others did',
-        find: '  write_group(group, tag)\n  group.known,',
-        put: '  group.known,',
-      },
-      {
-        what: 'a figure that has grown beyond 15 digits stays a double',
-        find: "return #text <= 15 and type(figure) == 'number' and figure or",
-        put: "return type(figure) == 'number' and figure or",
+        find: '  write(group, tag)\n  for name, nothing',
+        put: '  for name, nothing',
       },
       {
         what: 'what the tenant owns is read again for each call',
         find: '    group.owned[tenant_id] = owned\n',
         put: '',
-      },
-      {
-        what: 'the charge of a window is not written',
-        find: '    group.charged_windows[shared] = true',
-        put: '',
-      },
-      {
-        what: 'what is rare about a budget is that of its first call',
-        find: '  note_rare_figures(shared)\n  local text = shared.head',
-        put: '  local text = shared.head',
       },
       {
         what: 'long metadata counts for the last commit of a run only',

@@ -52,22 +52,27 @@ export const LIMITS = {
     ],
   },
   'lib/kept_counters.lua': {
-    tests: ['action-quotas'],
+    tests: ['action-quotas', 'failed-runs'],
     mutations: [
       {
         what: 'one action more is allowed',
-        find: 'if count >= limit then',
-        put: 'if count > limit then',
+        find: 'if used >= limits[i] then',
+        put: 'if used > limits[i] then',
       },
       {
         what: 'a counter that something else has changed is not read again',
-        find: 'if may_have_ended or value ~= texts[place] then',
-        put: 'if may_have_ended then',
+        find: 'if counter.text ~= text or counter.minute ~= minute or run then',
+        put: 'if counter.text == nil or counter.minute ~= minute or run then',
       },
       {
         what: 'a counter of the last minute goes on',
-        find: 'if may_have_ended or value ~= texts[place] then',
-        put: 'if value ~= texts[place] then',
+        find: 'if counter.text ~= text or counter.minute ~= minute or run then',
+        put: 'if counter.text ~= text then',
+      },
+      {
+        what: 'what a failed run has counted stays in memory',
+        find: '      counter.text = nil\n',
+        put: '',
       },
     ],
   },

@@ -4,24 +4,9 @@ export const PASSES = {
     tests: ['group', 'waiters', 'property/groups'],
     mutations: [
       {
-        what: 'a later charge hides the debt of an earlier one',
-        find: "    group.changed[shared] = group.changed[shared] == 'debt' and 'debt' or 'spent'",
-        put: "    group.changed[shared] = 'spent'",
-      },
-      {
-        what: 'a later charge without overage hides the debt of an earlier one',
-        find: "    group.changed[budget] = group.changed[budget] == 'debt' and 'debt' or 'spent'",
-        put: "    group.changed[budget] = 'spent'",
-      },
-      {
         what: 'one hold of a run counts as ended',
         find: 'count_ended(tag, tenant_id, #ended.ids, ended.text)',
         put: 'count_ended(tag, tenant_id, 1, ended.text)',
-      },
-      {
-        what: 'nobody who waits is told after a run',
-        find: '  if budget.waiting then\n    waking.wake_waiters(budget.key)',
-        put: '  if false then\n    waking.wake_waiters(budget.key)',
       },
       {
         what: 'only the first hold of a run is queued to be packed',
