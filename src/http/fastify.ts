@@ -1,12 +1,5 @@
-import {
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
-import type { Duplex } from 'node:stream';
 import cors from '@fastify/cors';
 import {
   fastify,
@@ -19,25 +12,11 @@ import type { HoldfastConfig } from '../config/index.js';
 import { EncodedBody, headerText, oneLine, Refusal } from '../ledger/index.js';
 import type { Logger } from '../telemetry/index.js';
 import { parseBody, stringifyJson } from '../wire/index.js';
-import {
-  answerTo,
-  type ErrorAnswer,
-  errorBody,
-  noRoute,
-  pathOf,
-  sendError,
-  SKIPPED_HEADER,
-} from './errors/error-answer.js';
+import { answerTo, noRoute, pathOf, sendError, SKIPPED_HEADER } from './errors/error-answer.js';
 import { LARGE_BODY_BYTES, LargeBodies } from './large-bodies.js';
+import { answerRaw, answerUncommon, NO_SNIFFING } from './raw-answers.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
-import {
-  installTracing,
-  newRequestId,
-  REQUEST_ID_HEADER,
-  startTrace,
-  TRACE_ID_HEADER,
-  traceFrom,
-} from './tracing.js';
+import { installTracing, newRequestId, REQUEST_ID_HEADER, startTrace, TRACE_ID_HEADER } from './tracing.js';
 
 /** All valid requests fit: the largest are policies and bulk actions. */
 export const BODY_LIMIT_BYTES = 262_144;
@@ -204,9 +183,6 @@ export async function createFastify(
   };
 }
 
-/** On every response. Browsers must not interpret stored text, such as metadata, as a page or a script. */
-const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
-
 function forbidSniffing(instance: FastifyInstance): void {
   instance.addHook('onRequest', (_request, reply, done) => {
     reply.header(...NO_SNIFFING);
@@ -273,98 +249,4 @@ function refuseBody(body: Buffer): undefined {
   if (body.length > 0) {
     throw new Refusal('INVALID_REQUEST', 'the Content-Type must be application/json');
   }
-}
-
-const RAW_ANSWERS: Readonly<Record<string, readonly [status: number, message: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, 'the request headers are larger than 16384 bytes, the most that is allowed'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
-};
-
-/** A socket, with the response that Node is sending on it and the request that it reads. Both have only internal names. */
-type HttpSocket = Duplex & {
-  readonly _httpMessage?: ServerResponse | null;
-  readonly parser?: { readonly incoming: IncomingMessage | null } | null;
-};
-
-/** Sockets on which something was not HTTP. Node reports every further piece that it receives on them, too. */
-const broken = new WeakSet<HttpSocket>();
-
-/** Responds to what is not a valid HTTP request. There is no Fastify request then, only the socket. */
-export function answerRaw(error: Error & { code?: string }, socket: HttpSocket): void {
-  if (!broken.has(socket)) {
-    broken.add(socket);
-    answerBroken(error, socket);
-  }
-}
-
-function answerBroken(error: Error & { code?: string }, socket: HttpSocket): void {
-  const pending = socket._httpMessage;
-  if (pending?.req.complete === true || pending?.headersSent === true) {
-    // The error concerns what follows a complete request, or the rest of a request that is refused without its body.
-    pending.once('finish', () => answerBroken(error, socket));
-    return;
-  }
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  if (pending === null && socket.parser?.incoming?.complete === false) {
-    // The request has its response. A client could take a second one for that of its next request.
-    endRaw(socket);
-    return;
-  }
-  const [status, message] = RAW_ANSWERS[error.code ?? ''] ?? [400, 'the request is not valid HTTP'];
-  endRaw(socket, rawAnswer({ status, code: 'INVALID_REQUEST', message }, {}));
-}
-
-function rawAnswer(answer: ErrorAnswer, headers: IncomingHttpHeaders): string {
-  const { status } = answer;
-  const trace = traceFrom(headers, newRequestId());
-  const body = errorBody(answer, trace);
-  return (
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n` +
-    `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
-    `${NO_SNIFFING.join(': ')}\r\n${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`
-  );
-}
-
-/** Reads on after the answer, because closing a connection with unread data could reset it before the client has the answer. */
-function endRaw(socket: Duplex, answer = ''): void {
-  socket.end(answer);
-  socket.resume();
-  setTimeout(() => socket.destroy(), RAW_LINGER_MS).unref();
-}
-
-/** How long a client has to close a connection after such an answer. Node does not limit it any more. */
-const RAW_LINGER_MS = 1000;
-
-const NO_TUNNELS: ErrorAnswer = {
-  status: 400,
-  code: 'INVALID_REQUEST',
-  message: 'CONNECT is not supported',
-};
-
-/** After the responses to earlier requests, because a client would take it for the first of them. */
-function refuseTunnel(headers: IncomingHttpHeaders, socket: HttpSocket): void {
-  const pending = socket._httpMessage;
-  if (pending) {
-    pending.once('finish', () => refuseTunnel(headers, socket));
-  } else if (socket.writable) {
-    endRaw(socket, rawAnswer(NO_TUNNELS, headers));
-  }
-}
-
-/** Handles requests for which Node would close the connection, or send a body that is not the protocol's. */
-export function answerUncommon(server: Server): void {
-  // Node keeps an address that was read once. Later, the connection may be closed, and audit rows of its requests would have none.
-  server.on('connection', ({ remoteAddress }) => remoteAddress);
-  server.on('connect', ({ headers }, socket) => {
-    // Node no longer handles errors of this socket, such as a disconnected client.
-    socket.on('error', () => socket.destroy());
-    // It notices them only while it reads.
-    socket.resume();
-    refuseTunnel(headers, socket);
-  });
-  // Unknown expectations may be ignored (RFC 9110, section 10.1.1).
-  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }

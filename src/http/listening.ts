@@ -2,7 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { answerRaw, answerUncommon, SERVER_OPTIONS } from './fastify.js';
+import { SERVER_OPTIONS } from './fastify.js';
+import { answerRaw, answerUncommon } from './raw-answers.js';
 
 /** How long a closing server still accepts requests on open connections. */
 const LINGER_MS = 1000;

@@ -66,9 +66,21 @@ function limitSilence(this: LimitedConnection): void {
 
 /**
  * Replaces both limits of ioredis in this process. There, they are plain timers: after a pause, they fail commands whose replies wait
- * in the socket. The connections of a cluster are made inside ioredis, so only the prototypes reach all of them.
+ * in the socket. No option changes that, and a subclass would not do: ioredis itself makes the connections of a cluster and those to
+ * Sentinels, and the commands that wait for a connecting node are in a private queue. Only the prototypes reach all of them.
+ *
+ * This relies on names of ioredis 6.0.0 that it declares as private. If one of them is missing, the service does not start. What they do
+ * is held by test/redis/answer-limits.test.ts: that a limit is used at all and counts standstills as a part (single Redis and cluster),
+ * that a timer is cleared when its command is answered and when its connection closes.
  */
 export function replaceAnswerLimits(): void {
-  (Command.prototype as unknown as LimitedCommand).setTimeout = limitCommand;
-  (Redis.prototype as unknown as LimitedConnection).setSocketTimeout = limitSilence;
+  replaceMethod(Command.prototype, 'setTimeout', limitCommand);
+  replaceMethod(Redis.prototype, 'setSocketTimeout', limitSilence);
+}
+
+function replaceMethod(prototype: object, name: string, method: unknown): void {
+  if (typeof Reflect.get(prototype, name) !== 'function') {
+    throw new Error(`this version of ioredis has no ${name}, so answers would have other limits than told`);
+  }
+  Reflect.set(prototype, name, method);
 }

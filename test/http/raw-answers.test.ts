@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from '@jest/globals';
-import { answerRaw } from '../../src/http/fastify.js';
+import { answerRaw } from '../../src/http/raw-answers.js';
 import { shows } from '../compatibility/shows.js';
 
 /** What a client reads if its connection fails with this error before there is a request. */

@@ -88,6 +88,16 @@ test.each([
   },
 );
 
+test('an address outlives its connection, so that audit rows of its requests have one', async () => {
+  const accepted = once(probe.app.getHttpServer(), 'connection');
+  const socket = connect(listeners.port, '127.0.0.1');
+  const [accepting] = (await accepted) as [Socket];
+  const closed = once(accepting, 'close');
+  socket.destroy();
+  await closed;
+  expect(accepting.remoteAddress).toBe('127.0.0.1');
+});
+
 test('an unknown expectation is ignored, and the request gets its usual response', async () => {
   for (const [name, port] of ports) {
     const answer = await exchange(

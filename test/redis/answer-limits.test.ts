@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { Command, type Redis } from 'ioredis';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { type Cluster, Command, Redis } from 'ioredis';
 import { startLimit } from '../../src/redis/answer-limits.js';
 import { createCommandClient } from '../../src/redis/connection.js';
+import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startLoneMaster } from '../support/redis-topologies.js';
 
 const LIMIT_MS = 1500;
 /** Longer than both limits of a connection. */
@@ -71,48 +73,78 @@ describe('a command', () => {
   });
 });
 
-describe('a connection', () => {
+/** How many timers keep the process waiting. */
+const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+
+const FORMS = ['single', 'cluster'] as const;
+
+describe.each(FORMS)('a connection (%s)', (form) => {
   let redis: RedisServer;
-  let client: Redis;
+  let client: Redis | Cluster;
+
+  beforeAll(async () => {
+    redis = await (form === 'cluster' ? startLoneMaster() : startRedis());
+  });
+  afterAll(() => redis.stop());
 
   beforeEach(async () => {
-    redis = await startRedis();
+    const place = { host: '127.0.0.1', port: redis.port };
     client = createCommandClient(
-      { mode: 'single', host: '127.0.0.1', port: redis.port, db: 0, url: redis.url },
+      form === 'cluster'
+        ? { mode: 'cluster', nodes: [place] }
+        : { mode: 'single', ...place, db: 0, url: redis.url },
       { commandTimeoutMs: LIMIT_MS },
-    ) as Redis;
+    );
     client.on('error', () => undefined);
     await client.connect();
+    await client.get('none');
   });
-  afterEach(async () => {
-    client.disconnect();
-    await redis.stop();
-  });
+  afterEach(() => client.disconnect());
+
+  /** The connection that takes commands: a cluster has one for each node. */
+  const connection = (): Redis => (client instanceof Redis ? client : (client.nodes('master')[0] as Redis));
 
   test('takes the replies that came while the process stood still', async () => {
-    const answers = [client.ping(), client.get('none')];
+    const answers = [client.get('none'), client.exists('none')];
     standStill(STANDSTILL_MS);
-    expect(await Promise.all(answers)).toEqual(['PONG', null]);
-    expect(client.status).toBe('ready');
+    expect(await Promise.all(answers)).toEqual([null, 0]);
+    expect(connection().status).toBe('ready');
   });
 
   test('waits for a server that stood still together with the process', async () => {
     redis.pause();
-    const answer = client.ping();
+    const answer = client.exists('none');
     standStill(STANDSTILL_MS);
     redis.resume();
-    expect(await answer).toBe('PONG');
+    expect(await answer).toBe(0);
   });
 
   test('is dropped when the server is silent for the limit, and all commands fail with it', async () => {
     const errors: string[] = [];
-    client.on('error', ({ message }: Error) => errors.push(message));
-    const closed = new Promise((done) => client.once('close', done));
+    connection().on('error', ({ message }: Error) => errors.push(message));
+    const closed = new Promise((done) => connection().once('close', done));
     redis.pause();
-    const answers = await Promise.allSettled([client.ping(), client.ping()]);
+    const answers = await Promise.allSettled([client.get('none'), client.exists('none')]);
     await closed;
     redis.resume();
     expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
     expect(errors[0]).toMatch(/^Socket timeout\./);
+  });
+
+  test('clears the limits of commands that are answered, and of a connection that closes', async () => {
+    redis.pause();
+    const idle = timers();
+    const answers = Array.from({ length: 20 }, () => client.get('none'));
+    expect(timers()).toBeGreaterThan(idle + 20);
+    redis.resume();
+    await Promise.all(answers);
+    expect(timers()).toBeLessThanOrEqual(idle);
+    redis.pause();
+    const lost = client.get('none').catch(() => undefined);
+    const closed = new Promise((done) => connection().once('end', done));
+    client.disconnect();
+    redis.resume();
+    await Promise.all([lost, closed]);
+    await eventually('no timer is left', () => timers() <= idle);
   });
 });

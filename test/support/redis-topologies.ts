@@ -124,6 +124,18 @@ export async function startCluster(): Promise<ClusterSetup> {
   };
 }
 
+/** A cluster of one master. */
+export async function startLoneMaster(): Promise<RedisServer> {
+  const { server } = await startClusterNode();
+  await withServer(server, async (client) => {
+    await client.call('CLUSTER', 'ADDSLOTSRANGE', 0, SLOTS - 1);
+    await eventually('it serves', async () =>
+      String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+    );
+  });
+  return server;
+}
+
 /** Returns the node's id. */
 async function takeSlots(client: Redis, index: number): Promise<string> {
   const from = Math.floor((index * SLOTS) / MASTERS);
@@ -201,6 +213,9 @@ async function startClusterNode(): Promise<ClusterNode> {
       'nodes.conf',
       '--cluster-node-timeout',
       '1000',
+      // Otherwise, a node learns its own address only from others.
+      '--cluster-announce-ip',
+      '127.0.0.1',
     ];
     // A replica counts as available only once it has received something; a ping is enough.
     const replication = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'];
