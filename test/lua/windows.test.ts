@@ -13,7 +13,7 @@ import { clockAt } from '../support/fixed-clock.js';
 import { createBudget, fund, setFrozen, setWindows } from '../support/governance-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
-import { toldOf } from '../support/told-places.js';
+import { ONE, toldOf } from '../support/told-places.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -337,7 +337,7 @@ describe('the windows of a budget', () => {
   test('wake the first waiting reserve when one of them turns over', async () => {
     const ledger = await withDay();
     await spend(ledger, 100);
-    const [place, key] = ['one.1.60', randomText(12)];
+    const [place, key] = [`${ONE}.1.60`, randomText(12)];
     const [word, number] = await ledger.reserve({ amount: 60, key, waiter: `9 9000 ${place} - -` });
     expect(word).toBe('WAITING');
     const renewed = (at: number): Promise<string[]> =>
