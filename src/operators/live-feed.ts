@@ -83,8 +83,10 @@ export class LiveFeed {
     }
     this.isComputing = true;
     try {
-      this.latest = `data: ${stringifyJson(await this.figures.compute())}\n\n`;
+      const snapshot = `data: ${stringifyJson(await this.figures.compute())}\n\n`;
       this.counts.snapshots.inc();
+      // If the last viewer has left meanwhile, it would be out of date for the next one, however late that one comes.
+      this.latest = this.viewers.size === 0 ? undefined : snapshot;
     } finally {
       this.isComputing = false;
     }

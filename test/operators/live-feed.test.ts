@@ -9,8 +9,10 @@ import {
 } from '../../src/redis/keyspace.js';
 import { ShutdownState } from '../../src/telemetry/health.js';
 import { createLogger } from '../../src/telemetry/logger.js';
+import { LiveFigures } from '../../src/operators/live-figures.js';
 import { ConsoleClient, LiveReader } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
+import { HeldReplies } from '../support/held-replies.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -40,6 +42,41 @@ test('twenty viewers need one computation, and without viewers there is none', a
   await eventually('a snapshot arrives', () => late.events.length > 0);
   expect((await computed()) - atRest).toBeLessThanOrEqual(2);
   await late.close();
+});
+
+test('figures that are computed when the last viewer leaves are shown to nobody later', async () => {
+  const page = new ConsoleClient(on.holdfast.url);
+  await page.logIn();
+  const figures = on.holdfast.app.get(LiveFigures, { strict: false });
+  const held = new HeldReplies(figures, 'compute');
+  const leaving = new LiveReader(page.url, page.cookie);
+  await held.have(1);
+  const before = await computed();
+  await leaving.close();
+  await eventually('nobody looks', async () => (await viewers()) === 0);
+  held.open();
+  await eventually('the figures have been computed', async () => (await computed()) === before + 1);
+  const next = new HeldReplies(figures, 'compute');
+  const late = new LiveReader(page.url, page.cookie);
+  await next.have(1);
+  expect(late.events).toEqual([]);
+  next.open();
+  await eventually('a snapshot arrives', () => late.events.length > 0);
+  await late.close();
+});
+
+test('a viewer whose session ends while figures are computed gets none of them', async () => {
+  const page = new ConsoleClient(on.holdfast.url);
+  await page.logIn();
+  const held = new HeldReplies(on.holdfast.app.get(LiveFigures, { strict: false }), 'compute');
+  const reader = new LiveReader(page.url, page.cookie);
+  await held.have(1);
+  expect((await page.send('POST', '/console/api/logout')).status).toBeLessThan(300);
+  const before = await computed();
+  held.open();
+  await eventually('the figures have been computed', async () => (await computed()) === before + 1);
+  await reader.ended;
+  expect(reader.events).toEqual([{ name: 'ended', data: 'session' }]);
 });
 
 test("a snapshot has the ledger's activity, the readiness, and the sweeper's leases", async () => {
