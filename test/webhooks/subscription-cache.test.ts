@@ -7,6 +7,7 @@ import type { DispatchTarget } from '../../src/webhooks/subscriptions/dispatch-t
 import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
+import { HeldReplies } from '../support/held-replies.js';
 import { expectStatus, type Json } from '../support/holdfast.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
 import { PUBLIC_URL, storedWebhookKey, Subscriber } from '../support/subscriber.js';
@@ -264,6 +265,34 @@ describe('the cache of subscriptions', () => {
     );
   });
 
+  test.each([
+    ['the first', false],
+    ['a later', true],
+  ])(
+    'keeps the later of two readings, also if the earlier one is %s and is answered last',
+    async (_, isKnown) => {
+      const tenant = await subscriber();
+      const first = await tenant.made();
+      if (isKnown) {
+        await book.refresh([tenant.id]);
+      }
+      const earlier = new HeldReplies(running.service.scripts, 'call');
+      const overtaken = book.refresh([tenant.id]);
+      // Of the tenant and of the operators.
+      await earlier.have(2);
+      const second = await tenant.made();
+      await book.refresh([tenant.id]);
+      earlier.open();
+      await overtaken;
+      expect(
+        book
+          .matching(event(tenant.id, 'reservation.expired'))
+          .map(({ subscriptionId }) => subscriptionId)
+          .sort(),
+      ).toEqual([first.subscription_id, second.subscription_id].sort());
+    },
+  );
+
   test("says whether any subscription could select a tenant's events", async () => {
     const [one, two] = [await subscriber(), await subscriber()];
     await one.made();
@@ -370,6 +399,20 @@ describe('one subscription', () => {
       answer();
       Object.assign(scripts, { call });
     }
+  });
+
+  test('is as old as the question about it, however late the answer comes', async () => {
+    const tenant = await subscriber();
+    const { subscription_id: id } = await tenant.made();
+    const reply = new HeldReplies(running.service.scripts, 'call');
+    const asked = performance.now();
+    const first = book.find(id);
+    await reply.have(1);
+    expectStatus(await tenant.patch(id, { status: 'PAUSED' }), 200);
+    await eventually('a check of then has lapsed', () => performance.now() - asked > 50);
+    reply.open();
+    expect(await first).toMatchObject({ status: 'ACTIVE' });
+    expect(await book.find(id)).toMatchObject({ status: 'PAUSED' });
   });
 
   test('has two secrets during a rotation, the new one first, and one after a day', async () => {

@@ -37,6 +37,7 @@ const OWNERS_A_RUN = 100;
 
 interface OwnersList {
   readonly revision: string;
+  /** When the reading of the whole list was begun. Changes since then follow it. */
   readonly readAt: number;
   readonly byId: ReadonlyMap<string, DispatchTarget>;
   readonly targets: readonly DispatchTarget[];
@@ -46,6 +47,7 @@ interface OwnersList {
 interface Reading {
   readonly owner: string;
   readonly known: OwnersList | undefined;
+  readonly beganAt: number;
   /** The revision up to which changes are included; empty at first. */
   revision: string;
   /** The id after which reading the whole list continues; empty if that is not in progress. */
@@ -230,11 +232,13 @@ export class SubscriptionCache {
 
   private reading(owner: string): Reading {
     const known = this.lists.get(owner);
-    const isFresh = known !== undefined && performance.now() - known.readAt < READ_AGAIN_MS;
+    const beganAt = performance.now();
+    const isFresh = known !== undefined && beganAt - known.readAt < READ_AGAIN_MS;
     return isFresh
       ? {
           owner,
           known,
+          beganAt,
           revision: known.revision,
           after: '',
           readAt: known.readAt,
@@ -244,9 +248,10 @@ export class SubscriptionCache {
       : {
           owner,
           known: undefined,
+          beganAt,
           revision: '',
           after: '',
-          readAt: performance.now(),
+          readAt: beganAt,
           isWhole: true,
           changed: undefined,
         };
@@ -256,7 +261,7 @@ export class SubscriptionCache {
     const isAll = form === 'ALL';
     if (isAll && reading.after === '') {
       // Changes during the reading of a long list follow afterwards, as changes since its start.
-      Object.assign(reading, { revision, readAt: performance.now(), isWhole: true, changed: new Map() });
+      Object.assign(reading, { revision, readAt: reading.beganAt, isWhole: true, changed: new Map() });
     }
     if (targets.length > 0) {
       reading.changed ??= new Map(reading.known?.byId);
@@ -276,10 +281,15 @@ export class SubscriptionCache {
     }
   }
 
-  /** Concurrent calls may read the same list. The newer one wins, unless Redis itself went back to an earlier state. */
+  /**
+   * Concurrent calls may read the same list. The newer one wins: of whole lists the one that was begun later, because Redis itself may have gone
+   * back to an earlier state.
+   */
   private publish({ owner, revision, readAt, isWhole, known, changed }: Reading): void {
     const current = this.lists.get(owner);
-    if (isWhole || current === undefined || Number(revision) >= Number(current.revision)) {
+    const isNewer = (than: OwnersList): boolean =>
+      isWhole ? readAt >= than.readAt : Number(revision) >= Number(than.revision);
+    if (current === undefined || isNewer(current)) {
       const byId = changed ?? known?.byId ?? new Map<string, DispatchTarget>();
       const targets = changed === undefined ? (known?.targets ?? []) : [...changed.values()];
       keep(this.lists, owner, { revision, readAt, byId, targets });
