@@ -1,4 +1,5 @@
 import { BUDGETS } from './changes/budgets.mjs';
+import { EVERYWHERE } from './changes/everywhere.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
 import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
@@ -27,6 +28,7 @@ export const MUTATIONS = together([
   WINDOWS,
   RUNS,
   PASSES,
+  EVERYWHERE,
 ]);
 
 /**

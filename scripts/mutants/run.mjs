@@ -32,8 +32,9 @@ const COPIED = [
   'tsconfig.json',
 ];
 const ALL_TESTS = 'test/lua/';
-/** A mutant may loop forever; an unchanged run takes about half a minute. */
+/** A mutant may loop forever. All tests of scripts take about half a minute; a busy machine gets as often this as they take there. */
 const LIMIT_MS = 240_000;
+const USUAL_MS = 30_000;
 
 /**
  * @typedef {import('./list.mjs').Mutation} Mutation
@@ -76,10 +77,11 @@ function endOf(child) {
  * Runs tests in a copy of the project until one fails.
  * @param {string} project
  * @param {readonly string[]} tests
+ * @param {number} [limitMs]
  * @returns {Promise<string | undefined>} what failed
  * @throws Error if a script does not compile
  */
-async function failureOf(project, tests) {
+async function failureOf(project, tests, limitMs) {
   const output = join(project, 'results.json');
   writeFileSync(output, '{}');
   const jest = [
@@ -92,7 +94,7 @@ async function failureOf(project, tests) {
   const child = spawn(process.execPath, [...jest, ...tests], {
     cwd: project,
     stdio: 'ignore',
-    timeout: LIMIT_MS,
+    timeout: limitMs,
     killSignal: 'SIGKILL',
   });
   const { code, signal } = await endOf(child);
@@ -135,9 +137,10 @@ const testOf = (name) => (name.includes('/') ? `test/${name}` : `${ALL_TESTS}${n
 /**
  * @param {string} project
  * @param {Mutant} mutant
+ * @param {number} limitMs
  * @returns {Promise<Result>}
  */
-async function tryOut(project, mutant) {
+async function tryOut(project, mutant, limitMs) {
   const isScript = mutant.file.endsWith('.lua');
   const path = join(project, isScript ? 'lua' : 'src', mutant.file);
   const original = readFileSync(path, 'utf8');
@@ -145,7 +148,8 @@ async function tryOut(project, mutant) {
   try {
     const likely = mutant.tests.map((name) => `${testOf(name)}.test.ts`);
     const noticed =
-      (await failureOf(project, likely)) ?? (isScript ? await failureOf(project, [ALL_TESTS]) : undefined);
+      (await failureOf(project, likely, limitMs)) ??
+      (isScript ? await failureOf(project, [ALL_TESTS], limitMs) : undefined);
     return { mutant, noticed };
   } finally {
     writeFileSync(path, original);
@@ -163,15 +167,16 @@ function verdict({ mutant, noticed }) {
 /**
  * @param {readonly Mutant[]} mutants
  * @param {readonly string[]} projects
+ * @param {number} limitMs
  */
-async function tryAll(mutants, projects) {
+async function tryAll(mutants, projects, limitMs) {
   /** @type {Map<Mutant, Result>} */
   const results = new Map();
   const waiting = [...mutants];
   await Promise.all(
     projects.map(async (project) => {
       for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-        const result = await tryOut(project, mutant);
+        const result = await tryOut(project, mutant, limitMs);
         results.set(mutant, result);
         process.stdout.write(
           `${results.size}/${mutants.length} ${verdict(result)}: ${mutant.file}: ${mutant.what}\n`,
@@ -200,11 +205,13 @@ runCommand(async () => {
       copyProject(join(run.folder, `project-${index}`)),
     );
     const used = [...new Set(mutants.flatMap(({ tests }) => tests.map((name) => `${testOf(name)}.test.ts`)))];
+    const began = performance.now();
     const broken = await failureOf(/** @type {string} */ (projects[0]), [ALL_TESTS, ...used]);
     if (broken !== undefined) {
       throw new Error(`a test fails on the unchanged scripts: ${broken}`);
     }
-    const results = await tryAll(mutants, projects);
+    const limitMs = LIMIT_MS * Math.max(1, (performance.now() - began) / USUAL_MS);
+    const results = await tryAll(mutants, projects, limitMs);
     const wrong = results.filter(
       ({ mutant, noticed }) => (noticed === undefined) !== (mutant.because !== undefined),
     );

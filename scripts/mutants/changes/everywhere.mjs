@@ -1,0 +1,273 @@
+/** Of the rules that hold everywhere: keeping pace, dead holds, scopes, Redis' clock, damaged records. @type {import('../list.mjs').Mutations} */
+export const EVERYWHERE = {
+  'expiry/drain-run.ts': {
+    tests: ['expiry/late-sweep'],
+    mutations: [
+      {
+        what: 'a late sweep stays polite',
+        find: 'return latestMs > LATE_MS ?',
+        put: 'return latestMs > Number.POSITIVE_INFINITY ?',
+      },
+    ],
+  },
+  'expiry/partition-drain.ts': {
+    tests: ['expiry/late-sweep'],
+    mutations: [
+      {
+        what: 'a late sweep takes partitions in turn',
+        find: '    if (!this.isLate(run)) {\n      return queue.shift();',
+        put: '    if (true) {\n      return queue.shift();',
+      },
+      {
+        what: 'a late sweep rests as long as its calls waited',
+        find: 'run.owedMs += run.isLate\n',
+        put: 'run.owedMs += false\n',
+      },
+      {
+        what: 'a sweep that becomes late judges the rest of its page as slowly as before',
+        find: '!page.isCut && (wasLate || !this.isLate(run))',
+        put: '!page.isCut',
+      },
+    ],
+  },
+  'ledger/commit.lua': {
+    tests: ['dead-holds'],
+    mutations: [
+      {
+        what: 'a dead hold caps a commit',
+        find: "  if policy ~= 'REJECT' and int64.less(estimate, cost)",
+        put: '  if false and int64.less(estimate, cost)',
+      },
+      {
+        what: 'a commit under REJECT reclaims, too',
+        find: "  if policy ~= 'REJECT' and int64.less(estimate, cost)",
+        put: '  if int64.less(estimate, cost)',
+      },
+    ],
+  },
+  'ledger/direct_debit.lua': {
+    tests: ['dead-holds'],
+    mutations: [
+      {
+        what: 'a dead hold refuses or caps a direct debit',
+        find: 'if short then\n  local first =',
+        put: 'if false then\n  local first =',
+      },
+    ],
+  },
+  'governance/fund_budget.lua': {
+    tests: ['dead-holds', 'fund-budget'],
+    mutations: [
+      {
+        what: 'a dead hold decides an operator’s DEBIT',
+        find: 'local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)',
+        put: 'local first = nil',
+      },
+    ],
+  },
+  'governance/bulk_budget.lua': {
+    tests: ['dead-holds', 'bulk-rows'],
+    mutations: [
+      {
+        what: 'a dead hold decides a row of a bulk action',
+        find: 'local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)',
+        put: 'local first = nil',
+      },
+    ],
+  },
+  'governance/update_budget.lua': {
+    tests: ['dead-holds', 'governance'],
+    mutations: [
+      {
+        what: 'a dead hold keeps a budget over its limit',
+        find: "local first = is_capped and budget.reserved ~= '0' and",
+        put: 'local first = false and',
+      },
+    ],
+  },
+  'lib/new_figures.lua': {
+    tests: ['threshold', 'fund-budget', 'periods'],
+    mutations: [
+      {
+        what: 'funding crosses thresholds in silence',
+        find: '  threshold.emit_crossings_between(tag, tenant, origin, unit, former, budget)\n',
+        put: '',
+      },
+    ],
+  },
+  'lib/scope_tree.lua': {
+    tests: ['contracts/scope-rules'],
+    mutations: [
+      {
+        what: 'a scope with the same beginning lies below',
+        find: "and above or above .. '/'",
+        put: 'and above or above',
+      },
+      {
+        what: 'scopes are in the order of their bytes',
+        find: "  return (string.gsub(text, '/', '!'))",
+        put: '  return text',
+      },
+    ],
+  },
+  'ledger/scopes.ts': {
+    tests: ['contracts/scope-rules'],
+    mutations: [
+      {
+        what: 'the service takes a scope with the same beginning for one below',
+        find: "above.endsWith('/') ? above : `${above}/`",
+        put: "above.endsWith('/') ? above : above",
+      },
+    ],
+  },
+  'redis/redis-clock.ts': {
+    tests: ['redis/redis-clock'],
+    mutations: [
+      {
+        what: 'the clock of the host stands in for that of Redis',
+        find: 'Math.floor(performance.now() + this.offsetMs)',
+        put: 'Math.floor(performance.timeOrigin + performance.now())',
+      },
+      {
+        what: 'each failed reading of the clock is logged',
+        find: 'if (!this.isFailing && !(error',
+        put: 'if (!(error',
+      },
+    ],
+  },
+  'redis/skipped-records.ts': {
+    tests: ['fault/damaged-lists'],
+    mutations: [
+      {
+        what: 'skipped records are not counted',
+        find: '    this.counts.recordsSkipped.inc({ kind });\n',
+        put: '',
+      },
+      {
+        what: 'skipped records are not named',
+        find: '    nameSkipped(kind, name);\n    const place',
+        put: '    const place',
+      },
+    ],
+  },
+  'lib/listing.lua': {
+    tests: ['fault/damaged-lists'],
+    mutations: [
+      {
+        what: 'an index of another type makes its lists fail',
+        find: "  if redis.call('TYPE', index).ok == 'zset' then",
+        put: '  if true then',
+      },
+      {
+        what: 'an index of another type is left out in silence',
+        find: '  return last == index and {} or { index }',
+        put: '  return {}',
+      },
+    ],
+  },
+  'ledger/list_holds.lua': {
+    tests: ['deadlines'],
+    mutations: [
+      {
+        what: 'damaged holds are left out in silence',
+        find: '    damaged[#damaged + 1] = walked_id\n',
+        put: '',
+      },
+      {
+        what: 'the damaged holds of other tenants are named',
+        find: 'return subject.tenant == tenant_id or not subject.tenant',
+        put: 'return true',
+      },
+    ],
+  },
+  'expiry/reconcile.lua': {
+    tests: ['recount'],
+    mutations: [
+      {
+        what: 'a walk during which the clock stepped back corrects a count',
+        find: 'local is_dated = not since or since <= now',
+        put: 'local is_dated = true',
+      },
+    ],
+  },
+  'reservations/reserve/funds-waiters.ts': {
+    tests: ['fault/waiting-reserves', 'http/wait-for-funds', 'http/waits-in-flight'],
+    mutations: [
+      {
+        what: 'a waiter is granted whatever became of its key',
+        find: '      await readmitted(waiter);\n',
+        put: '',
+      },
+      {
+        what: 'a waiter that may no longer act holds up others',
+        find: '          waiter.bar(error);\n',
+        put: '',
+      },
+    ],
+  },
+  'redis/grouped-calls.ts': {
+    tests: ['redis/grouped-calls'],
+    mutations: [
+      {
+        what: 'a failure is an answer',
+        find: '    reject(toStoreError(reply));',
+        put: '    resolve([reply.message]);',
+      },
+      {
+        what: 'waiting calls fail one run after the other while Redis is away',
+        find: 'error instanceof StoreUnavailable ? queue.waiting.splice(0) : []',
+        put: 'error instanceof StoreUnavailable ? [] : []',
+      },
+      {
+        what: 'calls of a run that ended early are lost',
+        find: '      if (rest.length > 0) {',
+        put: '      if (false) {',
+      },
+    ],
+  },
+  'webhooks/subscriptions/subscription-cache.ts': {
+    tests: ['webhooks/subscription-cache'],
+    mutations: [
+      {
+        what: 'the earlier of two readings counts if it is answered last',
+        find: 'isWhole ? readAt >= than.readAt : Number(revision) >= Number(than.revision)',
+        put: 'isWhole || Number(revision) >= Number(than.revision)',
+      },
+      {
+        what: 'a check is as fresh as its answer',
+        find: '    this.checks.set(tag, { revision, at: now });',
+        put: '    this.checks.set(tag, { revision, at: performance.now() });',
+      },
+    ],
+  },
+  'operators/live-feed.ts': {
+    tests: ['operators/live-feed'],
+    mutations: [
+      {
+        what: 'a viewer gets figures that were computed for the last one before',
+        find: 'this.viewers.size === 0 ? undefined : snapshot',
+        put: 'snapshot',
+      },
+    ],
+  },
+  'webhooks/dispatch/event-reader.ts': {
+    tests: ['webhooks/dispatch-overtaken'],
+    mutations: [
+      {
+        what: 'deliveries that were queued in an earlier term are attempted',
+        find: '      if (partition.term !== term) {\n        // Another instance',
+        put: '      if (false) {\n        // Another instance',
+      },
+    ],
+  },
+  'webhooks/dispatch/ordered-queues.ts': {
+    tests: ['webhooks/dispatch-overtaken'],
+    mutations: [
+      {
+        what: 'a queue that was read in an earlier term is attempted',
+        find: '    if (partition.term !== term) {\n      return;',
+        put: '    if (false) {\n      return;',
+      },
+    ],
+  },
+};
