@@ -57,7 +57,7 @@ export class WorldStore {
     const { redis } = this.master;
     const passed = this.pass(nowMs);
     const sent = (redis as unknown as Record<string, Run>)[name]?.call(redis, ...args).then(
-      (reply) => ({ reply }),
+      (reply) => ({ reply: name === 'smembers' ? inOneOrder(reply) : reply }),
       (error: Error) => ({ error }),
     );
     const seen = read(redis);
@@ -116,6 +116,9 @@ export class WorldStore {
     await this.master.redis.wait(1, 0);
   }
 }
+
+/** Each server process has the members of a set in an order of its own. */
+const inOneOrder = (members: unknown): string[] => (members as string[]).sort();
 
 async function startNode(): Promise<Node> {
   const server = await startRedis({ args: REPLICATION });
