@@ -151,8 +151,8 @@ export const OPERATIONS = {
       },
       {
         what: 'the plain way returns nothing of the estimate',
-        find: 'grouped.keep_plain_move(group, budget, estimate - cost, -estimate, cost)',
-        put: 'grouped.keep_plain_move(group, budget, 0, -estimate, estimate)',
+        find: 'shared_budgets.keep_plain_move(group, budget, estimate - cost, -estimate, cost)',
+        put: 'shared_budgets.keep_plain_move(group, budget, 0, -estimate, estimate)',
       },
     ],
   },

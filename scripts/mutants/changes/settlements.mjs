@@ -101,7 +101,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'the charge is not written',
-        find: 'text, stored = grouped.keep_plain_move(group, budget, -cost, 0, cost)',
+        find: 'text, stored = shared_budgets.keep_plain_move(group, budget, -cost, 0, cost)',
         put: 'text, stored = budget.head .. budget.tail, budget.head',
       },
     ],
