@@ -1,7 +1,14 @@
 import { ModernFakeTimers } from '@jest/fake-timers';
+import { DEFAULT_REDIS_OPTIONS } from 'ioredis/built/redis/RedisOptions.js';
 import { ModuleMocker } from 'jest-mock';
 
 /** @typedef {{ timeout?: number | undefined }} Limited */
+
+/**
+ * A client that is closed after its connection was lost keeps a timer for this long, and with it the process. Jest kills a worker that has not
+ * ended half a second after its last test file.
+ */
+DEFAULT_REDIS_OPTIONS.disconnectTimeout = 100;
 
 /**
  * The process itself, in the state in which each test file should find it; see runtime.mjs. Time limits of
