@@ -1,6 +1,6 @@
 // npm run mutants: changes the scripts and services in each way of list.mjs, one at a time, runs their tests on the changed file, and says
-// which test noticed. Exits with 1 if none did and the list gives no reason. `--only=<text>` takes the files whose path contains it, and `--record`
-// writes the results to docs/reference/mutants.md.
+// which test noticed. Exits with 1 if none did and the list gives no reason. `--only=<text>` takes the files whose path contains it, or one of several
+// texts with commas between them, and `--record` writes the results to docs/reference/mutants.md.
 import { spawn } from 'node:child_process';
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -32,6 +32,7 @@ const COPIED = [
   'tsconfig.json',
 ];
 const ALL_TESTS = 'test/lua/';
+const PAGE = join(ROOT, 'docs/reference/mutants.md');
 /** A mutant may loop forever. All tests of scripts take about half a minute; a busy machine gets as often this as they take there. */
 const LIMIT_MS = 240_000;
 const USUAL_MS = 30_000;
@@ -197,7 +198,7 @@ runCommand(async () => {
     throw new SetupError(`${unknown} is no option of npm run mutants`);
   }
   const only = words.find((word) => word.startsWith('--only='))?.slice('--only='.length) ?? '';
-  const mutants = allMutants().filter(({ file }) => file.includes(only));
+  const mutants = allMutants().filter(({ file }) => only.split(',').some((text) => file.includes(text)));
   const run = openRun();
   try {
     const count = Math.min(availableParallelism(), 4);
@@ -219,7 +220,7 @@ runCommand(async () => {
       `${results.length} mutants, ${wrong.length} with a result that the list does not explain\n`,
     );
     if (words.includes('--record')) {
-      writeFileSync(join(ROOT, 'docs', 'reference', 'mutants.md'), pageText(results));
+      writeFileSync(PAGE, pageText(results, MUTATIONS, readFileSync(PAGE, 'utf8')));
     }
     return wrong.length === 0 ? 0 : 1;
   } finally {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { MUTATIONS } from '../../scripts/mutants/list.mjs';
 import { mutate } from '../../scripts/mutants/mutate.mjs';
+import { pageText } from '../../scripts/mutants/page.mjs';
 
 const ROOT = join(import.meta.dirname, '../..');
 const page = readFileSync(join(ROOT, 'docs/reference/mutants.md'), 'utf8');
@@ -28,4 +29,23 @@ test('a change of what is not there, or there twice, is an error', () => {
   expect(() => mutate('a b a', { what: 'w', find: 'c', put: '' })).toThrow('exactly once');
   expect(() => mutate('a b a', { what: 'w', find: 'a', put: '' })).toThrow('exactly once');
   expect(mutate('a b a', { what: 'w', find: 'b', put: '$&' })).toBe('a $& a');
+});
+
+test('a part of the mutants is recorded among the others, and those that are gone from the list are not', () => {
+  const mutation = { what: 'w', find: 'f', put: 'p' };
+  const list = {
+    'a.lua': { tests: [], mutations: [mutation] },
+    'b.ts': { tests: [], mutations: [mutation] },
+  };
+  const result = (file: string, noticed?: string) => ({ mutant: { ...mutation, file, tests: [] }, noticed });
+  const gone = { mutant: { ...result('a.lua').mutant, what: 'gone' }, noticed: 'a test' };
+  const whole = pageText([result('a.lua', 'one test'), gone, result('b.ts')], list, '');
+  expect(whole).toContain('Of 3 changes, the tests noticed 2.');
+  const part = pageText([result('b.ts', 'another')], list, whole);
+  expect(part).toContain('Of 2 changes, the tests noticed 2.');
+  expect(part.split('\n').filter((line) => line.startsWith('| w |'))).toEqual([
+    '| w | one test |',
+    '| w | another |',
+  ]);
+  expect(part).not.toContain('gone');
 });
