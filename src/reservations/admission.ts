@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
@@ -164,7 +165,10 @@ export function otherFields(subject: SubjectDto, action: ActionDto, tenantId: st
  * The protocol's IDEMPOTENCY section: if the header gives a key, it must equal the one in the body.
  * @throws Refusal INVALID_REQUEST when they differ.
  */
-export function requireSameKey({ headers }: FastifyRequest, idempotencyKey: string): void {
+export function requireSameKey(
+  { headers }: { readonly headers: IncomingHttpHeaders },
+  idempotencyKey: string,
+): void {
   const header = headers['x-idempotency-key'];
   if (header !== undefined && headerText(String(header)) !== idempotencyKey) {
     throw new Refusal('INVALID_REQUEST', 'X-Idempotency-Key must equal the idempotency_key of the body', {

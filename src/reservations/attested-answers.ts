@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import type { FastifyReply } from 'fastify';
 import { type Caller, seesEvidence } from '../auth/index.js';
-import { type ArtifactType, EvidenceService } from '../evidence/index.js';
-import { refusalResponse, sendJson } from '../http/index.js';
+import { EvidenceService } from '../evidence/index.js';
+import { refusalResponse } from '../http/index.js';
 import { type ErrorCode, Refusal } from '../ledger/index.js';
 import {
   partitionCode,
@@ -14,13 +13,7 @@ import {
 } from '../redis/index.js';
 import { canonicalJson, readJson } from '../wire/index.js';
 import type { Operation } from './admission.js';
-
-const ENDPOINTS = {
-  decide: 'POST /v1/decide',
-  reserve: 'POST /v1/reservations',
-  commit: 'POST /v1/reservations/{reservation_id}/commit',
-  release: 'POST /v1/reservations/{reservation_id}/release',
-} as const satisfies Partial<Record<ArtifactType, string>>;
+import { type Artifact, ATTESTED_ENDPOINTS, type Outcome } from './ledger-operation.js';
 
 /**
  * The refusals that a script decides from budgets and reservations. Nothing was decided where a request is not valid or not allowed. Those
@@ -41,28 +34,14 @@ const DENIALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 /** Bytes of canonical JSON. A denial stores nothing else, so the envelopes of repeated denials must be small. */
 const MAX_DENIED_REQUEST_BYTES = 2048;
 
-/** A request whose outcome may be attested. */
-interface AttestedRequest {
-  readonly artifact: keyof typeof ENDPOINTS;
-  readonly operation: Operation<Caller>;
+/** A call whose outcome may be attested, with its valid body. */
+interface AttestedCall {
+  readonly artifact: Artifact | undefined;
+  readonly call: Operation<Caller> & { readonly reservationId?: string };
   readonly body: object;
-  /** The one in the path. */
-  readonly reservationId?: string;
 }
 
-/** A successful outcome. */
-interface AttestedOutcome {
-  readonly stamp?: string | undefined;
-  readonly answer: 'fresh' | 'observed' | 'replay';
-  /** The response as JSON text, with what evidence attests. */
-  readonly response: string;
-  /** Further members of the response, which evidence has no place for, as `"name":value`. */
-  readonly unattested?: string | undefined;
-  /** The reservation that was made or settled. */
-  readonly reservationId?: string | undefined;
-}
-
-/** Sends the answers of decide, reserve, commit and release, with the reference to their evidence if evidence is issued. */
+/** Adds the reference to its evidence to the response of an operation, if evidence is issued. */
 @Injectable()
 export class AttestedAnswers {
   constructor(
@@ -70,27 +49,20 @@ export class AttestedAnswers {
     private readonly redis: RedisService,
   ) {}
 
-  /** @throws what `decide` throws; a denial has the reference to its evidence. */
-  async send(
-    reply: FastifyReply,
-    request: AttestedRequest,
-    decide: () => Promise<AttestedOutcome>,
-  ): Promise<void> {
-    let outcome: AttestedOutcome;
-    try {
-      outcome = await decide();
-    } catch (error) {
-      await this.attestDenial(error, request);
-      throw error;
-    }
+  /** The whole response as JSON text. */
+  async responseWithReference(outcome: Outcome, attested: AttestedCall): Promise<string> {
     const { response, unattested, stamp } = outcome;
     const more = unattested === undefined ? '' : `,${unattested}`;
-    const evidence = stamp === undefined ? '' : await this.attest(stamp, request, outcome);
-    sendJson(reply, 200, more + evidence === '' ? response : `${response.slice(0, -1)}${more}${evidence}}`);
+    const evidence = stamp === undefined ? '' : await this.attest(stamp, attested, outcome);
+    return more + evidence === '' ? response : `${response.slice(0, -1)}${more}${evidence}}`;
   }
 
-  private async attest(stamp: string, request: AttestedRequest, outcome: AttestedOutcome): Promise<string> {
-    const { artifact, body, reservationId } = request;
+  private async attest(stamp: string, attested: AttestedCall, outcome: Outcome): Promise<string> {
+    const { artifact, call, body } = attested;
+    const { reservationId } = call;
+    if (artifact === undefined) {
+      return '';
+    }
     const reference = await this.evidence.issue({
       artifact,
       stamp,
@@ -100,41 +72,41 @@ export class AttestedAnswers {
         response: readJson(outcome.response),
       },
       isReplay: outcome.answer === 'replay',
-      owner: this.ownerOf(request),
+      owner: this.ownerOf(call),
       reservationId: outcome.reservationId,
     });
-    return reference === undefined || !seesEvidence(request.operation.caller)
+    return reference === undefined || !seesEvidence(call.caller)
       ? ''
       : `,"cycles_evidence":${JSON.stringify(reference)}`;
   }
 
-  private async attestDenial(error: unknown, request: AttestedRequest): Promise<void> {
-    if (!(error instanceof Refusal) || error.stamp === undefined || !isDenial(error, request)) {
+  /** Gives a denial the reference to its evidence. */
+  async attestDenial(refusal: Refusal, { artifact, call, body }: AttestedCall): Promise<void> {
+    if (artifact === undefined || refusal.stamp === undefined || !isDenial(refusal, artifact)) {
       return;
     }
-    const { artifact, operation, body, reservationId } = request;
-    const { status, text } = refusalResponse(error, operation.trace);
+    const { reservationId } = call;
+    const { status, text } = refusalResponse(refusal, call.trace);
     const reference = await this.evidence.issue({
       artifact: 'error',
-      stamp: error.stamp,
+      stamp: refusal.stamp,
       payload: {
-        endpoint: ENDPOINTS[artifact],
+        endpoint: ATTESTED_ENDPOINTS[artifact],
         http_status: status,
         ...(reservationId === undefined ? {} : { reservation_id: reservationId }),
         ...(isSmall(body) ? { request: attestedRequest(body) } : {}),
         response: readJson(text),
       },
       isReplay: false,
-      owner: this.ownerOf(request),
+      owner: this.ownerOf(call),
     });
-    if (reference !== undefined && seesEvidence(operation.caller)) {
-      error.evidence = reference;
+    if (reference !== undefined && seesEvidence(call.caller)) {
+      refusal.evidence = reference;
     }
   }
 
   /** An operator's release counts against the operators, in the partition of the reservation. */
-  private ownerOf({ operation, reservationId }: AttestedRequest): { tag: string; tenantId: string } {
-    const { caller } = operation;
+  private ownerOf({ caller, reservationId }: AttestedCall['call']): { tag: string; tenantId: string } {
     const { partitions } = this.redis;
     const tenantId = caller.kind === 'tenant' ? caller.tenantId : SYSTEM_OWNER;
     const tag = reservationId === undefined ? undefined : tagOfReservationId(reservationId, partitions);
@@ -162,6 +134,6 @@ function isSmall(body: object): boolean {
 }
 
 /** A reserve without any budget is a denial, too. A request for a reservation that does not exist is not. */
-function isDenial({ code }: Refusal, { artifact }: AttestedRequest): boolean {
+function isDenial({ code }: Refusal, artifact: Artifact): boolean {
   return DENIALS.has(code) || (code === 'NOT_FOUND' && artifact === 'reserve');
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import type { FastifyRequest } from 'fastify';
-import { scopeAllowed } from '../auth/index.js';
+import type { IncomingHttpHeaders } from 'node:http';
+import { scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
 import {
   partitionCode,
@@ -11,12 +11,12 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
-import { EARLIER_WAITER, type Operation, operationOf } from './admission.js';
+import { EARLIER_WAITER } from './admission.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
 import { RESERVATION_METRICS, type ReservationCounts } from './reservations.metrics.js';
 
-/** What a request wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. */
-type Wanted = { readonly amount: AmountDto } & (
+/** What a caller wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. */
+export type Wanted = { readonly caller: TenantCaller; readonly amount: AmountDto } & (
   { readonly subject: SubjectDto; readonly isHeld?: boolean } | { readonly reservationId: string }
 );
 
@@ -45,7 +45,7 @@ function useOf(code: ErrorCode, wanted: Wanted): string {
  * Whether the client asks for explanations.
  * @throws Refusal INVALID_REQUEST if the header is neither true nor false.
  */
-function asksToExplain({ headers }: FastifyRequest): boolean {
+export function asksToExplain({ headers }: { readonly headers: IncomingHttpHeaders }): boolean {
   const value = headers['x-holdfast-explain'];
   if (value !== undefined && value !== 'true' && value !== 'false') {
     throw new Refusal('INVALID_REQUEST', 'X-Holdfast-Explain must be true or false', {
@@ -68,30 +68,14 @@ export class FundsForecast {
   }
 
   /**
-   * Runs the operation. If it is refused for lack of budget and the client has asked, the refusal gets further details and
-   * `Retry-After`. They describe the moment after the refusal, so evidence does not include them.
-   * @throws what the operation throws; Refusal INVALID_REQUEST before it runs; StoreUnavailable if Redis is lost in between.
+   * Adds details and `Retry-After` to a refusal for lack of budget. They describe the moment after the refusal, so evidence does not
+   * include them.
+   * @throws StoreUnavailable if Redis is lost in between
    */
-  explaining<T>(request: FastifyRequest, wanted: Wanted, operation: () => Promise<T>): Promise<T> {
-    return asksToExplain(request) ? this.explained(request, wanted, operation) : operation();
-  }
-
-  private async explained<T>(
-    request: FastifyRequest,
-    wanted: Wanted,
-    operation: () => Promise<T>,
-  ): Promise<T> {
-    try {
-      return await operation();
-    } catch (error) {
-      if (error instanceof Refusal && FOR_LACK_OF_BUDGET.has(error.code)) {
-        await this.explain(error, operationOf(request), wanted);
-      }
-      throw error;
+  async explain(refusal: Refusal, wanted: Wanted): Promise<void> {
+    if (!FOR_LACK_OF_BUDGET.has(refusal.code)) {
+      return;
     }
-  }
-
-  private async explain(refusal: Refusal, operation: Operation, wanted: Wanted): Promise<void> {
     if (refusal.details?.['kept_for'] === EARLIER_WAITER) {
       // Nothing is short, and no deadline of a hold says when the other one has its funds.
       refusal.details = {
@@ -103,10 +87,10 @@ export class FundsForecast {
       this.counts.forecasts.inc({ result: 'unknown' });
       return;
     }
-    const forecast = await this.forecast(operation, wanted, useOf(refusal.code, wanted));
+    const forecast = await this.forecast(wanted, useOf(refusal.code, wanted));
     const { nowMs, enoughAtMs, scope, window } = forecast;
     // The holds at an allowed scope are allowed, too, and so are the scopes below it.
-    const isAllowed = scope === '' || scopeAllowed(operation.caller.scopeFilter, scope);
+    const isAllowed = scope === '' || scopeAllowed(wanted.caller.scopeFilter, scope);
     const hindrance =
       lastingHindrance(refusal.code, wanted) ?? (isAllowed ? undefined : 'OUTSIDE_SCOPE_FILTER');
     const holds = isAllowed ? forecast.holds : [];
@@ -129,12 +113,9 @@ export class FundsForecast {
     this.counts.forecasts.inc({ result: retryAfterMs === undefined ? 'unknown' : 'known' });
   }
 
-  private forecast(
-    { caller: { tenantId } }: Operation,
-    wanted: Wanted,
-    use: string,
-  ): Promise<ScriptReply<'forecast_funds'>> {
+  private forecast(wanted: Wanted, use: string): Promise<ScriptReply<'forecast_funds'>> {
     const { partitions } = this.redis;
+    const { tenantId } = wanted.caller;
     const { unit, amount } = wanted.amount;
     const reservationId = 'reservationId' in wanted ? wanted.reservationId : '';
     const tag = tagOf(partitionCode(partitionOfTenant(tenantId, partitions)));

@@ -17,6 +17,7 @@ import { DirectDebitService } from './direct-debit/direct-debit.service.js';
 import { ExtendController } from './extend/extend.controller.js';
 import { ExtendService } from './extend/extend.service.js';
 import { FundsForecast } from './funds-forecast.js';
+import { OperationAnswers } from './operation-answers.js';
 import { BudgetHoldsService } from './query/budget-holds.service.js';
 import { GetService } from './query/get.service.js';
 import { ListService, ReservationIndex } from './query/list.service.js';
@@ -51,10 +52,11 @@ import { DamagedRecords } from './script-refusals.js';
     GetService,
     LedgersService,
     ListService,
+    OperationAnswers,
     ReservationIndex,
     ReservationStore,
   ],
-  exports: [Admission, AttestedAnswers, DamagedRecords, FundsForecast, ReservationStore],
+  exports: [Admission, DamagedRecords, OperationAnswers, ReservationStore],
 })
 export class ReservationsModule {}
 

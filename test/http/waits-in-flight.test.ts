@@ -57,9 +57,12 @@ async function waitWith(...runs: ((text: string) => Promise<Reply>)[]): Promise<
     waitMs: 30_000,
     gone: gone.signal,
     waitedMs: 0,
+    readmit: () => Promise.reject(new Error('the service judges the caller')),
+  };
+  const wanted = {
+    ...{ tenantId: 'acme', unit: 'TOKENS', amount: 1, idempotencyKey: 'key', patience },
     readmit: () => Promise.resolve(),
   };
-  const wanted = { tenantId: 'acme', unit: 'TOKENS', amount: 1, idempotencyKey: 'key', patience };
   const reply = await waiters.decided<Reply>(wanted, (text) => {
     const run = runs[made] ?? ((): Promise<Reply> => Promise.resolve(ALLOW));
     made += 1;

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Min } from 'class-validator';
-import { fingerprintOf, Refusal } from '../../ledger/index.js';
+import { balancesJson, fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
   type Attestable,
   idempotencyKey,
@@ -9,6 +9,7 @@ import {
   type ScriptAnswer,
 } from '../../redis/index.js';
 import {
+  compileValidator,
   IsFreeObject,
   Length,
   MaxLength,
@@ -17,7 +18,8 @@ import {
   stringifyJson,
   traceText,
 } from '../../wire/index.js';
-import type { Operation } from '../admission.js';
+import type { Wanted } from '../funds-forecast.js';
+import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { stamped } from '../script-refusals.js';
@@ -69,7 +71,7 @@ export class CommitDto {
   metadata?: Record<string, unknown>;
 }
 
-export type Committed = ScriptAnswer<'commit', 'COMMITTED'> & Attestable;
+type Committed = ScriptAnswer<'commit', 'COMMITTED'> & Attestable;
 
 /** The overage policy of a refused commit, where the error code implies it. */
 const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
@@ -77,9 +79,18 @@ const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
   OVERDRAFT_LIMIT_EXCEEDED: 'ALLOW_WITH_OVERDRAFT',
 };
 
+/** CommitResponse of the protocol. `released` is present only if something was returned. */
+function commitResponse({ charged, released, unit, balances }: Committed): string {
+  const returned = released === '0' ? '' : `"released":{"unit":"${unit}","amount":${released}},`;
+  return `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},${returned}"balances":${balancesJson(balances, unit)}}`;
+}
+
 /** POST /v1/reservations/{id}/commit: charges the actual cost of a hold and returns the rest. */
 @Injectable()
-export class CommitService {
+export class CommitService implements LedgerOperation<CommitDto, SettlementCall> {
+  readonly status = 200;
+  readonly artifact = 'commit';
+  readonly validate = compileValidator(CommitDto);
   private readonly counts: ReservationCounts;
 
   constructor(
@@ -90,17 +101,22 @@ export class CommitService {
     this.counts = metrics.of(RESERVATION_METRICS);
   }
 
+  wanted({ actual }: CommitDto, { caller, reservationId }: SettlementCall): Wanted {
+    return { caller, amount: actual, reservationId };
+  }
+
   /**
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,
    * UNIT_MISMATCH, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, LIMIT_EXCEEDED (the governing
    * policy's rate), INVALID_REQUEST (int64).
    */
-  async commit(operation: Operation, reservationId: string, request: CommitDto): Promise<Committed> {
-    const { tenantId } = operation.caller;
+  async perform(call: SettlementCall, request: CommitDto): Promise<Outcome> {
+    const { tenantId } = call.caller;
     try {
-      const reply = await this.charge(operation, reservationId, request);
+      const reply = await this.charge(call, request);
       this.count(tenantId, reply);
-      return reply;
+      const { stamp, answer } = reply;
+      return { stamp, answer, response: commitResponse(reply), reservationId: call.reservationId };
     } catch (error) {
       const reason = reasonOf(this.counts, error);
       const overage_policy = POLICY_OF_REFUSAL[reason] ?? 'UNKNOWN';
@@ -123,11 +139,11 @@ export class CommitService {
     }
   }
 
-  private async charge(operation: Operation, reservationId: string, request: CommitDto): Promise<Committed> {
-    const { caller, trace } = operation;
+  private async charge(call: SettlementCall, request: CommitDto): Promise<Committed> {
+    const { caller, trace, reservationId } = call;
     const { actual, metadata } = request;
     const tag = this.store.tagOf(reservationId);
-    await this.store.requireInScope(operation, tag, reservationId);
+    await this.store.requireInScope(call, tag, reservationId);
     const reply = await this.store.decided(() =>
       this.redis.scripts.callAttestable(
         'commit',

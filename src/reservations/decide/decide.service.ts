@@ -10,8 +10,16 @@ import {
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
-import { Nested, traceText } from '../../wire/index.js';
-import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { compileValidator, Nested, traceText } from '../../wire/index.js';
+import {
+  Admission,
+  admissionRefusal,
+  admittedScopes,
+  denyDetailJson,
+  type Operation,
+  recordFields,
+} from '../admission.js';
+import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
@@ -25,15 +33,21 @@ export class DecideDto extends AdmissionDto {
 
 type Decided = Exclude<ScriptReply<'decide'> & Attestable, { status: 'RECLAIMED' }>;
 
-export interface Decision {
-  readonly reply: Extract<Decided, { status: 'ALLOW' | 'ALLOW_WITH_CAPS' | 'DENY' }>;
-  /** Every derived scope, root first, whether it has a budget or not. */
-  readonly scopes: readonly string[];
+type Decision = Extract<Decided, { status: 'ALLOW' | 'ALLOW_WITH_CAPS' | 'DENY' }>;
+
+/** DecisionResponse of the protocol as JSON text. Scopes and reasons need no escaping, and caps are JSON already. */
+function decisionResponse(reply: Decision, scopes: readonly string[]): string {
+  const reason = reply.status === 'DENY' ? `,"reason_code":"${reply.reason}"` : '';
+  const caps = reply.status === 'ALLOW_WITH_CAPS' ? `,"caps":${reply.caps}` : '';
+  return `{"decision":"${reply.status}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
 }
 
 /** POST /v1/decide: what a reserve would get right now. It holds nothing and promises nothing. */
 @Injectable()
-export class DecideService {
+export class DecideService implements LedgerOperation<DecideDto> {
+  readonly status = 200;
+  readonly artifact = 'decide';
+  readonly validate = compileValidator(DecideDto);
   private readonly counts: ReservationCounts;
 
   constructor(
@@ -49,18 +63,24 @@ export class DecideService {
    * Evaluates the request. The state of a budget or a closed tenant is a decision here, not a refusal.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, UNIT_MISMATCH, UNAUTHORIZED (suspended tenant).
    */
-  async decide(operation: Operation, request: DecideDto): Promise<Decision> {
-    const { tenantId } = operation.caller;
+  async perform(call: Call, request: DecideDto): Promise<Outcome> {
+    const { tenantId } = call.caller;
     try {
-      const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.ask(operation, request, scopes);
+      const scopes = admittedScopes(call.caller, request.subject);
+      const reply = await this.ask(call, request, scopes);
       if (reply.status !== 'ALLOW' && reply.status !== 'ALLOW_WITH_CAPS' && reply.status !== 'DENY') {
         throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       const counted = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
       this.counts.decisions.inc({ tenant: tenantId, decision: reply.status, reason: counted });
-      return { reply, scopes };
+      const { stamp, answer } = reply;
+      return {
+        stamp,
+        answer,
+        response: decisionResponse(reply, scopes),
+        unattested: denyDetailJson(reply, request),
+      };
     } catch (error) {
       const reason = reasonOf(this.counts, error);
       this.counts.decisions.inc({ tenant: tenantId, decision: 'ERROR', reason });

@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
 import type { Decided } from '../../expiry/index.js';
-import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
+import {
+  balancesJson,
+  fingerprintOf,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  randomBase62,
+} from '../../ledger/index.js';
 import {
   idempotencyKey,
   partitionCode,
@@ -13,9 +19,11 @@ import {
   tenantKey,
   FIELD,
 } from '../../redis/index.js';
-import { IsInt64, Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
+import { compileValidator, IsInt64, Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
 import { admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { StandardMetricsDto } from '../commit/commit.service.js';
+import type { Wanted } from '../funds-forecast.js';
+import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { givenPairs } from '../given-fields.js';
@@ -41,11 +49,22 @@ export class DirectDebitDto extends AdmissionDto {
   client_time_ms?: number | bigint;
 }
 
-export type Applied = ScriptAnswer<'direct_debit', 'APPLIED'>;
+type Applied = ScriptAnswer<'direct_debit', 'APPLIED'>;
+
+/** EventCreateResponse of the protocol. `charged` is present only if the charge was capped below the actual amount. */
+function eventResponse(
+  { eventId, charged, balances }: Applied,
+  { actual: { unit, amount } }: DirectDebitDto,
+): string {
+  const capped = charged === amount.toString() ? '' : `"charged":{"unit":"${unit}","amount":${charged}},`;
+  return `{"status":"APPLIED","event_id":"${eventId}",${capped}"balances":${balancesJson(balances, unit)}}`;
+}
 
 /** POST /v1/events: charges an amount to every budgeted scope without a hold. */
 @Injectable()
-export class DirectDebitService {
+export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
+  readonly status = 201;
+  readonly validate = compileValidator(DirectDebitDto);
   private readonly counts: ReservationCounts;
 
   constructor(
@@ -56,21 +75,25 @@ export class DirectDebitService {
     this.counts = metrics.of(RESERVATION_METRICS);
   }
 
+  wanted({ actual, subject }: DirectDebitDto, { caller }: Call): Wanted {
+    return { caller, amount: actual, subject };
+  }
+
   /**
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
    * BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, INVALID_REQUEST (int64).
    */
-  async debit(operation: Operation, request: DirectDebitDto): Promise<Applied> {
-    const { tenantId } = operation.caller;
+  async perform(call: Call, request: DirectDebitDto): Promise<Outcome> {
+    const { tenantId } = call.caller;
     const policy = request.overage_policy ?? 'DEFAULT';
     try {
-      const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.charge(operation, request, scopes);
+      const scopes = admittedScopes(call.caller, request.subject);
+      const reply = await this.charge(call, request, scopes);
       if (reply.status !== 'APPLIED') {
         throw admissionRefusal(reply, request.actual, scopes, request.action.kind);
       }
       this.count(tenantId, reply, policy);
-      return reply;
+      return { answer: reply.answer, response: eventResponse(reply, request) };
     } catch (error) {
       const reason = reasonOf(this.counts, error);
       this.counts.debits.inc({ tenant: tenantId, decision: 'DENY', reason, overage_policy: policy });

@@ -1,23 +1,17 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import {
-  Access,
-  Answers,
-  BodySchema,
-  IdempotencyKeyHeader,
-  ReservationId,
-  sendJson,
-} from '../../http/index.js';
-import { compileValidator } from '../../wire/index.js';
-import { operationOf, requireSameKey } from '../admission.js';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader, ReservationId } from '../../http/index.js';
+import { callOf } from '../ledger-operation.js';
+import { OperationAnswers } from '../operation-answers.js';
 import { ExtendDto, ExtendService } from './extend.service.js';
-
-const validate = compileValidator(ExtendDto);
 
 @Controller('v1/reservations')
 export class ExtendController {
-  constructor(private readonly service: ExtendService) {}
+  constructor(
+    private readonly extensions: ExtendService,
+    private readonly answers: OperationAnswers,
+  ) {}
 
   @Post(':reservation_id/extend')
   @Access({ plane: 'runtime', tenant: 'reservations:extend' })
@@ -25,23 +19,12 @@ export class ExtendController {
   @IdempotencyKeyHeader()
   @Answers(200, 'ReservationExtendResponse')
   @BodySchema(ExtendDto, { idempotency_key: 'answer-4711-extend', extend_by_ms: 60_000 })
-  async extend(
+  extend(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const dto = validate(body);
-    requireSameKey(request, dto.idempotency_key);
-    const { expiresAtMs, remainingTtlMs } = await this.service.extend(
-      operationOf(request),
-      reservationId,
-      dto,
-    );
-    sendJson(
-      reply,
-      200,
-      `{"status":"ACTIVE","expires_at_ms":${expiresAtMs},"remaining_ttl_ms":${remainingTtlMs}}`,
-    );
+    return this.answers.send(reply, this.extensions, { ...callOf(request, body), reservationId });
   }
 }

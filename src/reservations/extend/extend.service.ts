@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Max, Min } from 'class-validator';
 import { fingerprintOf } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
-import { IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
-import type { Operation } from '../admission.js';
+import { idempotencyKey, RedisService, reservationKey } from '../../redis/index.js';
+import { compileValidator, IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
+import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
@@ -25,11 +25,11 @@ export class ExtendDto {
   metadata?: Record<string, unknown>;
 }
 
-export type Extended = ScriptAnswer<'extend', 'ACTIVE'>;
-
 /** POST /v1/reservations/{id}/extend: moves the expiry of a live reservation. */
 @Injectable()
-export class ExtendService {
+export class ExtendService implements LedgerOperation<ExtendDto, SettlementCall> {
+  readonly status = 200;
+  readonly validate = compileValidator(ExtendDto);
   private readonly counts: ReservationCounts;
 
   constructor(
@@ -44,11 +44,11 @@ export class ExtendService {
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,
    * MAX_EXTENSIONS_EXCEEDED.
    */
-  async extend(operation: Operation, reservationId: string, request: ExtendDto): Promise<Extended> {
-    const { caller, trace } = operation;
+  async perform(call: SettlementCall, request: ExtendDto): Promise<Outcome> {
+    const { caller, trace, reservationId } = call;
     try {
       const tag = this.store.tagOf(reservationId);
-      await this.store.requireInScope(operation, tag, reservationId);
+      await this.store.requireInScope(call, tag, reservationId);
       const reply = await this.redis.scripts.call(
         'extend',
         {
@@ -67,10 +67,11 @@ export class ExtendService {
           trace: traceText(trace),
         },
       );
-      const extended = this.store.settled(reply, 'ACTIVE', reservationId);
-      const reason = extended.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
+      const { answer, expiresAtMs, remainingTtlMs } = this.store.settled(reply, 'ACTIVE', reservationId);
+      const reason = answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
       this.counts.extends.inc({ tenant: caller.tenantId, decision: 'ACTIVE', reason });
-      return extended;
+      const response = `{"status":"ACTIVE","expires_at_ms":${expiresAtMs},"remaining_ttl_ms":${remainingTtlMs}}`;
+      return { answer, response };
     } catch (error) {
       const reason = reasonOf(this.counts, error);
       this.counts.extends.inc({ tenant: caller.tenantId, decision: 'DENY', reason });

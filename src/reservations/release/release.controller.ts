@@ -10,27 +10,15 @@ import {
   IdempotencyKeyHeader,
   ReservationId,
 } from '../../http/index.js';
-import { balancesJson } from '../../ledger/index.js';
-import { compileValidator } from '../../wire/index.js';
-import { operationOf, requireSameKey } from '../admission.js';
-import { AttestedAnswers } from '../attested-answers.js';
-import { type Released, ReleaseDto, ReleaseService } from './release.service.js';
-
-const validate = compileValidator(ReleaseDto);
-
-/** ReleaseResponse of the protocol. */
-function releaseResponse({ released, unit, balances }: Released): string {
-  return (
-    `{"status":"RELEASED","released":{"unit":"${unit}","amount":${released}},` +
-    `"balances":${balancesJson(balances, unit)}}`
-  );
-}
+import { callOf } from '../ledger-operation.js';
+import { OperationAnswers } from '../operation-answers.js';
+import { ReleaseDto, ReleaseService } from './release.service.js';
 
 @Controller('v1/reservations')
 export class ReleaseController {
   constructor(
-    private readonly service: ReleaseService,
-    private readonly answers: AttestedAnswers,
+    private readonly releases: ReleaseService,
+    private readonly answers: OperationAnswers,
   ) {}
 
   @Post(':reservation_id/release')
@@ -39,20 +27,17 @@ export class ReleaseController {
   @IdempotencyKeyHeader()
   @Answers(200, 'ReleaseResponse')
   @BodySchema(ReleaseDto, { idempotency_key: 'answer-4711-release', reason: 'The user closed the chat' })
-  async release(
+  release(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const dto = validate(body);
-    requireSameKey(request, dto.idempotency_key);
     const traceOfRow = request.caller?.kind === 'admin' ? auditTraceOf(request) : undefined;
-    const operation = operationOf<Caller>(request);
-    await this.answers.send(reply, { artifact: 'release', operation, body: dto, reservationId }, async () => {
-      const outcome = await this.service.release(operation, reservationId, dto, traceOfRow);
-      const { stamp, answer } = outcome;
-      return { stamp, answer, response: releaseResponse(outcome), reservationId };
+    return this.answers.send(reply, this.releases, {
+      ...callOf<Caller>(request, body),
+      reservationId,
+      traceOfRow,
     });
   }
 }

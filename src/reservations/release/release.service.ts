@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
-import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
+import { balancesJson, fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
 import {
   type Attestable,
   idempotencyKey,
@@ -9,8 +9,8 @@ import {
   reservationKey,
   type ScriptAnswer,
 } from '../../redis/index.js';
-import { Length, MaxLength, Optional, traceText } from '../../wire/index.js';
-import type { Operation } from '../admission.js';
+import { compileValidator, Length, MaxLength, Optional, traceText } from '../../wire/index.js';
+import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
@@ -28,11 +28,27 @@ export class ReleaseDto {
   reason?: string;
 }
 
-export type Released = ScriptAnswer<'release', 'RELEASED'> & Attestable;
+type Released = ScriptAnswer<'release', 'RELEASED'> & Attestable;
+
+/** ReleaseResponse of the protocol. */
+function releaseResponse({ released, unit, balances }: Released): string {
+  return (
+    `{"status":"RELEASED","released":{"unit":"${unit}","amount":${released}},` +
+    `"balances":${balancesJson(balances, unit)}}`
+  );
+}
+
+export interface ReleaseCall extends SettlementCall<Caller> {
+  /** The trace for the audit row of an operator's release. */
+  readonly traceOfRow?: string | undefined;
+}
 
 /** POST /v1/reservations/{id}/release: returns a hold unused. */
 @Injectable()
-export class ReleaseService {
+export class ReleaseService implements LedgerOperation<ReleaseDto, ReleaseCall> {
+  readonly status = 200;
+  readonly artifact = 'release';
+  readonly validate = compileValidator(ReleaseDto);
   private readonly counts: ReservationCounts;
 
   constructor(
@@ -45,21 +61,15 @@ export class ReleaseService {
 
   /**
    * An operator may release any tenant's hold on its behalf. The script writes the audit row for that in the same step.
-   * @param traceOfRow the trace for the audit row
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
    */
-  async release(
-    operation: Operation<Caller>,
-    reservationId: string,
-    request: ReleaseDto,
-    traceOfRow = traceText(operation.trace),
-  ): Promise<Released> {
-    const { caller, trace } = operation;
+  async perform(call: ReleaseCall, request: ReleaseDto): Promise<Outcome> {
+    const { caller, trace, reservationId, traceOfRow = traceText(trace) } = call;
     const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
     const actor_type = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
     try {
       const tag = this.store.tagOf(reservationId);
-      await this.store.requireInScope(operation, tag, reservationId);
+      await this.store.requireInScope(call, tag, reservationId);
       const reply = await this.redis.scripts.callAttestable(
         'release',
         {
@@ -82,7 +92,8 @@ export class ReleaseService {
       const owner = tenantOfScope(released.balances[0]?.scope ?? '') ?? tenantId;
       const reason = released.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
       this.counts.releases.inc({ tenant: owner, actor_type, decision: 'RELEASED', reason });
-      return released;
+      const { stamp, answer } = released;
+      return { stamp, answer, response: releaseResponse(released), reservationId };
     } catch (error) {
       const reason = reasonOf(this.counts, error);
       this.counts.releases.inc({ tenant: tenantId, actor_type, decision: 'DENY', reason });

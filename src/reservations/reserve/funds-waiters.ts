@@ -54,7 +54,7 @@ async function readmitted({ barred, wanted }: Waiter): Promise<void> {
   if (barred !== undefined) {
     throw barred;
   }
-  await wanted.patience.readmit();
+  await wanted.readmit();
 }
 
 /**

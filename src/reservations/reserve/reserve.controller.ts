@@ -1,6 +1,7 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { TenantCaller } from '../../auth/index.js';
 import {
   Access,
   Answers,
@@ -10,12 +11,10 @@ import {
   onResponseEnd,
   WaitHeader,
 } from '../../http/index.js';
-import { balancesJson, Refusal } from '../../ledger/index.js';
-import { compileValidator } from '../../wire/index.js';
-import { admittedScopes, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
-import { AttestedAnswers } from '../attested-answers.js';
-import { FundsForecast } from '../funds-forecast.js';
-import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
+import { Refusal } from '../../ledger/index.js';
+import { callOf } from '../ledger-operation.js';
+import { OperationAnswers } from '../operation-answers.js';
+import { type ReserveCall, ReserveDto, ReserveService } from './reserve.service.js';
 import type { Patience } from './waiter.js';
 
 const LONGEST_WAIT_MS = 30_000;
@@ -24,11 +23,7 @@ const LONGEST_WAIT_MS = 30_000;
  * How long the client lets its reserve wait for funds, or undefined if it does not.
  * @throws Refusal INVALID_REQUEST if the header is not a whole number of ms from 0 to 30,000.
  */
-function patienceOf(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { subject }: ReserveDto,
-): Patience | undefined {
+function patienceOf(request: FastifyRequest, reply: FastifyReply): Patience | undefined {
   const value = request.headers['x-holdfast-wait-ms'];
   if (value === undefined) {
     return undefined;
@@ -52,43 +47,18 @@ function patienceOf(
       gone.abort();
     }
   });
-  const readmit = async (): Promise<void> => {
+  const readmit = async (): Promise<TenantCaller> => {
     await request.readmit?.(request);
-    admittedScopes(operationOf(request).caller, subject);
+    return request.caller as TenantCaller;
   };
   return { waitMs, readmit, gone: gone.signal, waitedMs: 0 };
 }
 
-/**
- * ReservationCreateResponse of the protocol as JSON text, without `remaining_ttl_ms`, which changes from one answer to the next. Its strings are ids, scopes and codes, which need no escaping; caps and
- * balances are JSON already. Fields that do not apply are absent, never null.
- */
-export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }: ReserveDto): string {
-  const affected = `"affected_scopes":["${scopes.join('","')}"],"scope_path":"${scopes.at(-1) as string}"`;
-  const reserved = `"reserved":{"unit":"${estimate.unit}","amount":${estimate.amount}}`;
-  if (reply.status === 'DENY') {
-    return `{"decision":"DENY",${affected},"reason_code":"${reply.reason}"}`;
-  }
-  const balances = `"balances":${balancesJson(reply.balances, estimate.unit)}`;
-  const caps = 'caps' in reply ? `"caps":${reply.caps},` : '';
-  const decision = `"decision":"${caps === '' ? 'ALLOW' : 'ALLOW_WITH_CAPS'}"`;
-  if (!('reservationId' in reply)) {
-    return `{${decision},${affected},${reserved},${caps}${balances}}`;
-  }
-  return (
-    `{${decision},"reservation_id":"${reply.reservationId}",${affected},${reserved},` +
-    `"expires_at_ms":${reply.expiresAtMs},${caps}${balances}}`
-  );
-}
-
-const validate = compileValidator(ReserveDto);
-
 @Controller('v1/reservations')
 export class ReserveController {
   constructor(
-    private readonly service: ReserveService,
-    private readonly answers: AttestedAnswers,
-    private readonly forecast: FundsForecast,
+    private readonly reserves: ReserveService,
+    private readonly answers: OperationAnswers,
   ) {}
 
   @Post()
@@ -110,33 +80,14 @@ export class ReserveController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const dto = validate(body);
-    requireSameKey(request, dto.idempotency_key);
-    const operation = operationOf(request);
-    const patience = patienceOf(request, reply, dto);
-    await this.forecast.explaining(
-      request,
-      { amount: dto.estimate, subject: dto.subject, isHeld: true },
-      () =>
-        this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
-          const reserving = this.service.reserve(operation, dto, patience);
-          const outcome = await (patience === undefined
-            ? reserving
-            : reserving.finally(() => (request.waitedMs = patience.waitedMs)));
-          const { stamp, answer } = outcome.reply;
-          const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
-          // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.
-          const isAttestable = held !== undefined || dto.dry_run === true;
-          return {
-            stamp: isAttestable ? stamp : undefined,
-            answer,
-            response: reserveResponse(outcome, dto),
-            unattested: held
-              ? `"remaining_ttl_ms":${held.remainingTtlMs}`
-              : denyDetailJson(outcome.reply, dto),
-            reservationId: held?.reservationId,
-          };
-        }),
-    );
+    const patience = patienceOf(request, reply);
+    try {
+      const call: ReserveCall = { ...callOf(request, body), patience };
+      await this.answers.send(reply, this.reserves, call);
+    } finally {
+      if (patience !== undefined) {
+        request.waitedMs = patience.waitedMs;
+      }
+    }
   }
 }

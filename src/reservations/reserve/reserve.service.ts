@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
+  balancesJson,
   fingerprintOf,
   OBSERVE_MODES,
   type ObserveMode,
@@ -24,8 +25,17 @@ import {
   tenantKey,
   FIELD,
 } from '../../redis/index.js';
-import { Nested, Optional, traceText } from '../../wire/index.js';
-import { Admission, admissionRefusal, admittedScopes, type Operation, otherFields } from '../admission.js';
+import { compileValidator, Nested, Optional, traceText } from '../../wire/index.js';
+import {
+  Admission,
+  admissionRefusal,
+  admittedScopes,
+  denyDetailJson,
+  type Operation,
+  otherFields,
+} from '../admission.js';
+import type { Wanted } from '../funds-forecast.js';
+import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { FundsWaiters } from './funds-waiters.js';
@@ -89,22 +99,64 @@ const DECISIONS = {
 type Deciding = keyof typeof DECISIONS;
 type Run = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' }>;
 type Decided = Exclude<Run, { status: 'WAITING' }>;
-type Decision = Extract<Decided, { status: Deciding }>;
+type ReserveDecision = Extract<Decided, { status: Deciding }>;
 
-function isDecision(reply: Decided): reply is Decision {
+function isDecision(reply: Decided): reply is ReserveDecision {
   return reply.status in DECISIONS;
 }
 
-/** The script's reply, and the scopes of the request. */
-export interface ReserveOutcome {
-  readonly reply: Decision;
-  /** Every derived scope, root first, whether it has a budget or not. */
-  readonly scopes: readonly string[];
+export interface ReserveCall extends Call {
+  /** How long to wait for funds. Without it, a lack of budget is a refusal at once. */
+  readonly patience?: Patience | undefined;
+}
+
+/**
+ * ReservationCreateResponse of the protocol as JSON text, without `remaining_ttl_ms`, which changes from one answer to the next. Its
+ * strings are ids, scopes and codes, which need no escaping; caps and balances are JSON already. Fields that do not apply are absent,
+ * never null.
+ */
+function reserveResponse(
+  reply: ReserveDecision,
+  scopes: readonly string[],
+  { estimate }: ReserveDto,
+): string {
+  const affected = `"affected_scopes":["${scopes.join('","')}"],"scope_path":"${scopes.at(-1) as string}"`;
+  const reserved = `"reserved":{"unit":"${estimate.unit}","amount":${estimate.amount}}`;
+  if (reply.status === 'DENY') {
+    return `{"decision":"DENY",${affected},"reason_code":"${reply.reason}"}`;
+  }
+  const balances = `"balances":${balancesJson(reply.balances, estimate.unit)}`;
+  const caps = 'caps' in reply ? `"caps":${reply.caps},` : '';
+  const decision = `"decision":"${caps === '' ? 'ALLOW' : 'ALLOW_WITH_CAPS'}"`;
+  if (!('reservationId' in reply)) {
+    return `{${decision},${affected},${reserved},${caps}${balances}}`;
+  }
+  return (
+    `{${decision},"reservation_id":"${reply.reservationId}",${affected},${reserved},` +
+    `"expires_at_ms":${reply.expiresAtMs},${caps}${balances}}`
+  );
+}
+
+function outcomeOf(reply: ReserveDecision, scopes: readonly string[], request: ReserveDto): Outcome {
+  const { stamp, answer } = reply;
+  const held = 'reservationId' in reply ? reply : undefined;
+  // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.
+  const isAttestable = held !== undefined || request.dry_run === true;
+  return {
+    stamp: isAttestable ? stamp : undefined,
+    answer,
+    response: reserveResponse(reply, scopes, request),
+    unattested: held ? `"remaining_ttl_ms":${held.remainingTtlMs}` : denyDetailJson(reply, request),
+    reservationId: held?.reservationId,
+  };
 }
 
 /** POST /v1/reservations: holds an amount at every budgeted scope, or at none. */
 @Injectable()
-export class ReserveService {
+export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> {
+  readonly status = 200;
+  readonly artifact = 'reserve';
+  readonly validate = compileValidator(ReserveDto);
   private readonly counts: ReservationCounts;
   private readonly allowSampleRate: number;
 
@@ -121,20 +173,23 @@ export class ReserveService {
     this.allowSampleRate = config.observeAllowSampleRate;
   }
 
+  wanted({ estimate, subject }: ReserveDto, { caller }: Call): Wanted {
+    return { caller, amount: estimate, subject, isHeld: true };
+  }
+
   /**
    * Reserves, or only evaluates if `dry_run` is set or the request or its tenant is in observe mode.
-   * @param patience how long to wait for funds; without it, a lack of budget is a refusal at once
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
    * ACTION_KIND_DENIED, ACTION_KIND_NOT_ALLOWED, ACTION_QUOTA_EXCEEDED, BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
    * INVALID_REQUEST (int64).
    */
-  async reserve(operation: Operation, request: ReserveDto, patience?: Patience): Promise<ReserveOutcome> {
-    const { tenantId } = operation.caller;
+  async perform(call: ReserveCall, request: ReserveDto): Promise<Outcome> {
+    const { tenantId } = call.caller;
     const policy = request.overage_policy ?? 'DEFAULT';
     const isDryRun = request.dry_run === true;
     try {
-      const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.decide(operation, request, isDryRun ? undefined : patience);
+      const scopes = admittedScopes(call.caller, request.subject);
+      const reply = await this.decide(call, request, isDryRun ? undefined : call.patience);
       if (reply.status === 'LIMIT_EXCEEDED') {
         throw this.limits.refusal(reply);
       } else if (!isDecision(reply)) {
@@ -142,7 +197,7 @@ export class ReserveService {
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       this.count(tenantId, reply, reason, policy, isDryRun);
-      return { reply, scopes };
+      return outcomeOf(reply, scopes, request);
     } catch (error) {
       const reason = reasonOf(this.counts, error);
       this.counts.reserves.inc({ tenant: tenantId, decision: 'DENY', reason, overage_policy: policy });
@@ -156,7 +211,7 @@ export class ReserveService {
 
   private count(
     tenant: string,
-    { answer, status }: Decision,
+    { answer, status }: ReserveDecision,
     reason: string,
     policy: string,
     isDryRun: boolean,
@@ -195,7 +250,10 @@ export class ReserveService {
     }
     const { unit, amount } = request.estimate;
     const { tenantId } = operation.caller;
-    const wanted = { tenantId, unit, amount, idempotencyKey: request.idempotency_key, patience };
+    const readmit = async (): Promise<void> => {
+      admittedScopes(await patience.readmit(), request.subject);
+    };
+    const wanted = { tenantId, unit, amount, idempotencyKey: request.idempotency_key, patience, readmit };
     return this.waiters.decided(wanted, (waiter) => this.run(operation, request, waiter));
   }
 

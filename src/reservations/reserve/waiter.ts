@@ -1,3 +1,4 @@
+import type { TenantCaller } from '../../auth/index.js';
 import type { Refusal } from '../../ledger/index.js';
 
 /** Why a waiter goes on: it may be its turn, or its wait ends. */
@@ -7,7 +8,7 @@ export type Signal = 'turn' | 'over' | 'gone' | 'draining';
 export interface Patience {
   readonly waitMs: number;
   /** Judges the caller again, as if the request came now. @throws Refusal, StoreUnavailable */
-  readonly readmit: () => Promise<void>;
+  readonly readmit: () => Promise<TenantCaller>;
   /** Aborted when the client has disconnected. */
   readonly gone: AbortSignal;
   /** Set at the end: how long it had a place in a queue. */
@@ -21,6 +22,8 @@ export interface Wanted {
   readonly amount: number | bigint;
   readonly idempotencyKey: string;
   readonly patience: Patience;
+  /** Judges again whether the caller may reserve this. @throws Refusal, StoreUnavailable */
+  readonly readmit: () => Promise<void>;
 }
 
 /** A reserve that waits for funds, or will if it is refused. A signal that comes while it is being run again is not lost. */
