@@ -12,7 +12,7 @@ import { doubts, figure, storeOf, whole } from './report.mjs';
 import { provision, startService } from './service.mjs';
 
 const {
-  endedKey,
+  journalKey,
   eventLogKey,
   idempotencyKey,
   partitionCode,
@@ -162,7 +162,7 @@ class AuditBytes {
     await delay(afterMs);
     const deadline = performance.now() + PACK_TIMEOUT_MS;
     while (
-      (await this.redis.llen(endedKey(this.tag))) + (await this.redis.zcard(ttlIndexKey(this.tag))) >
+      (await this.redis.xlen(journalKey(this.tag))) + (await this.redis.zcard(ttlIndexKey(this.tag))) >
       0
     ) {
       if (performance.now() > deadline) {

@@ -280,6 +280,7 @@ export class GrowthLedger {
         unit: 'TOKENS',
         actual: '8',
         metadata: '',
+        metrics: '',
         idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
         retentionMs: RETENTION_MS,
         keyId: 'key_00benchmark0000000',

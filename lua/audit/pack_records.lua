@@ -1,27 +1,38 @@
 #!lua flags=allow-oom
--- pack_records: convert records of ended reservations to their compact form, some at a time.
+-- pack_records: follow the journal, some entries at a time: convert the records of the reservations that have ended to their compact form,
+-- and remove the entries.
 -- allow-oom: it frees memory.
 --
--- KEYS[1]   ended          list of reservation ids, oldest end first
--- ARGV[1]   limit          records per run
--- RETURNS   PACKED examined:int packed:int remaining:int
--- BOUND     limit records; one with more than 4 KiB of metadata is skipped
+-- KEYS[1]   journal        stream
+-- ARGV[1]   limit          entries per run
+-- RETURNS   PACKED examined:int packed:int remaining:int passed:int
+-- BOUND     limit entries, 256 KiB of them; a record with more than 4 KiB of metadata is skipped
 -- EMITS     nothing
--- @include  keys, pack_record
+-- @include  journal, keys, pack_record, stream_walk
 --
--- Skips records that no longer exist, have long metadata, or cannot be restored exactly.
-local ended = KEYS[1]
+-- Skips records that no longer exist, have long metadata, or cannot be restored exactly. examined counts the records that entries name;
+-- debits have none. What is removed and how far it has come is written in the same run, so no lease is needed, and no entry is passed twice.
+local stream = KEYS[1]
 local limit = tonumber(ARGV[1])
 
-local tag = keys.tag_of(ended)
+local tag = keys.tag_of(stream)
+local places = keys.journal_places(tag)
 local examined, packed = 0, 0
+redis.call('HLEN', places)
 
 -- Nothing is refused below this line.
-for _, reservation_id in ipairs(redis.call('LPOP', ended, limit) or {}) do
-  examined = examined + 1
-  local readable, done = pcall(pack_record, keys.reservation(tag, reservation_id))
-  if readable and done then
-    packed = packed + 1
+local last, passed = stream_walk.walk_stream('XRANGE', stream, '-', '+', limit, function(entry)
+  local reservation_id = journal.reservation_of(tag, entry[2])
+  if reservation_id then
+    examined = examined + 1
+    local readable, done = pcall(pack_record, keys.reservation(tag, reservation_id))
+    if readable and done then
+      packed = packed + 1
+    end
   end
+end)
+if last then
+  redis.call('XTRIM', stream, 'MINID', stream_walk.id_after(last))
+  redis.call('HSET', places, 'packed', last)
 end
-return { 'PACKED', tostring(examined), tostring(packed), tostring(redis.call('LLEN', ended)) }
+return { 'PACKED', tostring(examined), tostring(packed), tostring(redis.call('XLEN', stream)), tostring(passed) }

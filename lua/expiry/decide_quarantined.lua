@@ -13,8 +13,8 @@
 --           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
--- @include  audit_log, damage, damaged_release, event_writer, expiry, field, hold_record, keys, returnable,
---           time
+-- @include  audit_log, damage, damaged_release, event_writer, expiry, field, hold_record, journal, keys,
+--           returnable, time
 --
 -- A retry returns the reservation to its index of deadlines and checks it at once; if it is still damaged, it stays in quarantine. A
 -- release returns what it can to the budgets and ends the reservation, whatever its record lacks. If there is no record, it only
@@ -38,6 +38,7 @@ end
 local tenant = owner or '__system__'
 local now = time.now_ms()
 event_writer.require_event_log(tag)
+journal.require_journal(tag)
 audit_log.require_audit_log(tag)
 local quarantine_reason = string.match(entry, '^%S+') or ''
 

@@ -10,11 +10,12 @@
 -- ARGV[4]   unit             of the actual amount
 -- ARGV[5]   actual           int64 as a decimal string, not negative
 -- ARGV[6]   metadata         JSON text, or empty
--- ARGV[7]   idempotency_ttl_ms
--- ARGV[8]   retention_ms     how long the ended record is kept for the audit view
--- ARGV[9]   key_id           the requesting API key
--- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags
+-- ARGV[7]   metrics          JSON text, or empty
+-- ARGV[8]   idempotency_ttl_ms
+-- ARGV[9]   retention_ms     how long the ended record is kept for the audit view
+-- ARGV[10]  key_id           the requesting API key
+-- ARGV[11]  request_id
+-- ARGV[12]  trace            trace id and flags
 -- RETURNS   COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)*
 --           | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
@@ -27,16 +28,16 @@
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  admission, charging, event_writer, expiry, field, grouped, hold_form, hold_record, idempotency_record,
---           int64, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle, shared_budgets,
---           threshold
+--           int64, journal, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle,
+--           shared_budgets, threshold
 --
 -- An expired hold never caps or refuses a charge, marks a scope or drives it into debt: if what goes beyond the estimate does not remain,
 -- due holds are reclaimed first, and the caller runs the script again.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
-local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
-local idempotency_ttl_ms, retention_ms, key_id = ARGV[7], ARGV[8], ARGV[9]
-local origin = { actor = 'api_key', key = key_id, request = ARGV[10], trace = ARGV[11] }
+local unit, actual, metadata, metrics = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local idempotency_ttl_ms, retention_ms, key_id = ARGV[8], ARGV[9], ARGV[10]
+local origin = { actor = 'api_key', key = key_id, request = ARGV[11], trace = ARGV[12] }
 
 local tag = keys.tag_of(reservation)
 local now = run_time.now(group)
@@ -98,6 +99,7 @@ local limited = policy_rate.rate_refusal(tag, governing, 'commits', now)
 if limited then
   return limited
 end
+journal.require_journal(tag)
 if charge.overage ~= '0' or not is_plain and charging.charge_emits(budgets) then
   event_writer.require_event_log(tag)
 end
@@ -132,13 +134,18 @@ if metadata ~= '' then
   ended[#ended + 1] = field.commit_metadata
   ended[#ended + 1] = metadata
 end
+if metrics ~= '' then
+  ended[#ended + 1] = field.commit_metrics
+  ended[#ended + 1] = metrics
+end
 if entry then
   ended[#ended + 1] = field.end_event
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
 policy_rate.count_rate(tag, governing, 'commits', now)
-grouped.end_in_group(group, hold.tenant, reservation_id, #metadata > owned_counts.LONG_VALUE and #metadata or 0)
+journal.append_commit(tag, reservation_id, charge, actual, metrics)
+grouped.end_in_group(group, hold.tenant, reservation_id, owned_counts.long_text({ metadata, metrics }, 1))
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 redis.call('PEXPIRE', reservation, settle.settled_retention(retention_ms, idempotency_ttl_ms))

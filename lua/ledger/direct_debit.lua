@@ -24,8 +24,8 @@
 -- GROUP     16
 -- EMITS     custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, keys, plain_move,
---           policy_search, run_time, shared_budgets, tenant_state, threshold
+-- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, journal, keys,
+--           plain_move, policy_search, run_time, shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
 -- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
@@ -101,6 +101,7 @@ if not charge then
   return refused(over)
 end
 event_writer.require_event_log(tag)
+journal.require_journal(tag)
 
 -- Nothing is refused below this line.
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
@@ -119,8 +120,9 @@ end
 if not is_plain then
   charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
 end
-event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
+local entry = event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
     'debt_incurred', charge.debt, unpack(ARGV, first_field) })
+journal.append_debit(tag, entry, charge, actual, mask, keys.key_of_debit(idempotency))
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

@@ -20,8 +20,8 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  action_counters, audit_log, brief_figures, budget_figures, damage, damaged_release, ended_holds,
---           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys, owned_counts, run_time,
---           settle, shared_budgets, threshold, time, waking
+--           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, journal, keys,
+--           owned_counts, run_time, settle, shared_budgets, threshold, time, waking
 --
 -- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
 -- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
@@ -98,6 +98,7 @@ for _, budget in ipairs(budgets) do
   emits = emits or budget.crossings
 end
 budget_figures.require_balanced(budgets)
+journal.require_journal(tag)
 if emits then
   event_writer.require_event_log(tag)
 end
@@ -128,7 +129,7 @@ owned_counts.count_ended(tag, hold.tenant, 1)
 action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
-ended_holds.keep_ended(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms))
+ended_holds.end_uncharged(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(emits and budgets or {}) do
   if budget.crossings then
     threshold.emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)

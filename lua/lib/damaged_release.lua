@@ -1,6 +1,6 @@
 -- damaged_release: ends a live hold that cannot be settled. Returns what it can to the budgets and leaves a valid record.
--- @include action_counters, damage, ended_holds, event_writer, field, hold_form, hold_record, keys, owned_counts,
---          returnable, threshold, time, waking
+-- @include action_counters, damage, ended_holds, event_writer, field, hold_form, hold_record, journal, keys,
+--          owned_counts, returnable, threshold, time, waking
 --
 -- Each budget is checked separately (lua/lib/returnable.lua). The record's scope mask then has the scopes that got their
 -- share back. Errors occur only before the first write.
@@ -55,12 +55,15 @@ local function mend_ended(tag, reservation_id, hold, tenant, created_at)
   if goes_at > 0 then
     redis.call('PEXPIREAT', hold.key, time.ms_text(goes_at))
   end
-  ended_holds.note_ended(tag, reservation_id)
+  -- So that it is packed again.
+  journal.append_mended(tag, reservation_id, known[field.charged] or '0')
+  ended_holds.leave_quarantine(tag, reservation_id)
 end
 
 -- `by` ended it, for `reason` (or empty). Returns the lists of returnable_budgets, with the refunds written, and the record's fields.
 local function release_damaged(tag, reservation_id, hold, tenant, created_at, by, reason, now, retention_ms, origin)
   event_writer.require_event_log(tag)
+  journal.require_journal(tag)
   redis.call('ZCARD', keys.ttl_index(tag))
   redis.call('ZCARD', keys.cleanup_index(tag))
   local refunded, kept = {}, {}
@@ -89,7 +92,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
     owned_counts.count_ended(tag, tenant, 1)
     action_counters.uncount_run(tag, tenant, known[field.run_counters])
   end
-  ended_holds.keep_ended(tag, reservation_id, retention_ms)
+  ended_holds.end_uncharged(tag, reservation_id, retention_ms)
   for _, budget in ipairs(refunded) do
     local crossings = threshold.crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, budget.remaining, budget.debt)
     if crossings then

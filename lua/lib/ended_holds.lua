@@ -1,11 +1,9 @@
--- ended_holds: what each script does with the records of reservations that it has ended.
--- @include field, keys
+-- ended_holds: what each script does with the reservations that it has ended.
+-- @include field, journal, keys
 
--- Queues the records for the janitor, which packs them, since they no longer have to be as fast to read as live ones. Reservations
--- that were repaired and settled leave the quarantine. If one of these writes fails, a record only stays larger, or a quarantine
--- entry longer, than necessary.
-local function note_ended(tag, ...)
-  redis.pcall('RPUSH', keys.ended(tag), ...)
+-- Reservations that were repaired and settled leave the quarantine. If one of these writes fails, an entry only stays there longer than
+-- necessary.
+local function leave_quarantine(tag, ...)
   local left = redis.pcall('HDEL', keys.quarantine(tag), ...)
   if type(left) == 'number' and left > 0 then
     for _, reservation_id in ipairs({ ... }) do
@@ -14,10 +12,11 @@ local function note_ended(tag, ...)
   end
 end
 
--- The record expires after the retention.
-local function keep_ended(tag, reservation_id, retention_ms)
+-- The end of a reservation that was charged nothing. Its record expires after the retention.
+local function end_uncharged(tag, reservation_id, retention_ms)
   redis.call('PEXPIRE', keys.reservation(tag, reservation_id), retention_ms)
-  note_ended(tag, reservation_id)
+  journal.append_end(tag, reservation_id, '0')
+  leave_quarantine(tag, reservation_id)
 end
 
-return { keep_ended = keep_ended, note_ended = note_ended }
+return { end_uncharged = end_uncharged, leave_quarantine = leave_quarantine }

@@ -2,8 +2,8 @@
 -- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run it expires the
 -- hold, so there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
--- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, keys, owned_counts, refund,
---          time
+-- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, journal, keys, owned_counts,
+--          refund, time
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
 -- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
@@ -37,6 +37,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   end
   local now_text = time.ms_text(now)
   event_writer.require_event_log(tag)
+  journal.require_journal(tag)
   redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))
   refund.write_refunds(refunds)
   local ended_by, live_ended = origin.cleanup and 'admin' or 'system', {}
@@ -51,13 +52,14 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
         'extensions_used', hold_record.whole_number(extensions_used) and extensions_used or '0' })
     redis.call('HSET', hold.key, field.state, 'EXPIRED', field.ended_at, now_text, field.ended_by, ended_by, field.end_event, entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
+    journal.append_end(tag, ids[i], '0')
     action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
     live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
   end
   for tenant, count in pairs(live_ended) do
     owned_counts.count_ended(tag, tenant, count)
   end
-  ended_holds.note_ended(tag, unpack(ids))
+  ended_holds.leave_quarantine(tag, unpack(ids))
   refund.emit_refund_crossings(tag, refunds, teller)
 end
 

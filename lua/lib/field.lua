@@ -67,6 +67,8 @@ local field = {
   charged = 'ch',
   -- JSON.
   commit_metadata = 'cm',
+  -- JSON.
+  commit_metrics = 'mc',
   release_reason = 'rr',
   -- The event log entry that reports the end.
   end_event = 'ev',

@@ -90,7 +90,7 @@ local function write_owned(group, tag)
   end
   for tenant_id, ended in pairs(group.ended) do
     owned_counts.count_ended(tag, tenant_id, #ended.ids, ended.text)
-    ended_holds.note_ended(tag, unpack(ended.ids))
+    ended_holds.leave_quarantine(tag, unpack(ended.ids))
   end
 end
 

@@ -182,6 +182,7 @@ end
 -- The length of those free texts of a record that may be large.
 local function text_length(key)
   return redis.call('HSTRLEN', key, field.metadata) + redis.call('HSTRLEN', key, field.commit_metadata)
+    + redis.call('HSTRLEN', key, field.commit_metrics)
 end
 
 -- A record with longer free texts is read without them and without its extensions: a few kilobytes at most.

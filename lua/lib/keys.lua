@@ -6,12 +6,18 @@ function keys.tag_of(key)
   return string.sub(key, 1, 5)
 end
 
+-- The idempotency key of a direct debit, from the name of its record. No tenant's name has the separator.
+function keys.key_of_debit(record)
+  return string.match(record, '|(.*)$')
+end
+
 function keys.reservation(tag, reservation_id) return tag .. 'r:' .. reservation_id end
 function keys.reservation_index(tag, tenant) return tag .. 'rc:' .. tenant end
 function keys.ttl_index(tag) return tag .. 'ttl' end
 function keys.cleanup_index(tag) return tag .. 'cleanup' end
 function keys.quarantine(tag) return tag .. 'quarantine' end
-function keys.ended(tag) return tag .. 'ended' end
+function keys.journal(tag) return tag .. 'journal' end
+function keys.journal_places(tag) return tag .. 'journal-places' end
 function keys.event_log(tag) return tag .. 'events' end
 function keys.tenant_events(tag, tenant) return tag .. 'ev:' .. tenant end
 function keys.correlated_events(tag, correlation_id) return tag .. 'co:' .. correlation_id end

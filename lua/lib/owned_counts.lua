@@ -177,7 +177,7 @@ local function forget_texts(tag, tenant_id, gone, among)
 end
 
 return {
-  LONG_VALUE = LONG_VALUE, count_ended = count_ended, count_evidence = count_evidence, count_live = count_live,
+  count_ended = count_ended, count_evidence = count_evidence, count_live = count_live,
   count_refusal = count_refusal, evidence_refusal = evidence_refusal, forget_texts = forget_texts,
   limit_in_force = limit_in_force, live_count = live_count, long_text = long_text, owned_count = owned_count,
   read_owned = read_owned, reserve_refusal = reserve_refusal, size_of = size_of, stored_bytes = stored_bytes,

@@ -48,6 +48,11 @@ export const RETENTION_METRICS = {
     name: 'holdfast_index_entries_examined_total',
     help: 'Index entries whose records were checked.',
   },
+  passed: {
+    kind: 'counter',
+    name: 'holdfast_journal_entries_total',
+    help: 'Entries of the journal that packing has passed: ends of reservations and direct debits.',
+  },
   packed: {
     kind: 'counter',
     name: 'holdfast_records_packed_total',
@@ -61,7 +66,7 @@ export const RETENTION_METRICS = {
   toPack: {
     kind: 'gauge',
     name: 'holdfast_records_to_pack',
-    help: 'Ended reservations whose records are still to be packed.',
+    help: 'Entries of the journal that packing has not passed: ended reservations whose records are still to be packed, and direct debits.',
     acrossWorkers: 'max',
   },
   cuts: {

@@ -155,6 +155,7 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
     ...optional('reason', record.get(FIELD.release_reason)),
     ...(committed === undefined ? {} : { charged: committed }),
     ...optional('committed_metadata', record.get(FIELD.commit_metadata), jsonOf),
+    ...optional('committed_metrics', record.get(FIELD.commit_metrics), jsonOf),
     returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),
     ...eventOf(found),
   };

@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
-  endedKey,
+  journalKey,
   partitionCode,
   RedisService,
   StoreUnavailable,
@@ -22,7 +22,7 @@ const EXAMINED_A_RUN = 500;
 /** Packing gets at most a twentieth of the time, so that under load it is left for quieter times. */
 const PACK_INTERVAL_MS = 1000;
 const PACK_BUDGET_MS = 50;
-/** Records that one script packs: one or two milliseconds. */
+/** Entries of the journal that one script follows, with the records that they name: one or two milliseconds. */
 const PACKED_A_RUN = 50;
 
 const DAY_MS = 86_400_000;
@@ -103,20 +103,20 @@ export class RetentionJanitor implements OnModuleInit {
     return tenant === undefined ? undefined : { tenant, walkedMs, walkedId };
   }
 
-  /** Packs waiting records for as long as the time allows. @throws as PartitionWalk does */
+  /** Follows the journals and packs records for as long as the time allows. @throws as PartitionWalk does */
   async pack(budgetMs = PACK_BUDGET_MS, turn?: Turn): Promise<void> {
     const tags = Array.from({ length: this.redis.partitions }, (_, partition) =>
       tagOf(partitionCode(partition)),
     );
-    const lengths = await Promise.all(tags.map((tag) => this.lengthOf(endedKey(tag))));
+    const lengths = await Promise.all(tags.map((tag) => this.lengthOf(journalKey(tag))));
     this.counts.toPack.set(lengths.reduce((sum, length) => sum + length, 0));
     this.packed = new Set(tags.filter((_, index) => lengths[index] === 0));
     await this.packWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
-  /** A list that cannot be read counts as one record, so that its partition is visited and named. @throws StoreUnavailable */
+  /** A journal that cannot be read counts as one entry, so that its partition is visited and named. @throws StoreUnavailable */
   private lengthOf(key: string): Promise<number> {
-    return this.redis.client.llen(key).catch((error: unknown) => {
+    return this.redis.client.xlen(key).catch((error: unknown) => {
       const failure = toStoreError(error);
       if (failure instanceof StoreUnavailable) {
         throw failure;
@@ -129,11 +129,12 @@ export class RetentionJanitor implements OnModuleInit {
     if (this.packed.has(tag)) {
       return false;
     }
-    const { examined, packed, remaining } = await this.redis.scripts.call(
+    const { passed, examined, packed, remaining } = await this.redis.scripts.call(
       'pack_records',
-      { ended: endedKey(tag) },
+      { journal: journalKey(tag) },
       { limit: PACKED_A_RUN },
     );
+    this.counts.passed.inc(passed);
     this.counts.packed.inc(packed);
     this.counts.notPacked.inc(examined - packed);
     return remaining > 0;

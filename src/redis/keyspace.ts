@@ -85,8 +85,10 @@ export const ttlIndexKey = (tag: string): string => `${tag}ttl`;
 /** Live reservations with MANUAL_CLEANUP, which the sweeper ignores, a sorted set of ids scored by reclaim deadline in ms. */
 export const cleanupIndexKey = (tag: string): string => `${tag}cleanup`;
 export const quarantineKey = (tag: string): string => `${tag}quarantine`;
-/** Ended reservations whose records are not packed yet, a list of ids, oldest first. */
-export const endedKey = (tag: string): string => `${tag}ended`;
+/** What was charged and given back, a stream; lua/lib/journal.lua documents its entries. */
+export const journalKey = (tag: string): string => `${tag}journal`;
+/** How far those that follow the journal have come, a hash from the name of the work to the id of the last entry that it has passed. */
+export const journalPlacesKey = (tag: string): string => `${tag}journal-places`;
 export const eventLogKey = (tag: string): string => `${tag}events`;
 /** The partition's events of one tenant, a stream with the ids of the event log and the type of each. */
 export const tenantEventsKey = (tag: string, tenantId: string): string => `${tag}ev:${tenantId}`;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventPlaceOf } from '../../src/events/event.js';
 import { FIELD } from '../../src/redis/index.js';
-import { endedKey, eventLogKey, quarantineKey, reservationKey, tagOf } from '../../src/redis/keyspace.js';
+import { eventLogKey, journalKey, quarantineKey, reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
@@ -45,8 +45,8 @@ async function historyOf(id: string): Promise<Json> {
 
 async function packAll(id: string): Promise<void> {
   const tag = tagOf(id.slice(4, 6));
-  while ((await stored.redis.llen(endedKey(tag))) > 0) {
-    await holdfast.app.get(RedisService).scripts.run('pack_records', [endedKey(tag)], [50]);
+  while ((await stored.redis.xlen(journalKey(tag))) > 0) {
+    await holdfast.app.get(RedisService).scripts.run('pack_records', [journalKey(tag)], [50]);
   }
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(1);
 }
@@ -105,13 +105,15 @@ describe('the history of a reservation', () => {
 
   test('that was committed has the charge, the amount returned to each scope, and the event if there was one', async () => {
     const within = await hold(100);
-    expectStatus(await holdfast.commit(tenant, within, 70, { metadata: { tokens: 70 } }), 200);
+    const metrics = { tokens_input: 50, latency_ms: 9, model_version: 'm-1', custom: { tries: 2 } };
+    expectStatus(await holdfast.commit(tenant, within, 70, { metadata: { tokens: 70 }, metrics }), 200);
     const history = await historyOf(within);
     expect(history.end).toMatchObject({
       how: 'COMMITTED',
       by: { type: 'api_key', key_id: history.request.key_id },
       charged: { unit: 'TOKENS', amount: 70 },
       committed_metadata: { tokens: 70 },
+      committed_metrics: metrics,
       returned: returned(30),
     });
     expect(history.end).not.toHaveProperty('event');

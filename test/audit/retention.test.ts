@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
 import {
-  endedKey,
+  journalKey,
   partitionOfTenant,
   reservationIndexKey,
   reservationKey,
@@ -11,6 +11,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { appendEnd } from '../support/journal.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -110,17 +111,17 @@ test('a partition with endless work does not keep others from being packed', asy
   await janitor.pack(Infinity);
   const [busy, quiet] = [tagOf('00'), tagOf('03')];
   const unknown = (count: number): string[] => Array.from({ length: count }, (_, index) => `rsv_00${index}`);
-  await stored.redis.rpush(endedKey(quiet), ...unknown(100));
+  await appendEnd(stored.redis, quiet, ...unknown(100));
   // Between two runs, more comes to the busy partition than a run can pack.
   for (let run = 0; run < 4; run += 1) {
-    await stored.redis.rpush(endedKey(busy), ...unknown(2000));
+    await appendEnd(stored.redis, busy, ...unknown(2000));
     let left = 33;
     await janitor.pack(Infinity, { goesOn: () => (left -= 1) >= 0 });
   }
-  expect(await stored.redis.llen(endedKey(quiet))).toBe(0);
-  expect(await stored.redis.llen(endedKey(busy))).toBeGreaterThan(0);
+  expect(await stored.redis.xlen(journalKey(quiet))).toBe(0);
+  expect(await stored.redis.xlen(journalKey(busy))).toBeGreaterThan(0);
   await janitor.pack(Infinity);
-  expect(await stored.redis.llen(endedKey(busy))).toBe(0);
+  expect(await stored.redis.xlen(journalKey(busy))).toBe(0);
 });
 
 test('an error names a few of many damaged indexes', async () => {
@@ -142,12 +143,14 @@ test('records are packed after their end, and a run without time leaves them for
   const janitor = holdfast.app.get(RetentionJanitor);
   await stored.redis.del(reservationKey(tag, await released()));
   const unpacked = await holdfast.metric('holdfast_records_not_packed_total');
+  const entries = (await holdfast.metric('holdfast_journal_entries_total')) ?? 0;
   await janitor.pack(-1);
-  expect(await holdfast.metric('holdfast_records_to_pack')).toBe(await stored.redis.llen(endedKey(tag)));
+  expect(await holdfast.metric('holdfast_records_to_pack')).toBe(await stored.redis.xlen(journalKey(tag)));
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(0);
   await janitor.pack(Infinity);
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(1);
-  expect(await stored.redis.exists(endedKey(tag))).toBe(0);
+  expect(await stored.redis.xlen(journalKey(tag))).toBe(0);
+  expect(await holdfast.metric('holdfast_journal_entries_total')).toBeGreaterThan(entries);
   expect(await holdfast.metric('holdfast_records_packed_total')).toBeGreaterThanOrEqual(1);
   expect(await holdfast.metric('holdfast_records_not_packed_total')).toBeGreaterThan(unpacked);
 });

@@ -29,7 +29,7 @@ const FEWER = ['missing', 'junk', 'json', 'digits', 'control', 'huge'];
 const SUBJECT = ['su', 'cn', 'tn', 'ws', 'ag', 'un', 'bm'];
 const TEXTS = ['dm', 'ak', 'an', 'at', 'md', 'ik', 'iu', 'tv'];
 const TERMS = ['st', 'am', 'ex', 'gr', 'op', 'ca', 'mx', 'xc', 'x1', 'mt', 'ki', 'xp'];
-const END = ['fa', 'eb', 'ch', 'cm', 'rr', 'ev', 'qa', 'qr'];
+const END = ['fa', 'eb', 'ch', 'cm', 'mc', 'rr', 'ev', 'qa', 'qr'];
 
 const MORE = {
   subject: { workspace: 'Prod', agent: 'bot', dimensions: { team: 'a' } },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   budgetIndexKey,
-  endedKey,
+  journalKey,
   eventLogKey,
   quarantineKey,
   reservationIndexKey,
@@ -118,7 +118,7 @@ describe('verify', () => {
       await ledger.hold({ amount: 20 }),
     ];
     await ledger.release((await ledger.hold({ amount: 40 })).id);
-    await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+    await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
     const broken = await ledger.hold({ amount: 80 });
     await damageHold(ledger.redis, ledger.reservationKeyOf(broken.id), 'bm', '2');
     const before = await snapshot(ledger);

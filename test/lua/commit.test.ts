@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, idempotencyKey } from '../../src/redis/keyspace.js';
+import { journalKey, idempotencyKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
@@ -124,7 +124,7 @@ describe('a repeated commit', () => {
       await ledger.redis.pexpiretime(replay),
     ];
     expect(recordEnds).toBeGreaterThanOrEqual(replayEnds);
-    expect((await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]))[2]).toBe('1');
+    expect((await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]))[2]).toBe('1');
     expect(await ledger.redis.pexpiretime(record)).toBe(recordEnds);
     expect(await ledger.redis.pexpiretime(replay)).toBe(replayEnds);
     expect(await ledger.commit(id, 7, { key: 'c', idempotencyTtlMs })).toEqual([

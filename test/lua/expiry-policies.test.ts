@@ -226,7 +226,7 @@ describe('the policy', () => {
     await ledger.makeOverdue(hold.id);
     expect((await ledger.expire(hold.id)).slice(0, 2)).toEqual(['SKIP', 'awaiting_cleanup']);
     expect((await ledger.cleanup()).slice(5, 7)).toEqual([hold.id, 'EXPIRED']);
-    await ledger.scripts.run('pack_records', [`${ledger.tag}ended`], [10]);
+    await ledger.scripts.run('pack_records', [`${ledger.tag}journal`], [10]);
     expect(await ledger.redis.hget(reservationKey(ledger.tag, hold.id), '0')).not.toBeNull();
     expect((await ledger.record(hold.id))['xp']).toBe('m');
   });

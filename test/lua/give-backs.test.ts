@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   cleanupIndexKey,
   closingKey,
-  endedKey,
+  journalKey,
   ownedKey,
   quarantineKey,
   reservationIndexKey,
@@ -14,6 +14,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { makePolicy } from '../support/admission-client.js';
 import { DEFAULT_UNIT, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
+import { journalOf } from '../support/journal.js';
 import { faultsOf, readLedger } from '../support/ledger-state.js';
 import { ONE, toldOf, TWO } from '../support/told-places.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -239,6 +240,19 @@ const CASES = Object.keys(WAYS).flatMap((name) =>
   LEVELS.flatMap((level) => ['100', '9007199254740993'].map((amount) => [name, level, amount] as const)),
 );
 
+test.each(Object.keys(WAYS))('a journal that is not a stream lets nothing end by %s', async (name) => {
+  const way = WAYS[name] as Way;
+  const { ledger, id } = await madeAt('root', '9', way.tenant);
+  const figures = (): Promise<string[]> =>
+    Promise.all(LEVELS.map((level) => ledger.figures(ledger.scope(PLACES[level]))));
+  const before = await figures();
+  await ledger.redis.set(journalKey(ledger.tag), 'damaged');
+  await expect(way.end(ledger, id)).rejects.toThrow('WRONGTYPE');
+  expect(await figures()).toEqual(before);
+  expect(await ledger.record(id)).toMatchObject({ st: 'ACTIVE' });
+  expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live')).toBe('1');
+});
+
 describe('everything that a reserve takes is given back', () => {
   test.each(CASES)('by %s, with the budget of %s at its end and %s held', async (name, level, amount) => {
     const way = WAYS[name] as Way;
@@ -247,7 +261,7 @@ describe('everything that a reserve takes is given back', () => {
     expect(await taken(ledger)).toEqual({ ...before, ...(way.keepsQuota === true && { quota: '1' }) });
     const { redis, tag, tenant } = ledger;
     // The record waits to be packed, and is listed until its retention is over.
-    expect(await redis.lrange(endedKey(tag), -1, -1)).toEqual([id]);
+    expect((await journalOf(ledger)).slice(1)).toEqual([{ id, ch: '0' }]);
     expect(await redis.zscore(reservationIndexKey(tag, tenant), id)).not.toBeNull();
     expect(await redis.pttl(ledger.reservationKeyOf(id))).toBeGreaterThan(0);
     const faults = faultsOf(await readLedger(ledger));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
-import { endedKey, idempotencyKey } from '../../src/redis/keyspace.js';
+import { journalKey, idempotencyKey } from '../../src/redis/keyspace.js';
 import { holdFields, takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger } from '../support/ledger-state.js';
@@ -208,7 +208,7 @@ describe('an idempotency key that is a UUID', () => {
     expect(await keyOf()).toBe(KEY);
     await ledger.commit(id, 1);
     expect(await keyOf()).toBe(KEY);
-    await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+    await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
     expect(await ledger.redis.hexists(ledger.reservationKeyOf(id), 'iu')).toBe(0);
     expect(await keyOf()).toBe(KEY);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { treeOrder } from '../../src/ledger/scopes.js';
 import {
-  endedKey,
+  journalKey,
   idempotencyKey,
   quarantineKey,
   reservationIndexKey,
@@ -519,7 +519,7 @@ describe('a record with a megabyte of metadata', () => {
     await takeSubjectApart(ledger.redis, ledger.reservationKeyOf(apart));
     const { id: ended } = await ledger.hold({ amount: 3, subject: { agent: 'bot' } });
     await ledger.commit(ended, 3);
-    await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+    await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
     expect(await ledger.redis.hexists(ledger.reservationKeyOf(ended), '0')).toBe(1);
     for (const id of [short, apart, ended]) {
       await ledger.redis.hset(ledger.reservationKeyOf(id), 'md', METADATA, 'cm', METADATA);
@@ -550,7 +550,7 @@ describe('a record with a megabyte of metadata', () => {
     await ledger.commit(id, 3, { metadata: METADATA });
     const before = await ledger.redis.hgetall(ledger.reservationKeyOf(id));
     const commands = await commandsOf(ledger.redis, ledger.tag, () =>
-      ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]),
+      ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]),
     );
     expect(commands.map(([name]) => name)).not.toContain('HGETALL');
     expect(await ledger.redis.hgetall(ledger.reservationKeyOf(id))).toEqual(before);

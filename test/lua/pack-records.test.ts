@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { endedKey, reservationKey } from '../../src/redis/keyspace.js';
+import { journalKey, journalPlacesKey, reservationKey } from '../../src/redis/keyspace.js';
 import { takeSubjectApart } from '../support/hold-record.js';
+import { debit } from '../support/admission-client.js';
+import { appendEnd } from '../support/journal.js';
 import { randomText, RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 import { probeText } from '../support/script-probe.js';
@@ -31,7 +33,7 @@ async function read(ledger: LedgerClient, id: string): Promise<Record<string, st
 }
 
 async function pack(ledger: LedgerClient): Promise<string[]> {
-  return ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [1000]);
+  return ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [1000]);
 }
 
 async function isPacked(ledger: LedgerClient, id: string): Promise<boolean> {
@@ -42,12 +44,8 @@ async function isPacked(ledger: LedgerClient, id: string): Promise<boolean> {
 async function writeEnded(ledger: LedgerClient, fields: Record<string, string>): Promise<string> {
   const id = ledger.newId();
   const key = reservationKey(ledger.tag, id);
-  await ledger.redis
-    .multi()
-    .hset(key, fields)
-    .pexpire(key, RETENTION_MS)
-    .rpush(endedKey(ledger.tag), id)
-    .exec();
+  await ledger.redis.multi().hset(key, fields).pexpire(key, RETENTION_MS).exec();
+  await appendEnd(ledger.redis, ledger.tag, id);
   return id;
 }
 
@@ -80,7 +78,7 @@ describe('packing', () => {
     const size = await ledger.redis.memory('USAGE', apart);
     await ledger.redis.del(apart);
     const left = await ledger.redis.pexpiretime(ledger.reservationKeyOf(released.id));
-    expect(await pack(ledger)).toEqual(['PACKED', '3', '3', '0']);
+    expect(await pack(ledger)).toEqual(['PACKED', '3', '3', '0', '3']);
     expect(await Promise.all(ids.map((id) => isPacked(ledger, id)))).toEqual([true, true, true]);
     expect(await Promise.all(ids.map((id) => read(ledger, id)))).toEqual(before);
     expect(await ledger.redis.pexpiretime(ledger.reservationKeyOf(released.id))).toBe(left);
@@ -184,8 +182,8 @@ describe('packing', () => {
     const [liveBefore, doneBefore] = [await ledger.record(live.id), await ledger.record(done.id)];
     const odd = ledger.newId();
     await ledger.redis.set(reservationKey(ledger.tag, odd), 'text');
-    await ledger.redis.rpush(endedKey(ledger.tag), live.id, done.id, odd, ledger.newId());
-    expect(await pack(ledger)).toEqual(['PACKED', '4', '0', '0']);
+    await appendEnd(ledger.redis, ledger.tag, live.id, done.id, odd, ledger.newId());
+    expect(await pack(ledger)).toEqual(['PACKED', '4', '0', '0', '4']);
     expect([await ledger.record(live.id), await ledger.record(done.id)]).toEqual([liveBefore, doneBefore]);
   });
 
@@ -199,19 +197,39 @@ describe('packing', () => {
     expect(await read(ledger, id)).toMatchObject({ rr: 'mended', st: 'RELEASED' });
   });
 
-  test('is bounded, and a damaged list of records to pack affects no settlement', async () => {
+  test('is bounded', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     for (let count = 0; count < 3; count += 1) {
       await ledger.release((await ledger.hold({ key: randomText(9) })).id);
     }
-    expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [2])).toEqual([
+    expect(await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [2])).toEqual([
       'PACKED',
       '2',
       '2',
       '1',
+      '2',
     ]);
-    await ledger.redis.set(endedKey(ledger.tag), 'damaged');
-    expect((await ledger.release((await ledger.hold()).id))[0]).toBe('RELEASED');
+    expect(await ledger.redis.xlen(journalKey(ledger.tag))).toBe(1);
+  });
+
+  test('tells how far it has come, and what it has passed leaves the journal', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await ledger.release((await ledger.hold({ key: 'one' })).id);
+    await debit(ledger, { amount: 1 });
+    const last = (await ledger.redis.xrevrange(journalKey(ledger.tag), '+', '-', 'COUNT', 1))[0]?.[0];
+    await ledger.release((await ledger.hold({ key: 'two' })).id);
+    // A debit has no record.
+    expect(await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [2])).toEqual([
+      'PACKED',
+      '1',
+      '1',
+      '1',
+      '2',
+    ]);
+    expect(await ledger.redis.hgetall(journalPlacesKey(ledger.tag))).toEqual({ packed: last });
+    expect(await pack(ledger)).toEqual(['PACKED', '1', '1', '0', '1']);
+    expect(await pack(ledger)).toEqual(['PACKED', '0', '0', '0', '0']);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, ownedKey, reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
+import { journalKey, ownedKey, reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
 import { useClockedLedgers } from '../support/clocked-ledger.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { nextMillisecond } from '../support/server-time.js';
@@ -146,7 +146,7 @@ describe('the count of live reservations', () => {
       // Some that were already visited, some that will be, and new ones that are created and end.
       await ledger.commit(ids[run] as string, 1);
       await ledger.release(ids[59 - run] as string);
-      await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+      await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
       if (run <= 4) {
         later.push((await ledger.hold()).id, (await ledger.hold()).id);
         await ledger.commit(later[2 * run - 2] as string, 1);
@@ -181,7 +181,7 @@ describe('the count of live reservations', () => {
     await clocked.stand(start + 1);
     const { recounts } = await walk(ledger, NO_LIMITS, async (run) => {
       await ledger.commit(ids[59 - run] as string, 1);
-      await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+      await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
     });
     expect(recounts).toEqual([]);
     const states = await Promise.all(ids.map(async (id) => (await ledger.record(id))['st']));

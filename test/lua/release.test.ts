@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditLogKey, endedKey, reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
+import { auditLogKey, journalKey, reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
@@ -196,11 +196,12 @@ describe('a release of a hold whose record is damaged returns what can be return
       expect(await ledger.redis.xlen(auditLogKey(ledger.tag))).toBe(tenant === 'own' ? 0 : 1);
       // A sound record: it can be read, packed, and finally removed.
       expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
-      expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10])).toEqual([
+      expect(await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10])).toEqual([
         'PACKED',
         '1',
         '1',
         '0',
+        '1',
       ]);
       expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
       expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { endedKey } from '../../src/redis/keyspace.js';
+import { journalKey } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -18,7 +18,7 @@ test('a reservation shows its scope while it is live, once it has ended, and onc
   expect(await scopeOf(ledger, id)).toEqual(found);
   await ledger.release(id);
   expect(await scopeOf(ledger, id)).toEqual(found);
-  await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+  await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
   expect(await ledger.redis.hexists(ledger.reservationKeyOf(id), '0')).toBe(1);
   expect(await scopeOf(ledger, id)).toEqual(found);
 });

@@ -5,7 +5,7 @@ import {
   auditLogKey,
   cleanupIndexKey,
   closingKey,
-  endedKey,
+  journalKey,
   eventLogKey,
   ownedKey,
   periodIndexKey,
@@ -109,7 +109,7 @@ const PASSES: Record<string, Pass> = {
       return ids;
     },
     page: async ({ scripts, tag }) => {
-      const reply = await scripts.run('pack_records', [endedKey(tag)], [PAGE]);
+      const reply = await scripts.run('pack_records', [journalKey(tag)], [PAGE]);
       return reply[3] === '0' ? undefined : [];
     },
     // The record of a later page is gone before the pass comes to it.

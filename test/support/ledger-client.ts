@@ -256,13 +256,14 @@ export class LedgerClient {
   async commit(
     id: string,
     actual: Amount,
-    options: SettleOptions & { unit?: string; metadata?: string } = {},
+    options: SettleOptions & { unit?: string; metadata?: string; metrics?: string } = {},
   ): Promise<Reply> {
     const {
       tenant = this.tenant,
       key = randomText(12),
       unit = DEFAULT_UNIT,
       metadata = '',
+      metrics = '',
       by = 'key_1',
     } = options;
     return this.scripts.run(
@@ -275,6 +276,7 @@ export class LedgerClient {
         unit,
         String(actual),
         metadata,
+        metrics,
         options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
         RETENTION_MS,
         by,

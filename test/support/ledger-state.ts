@@ -1,6 +1,7 @@
 import { deriveScopes } from '../../src/ledger/scopes.js';
 import { tenantEventsKey } from '../../src/redis/keyspace.js';
 import { holdFields } from './hold-record.js';
+import { journalEntry, type JournalEntry } from './journal.js';
 import type { LedgerClient } from './ledger-client.js';
 import { probeText } from './script-probe.js';
 
@@ -29,6 +30,9 @@ export interface LedgerState {
   readonly counters: ReadonlyMap<string, readonly string[]>;
   readonly listedCounters: ReadonlyMap<string, readonly string[]>;
   readonly events: readonly LedgerEvent[];
+  readonly journal: readonly JournalEntry[];
+  /** The last entry of the journal that packing has passed. What it has passed is gone. */
+  readonly packed: string | undefined;
 }
 
 /** Reads reservation records as the scripts do, packed or not. */
@@ -105,12 +109,18 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   const [counters, listedCounters] = [new Map<string, string[]>(), new Map<string, string[]>()];
   const namesIn = (content: unknown): string[] => pairs(content as string[]).map(([name]) => name);
   let events: LedgerEvent[] = [];
+  let journal: JournalEntry[] = [];
+  let packed: string | undefined;
   for (const [name, content] of keys) {
     if (name === 'events') {
       events = (content as [string, string[]][]).map(([id, flat]) => ({
         id,
         fields: Object.fromEntries(pairs(flat)),
       }));
+    } else if (name === 'journal') {
+      journal = (content as [string, string[]][]).map((entry) => journalEntry(client.tag, entry));
+    } else if (name === 'journal-places') {
+      packed = Object.fromEntries(pairs(content as string[]))['packed'];
     } else if (name === 'ttl') {
       state.ttl = new Map(pairs(content as string[]));
     } else if (name === 'audit') {
@@ -137,7 +147,7 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
       holds.set(name.slice(2), holdFields(Object.fromEntries(pairs(content as string[]))));
     }
   }
-  return { ...state, owned, counters, listedCounters, events };
+  return { ...state, owned, counters, listedCounters, events, journal, packed };
 }
 
 /**
@@ -278,6 +288,26 @@ function counterFaults(state: LedgerState): string[] {
   );
 }
 
+/** Each end of a hold that packing has not passed must have one entry with its charge, and a live hold must have none. */
+function journalFaults(state: LedgerState): string[] {
+  const entries = new Map<string, string[]>();
+  for (const { id, ch: charged = '', mended } of state.journal) {
+    if (id !== undefined && mended === undefined) {
+      entries.set(id, [...(entries.get(id) ?? []), charged]);
+    }
+  }
+  const passedMs = Number.parseInt(state.packed ?? '0', 10);
+  return [...state.holds].flatMap(([id, hold]) => {
+    const found = (entries.get(id) ?? []).join();
+    const charges: Record<string, string | undefined> = { COMMITTED: hold['ch'], EXPIRED: hold['ce'] };
+    const expected = hold['st'] === 'ACTIVE' ? '' : (charges[hold['st'] as string] ?? '0');
+    const isPassed = found === '' && Number(hold['fa']) <= passedMs;
+    return found === expected || isPassed
+      ? []
+      : [`${id} (${hold['st']}): the journal has the charges [${found}], but should have [${expected}]`];
+  });
+}
+
 /**
  * The broken invariants of the partition, of those that hold after every script. Empty for a sound ledger.
  */
@@ -288,6 +318,7 @@ export function faultsOf(state: LedgerState): string[] {
     ...countFaults(state),
     ...eventFaults(state),
     ...counterFaults(state),
+    ...journalFaults(state),
   ];
 }
 

@@ -1,7 +1,7 @@
 -- release_holds_of_closed_tenant: releases the holds of a closed tenant.
 -- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Holds that have already ended are skipped, so the cascade
 -- may start over at any time, and several may run concurrently.
--- @include action_counters, ended_holds, expiry, field, hold_record, int64, keys, owned_counts, refund, time
+-- @include action_counters, ended_holds, expiry, field, hold_record, int64, journal, keys, owned_counts, refund, time
 
 -- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
 -- budget's record and reported when it is closed: the protocol has one event per budget for this, not one per reservation. Each
@@ -46,6 +46,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   if #ids == 0 then
     return ended, outcomes
   end
+  journal.require_journal(tag)
   redis.call('ZREM', index, unpack(ids))
   refund.write_refunds(refunds)
   for _, budget in ipairs(refunds.budgets) do
@@ -54,14 +55,15 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
       redis.call('HSET', budget.key, 'cascade_released', int64.saturating_add(released, budget.cascade_released))
     end
   end
-  for _, hold in ipairs(refunds.holds) do
+  for i, hold in ipairs(refunds.holds) do
     redis.call('HSET', hold.key, field.state, 'RELEASED', field.ended_at, time.ms_text(now), field.ended_by, 'system',
       field.release_reason, 'tenant_closed')
     redis.call('PEXPIRE', hold.key, retention_ms)
+    journal.append_end(tag, ids[i], '0')
     action_counters.uncount_run(tag, tenant_id, hold[field.run_counters])
   end
   owned_counts.count_ended(tag, tenant_id, #ids)
-  ended_holds.note_ended(tag, unpack(ids))
+  ended_holds.leave_quarantine(tag, unpack(ids))
   return ended + #ids, outcomes
 end
 

@@ -9,9 +9,9 @@ export const PASSES = {
         put: 'count_ended(tag, tenant_id, 1, ended.text)',
       },
       {
-        what: 'only the first hold of a run is queued to be packed',
-        find: 'note_ended(tag, unpack(ended.ids))',
-        put: 'note_ended(tag, ended.ids[1])',
+        what: 'only the first hold of a run leaves the quarantine',
+        find: 'leave_quarantine(tag, unpack(ended.ids))',
+        put: 'leave_quarantine(tag, ended.ids[1])',
       },
     ],
   },
@@ -60,8 +60,8 @@ export const PASSES = {
     mutations: [
       {
         what: 'what remains to be packed is not told',
-        find: "tostring(redis.call('LLEN', ended)) }",
-        put: "'0' }",
+        find: "tostring(redis.call('XLEN', stream)), ",
+        put: "'0', ",
       },
     ],
   },

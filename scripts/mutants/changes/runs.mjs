@@ -20,8 +20,8 @@ export const RUNS = {
       },
       {
         what: 'the record of a damaged hold is kept for ever',
-        find: '  ended_holds.keep_ended(tag, reservation_id, retention_ms)',
-        put: '  ended_holds.note_ended(tag, reservation_id)',
+        find: '  ended_holds.end_uncharged(tag, reservation_id, retention_ms)',
+        put: "  journal.append_end(tag, reservation_id, '0')\n  ended_holds.leave_quarantine(tag, reservation_id)",
       },
     ],
   },

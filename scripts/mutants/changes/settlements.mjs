@@ -16,8 +16,8 @@ export const SETTLEMENTS = {
       { what: 'a release counts as live', find: 'owned_counts.count_ended(tag, hold.tenant, 1)', put: '' },
       {
         what: 'the outcome is not remembered',
-        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)\nended_holds.keep_ended',
-        put: 'ended_holds.keep_ended',
+        find: 'idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)\nended_holds.end_uncharged',
+        put: 'ended_holds.end_uncharged',
       },
       {
         what: 'the release of an operator has no audit row',
@@ -97,7 +97,7 @@ export const SETTLEMENTS = {
       {
         what: 'the debit has no event',
         find: "event_writer.append_event(tag, 'custom.direct_debit.applied'",
-        put: "local _ = (function() end)(tag, 'custom.direct_debit.applied'",
+        put: "(function() return '0-0' end)(tag, 'custom.direct_debit.applied'",
       },
       {
         what: 'the charge is not written',

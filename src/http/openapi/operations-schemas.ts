@@ -94,7 +94,14 @@ export const OPERATIONS_SCHEMAS = {
           by: object({ type: TEXT }, { key_id: TEXT }),
           returned: list(object({ scope: TEXT, unit: oneOf(...UNITS), amount: INT64 })),
         },
-        { at_ms: MILLISECONDS, reason: TEXT, charged: AMOUNT, committed_metadata: FREE, event: EVENT },
+        {
+          at_ms: MILLISECONDS,
+          reason: TEXT,
+          charged: AMOUNT,
+          committed_metadata: FREE,
+          committed_metrics: FREE,
+          event: EVENT,
+        },
       ),
       quarantine: object({ reason: TEXT, waiting: FLAG }, { at_ms: MILLISECONDS }),
       record_goes_at_ms: {

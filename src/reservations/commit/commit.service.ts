@@ -141,7 +141,7 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
 
   private async charge(call: SettlementCall, request: CommitDto): Promise<Committed> {
     const { caller, trace, reservationId } = call;
-    const { actual, metadata } = request;
+    const { actual, metadata, metrics } = request;
     const tag = this.store.tagOf(reservationId);
     await this.store.requireInScope(call, tag, reservationId);
     const reply = await this.store.decided(() =>
@@ -158,6 +158,7 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
           unit: actual.unit,
           actual: actual.amount.toString(),
           metadata: metadata === undefined ? '' : stringifyJson(metadata),
+          metrics: metrics === undefined ? '' : stringifyJson(metrics),
           idempotencyTtlMs: this.store.idempotencyTtlMs,
           retentionMs: this.store.retentionMs,
           keyId: caller.keyId,

@@ -1,0 +1,86 @@
+-- journal: the partition's stream of what was charged and given back: one entry for each end of a reservation and each direct debit.
+-- @include field, keys, time
+--
+-- The script of a change appends the entry in the same run, so an entry exists if and only if its change does. What an entry lacks is in what
+-- it names, which is kept for at least as long: the record of a reservation, or the event of a debit. A field that is also one of a record
+-- has its name there (lua/lib/field.lua):
+-- - `id`, of a reservation: what follows its prefix and partition; `event`, of a debit: the id of its event in the event log.
+-- - charged: the charge of each scope that the record's mask names. '0' if nothing was.
+-- - `actual`: what the client reported, if less of it was charged. `debt`: what the budgets could not pay, added up over the scopes.
+-- - commit_metrics: as in the record.
+-- - scope_mask, idempotency_key: of a debit, because its event has neither.
+-- - `mended`: nothing has ended or was charged now. An operator repaired the record of a reservation that had ended before.
+-- All entries that have only `id` and charged share one list of fields in Redis: 26 to 34 bytes each.
+-- Packing follows the journal, and what it has passed is removed: lua/audit/pack_records.lua.
+
+-- The prefix of the ids of a partition's reservations. An id of another form, as damaged data may have, is kept whole.
+local function prefix_of(tag)
+  return 'rsv_' .. string.sub(tag, 3, 4)
+end
+
+local function short_id(tag, reservation_id)
+  return string.sub(reservation_id, 1, 6) == prefix_of(tag) and string.sub(reservation_id, 7) or reservation_id
+end
+
+-- Ends the script if the journal is not a stream. Scripts that append entries call this before their first write: a later error would
+-- leave a change without its entry.
+local function require_journal(tag)
+  redis.call('XLEN', keys.journal(tag))
+end
+
+local function append_end(tag, reservation_id, charged)
+  local journal = keys.journal(tag)
+  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)
+end
+
+-- `charge` is what lua/ledger/lib/charging.lua returns. `metrics` may be empty.
+local function append_commit(tag, reservation_id, charge, actual, metrics)
+  if charge.debt == '0' and metrics == '' and (charge.charged == actual) then
+    return append_end(tag, reservation_id, charge.charged)
+  end
+  local journal = keys.journal(tag)
+  local entry = { 'XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charge.charged }
+  if charge.charged ~= actual then
+    entry[#entry + 1], entry[#entry + 2] = 'actual', actual
+  end
+  if charge.debt ~= '0' then
+    entry[#entry + 1], entry[#entry + 2] = 'debt', charge.debt
+  end
+  if metrics ~= '' then
+    entry[#entry + 1], entry[#entry + 2] = field.commit_metrics, metrics
+  end
+  redis.call(unpack(entry))
+end
+
+local function append_mended(tag, reservation_id, charged)
+  local journal = keys.journal(tag)
+  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged, 'mended', '1')
+end
+
+local function append_debit(tag, event, charge, actual, mask, idempotency_key)
+  local journal = keys.journal(tag)
+  local entry = { 'XADD', journal, time.entry_id(journal), 'event', event, field.charged, charge.charged, field.scope_mask, mask,
+    field.idempotency_key, idempotency_key }
+  if charge.charged ~= actual then
+    entry[#entry + 1], entry[#entry + 2] = 'actual', actual
+  end
+  if charge.debt ~= '0' then
+    entry[#entry + 1], entry[#entry + 2] = 'debt', charge.debt
+  end
+  redis.call(unpack(entry))
+end
+
+-- The reservation that an entry with these fields names, or nil if it is about a debit.
+local function reservation_of(tag, fields)
+  for i = 1, #fields, 2 do
+    if fields[i] == 'id' then
+      return #fields[i + 1] == 16 and prefix_of(tag) .. fields[i + 1] or fields[i + 1]
+    end
+  end
+  return nil
+end
+
+return {
+  append_commit = append_commit, append_debit = append_debit, append_end = append_end, append_mended = append_mended,
+  require_journal = require_journal, reservation_of = reservation_of,
+}
