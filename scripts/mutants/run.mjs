@@ -211,7 +211,7 @@ runCommand(async () => {
     if (broken !== undefined) {
       throw new Error(`a test fails on the unchanged scripts: ${broken}`);
     }
-    const limitMs = LIMIT_MS * Math.max(1, (performance.now() - began) / USUAL_MS);
+    const limitMs = Math.ceil(LIMIT_MS * Math.max(1, (performance.now() - began) / USUAL_MS));
     const results = await tryAll(mutants, projects, limitMs);
     const wrong = results.filter(
       ({ mutant, noticed }) => (noticed === undefined) !== (mutant.because !== undefined),
