@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
-import { AuditTrail } from '../audit/index.js';
+import { AuditedRequests } from '../audit/index.js';
 import {
   type HoldfastConfig,
   resolveAdminApiKey,
@@ -105,7 +105,7 @@ export async function createApp(
   const callers = app.get(CallerFinder, { strict: false });
   largeBodies.recogniseBy((request) => callers.turnOf(request));
   const requests = app.get(RequestMetrics);
-  const audit = app.get(AuditTrail);
+  const audit = app.get(AuditedRequests);
   const tracing = app.get(Tracing);
   if (tracing.isOn) {
     traceRequests(fastify, tracing);

@@ -6,7 +6,7 @@ import { WorkerModule } from '../worker/index.js';
 import { AuditLogController } from './audit-log/audit-log.controller.js';
 import { AuditLogService } from './audit-log/audit-log.service.js';
 import { AuditOperations } from './audit-log/audit-operations.js';
-import { AuditTrail } from './audit-log/audit-trail.js';
+import { AuditedRequests } from './audit-log/audited-requests.js';
 import { AuditWriter } from './audit-log/audit-writer.js';
 import { ExpirationCounts } from './expiration-counts.js';
 import { ExpirationFeed } from './expiration-feed.js';
@@ -25,7 +25,7 @@ import { VerifyService } from './verify.service.js';
   providers: [
     AuditLogService,
     AuditOperations,
-    AuditTrail,
+    AuditedRequests,
     AuditWriter,
     ExpirationCounts,
     ExpirationFeed,

@@ -1,2 +1,2 @@
-export { AuditTrail } from './audit-log/audit-trail.js';
+export { AuditedRequests } from './audit-log/audited-requests.js';
 export { AuditModule } from './audit.module.js';

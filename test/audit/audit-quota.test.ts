@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { AuditQuota } from '../../src/audit/audit-log/audit-trail.js';
+import { AuditQuota } from '../../src/audit/audit-log/audited-requests.js';
 
 test('a window admits a limited number of rows per source, and counts the others', () => {
   const quota = new AuditQuota({ perSource: 2, overall: 5 });

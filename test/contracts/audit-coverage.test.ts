@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
 import { shows } from '../compatibility/shows.js';
 import { expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { ROWS } from './operations/index.js';
@@ -83,7 +83,7 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
   expect(success.tenant_id).toEqual(sample.tenant?.id ?? expect.stringMatching(/^(__admin__|t-[0-9a-f]+)$/));
 
   // A request without credentials, although the operation is known.
-  world.holdfast.app.get(AuditTrail).endWindow();
+  world.holdfast.app.get(AuditedRequests).endWindow();
   const counted = (): Promise<number> =>
     world.holdfast.metric('holdfast_governance_changes_total', {
       operation: row.id,

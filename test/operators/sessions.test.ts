@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
 import { ConsoleClient, LiveReader, VIEWER_API_KEY } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, newTenantId } from '../support/holdfast.js';
@@ -19,7 +19,7 @@ const TENANTS = '/v1/admin/tenants';
 const newTenant = (): Json => ({ tenant_id: newTenantId(), name: 'made by the console' });
 
 async function rowsOf(requestId: string | null): Promise<Json[]> {
-  await on.holdfast.app.get(AuditTrail).settled();
+  await on.holdfast.app.get(AuditedRequests).settled();
   const path = `/v1/admin/audit/logs?request_id=${requestId}`;
   return expectStatus(await on.holdfast.admin('GET', path), 200).logs as Json[];
 }

@@ -26,7 +26,7 @@ import {
   indexOfValue,
   placeOfLogId,
 } from './audit-log-rows.js';
-import { AuditTrail } from './audit-trail.js';
+import { AuditedRequests } from './audited-requests.js';
 import { AUDIT_METRICS } from '../audit.metrics.js';
 
 /** The share of a page that each log fetches at a time while many are merged, so that a page does not read many times its size. */
@@ -47,7 +47,7 @@ export class AuditLogService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
-    private readonly trail: AuditTrail,
+    private readonly audited: AuditedRequests,
     metrics: MetricsRegistry,
   ) {
     this.counts = metrics.of(AUDIT_METRICS);
@@ -59,7 +59,7 @@ export class AuditLogService {
    */
   async list(query: AuditLogQueryDto): Promise<Page<AuditLogEntry>> {
     requireValidStatus(query);
-    await this.trail.settled();
+    await this.audited.settled();
     const order = sortOrderOf(query, AUDIT_SORT_KEYS, NEWEST_FIRST);
     return order.sortBy === 'timestamp' ? this.listByTime(query, order) : this.listSorted(query, order);
   }

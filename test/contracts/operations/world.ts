@@ -11,7 +11,7 @@ import { OpenApiExamples, type ServedDocument } from '../../support/openapi-exam
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import type { Settings } from '../../support/settings.js';
 import { generateEvidenceKeys } from '../../../src/config/evidence-keys.js';
-import { AuditTrail } from '../../../src/audit/audit-log/audit-trail.js';
+import { AuditedRequests } from '../../../src/audit/audit-log/audited-requests.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/keyspace.js';
 
 /** A request that succeeds unchanged. The failures that all operations have in common are derived from it. */
@@ -198,13 +198,13 @@ export class World {
    */
   async whileDamaged<T>(work: () => Promise<T>): Promise<T> {
     // Rows of the audit log are written after the response.
-    const trail = this.holdfast.app.get(AuditTrail);
-    await trail.settled();
+    const audited = this.holdfast.app.get(AuditedRequests);
+    await audited.settled();
     await this.redis.eval(DAMAGE, 0, TAG);
     try {
       return await work();
     } finally {
-      await trail.settled();
+      await audited.settled();
       await this.redis.eval(MEND, 0, TAG);
     }
   }

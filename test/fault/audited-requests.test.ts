@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
 import {
   briefAuditLogKey,
   partitionCode,
@@ -36,12 +36,12 @@ describe('while Redis', () => {
     await redis.config('SET', 'maxmemory', '1');
     const lost = await writes(holdfast, 'unauthenticated', 'error');
     expectRefusal(await holdfast.call('GET', '/v1/admin/tenants'), 401, 'UNAUTHORIZED');
-    await holdfast.app.get(AuditTrail).settled();
+    await holdfast.app.get(AuditedRequests).settled();
     expect(await writes(holdfast, 'unauthenticated', 'error')).toBe(lost + 1);
     expect(await redis.xlen(briefAuditLogKey(SYSTEM_TAG))).toBe(length);
     await redis.config('SET', 'maxmemory', '0');
     expectRefusal(await holdfast.call('GET', '/v1/admin/tenants'), 401, 'UNAUTHORIZED');
-    await holdfast.app.get(AuditTrail).settled();
+    await holdfast.app.get(AuditedRequests).settled();
     expect(await redis.xlen(briefAuditLogKey(SYSTEM_TAG))).toBe(length + 1);
     await eventually('health shows it', async () =>
       (await holdfast.call('GET', '/health/ready')).text.includes('"audit":{"rows_lost":1,"failing":false'),

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
 import {
   briefAuditLogKey,
   partitionCode,
@@ -50,11 +50,11 @@ describe('rows of failed requests', () => {
    * the logs.
    */
   const nextMillisecondOfRows = async (): Promise<void> => {
-    await on.holdfast.app.get(AuditTrail).settled();
+    await on.holdfast.app.get(AuditedRequests).settled();
     await nextMillisecond(on.stored.redis);
   };
 
-  afterEach(() => on.holdfast.app.get(AuditTrail).endWindow());
+  afterEach(() => on.holdfast.app.get(AuditedRequests).endWindow());
 
   test('are found by their status, their range of statuses and their code', async () => {
     shows('error code filters');
@@ -102,7 +102,7 @@ describe('rows of failed requests', () => {
     }
     // The last two were throttled, so they have no row and are not counted here.
     expect(answers.map(({ status }) => status)).toEqual([...new Array<number>(12).fill(401), 429, 429]);
-    on.holdfast.app.get(AuditTrail).endWindow();
+    on.holdfast.app.get(AuditedRequests).endWindow();
     const rows = (await logs('tenant_id=__unauth__&limit=100')).filter(
       ({ source_ip: ip }: Json) => ip === '203.0.113.7',
     );
@@ -129,8 +129,8 @@ describe('rows of failed requests', () => {
     for (let batch = 0; batch < 20; batch += 1) {
       await Promise.all(Array.from({ length: 50 }, (_, index) => from(`198.51.${batch}.${index}`)));
     }
-    on.holdfast.app.get(AuditTrail).endWindow();
-    await on.holdfast.app.get(AuditTrail).settled();
+    on.holdfast.app.get(AuditedRequests).endWindow();
+    await on.holdfast.app.get(AuditedRequests).settled();
     // Sixty rows, ten sources with their own summary, and one summary for all the others.
     expect((await lengthOf()) - before).toBe(71);
     const [, summary] = await logs('tenant_id=__unauth__&search=summary&sort_dir=desc&limit=2');
@@ -260,7 +260,7 @@ describe('a long log of reads', () => {
     const page = expectStatus(await on.holdfast.admin('GET', `${LOGS}?operation=nothing`), 200);
     expect(page).toMatchObject({ logs: [], has_more: true });
     expect(await on.holdfast.metric('holdfast_audit_pages_cut_total')).toBe(1);
-    await on.holdfast.app.get(AuditTrail).settled();
+    await on.holdfast.app.get(AuditedRequests).settled();
     expect(await on.stored.redis.xlen(log)).toBe(MOST);
     expect(await on.holdfast.metric('holdfast_audit_rows_displaced_total')).toBe(11);
   });

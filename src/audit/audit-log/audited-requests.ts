@@ -46,7 +46,7 @@ interface Answered {
  * they only cost a check of the path here. The same requests are counted here, if they are not reads.
  */
 @Injectable()
-export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
+export class AuditedRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly audited = new LRUCache<string, true>({ max: MAX_AUDITED });
   private readonly quotas: Readonly<Record<PathClass, AuditQuota>> = {
     success: new AuditQuota(LIMITS.success),
