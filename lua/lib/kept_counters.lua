@@ -17,7 +17,7 @@
 -- test/lua/failed-runs.test.ts check it.
 --
 -- Why in memory and by place: when each run parsed its counters and looked at each by itself, four quotas cost a reserve 24 % alone in a run and
--- 12 % with 16 in a run, instead of 14 % and 9 % (docs/adr/0021).
+-- 12 % with 16 in a run, instead of 14 % and 9 % (docs/adr/0021-quotas-are-counted-with-the-reserve.md).
 local MINUTE_MS = 60000
 -- Of a day's hash, from its last new counter on.
 local DAY_TTL_MS = 90000000

@@ -12,7 +12,7 @@
 -- INVARIANT: these agree with each other. Only set_moving and note_lasting set them, and test/property/groups.test.ts checks it.
 --
 -- Why texts beside figures: a balance that is concatenated from its seven figures wherever it is needed costs a reserve at three scopes
--- 48,000 instructions more alone in a run and 83,000 more with 16 in a run, of 588,000 and 279,000 (docs/adr/0022).
+-- 48,000 instructions more alone in a run and 83,000 more with 16 in a run, of 588,000 and 279,000 (docs/adr/0022-what-a-reserve-and-a-commit-cost.md).
 
 -- Sets the three figures with their text.
 local function set_moving(budget, remaining, reserved, spent, text)
