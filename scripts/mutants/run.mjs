@@ -88,6 +88,8 @@ async function failureOf(project, tests, limitMs) {
     'node_modules/jest/bin/jest.js',
     '--maxWorkers=1',
     '--bail=1',
+    // A test whose time is up goes on in the background, for ever if the mutant does.
+    '--forceExit',
     '--json',
     `--outputFile=${output}`,
   ];
