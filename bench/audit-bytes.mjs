@@ -3,25 +3,17 @@
 // requests are real, with ids as clients send them.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { parseJson } from '../scripts/install.mjs';
 import { keyspace } from './built.mjs';
+import { Client } from './client.mjs';
 import { usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
-import { doubts, figure, storeOf, whole } from './report.mjs';
-import { provision, startService } from './service.mjs';
+import { Harness } from './harness.mjs';
+import { aim, doubts, storeOf, tableOf, whole } from './report.mjs';
+import { tagOfTenant } from './workload.mjs';
 
-const {
-  journalKey,
-  eventLogKey,
-  idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
-  reservationIndexKey,
-  reservationKey,
-  tagOf,
-  ttlIndexKey,
-} = keyspace;
+const { eventLogKey, idempotencyKey, journalKey, reservationIndexKey, reservationKey, ttlIndexKey } =
+  keyspace;
 
 /**
  * @typedef {'commit' | 'release'} Verb
@@ -29,7 +21,6 @@ const {
  * @typedef {{ name: string, record: number, idempotency: number, listIndex: number, ttlIndex: number, total: number }} Row  bytes of one reservation
  */
 
-const PARTITIONS = 64;
 /** More than 128, so that the indexes have the encoding of large sorted sets. */
 const COUNT = unlessShort(3000, 300);
 const CONNECTIONS = 32;
@@ -37,30 +28,21 @@ const TARGET_BYTES = 400;
 const PACK_TIMEOUT_MS = 60_000;
 const SHORTEST_TTL_MS = 1000;
 
-export async function measure() {
-  const service = await startService();
-  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
-  redis.on('error', () => undefined);
-  try {
-    const bench = new AuditBytes(service.port, redis, await provision(service.port));
-    return await bench.result();
-  } finally {
-    redis.disconnect();
-    await service.stop();
-  }
-}
+export const measure = () =>
+  Harness.with({}, async (harness) => new AuditBytes(harness, await harness.target()).result());
 
 class AuditBytes {
   /**
-   * @param {number} port
-   * @param {Redis} redis
-   * @param {import('./types.ts').Tenant} target
+   * @param {Harness} harness
+   * @param {import('./types.ts').Target} target
    */
-  constructor(port, redis, target) {
-    this.port = port;
-    this.redis = redis;
+  constructor(harness, target) {
+    this.redis = harness.redis;
     this.target = target;
-    this.tag = tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS)));
+    this.tag = tagOfTenant(target.tenant);
+    const headers = { 'x-cycles-api-key': target.apiKey };
+    const client = new Client(harness.service.port, { connections: CONNECTIONS, headers });
+    this.client = harness.use(client, (one) => one.close());
   }
 
   async result() {
@@ -114,7 +96,7 @@ class AuditBytes {
 
   /**
    * @param {Hold[]} holds
-   * @param {(hold: Hold) => [verb: Verb, body: unknown]} request
+   * @param {(hold: Hold) => [verb: Verb, body: object]} request
    */
   async end(holds, request) {
     await this.each(holds, async (hold) => {
@@ -141,18 +123,12 @@ class AuditBytes {
 
   /**
    * @param {string} path
-   * @param {unknown} body
+   * @param {object} body
    */
   async post(path, body) {
-    const headers = { 'Content-Type': 'application/json', 'X-Cycles-API-Key': this.target.apiKey };
-    const response = await fetch(`http://127.0.0.1:${this.port}${path}`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(body),
-    });
-    const text = await response.text();
-    if (response.status !== 200) {
-      throw new Error(`${path}: ${response.status} ${text}`);
+    const { status, text } = await this.client.post(path, body);
+    if (status !== 200) {
+      throw new Error(`${path}: ${status} ${text}`);
     }
     return /** @type {Record<string, unknown>} */ (parseJson(text));
   }
@@ -234,33 +210,26 @@ class AuditBytes {
  * @returns {import('./types.ts').Result}
  */
 function resultOf(rows, growth, eventBytes, store) {
-  const finished = rows.slice(2);
+  const unit = ' bytes';
+  /** @type {Record<string, (row: Row) => string>} */
+  const columns = {
+    '': ({ name }) => name,
+    record: ({ record }) => whole(record),
+    'idempotency records': ({ idempotency }) => whole(idempotency),
+    'list index': ({ listIndex }) => whole(listIndex),
+    'TTL index': ({ ttlIndex }) => whole(ttlIndex),
+    'all-in': ({ total }) => whole(total),
+  };
   return {
     title: 'Bytes of a reservation',
     command: 'npm run bench -- audit-bytes',
     subject: `Bytes of one reservation with three budgeted scopes, by \`MEMORY USAGE\`, ${whole(COUNT)} of each.`,
     store,
-    tables: [
-      {
-        head: ['', 'record', 'idempotency records', 'list index', 'TTL index', 'all-in'],
-        rows: rows.map(({ name, record, idempotency, listIndex, ttlIndex, total }) => [
-          name,
-          ...[record, idempotency, listIndex, ttlIndex, total].map(whole),
-        ]),
-        texts: 1,
-      },
-    ],
+    tables: [tableOf(rows, columns, 1)],
     figures: [
-      ...finished.map(({ name, total }) =>
-        figure(name, `${whole(total)} bytes`, `≤ ${TARGET_BYTES} bytes`, total <= TARGET_BYTES),
-      ),
-      figure(
-        'released, by growth of `used_memory`, with its share of the table of expiries',
-        `${whole(growth)} bytes`,
-        '',
-        undefined,
-      ),
-      figure('an entry of the event log', `${whole(eventBytes)} bytes`, '', undefined),
+      ...rows.slice(2).map(({ name, total }) => aim(name, total, { unit, atMost: TARGET_BYTES })),
+      aim('released, by growth of `used_memory`, with its share of the table of expiries', growth, { unit }),
+      aim('an entry of the event log', eventBytes, { unit }),
     ],
     notes: doubts([]),
   };

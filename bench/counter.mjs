@@ -1,13 +1,16 @@
 // Compares spend counters in Redis with Holdfast under concurrency, crashes and retries. Each gets the same clients and a budget of the
 // same size.
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { parseJson } from '../scripts/install.mjs';
+import { Client } from './client.mjs';
 import { SHORT } from './duration.mjs';
-import { figure, say, storeOf, whole } from './report.mjs';
-import { askAsAdmin, startService } from './service.mjs';
+import { Harness } from './harness.mjs';
+import { doubts, figure, say, storeOf, tableOf, whole } from './report.mjs';
+import { tenantWithBudget } from './service.mjs';
 
 /**
+ * @typedef {import('ioredis').Redis} Redis
+ *
  * One way to keep a budget. `admit` resolves with something truthy, such as the reservation's id, when a job may be done.
  * @typedef {object} Way
  * @property {string} name
@@ -37,30 +40,24 @@ const TTL_MS = 1000;
 const REFUSED_MS = 3 * TTL_MS;
 const TIMEOUT_MS = 60_000;
 
-export async function measure() {
-  const service = await startService();
-  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
-  redis.on('error', () => undefined);
-  try {
+export const measure = () =>
+  Harness.with({}, async (harness) => {
+    const { redis } = harness;
     /** @type {Row[]} */
     const rows = [];
     for (const [index, scenario] of SCENARIOS.entries()) {
       const ways = [
         checkThenAdd(redis, index),
         await reserveOnCounter(redis, index),
-        await holdfast(service.port, `counter-${index}`),
+        await holdfast(harness, `counter-${index}`),
       ];
       for (const way of ways) {
         say(`${way.name}: ${scenario.name}`);
         rows.push({ scenario: scenario.name, way: way.name, ...(await spend(way, scenario)) });
       }
     }
-    return counterResult(await storeOf(redis), rows);
-  } finally {
-    redis.disconnect();
-    await service.stop();
-  }
-}
+    return resultOf(await storeOf(redis), rows);
+  });
 
 /**
  * The usual budget check: compare before the work, add after it.
@@ -102,33 +99,19 @@ async function reserveOnCounter(redis, run) {
 }
 
 /**
- * @param {number} port
+ * @param {Harness} harness
  * @param {string} tenant
  * @returns {Promise<Way>}
  */
-async function holdfast(port, tenant) {
+async function holdfast(harness, tenant) {
   const amount = (/** @type {number} */ value) => ({ unit: 'TOKENS', amount: value });
-  await askAsAdmin(port, 'POST', '/v1/admin/tenants', { tenant_id: tenant, name: 'Counter' });
-  await askAsAdmin(port, 'POST', '/v1/admin/budgets', {
-    tenant_id: tenant,
-    scope: `tenant:${tenant}`,
-    unit: 'TOKENS',
-    allocated: amount(BUDGET),
-  });
-  const key = await askAsAdmin(port, 'POST', '/v1/admin/api-keys', { tenant_id: tenant, name: 'bench' });
-  /** @type {(method: string, path: string, body?: unknown) => Promise<{ status: number, body: unknown }>} */
-  const ask = async (method, path, body) => {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
-      method,
-      headers: { 'Content-Type': 'application/json', 'X-Cycles-API-Key': String(key.key_secret) },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { status: response.status, body: parseJson(await response.text()) };
-  };
+  const { port } = harness.service;
+  const headers = { 'x-cycles-api-key': await tenantWithBudget(port, tenant, BUDGET) };
+  const client = harness.use(new Client(port, { connections: CLIENTS, headers }), (one) => one.close());
   return {
     name: 'Holdfast',
     admit: async (job) => {
-      const { status, body } = await ask('POST', '/v1/reservations', {
+      const { status, text } = await client.post('/v1/reservations', {
         idempotency_key: `job-${job}`,
         subject: { tenant },
         action: { kind: 'bench', name: 'counter' },
@@ -136,16 +119,16 @@ async function holdfast(port, tenant) {
         ttl_ms: TTL_MS,
         grace_period_ms: 0,
       });
-      return status === 200 && /** @type {{ reservation_id: string }} */ (body).reservation_id;
+      return status === 200 && /** @type {{ reservation_id: string }} */ (parseJson(text)).reservation_id;
     },
     settle: (job, reservation) =>
-      ask('POST', `/v1/reservations/${String(reservation)}/commit`, {
+      client.post(`/v1/reservations/${String(reservation)}/commit`, {
         idempotency_key: `settle-${job}`,
         actual: amount(ACTUAL),
       }),
     left: async () => {
-      const { body } = await ask('GET', `/v1/balances?tenant=${tenant}`);
-      const { balances } = /** @type {{ balances: { remaining: { amount: number } }[] }} */ (body);
+      const { text } = await client.ask('GET', `/v1/balances?tenant=${tenant}`);
+      const { balances } = /** @type {{ balances: { remaining: { amount: number } }[] }} */ (parseJson(text));
       return balances[0]?.remaining.amount ?? NaN;
     },
   };
@@ -196,42 +179,37 @@ const percent = (/** @type {number} */ amount) => `${((100 * amount) / BUDGET).t
  * @param {Row[]} rows
  * @returns {import('./types.ts').Result}
  */
-function counterResult(store, rows) {
+function resultOf(store, rows) {
   const ours = rows.filter(({ way }) => way === 'Holdfast');
-  const used = ours.map((row) => row.used);
-  const errors = ours.map((row) => Math.abs(BUDGET - row.used - row.left));
+  const errorOf = (/** @type {Row} */ { used, left }) => BUDGET - used - left;
+  /** @type {Record<string, (row: Row) => string>} */
+  const columns = {
+    scenario: ({ scenario }) => scenario,
+    way: ({ way }) => way,
+    'really used': ({ used }) => whole(used),
+    'of the budget': ({ used }) => percent(used),
+    'error of the books': (row) => percent(errorOf(row)),
+  };
   return {
     title: 'Beside a counter',
     command: 'npm run bench -- counter',
     subject: `${CLIENTS} clients spend a budget of ${whole(BUDGET)} until it is refused to all: each call asks for ${whole(ESTIMATE)} and uses ${ACTUAL}. The error is what the books charged for nothing.`,
     store,
-    tables: [
-      {
-        head: ['scenario', 'way', 'really used', 'of the budget', 'error of the books'],
-        rows: rows.map((row) => [
-          row.scenario,
-          row.way,
-          whole(row.used),
-          percent(row.used),
-          percent(BUDGET - row.used - row.left),
-        ]),
-        texts: 2,
-      },
-    ],
+    tables: [tableOf(rows, columns, 2)],
     figures: [
       figure(
         'used of the budget, each scenario',
-        used.map(percent).join(', '),
+        ours.map(({ used }) => percent(used)).join(', '),
         `${percent(BUDGET - ESTIMATE)} to 100 %`,
-        used.every((one) => one <= BUDGET && one >= BUDGET - ESTIMATE),
+        ours.every(({ used }) => used <= BUDGET && used >= BUDGET - ESTIMATE),
       ),
       figure(
         'error of the ledger, each scenario',
-        errors.map(percent).join(', '),
+        ours.map((row) => percent(Math.abs(errorOf(row)))).join(', '),
         '0 %',
-        errors.every((one) => one === 0),
+        ours.every((row) => errorOf(row) === 0),
       ),
     ],
-    notes: SHORT ? ['Not to be relied on: a short run.'] : [],
+    notes: doubts([]),
   };
 }

@@ -92,3 +92,10 @@ export async function usedMemory(redis) {
     infoNumber(info, 'mem_clients_normal')
   );
 }
+
+/** @param {Redis} redis */
+export async function mainThreadSeconds(redis) {
+  const info = await redis.info('cpu');
+  // Missing on systems that do not count threads.
+  return infoNumber(info, 'used_cpu_user_main_thread') + infoNumber(info, 'used_cpu_sys_main_thread') || NaN;
+}

@@ -1,6 +1,5 @@
 // What evidence costs a reserve and its commit: two services of this checkout, one with evidence, are under
 // load in turn.
-import { HttpDriver } from './http-driver.mjs';
 import { comparisonOf, measurePairs } from './reserve-pairs.mjs';
 
 /** Nobody calls it, because the load does not read envelopes. */
@@ -9,8 +8,8 @@ const SERVER_ID = 'http://127.0.0.1/v1';
 /** @returns {Promise<import('./types.ts').Result>} */
 export async function measure() {
   const { pairs, store } = await measurePairs({
-    ours: () => HttpDriver.start(undefined, { EVIDENCE_SERVER_ID: SERVER_ID }),
-    theirs: () => HttpDriver.start(),
+    ours: { settings: { EVIDENCE_SERVER_ID: SERVER_ID } },
+    theirs: {},
   });
   return {
     title: 'Evidence',

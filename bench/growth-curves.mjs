@@ -3,6 +3,7 @@ import { usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { GrowthLedger, medianCost, roundsOf } from './growth-ledger.mjs';
 import { queryCosts } from './growth-queries.mjs';
+import { curve } from './growth-page.mjs';
 import { median, say, storeOf, whole } from './report.mjs';
 import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
 
@@ -25,10 +26,10 @@ const SCOPES = [1, 2, 3, 4, 5, 6];
 const FEW = 1000;
 const MICROSECONDS = 'µs of Redis for each call';
 
-const reserveAndCommit = (/** @type {readonly Cost[]} */ costs) => [
-  { name: 'reserve', ys: costs.map(({ reserve }) => reserve) },
-  { name: 'commit', ys: costs.map(({ commit }) => commit) },
-];
+const reserveAndCommit = (/** @type {readonly Cost[]} */ costs) => ({
+  reserve: costs.map(({ reserve }) => reserve),
+  commit: costs.map(({ commit }) => commit),
+});
 
 /**
  * Populations of one ledger, in turn.
@@ -101,25 +102,12 @@ class Growing {
 const medianOfAny = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 /**
- * @template Value
- * @param {(ledger: GrowthLedger) => Promise<Value>} work
- */
-async function withLedger(work) {
-  const ledger = await GrowthLedger.start();
-  try {
-    return await work(ledger);
-  } finally {
-    await ledger.stop();
-  }
-}
-
-/**
  * @param {number} most live reservations
  * @returns {Promise<{ curves: Curve[], store: string }>}
  */
 export function byLiveReservations(most) {
-  return withLedger((ledger) =>
-    withLedger(async (reference) => {
+  return GrowthLedger.with((ledger) =>
+    GrowthLedger.with(async (reference) => {
       const { population: small } = await reference.provision('small');
       await reference.fill(small, FEW);
       const { population, apiKey } = await ledger.provision('large');
@@ -137,7 +125,12 @@ export function byLiveReservations(most) {
         queries.push(await queryCosts(population, apiKey, QUERIES));
         await growing.measure(size, population);
       }
-      const curves = liveCurves({ sizes, costs: growing.costs(), bytes, queries });
+      const curves = liveCurves({
+        sizes,
+        costs: growing.costs(),
+        bytes,
+        queries,
+      });
       return { curves, store: await storeOf(ledger.redis) };
     }),
   );
@@ -153,60 +146,34 @@ export function byLiveReservations(most) {
  * @returns {Curve[]}
  */
 function liveCurves({ sizes, costs, bytes, queries }) {
-  const xLabel = 'live reservations of one tenant';
-  const records = queries.map((one) => one.records);
   const sortable = queries.filter(({ sorted }) => !Number.isNaN(sorted));
+  const xOf = (/** @type {typeof queries} */ some) => some.map(({ records }) => records);
+  const [live, ended] = ['live reservations of one tenant', 'records of one tenant'];
+  const [request, record] = ['µs of Redis for each request', 'µs of Redis for each record'];
+  const list = queries.map((one) => one.list);
+  const history = queries.map((one) => one.history);
+  const verify = queries.map((one) => one.verify);
+  const sorted = sortable.map((one) => one.sorted);
   return [
-    {
-      name: 'live-reservations',
-      title: 'Live reservations',
-      xLabel,
-      yLabel: MICROSECONDS,
-      xs: sizes,
-      lines: reserveAndCommit(costs),
-    },
-    {
-      name: 'live-bytes',
-      title: 'Memory of live reservations',
-      xLabel,
-      yLabel: 'bytes for each added one',
-      xs: sizes,
-      lines: [{ name: 'reserve', ys: bytes }],
-    },
-    {
-      name: 'queries',
-      title: 'Lists and histories',
-      xLabel: 'records of one tenant',
-      yLabel: 'µs of Redis for each request',
-      xs: records,
-      lines: [
-        { name: 'list of 50', ys: queries.map(({ list }) => list) },
-        { name: 'history of one', ys: queries.map(({ history }) => history) },
-      ],
-    },
-    {
-      name: 'verify',
-      title: 'Verify',
-      xLabel: 'records of one tenant',
-      yLabel: 'µs of Redis for each record',
-      xs: records,
-      lines: [{ name: 'verify', ys: queries.map(({ verify }) => verify) }],
-    },
-    {
-      name: 'sorted-lists',
-      title: 'Sorted lists',
-      xLabel: 'records of one tenant',
-      yLabel: 'µs of Redis for each record',
-      xs: sortable.map((one) => one.records),
-      lines: [{ name: 'by amount', ys: sortable.map(({ sorted }) => sorted) }],
-    },
+    curve('live-reservations', 'Live reservations', [live, MICROSECONDS], sizes, reserveAndCommit(costs)),
+    curve('live-bytes', 'Memory of live reservations', [live, 'bytes for each added one'], sizes, {
+      reserve: bytes,
+    }),
+    curve('queries', 'Lists and histories', [ended, request], xOf(queries), {
+      'list of 50': list,
+      'history of one': history,
+    }),
+    curve('verify', 'Verify', [ended, record], xOf(queries), { verify }),
+    curve('sorted-lists', 'Sorted lists', [ended, record], xOf(sortable), {
+      'by amount': sorted,
+    }),
   ];
 }
 
 /** @returns {Promise<Curve>} */
 export function byTenants() {
-  return withLedger((ledger) =>
-    withLedger(async (reference) => {
+  return GrowthLedger.with((ledger) =>
+    GrowthLedger.with(async (reference) => {
       const small = reference.population(await reference.addTenants(['small']));
       await reference.fill(small, FEW);
       const growing = new Growing(small);
@@ -225,21 +192,20 @@ export function byTenants() {
         await ledger.fill(population, FEW);
         await growing.measure(size, population);
       }
-      return {
-        name: 'tenants',
-        title: 'Tenants',
-        xLabel: 'tenants, each call for a random one of them',
-        yLabel: MICROSECONDS,
-        xs: TENANTS,
-        lines: reserveAndCommit(growing.costs()),
-      };
+      return curve(
+        'tenants',
+        'Tenants',
+        ['tenants, each call for a random one of them', MICROSECONDS],
+        TENANTS,
+        reserveAndCommit(growing.costs()),
+      );
     }),
   );
 }
 
 /** @returns {Promise<Curve>} */
 export function byBudgets() {
-  return withLedger(async (ledger) => {
+  return GrowthLedger.with(async (ledger) => {
     const sized = [];
     for (const size of BUDGETS) {
       say(`${whole(size)} budgets of a tenant`);
@@ -257,20 +223,19 @@ export function byBudgets() {
       await ledger.fill(population, FEW);
       sized.push({ size, population });
     }
-    return {
-      name: 'budgets',
-      title: 'Budgets of a tenant',
-      xLabel: 'budgets of the tenant',
-      yLabel: MICROSECONDS,
-      xs: BUDGETS,
-      lines: reserveAndCommit(await costsBeside(sized)),
-    };
+    return curve(
+      'budgets',
+      'Budgets of a tenant',
+      ['budgets of the tenant', MICROSECONDS],
+      BUDGETS,
+      reserveAndCommit(await costsBeside(sized)),
+    );
   });
 }
 
 /** @returns {Promise<Curve>} */
 export function byScopes() {
-  return withLedger(async (ledger) => {
+  return GrowthLedger.with(async (ledger) => {
     const sized = [];
     say('1 to 6 scopes');
     for (const size of SCOPES) {
@@ -278,20 +243,19 @@ export function byScopes() {
       await ledger.fill(population, FEW);
       sized.push({ size, population });
     }
-    return {
-      name: 'scopes',
-      title: 'Scopes',
-      xLabel: 'budgeted scopes of the request',
-      yLabel: MICROSECONDS,
-      xs: SCOPES,
-      lines: reserveAndCommit(await costsBeside(sized)),
-    };
+    return curve(
+      'scopes',
+      'Scopes',
+      ['budgeted scopes of the request', MICROSECONDS],
+      SCOPES,
+      reserveAndCommit(await costsBeside(sized)),
+    );
   });
 }
 
 /** @returns {Promise<Curve>} */
 export function bySubscriptions() {
-  return withLedger(async (ledger) => {
+  return GrowthLedger.with(async (ledger) => {
     await allowLocalWebhooks(ledger.service.port);
     const sized = [];
     for (const size of SUBSCRIPTIONS) {
@@ -311,13 +275,15 @@ export function bySubscriptions() {
       sized.push({ size, population });
     }
     const costs = await costsBeside(sized, ['reserve', 'commit', 'denied']);
-    return {
-      name: 'subscriptions',
-      title: 'Subscriptions',
-      xLabel: 'subscriptions of the tenant to denied reserves',
-      yLabel: MICROSECONDS,
-      xs: SUBSCRIPTIONS,
-      lines: [...reserveAndCommit(costs), { name: 'denied reserve', ys: costs.map(({ denied }) => denied) }],
-    };
+    return curve(
+      'subscriptions',
+      'Subscriptions',
+      ['subscriptions of the tenant to denied reserves', MICROSECONDS],
+      SUBSCRIPTIONS,
+      {
+        ...reserveAndCommit(costs),
+        'denied reserve': costs.map(({ denied }) => denied),
+      },
+    );
   });
 }

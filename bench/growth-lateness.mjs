@@ -1,11 +1,11 @@
 // How late holds are returned when many become due each second, according to the event log.
-import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { unlessShort } from './duration.mjs';
+import { curve } from './growth-page.mjs';
 import { OWN_USE } from './growth-use.mjs';
+import { Harness } from './harness.mjs';
+import { Holds, latenessOf } from './holds.mjs';
 import { say, whole } from './report.mjs';
-import { provision, startService } from './service.mjs';
-import { Holds, latenessOf } from './sweep-holds.mjs';
 
 const TENANTS = 16;
 const RATES = unlessShort([50, 100, 200, 500, 1000, 2000], [50, 100]);
@@ -15,41 +15,26 @@ const TICK_MS = 20;
 const AFTER_MS = 1500;
 
 /** @returns {Promise<import('./types.ts').Curve>} */
-export async function byRateOfDue() {
-  const service = await startService();
-  /** @type {Holds | undefined} */
-  let holds;
-  try {
-    const tenants = [];
-    for (let number = 0; number < TENANTS; number += 1) {
-      tenants.push(await provision(service.port, `due-${number}`));
-    }
-    holds = new Holds(service.socket, tenants, randomBytes(4).toString('hex'));
-    await holds.redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+export const byRateOfDue = () =>
+  Harness.with({}, async (harness) => {
+    const { pid, socket } = harness.service;
+    harness.use(harness.redis, (redis) => OWN_USE.add(pid, redis));
+    const tenants = await harness.targets('due', TENANTS);
+    const holds = harness.use(new Holds(socket, tenants), (one) => one.close());
     const measured = [];
     for (const rate of RATES) {
       say(`${whole(rate)} reservations due a second`);
       measured.push(await latenessAt(holds, rate));
     }
-    return {
-      name: 'lateness',
-      title: 'Lateness of the sweeper',
-      xLabel: 'reservations that become due a second, 16 tenants',
-      yLabel: 'ms after the deadline',
-      xs: RATES,
-      lines: [
-        { name: 'p50', ys: measured.map(({ p50_ms }) => p50_ms) },
-        { name: 'p99', ys: measured.map(({ p99_ms }) => p99_ms) },
-      ],
-    };
-  } finally {
-    if (holds !== undefined) {
-      await OWN_USE.add(service.pid, holds.redis);
-      holds.close();
-    }
-    await service.stop();
-  }
-}
+    const labels = /** @type {const} */ ([
+      'reservations that become due a second, 16 tenants',
+      'ms after the deadline',
+    ]);
+    return curve('lateness', 'Lateness of the sweeper', labels, RATES, {
+      p50: measured.map(({ p50_ms }) => p50_ms),
+      p99: measured.map(({ p99_ms }) => p99_ms),
+    });
+  });
 
 /**
  * @param {Holds} holds

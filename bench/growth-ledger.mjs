@@ -1,45 +1,30 @@
 // A growing ledger, and the cost of a script call in Redis: the CPU time of the main thread, which on a
 // shared machine is more reliable than elapsed time.
 import { randomBytes } from 'node:crypto';
-import { Redis } from 'ioredis';
 import { randomFrom, seedFrom } from '../scripts/seed.mjs';
 import { ScriptRegistry, keyspace } from './built.mjs';
-import { infoNumber } from './cpu.mjs';
+import { mainThreadSeconds } from './cpu.mjs';
 import { OWN_USE } from './growth-use.mjs';
+import { Harness } from './harness.mjs';
 import { median } from './report.mjs';
-import { provision, startService } from './service.mjs';
-import { ACTION_FACTS } from './workload.mjs';
+import { provision } from './service.mjs';
+import { commitCall, origin, reservationIdOf, reserveCall, tagOfTenant } from './workload.mjs';
 
 const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of the ledger'));
 
-const {
-  budgetIndexKey,
-  budgetKey,
-  idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
-  reservationKey,
-  tagOf,
-  tenantIndexKey,
-  tenantKey,
-} = keyspace;
+const { budgetIndexKey, budgetKey, tenantIndexKey, tenantKey } = keyspace;
 
 /**
- * @typedef {{ tenant: string, code: string, tag: string, scopes: readonly string[] }} Member  a tenant, and the scopes of its requests
+ * @typedef {import('./types.ts').Place} Member  a tenant, and the scopes of its requests
  * @typedef {{ member: Member, number: number }} Hold
  * @typedef {{ ledger: GrowthLedger, members: readonly Member[], live: Hold[] }} Population  tenants that reserve, and their live reservations
  * @typedef {'reserve' | 'commit' | 'denied'} Kind
- * @typedef {import('../src/redis/scripts.ts').NamedCall<'reserve'>} ReserveCall
  */
 
-const PARTITIONS = 64;
 /** The number of concurrent calls. Each has its own registry, so that no two share a run of the script. */
 const LANES = 50;
 const BATCH = 500;
 const HOUR_MS = 3_600_000;
-const IDEMPOTENCY_TTL_MS = 24 * HOUR_MS;
-const RETENTION_MS = 30 * 24 * HOUR_MS;
-const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 const ALLOCATED = 1e15;
 /** In the nesting order of a subject's scopes. */
 const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'];
@@ -48,29 +33,23 @@ export class GrowthLedger {
   run = randomBytes(4).toString('hex');
   number = 0;
 
+  /** @param {Harness} harness */
+  constructor(harness) {
+    this.service = harness.service;
+    this.redis = harness.redis;
+    this.lanes = Array.from({ length: LANES }, () => new ScriptRegistry(harness.redis));
+  }
+
   /**
-   * @param {import('./types.ts').Service} service
-   * @param {Redis} redis
+   * Without workers, so that only the calls use Redis.
+   * @template Value
+   * @param {(ledger: GrowthLedger) => Promise<Value>} work
    */
-  constructor(service, redis) {
-    this.service = service;
-    this.redis = redis;
-    this.lanes = Array.from({ length: LANES }, () => new ScriptRegistry(redis));
-  }
-
-  /** Without workers, so that only the calls use Redis. */
-  static async start() {
-    const service = await startService({ HOLDFAST_ROLES: 'api' });
-    const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
-    redis.on('error', () => undefined);
-    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
-    return new GrowthLedger(service, redis);
-  }
-
-  async stop() {
-    await OWN_USE.add(this.service.pid, this.redis);
-    this.redis.disconnect();
-    await this.service.stop();
+  static with(work) {
+    return Harness.with({ settings: { HOLDFAST_ROLES: 'api' } }, async (harness) => {
+      harness.use(harness, ({ service, redis }) => OWN_USE.add(service.pid, redis));
+      return work(new GrowthLedger(harness));
+    });
   }
 
   /** @returns {import('../src/redis/scripts.ts').ScriptRegistry} */
@@ -95,8 +74,17 @@ export class GrowthLedger {
    * @param {string} name
    */
   async provision(name) {
-    const { tenant, scopes, apiKey } = await provision(this.service.port, name);
-    return { apiKey, population: this.population([memberOf(tenant, scopes)]) };
+    const tenant = await provision(this.service.port, name);
+    return { apiKey: tenant.apiKey, population: this.population([this.memberOf(tenant)]) };
+  }
+
+  /**
+   * @param {Pick<Member, 'tenant' | 'scopes'> & Partial<Member>} tenant
+   * @returns {Member}
+   */
+  memberOf(tenant) {
+    const [keyId, apiKey] = ['key_00benchmark0000000', ''];
+    return { keyId, apiKey, ...tenant, run: this.run, tag: tagOfTenant(tenant.tenant) };
   }
 
   /**
@@ -112,12 +100,12 @@ export class GrowthLedger {
    * @param {readonly string[]} names
    */
   async addTenants(names, depth = 1) {
-    const members = names.map((name) => memberOf(name, nestedScopes(name, depth)));
+    const members = names.map((tenant) => this.memberOf({ tenant, scopes: nestedScopes(tenant, depth) }));
     await this.callMany(
       'create_tenant',
       members.map(({ tenant, tag }) => ({
         keys: { tenant: tenantKey(tag, tenant), tenantIndex: tenantIndexKey(tag) },
-        args: { tenantId: tenant, name: tenant, ...this.origin(), rest: [] },
+        args: { tenantId: tenant, name: tenant, ...origin(this.number++), rest: [] },
       })),
     );
     for (const level of Array.from({ length: depth }, (_, index) => index)) {
@@ -130,7 +118,7 @@ export class GrowthLedger {
   async addBudgets(places) {
     await this.callMany(
       'create_budget',
-      places.map(({ member: { tenant, code, tag }, scope }) => ({
+      places.map(({ member: { tenant, tag }, scope }) => ({
         keys: {
           budget: budgetKey(tag, 'TOKENS', scope),
           budgetIndex: budgetIndexKey(tag, tenant),
@@ -138,12 +126,12 @@ export class GrowthLedger {
         },
         args: {
           tenantId: tenant,
-          ledgerId: `ldg_${code}${this.run}${digits(this.number++)}`,
+          ledgerId: reservationIdOf({ tag, run: this.run }, this.number++).replace('rsv', 'ldg'),
           scope,
           unit: 'TOKENS',
           allocated: String(ALLOCATED),
           overdraftLimit: '0',
-          ...this.origin(),
+          ...origin(this.number++),
           maxBudgets: 0,
           periodStart: '',
           periodEnd: '',
@@ -195,7 +183,8 @@ export class GrowthLedger {
    */
   async makeCall(lane, population, kind) {
     if (kind === 'commit') {
-      const { keys, args } = this.commitCall(takeRandom(population.live));
+      const { member, number } = takeRandom(population.live);
+      const { keys, args } = commitCall(member, number, 8);
       expectStatus(await lane.call('commit', keys, args), 'COMMITTED');
       return;
     }
@@ -221,82 +210,24 @@ export class GrowthLedger {
 
   /** @param {Hold} hold */
   idOf({ member, number }) {
-    return `rsv_${member.code}${this.run}${digits(number)}`;
+    return reservationIdOf(member, number);
   }
 
   /**
    * @param {Hold} hold
    * @param {string} amount
-   * @returns {ReserveCall}
    */
-  reserveCall(hold, amount) {
-    const { tenant, tag, scopes } = hold.member;
-    const [id, key] = [this.idOf(hold), this.keyOf(hold)];
-    return {
-      keys: {
-        reservation: reservationKey(tag, id),
-        idempotency: idempotencyKey.reserve(tag, tenant, key),
-        tenant: tenantKey(tag, tenant),
-      },
-      args: {
-        reservationId: id,
-        fingerprint: digits(hold.number).padStart(22, 'f'),
-        subject: subjectOf(tenant, scopes),
-        amount,
-        overagePolicy: '',
-        // The deadlines differ, so an entry may go anywhere in the index of deadlines and not only to its
-        // end.
-        ttlMs: Math.round(HOUR_MS * (2 + 20 * random())),
-        graceMs: 5000,
-        dryRun: 0,
-        idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
-        retentionMs: RETENTION_MS,
-        keyId: 'key_00benchmark0000000',
-        requestId: `req_${digits(hold.number)}`,
-        trace: TRACE,
-        maxLive: 0,
-        actionFacts: ACTION_FACTS,
-        maxStored: 0,
-        observe: '',
-        waiter: '',
-        rest: ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
-      },
-    };
-  }
-
-  /** @param {Hold} hold */
-  commitCall(hold) {
-    const { tenant, tag } = hold.member;
-    const [id, key] = [this.idOf(hold), this.keyOf(hold)];
-    return {
-      keys: {
-        reservation: reservationKey(tag, id),
-        idempotency: idempotencyKey.commit(tag, tenant, id, key),
-      },
-      args: {
-        tenantId: tenant,
-        reservationId: id,
-        fingerprint: digits(hold.number).padStart(22, 'f'),
-        unit: 'TOKENS',
-        actual: '8',
-        metadata: '',
-        metrics: '',
-        idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
-        retentionMs: RETENTION_MS,
-        keyId: 'key_00benchmark0000000',
-        requestId: `req_${digits(hold.number)}`,
-        trace: TRACE,
-      },
-    };
-  }
-
-  /** @param {Hold} hold */
-  keyOf({ number }) {
-    return `${this.run}-0000-4000-8000-0000${digits(number)}`;
-  }
-
-  origin() {
-    return { actor: 'admin', keyId: '', requestId: `req_${digits(this.number++)}`, trace: TRACE };
+  reserveCall({ member, number }, amount) {
+    return reserveCall(member, number, {
+      amount,
+      subject: subjectOf(member),
+      overagePolicy: '',
+      // The deadlines differ, so an entry may go anywhere in the index of deadlines and not only to its
+      // end.
+      ttlMs: Math.round(HOUR_MS * (2 + 20 * random())),
+      maxLive: 0,
+      maxStored: 0,
+    });
   }
 
   /**
@@ -312,15 +243,6 @@ export class GrowthLedger {
   }
 }
 
-/** @param {number} number */
-const digits = (number) => String(number).padStart(8, '0');
-
-/** @type {(tenant: string, scopes: readonly string[]) => Member} */
-function memberOf(tenant, scopes) {
-  const code = partitionCode(partitionOfTenant(tenant, PARTITIONS));
-  return { tenant, code, tag: tagOf(code), scopes };
-}
-
 /** @type {(tenant: string, depth: number) => string[]} */
 function nestedScopes(tenant, depth) {
   const scopes = [`tenant:${tenant}`];
@@ -332,10 +254,9 @@ function nestedScopes(tenant, depth) {
 
 /**
  * The subject as the script takes it.
- * @param {string} tenant
- * @param {readonly string[]} scopes
+ * @param {Member} member
  */
-function subjectOf(tenant, scopes) {
+function subjectOf({ tenant, scopes }) {
   const levels = new Map(
     (scopes.at(-1) ?? '').split('/').map((part) => /** @type {[string, string]} */ (part.split(':'))),
   );
@@ -362,13 +283,6 @@ function expectStatus(reply, status) {
       `expected ${status}, got ${reply instanceof Error ? reply.message : JSON.stringify(reply)}`,
     );
   }
-}
-
-/** @param {Redis} redis */
-export async function mainThreadSeconds(redis) {
-  const info = await redis.info('cpu');
-  // Missing on systems that do not count threads.
-  return infoNumber(info, 'used_cpu_user_main_thread') + infoNumber(info, 'used_cpu_sys_main_thread') || NaN;
 }
 
 /**

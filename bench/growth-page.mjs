@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ROOT, readJson } from '../scripts/install.mjs';
 import { SHORT } from './duration.mjs';
-import { EXPLANATIONS } from './growth-texts.mjs';
 import { hundredths, tableText, tenths, whole } from './report.mjs';
 
 /**
@@ -17,6 +16,56 @@ const FOLDER = join(ROOT, 'docs', 'reference');
 const PAGE = join(FOLDER, 'growth.md');
 const RECORD = join(ROOT, 'bench', 'results', 'growth.json');
 const MARKED = /(<!-- growth -->\n)([^]*?)(\n<!-- \/growth -->)/;
+
+/**
+ * What each curve shows, and why it runs like this.
+ * @type {Readonly<Record<string, string>>} by the curves' names
+ */
+const EXPLANATIONS = {
+  'live-reservations':
+    'A reserve adds to two sorted sets, the index of deadlines and the list of the tenant, and a commit leaves the first one: O(log n) each. ' +
+    'The commits end random reservations, and deadlines are spread over 20 hours, so a larger size probably misses the processor caches more often, too.',
+  'live-bytes':
+    'Growth of `used_memory` since the size before. A size at which Redis doubles a hash table can stand out.',
+  queries:
+    'A list in order of creation reads one page of the index. A history reads the record and the events of its reservation. ' +
+    'Both grow less than the logarithm; the likely reason is that larger ledgers miss the processor caches more often.',
+  verify:
+    'Recomputing a budget needs every reservation of the tenant, so `verify` is linear, and this is the cost of each record. Its scripts read a bounded ' +
+    'number of records at a time and let other work in between.',
+  'sorted-lists':
+    'No index has the order of a list that is sorted by amount, so each page compares all records of the tenant: it is linear, and this is the cost of ' +
+    'each record, read by bounded scripts. More than a million are refused until `from` and `to` narrow the list.',
+  tenants:
+    'Each tenant has one budget, and no call looks through tenants. With many tenants, what a call needs is probably no longer in the processor caches.',
+  budgets:
+    'A call finds the budgets of its own scopes by their keys, here one, however many others the tenant has.',
+  scopes:
+    'The cost of a scope is fixed: a budget to read, check and write, and its balance in the reply. A subject has at most six scopes.',
+  subscriptions:
+    'A call appends its events to a log and does not look at subscriptions. The dispatcher does that later. Its work is not part of this curve, and is ' +
+    'proportional to the subscriptions that match.',
+  lateness:
+    'The sweeper polls its index of deadlines, so at low rates lateness is the pause between two polls. Unlike processor time, lateness includes ' +
+    'whatever else the machine does: at the highest rates, the benchmark, the service and Redis compete for its processors.',
+};
+
+/**
+ * @param {string} name
+ * @param {string} title
+ * @param {readonly [x: string, y: string]} labels
+ * @param {readonly number[]} xs
+ * @param {Readonly<Record<string, readonly number[]>>} lines for each name, a value for each of `xs`
+ * @returns {Curve}
+ */
+export const curve = (name, title, [xLabel, yLabel], xs, lines) => ({
+  name,
+  title,
+  xLabel,
+  yLabel,
+  xs,
+  lines: Object.entries(lines).map(([line, ys]) => ({ name: line, ys })),
+});
 
 /** @param {number} value */
 const figureText = (value) => (value < 10 ? hundredths(value) : value < 100 ? tenths(value) : whole(value));

@@ -3,7 +3,7 @@
 import { randomFrom, seedFrom } from '../scripts/seed.mjs';
 import { parseJson } from '../scripts/install.mjs';
 import { keyspace } from './built.mjs';
-import { mainThreadSeconds } from './growth-ledger.mjs';
+import { mainThreadSeconds } from './cpu.mjs';
 import { adminHeaders } from './service.mjs';
 
 const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of queries'));

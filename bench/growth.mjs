@@ -36,7 +36,7 @@ export async function measure({ most = MOST_LIVE }) {
     store,
     tables: curves.map(tableOf),
     figures: curves.map((curve) =>
-      figure(`${curve.title}: largest size beside the smallest`, ratiosOf(curve).join(', '), '', undefined),
+      figure(`${curve.title}: largest size beside the smallest`, ratiosOf(curve).join(', ')),
     ),
     notes,
   };

@@ -1,228 +1,301 @@
-// The load generator, a separate process. It shares the machine with the service, so it saves CPU: raw sockets, prebuilt requests, and
-// a minimal HTTP/1.1 parser.
-import { Latencies, open } from './http-connection.mjs';
+// The load generator, a separate process. Closed loops are those of autocannon: each connection sends its next request when the last one is
+// answered. Open loops are made here, because autocannon sends the requests of a second together at its beginning.
+import { setPriority } from 'node:os';
+import { createHistogram } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import autocannon from 'autocannon';
+import { Client } from './client.mjs';
 import { answerPlans } from './load.mjs';
 import { httpRequests } from './workload.mjs';
 
 /**
- * @typedef {import('./types.ts').ClosedPlan} ClosedPlan
- * @typedef {import('./types.ts').PacedPlan} PacedPlan
- * @typedef {import('./types.ts').WatchPlan} WatchPlan
- * @typedef {ReturnType<typeof httpRequests>} Requests
- * @typedef {import('./http-connection.mjs').Connection} Connection
- * @typedef {import('./http-connection.mjs').Fail} Fail
+ * @typedef {import('./types.ts').HttpPlan} HttpPlan
+ * @typedef {Exclude<import('autocannon').Request['onResponse'], string | undefined>} OnResponse
+ * @typedef {Omit<import('autocannon').Request, 'onResponse'> & { onResponse?: OnResponse }} Request
+ * @typedef {ReturnType<typeof createHistogram>} Histogram
  */
 
 const DRAIN_TIMEOUT_MS = 5000;
-const PACED_CONNECTIONS = 200;
+const OPEN_LOOP_CONNECTIONS = 200;
+/** How often autocannon looks whether the time is over. */
+const SAMPLE_MS = 50;
 
-/**
- * One operation: a reserve, then its commit.
- * @param {Connection} connection
- * @param {Requests} requests
- * @param {number} number
- * @param {number} from when it should have started
- * @param {Latencies} latencies
- * @param {() => void} done
- * @param {Fail} fail
- */
-function operate(connection, requests, number, from, latencies, done, fail) {
-  connection.send(
-    requests.reserve(number),
-    (body) => {
-      const reserved = performance.now();
-      latencies.add(reserved - from);
-      const at = body.indexOf('"reservation_id":"') + 18;
-      const commit = requests.commit(number, body.slice(at, at + 22));
-      connection.send(
-        commit,
-        () => {
-          latencies.add(performance.now() - reserved);
-          done();
-        },
-        fail,
-      );
-    },
-    fail,
-  );
+/** @param {Histogram} latencies @param {number} ms */
+const note = (latencies, ms) => latencies.record(Math.max(1, Math.round(ms * 1000)));
+
+/** @param {Histogram} latencies in µs */
+const summaryOf = (latencies) => ({
+  requests: latencies.count,
+  p50_ms: latencies.percentile(50) / 1000,
+  p99_ms: latencies.percentile(99) / 1000,
+  max_ms: latencies.max / 1000,
+});
+
+/** @param {string} body */
+function reservationIdIn(body) {
+  const at = body.indexOf('"reservation_id":"') + 18;
+  return body.slice(at, at + 22);
+}
+
+/** @param {number} status @param {string} body */
+function expectSuccess(status, body) {
+  if (status !== 200) {
+    throw new Error(`got ${status} ${body}`);
+  }
 }
 
 /**
- * Closed loop: every connection starts its next operation when the last one is done.
- * @param {ClosedPlan} plan
+ * @param {{ port: number, connections: number, seconds: number }} plan
+ * @param {Request[]} requests that each connection sends in turn
+ * @param {{ apiKey?: string, answered?: () => void }} [how]
  */
-async function saturate({ port, connections, seconds, target, first }) {
-  const requests = httpRequests(target);
-  const all = await open(port, connections);
-  const latencies = new Latencies();
+async function closedLoop({ port, connections, seconds }, requests, { apiKey, answered } = {}) {
+  const latencies = createHistogram();
+  const key = apiKey === undefined ? {} : { 'x-cycles-api-key': apiKey };
   const start = performance.now();
-  const deadline = start + seconds * 1000;
-  let [number, operations] = [first, 0];
-  await Promise.all(
-    all.map(
-      (connection) =>
-        new Promise((/** @type {(value?: undefined) => void} */ done, fail) => {
-          const next = () => {
-            const now = performance.now();
-            if (now >= deadline) {
-              connection.fail = undefined;
-              done();
-              return;
-            }
-            operate(
-              connection,
-              requests,
-              number++,
-              now,
-              latencies,
-              () => {
-                operations += 1;
-                next();
-              },
-              fail,
-            );
-          };
-          next();
-        }),
-    ),
-  );
+  /** @type {Error | undefined} */
+  let failure;
+  /** @type {import('autocannon').Result} */
+  const { errors, statusCodeStats = {} } = await new Promise((done, fail) => {
+    /** @type {import('autocannon').Options & { sampleInt: number }} */
+    const options = {
+      url: `http://127.0.0.1:${port}`,
+      connections,
+      duration: seconds,
+      timeout: 30,
+      sampleInt: SAMPLE_MS,
+      requests: requests.map(({ onResponse, ...request }) => ({
+        method: 'POST',
+        ...request,
+        headers: { 'content-type': 'application/json', ...key, ...request.headers },
+        // What a listener throws is lost in autocannon's parser.
+        onResponse: (/** @type {Parameters<OnResponse>} */ ...response) => {
+          try {
+            onResponse?.(...response);
+          } catch (error) {
+            failure ??= /** @type {Error} */ (error);
+            running.stop?.();
+          }
+        },
+      })),
+    };
+    const running = autocannon(options, (error, result) => {
+      if (error instanceof Error) {
+        fail(error);
+      } else {
+        done(result);
+      }
+    });
+    running.on('response', (_client, _status, _bytes, ms) => {
+      note(latencies, ms);
+      answered?.();
+    });
+  });
+  if (failure !== undefined) {
+    throw failure;
+  }
+  if (errors > 0) {
+    throw new Error(`${errors} requests failed or were not answered in time`);
+  }
   const elapsed_s = (performance.now() - start) / 1000;
-  all.forEach(({ socket }) => socket.destroy());
-  return { operations, elapsed_s, per_second: operations / elapsed_s, ...latencies.summary(), next: number };
+  const statuses = Object.fromEntries(
+    Object.entries(statusCodeStats).map(([status, { count = 0 }]) => [status, count]),
+  );
+  return { elapsed_s, statuses, ...summaryOf(latencies) };
+}
+
+/** @param {import('./types.ts').ClosedPlan} plan */
+async function saturate(plan) {
+  const { target, first } = plan;
+  const texts = httpRequests(target);
+  let [next, operations] = [first, 0];
+  const result = await closedLoop(
+    plan,
+    [
+      {
+        path: texts.reservePath,
+        setupRequest: (request, context) => {
+          Object.assign(context, { number: next++ });
+          return { ...request, body: texts.reserve(numberOf(context)) };
+        },
+        onResponse: (status, body, context) => {
+          expectSuccess(status, body);
+          Object.assign(context, { id: reservationIdIn(body) });
+        },
+      },
+      {
+        setupRequest: (request, context) => ({
+          ...request,
+          path: texts.commitPath(String(Reflect.get(context, 'id'))),
+          body: texts.commit(numberOf(context)),
+        }),
+        onResponse: (status, body) => {
+          expectSuccess(status, body);
+          operations += 1;
+        },
+      },
+    ],
+    target,
+  );
+  return { ...result, operations, per_second: operations / result.elapsed_s, next };
+}
+
+/** @param {object} context of an operation */
+const numberOf = (context) => Number(Reflect.get(context, 'number'));
+
+/**
+ * Reserves that nobody settles, of the targets in turn.
+ * @param {import('./types.ts').LeakPlan} plan
+ */
+async function leak(plan) {
+  const texts = plan.targets.map((target) => ({
+    ...httpRequests(target, { ttlMs: plan.ttlMs, graceMs: 0 }),
+    headers: { 'content-type': 'application/json', 'x-cycles-api-key': target.apiKey },
+  }));
+  const bySecond = Array.from({ length: plan.seconds }, () => 0);
+  const [start, startedAt] = [performance.now(), Date.now()];
+  let next = plan.first;
+  const result = await closedLoop(
+    plan,
+    [
+      {
+        path: texts[0]?.reservePath ?? '',
+        setupRequest: (request) => {
+          const number = next++;
+          const { reserve, headers } = texts[number % texts.length] ?? {};
+          return { ...request, ...(headers && { headers }), body: reserve?.(number) ?? '' };
+        },
+        onResponse: expectSuccess,
+      },
+    ],
+    {
+      answered: () => {
+        const second = Math.floor((performance.now() - start) / 1000);
+        bySecond[second] = (bySecond[second] ?? 0) + 1;
+      },
+    },
+  );
+  const operations = result.requests;
+  const rate = { operations, per_second: operations / result.elapsed_s, next };
+  return { ...result, ...rate, startedAt, bySecond: bySecond.slice(0, plan.seconds) };
 }
 
 /**
- * Open loop: operations start at fixed instants whether or not the earlier ones are done, and each is timed from its
- * instant, so that a stall of the service is seen by every operation that had to wait for it.
- * @param {PacedPlan} plan
+ * A tenant at full load. In reality this would be another machine. Here the service must not wait for a processor because the attack uses it.
+ * @param {import('./types.ts').AttackPlan} plan
  */
-async function pace({ port, rate, seconds, target, first }) {
-  const requests = httpRequests(target);
-  const free = await open(port, PACED_CONNECTIONS);
-  const all = [...free];
-  const latencies = new Latencies();
+function attack(plan) {
+  setPriority(10);
+  return closedLoop(
+    plan,
+    plan.requests.map(({ body, ...request }) => ({
+      .../** @type {Request} */ (request),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })),
+  );
+}
+
+/**
+ * Operations start at fixed instants whether or not the earlier ones are done. Each gets its instant and is timed from it, so that a stall of
+ * the service is seen by every operation that had to wait for it.
+ * @param {import('./types.ts').OpenPlan} plan
+ * @param {(client: Client, number: number, from: number) => Promise<void>} operate
+ */
+async function openLoop({ port, rate, seconds, target, first }, operate) {
+  const headers = { 'x-cycles-api-key': target.apiKey };
+  const client = new Client(port, { connections: OPEN_LOOP_CONNECTIONS, headers });
   const total = Math.floor(rate * seconds);
   const start = performance.now();
   let [started, finished] = [0, 0];
   /** @type {Error | undefined} */
   let failure;
-  const isOver = () => finished >= total || failure !== undefined;
-  while (!isOver()) {
+  const end = () => {
+    finished += 1;
+  };
+  while (finished < total && failure === undefined) {
     const now = performance.now();
     if (now > start + seconds * 1000 + DRAIN_TIMEOUT_MS) {
-      throw new Error(
-        `${total - finished} of ${total} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`,
-      );
+      break;
     }
     while (started < total && start + (started * 1000) / rate <= now) {
-      const connection = free.pop();
-      if (connection === undefined) {
-        break;
-      }
-      operate(
-        connection,
-        requests,
-        first + started,
-        start + (started * 1000) / rate,
-        latencies,
-        () => {
-          finished += 1;
-          free.push(connection);
-        },
-        (error) => {
-          failure = error;
-        },
-      );
+      const instant = start + (started * 1000) / rate;
+      operate(client, first + started, instant).then(end, (/** @type {Error} */ error) => {
+        failure ??= error;
+      });
       started += 1;
     }
-    await new Promise((done) => setTimeout(done, 1));
+    await delay(1);
   }
   const elapsed_s = (performance.now() - start) / 1000;
-  all.forEach((connection) => {
-    connection.fail = undefined;
-    connection.socket.destroy();
-  });
-  throwIf(failure);
-  return {
-    operations: finished,
-    elapsed_s,
-    per_second: finished / elapsed_s,
-    ...latencies.summary(),
-    next: first + total,
-  };
-}
-
-/** @param {Error | undefined} failure */
-function throwIf(failure) {
+  await client.close();
   if (failure !== undefined) {
     throw failure;
   }
+  return { operations: total, unfinished: total - finished, elapsed_s, next: first + total };
+}
+
+/** @param {import('./types.ts').OpenPlan} plan */
+async function pace(plan) {
+  const texts = httpRequests(plan.target);
+  const latencies = createHistogram();
+  const result = await openLoop(plan, async (client, number, from) => {
+    const reserved = await client.ask('POST', texts.reservePath, texts.reserve(number));
+    expectSuccess(reserved.status, reserved.text);
+    const between = performance.now();
+    note(latencies, between - from);
+    const path = texts.commitPath(reservationIdIn(reserved.text));
+    const { status, text } = await client.ask('POST', path, texts.commit(number));
+    expectSuccess(status, text);
+    note(latencies, performance.now() - between);
+  });
+  if (result.unfinished > 0) {
+    throw new Error(`${result.unfinished} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`);
+  }
+  return { ...result, per_second: result.operations / result.elapsed_s, ...summaryOf(latencies) };
 }
 
 /**
- * Reserves alone, started at fixed instants as in `pace`. A request that fails is counted by its status and does not end the run,
- * and one without a response within the drain time counts as `no answer`.
- * @param {WatchPlan} plan
+ * Reserves alone. A request that fails is counted by its status and does not end the run, and one without a response within the drain time
+ * counts as `no answer`.
+ * @param {import('./types.ts').OpenPlan} plan
  */
-async function watch({ port, rate, seconds, target, first }) {
-  const requests = httpRequests(target);
-  const connections = await open(port, PACED_CONNECTIONS);
-  const free = [...connections];
-  const latencies = new Latencies();
+async function watch(plan) {
+  const texts = httpRequests(plan.target);
+  const latencies = createHistogram();
   /** @type {Record<string, number>} */
   const failures = {};
-  const total = Math.floor(rate * seconds);
-  const start = performance.now();
-  let [started, finished] = [0, 0];
-  const failed = (/** @type {string} */ word) => {
-    finished += 1;
-    failures[word] = (failures[word] ?? 0) + 1;
+  const failed = (/** @type {string} */ word, count = 1) => {
+    failures[word] = (failures[word] ?? 0) + count;
   };
-  /** @type {(connection: Connection, number: number, from: number) => void} */
-  const reserve = (connection, number, from) => {
-    const answered = () => {
-      latencies.add(performance.now() - from);
-      free.push(connection);
-    };
-    const succeed = () => {
-      finished += 1;
-      answered();
-    };
-    connection.send(requests.reserve(number), succeed, (error) => {
-      failed(/^got (\d+)/.exec(error.message)?.[1] ?? error.message);
-      if (!connection.socket.destroyed) {
-        answered();
+  const { unfinished, ...result } = await openLoop(plan, async (client, number, from) => {
+    try {
+      const { status } = await client.ask('POST', texts.reservePath, texts.reserve(number));
+      note(latencies, performance.now() - from);
+      if (status !== 200) {
+        failed(String(status));
       }
-    });
-  };
-  while (finished < total && performance.now() < start + seconds * 1000 + DRAIN_TIMEOUT_MS) {
-    const now = performance.now();
-    while (started < total && start + (started * 1000) / rate <= now) {
-      const connection = free.pop();
-      if (connection === undefined) {
-        break;
+    } catch (error) {
+      // What closing the client ends is counted as not answered.
+      if (!client.isClosed) {
+        failed(/** @type {Error} */ (error).message);
       }
-      reserve(connection, first + started, start + (started * 1000) / rate);
-      started += 1;
     }
-    await new Promise((done) => setTimeout(done, 1));
+  });
+  if (unfinished > 0) {
+    failed('no answer', unfinished);
   }
-  const elapsed_s = (performance.now() - start) / 1000;
-  for (const connection of connections) {
-    connection.fail = undefined;
-    connection.socket.destroy();
-  }
-  while (finished < total) {
-    failed('no answer');
-  }
-  return { operations: total, elapsed_s, ...latencies.summary(), failures, next: first + total };
+  return { ...result, ...summaryOf(latencies), failures };
 }
 
-/** @param {ClosedPlan | PacedPlan | WatchPlan} plan */
+/** @param {HttpPlan} plan */
 function load(plan) {
   switch (plan.kind) {
     case 'closed':
       return saturate(plan);
+    case 'leak':
+      return leak(plan);
+    case 'attack':
+      return attack(plan);
     case 'paced':
       return pace(plan);
     case 'watch':
@@ -230,7 +303,7 @@ function load(plan) {
   }
 }
 
-/** @param {ClosedPlan | PacedPlan | WatchPlan} plan */
+/** @param {HttpPlan} plan */
 async function run(plan) {
   const cpu = process.cpuUsage();
   const result = await load(plan);

@@ -38,9 +38,9 @@ const UNRESOLVED_SUBSCRIPTIONS = 40;
 const DELIVERIES_PER_SECOND = 20;
 const HOUR_MS = 3_600_000;
 
-/** @type {(method: string, path: string, body?: unknown) => AttackRequest} */
+/** @type {(method: AttackRequest['method'], path: string, body?: unknown) => AttackRequest} */
 const asAdmin = (method, path, body) => ({ method, path, headers: adminHeaders, body });
-/** @type {(tenant: Tenant, method: string, path: string, body?: unknown) => AttackRequest} */
+/** @type {(tenant: Tenant, method: AttackRequest['method'], path: string, body?: unknown) => AttackRequest} */
 const asTenant = ({ apiKey }, method, path, body) => ({
   method,
   path,

@@ -1,6 +1,5 @@
 // The figures of the isolation benchmark, each beside its target.
-import { SHORT } from './duration.mjs';
-import { figure, tenths, whole } from './report.mjs';
+import { aim, doubts, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./types.ts').Counts} Counts
@@ -26,18 +25,21 @@ const words = (counts) =>
     .map(([word, count]) => `${word}: ${whole(count)}`)
     .join(', ') || 'none';
 
-const HEAD = [
-  'attack',
-  'what the attacker has',
-  'answers to the attacker',
-  'longest command',
-  'ms',
-  'requests of the other',
-  'failures',
-  'p99 alone ms',
-  'beside ms',
-  'times',
-];
+const timesOf = (/** @type {Round} */ { alone, beside }) => beside.p99_ms / alone.p99_ms;
+
+/** @type {Record<string, (row: Round) => string>} */
+const COLUMNS = {
+  attack: ({ name }) => name,
+  'what the attacker has': ({ of }) => of,
+  'answers to the attacker': ({ beside }) => words(beside.statuses),
+  'longest command': ({ beside }) => beside.longest.name,
+  ms: ({ beside }) => tenths(beside.longest.ms),
+  'requests of the other': ({ beside }) => whole(beside.operations),
+  failures: ({ beside }) => words(beside.failures),
+  'p99 alone ms': ({ alone }) => tenths(alone.p99_ms),
+  'beside ms': ({ beside }) => tenths(beside.p99_ms),
+  times: (round) => tenths(timesOf(round)),
+};
 
 /**
  * @param {{ rate: number, seconds: number, rounds: Round[] }} measured
@@ -49,65 +51,42 @@ export function isolationResult({ rate, seconds, rounds }) {
     command: 'npm run bench -- isolation',
     subject: `One tenant attacks at full tilt, another one makes ${rate} reserves a second at three scopes for ${seconds} s.`,
     store: rounds[0]?.store ?? '',
-    tables: [{ head: HEAD, rows: rounds.map(rowOf), texts: 4 }],
+    tables: [tableOf(rounds, COLUMNS, 4)],
     figures: rounds.flatMap(figuresOf),
-    notes: SHORT ? ['Not to be relied on: a short run.'] : [],
+    notes: doubts([]),
   };
-}
-
-/** @param {Round} round */
-function rowOf({ name, of, alone, beside }) {
-  return [
-    name,
-    of,
-    words(beside.statuses),
-    beside.longest.name,
-    tenths(beside.longest.ms),
-    whole(beside.operations),
-    words(beside.failures),
-    tenths(alone.p99_ms),
-    tenths(beside.p99_ms),
-    (beside.p99_ms / alone.p99_ms).toFixed(1),
-  ];
 }
 
 /**
  * @param {Round} round
  * @returns {Figure[]}
  */
-function figuresOf({ name, alone, beside }) {
-  const [failures, ms, times] = [countOf(beside.failures), beside.longest.ms, beside.p99_ms / alone.p99_ms];
+function figuresOf(round) {
+  const { name, alone, beside } = round;
+  const failures = countOf(beside.failures);
+  const [all, command] = [whole(beside.operations), ` (\`${beside.longest.name}\`)`];
+  const [one, other] = [alone.deliveries, beside.deliveries];
   return [
-    figure(
-      `${name}: failures of the other`,
-      `${whole(failures)} of ${whole(beside.operations)}`,
-      'none',
-      failures === 0,
-    ),
-    figure(
-      `${name}: longest command of Redis`,
-      `${tenths(ms)} ms (\`${beside.longest.name}\`)`,
-      `≤ ${TARGETS.script_ms} ms`,
-      ms <= TARGETS.script_ms,
-    ),
-    figure(
-      `${name}: p99 of the other, times that alone`,
-      times.toFixed(2),
-      `≤ ${TARGETS.times}`,
-      times <= TARGETS.times,
-    ),
-    ...(alone.deliveries === undefined || beside.deliveries === undefined
+    figure(`${name}: failures of the other`, `${whole(failures)} of ${all}`, 'none', failures === 0),
+    aim(`${name}: longest command of Redis`, beside.longest.ms, {
+      text: tenths,
+      unit: ' ms',
+      more: command,
+      atMost: TARGETS.script_ms,
+    }),
+    aim(`${name}: p99 of the other, times that alone`, timesOf(round), {
+      text: hundredths,
+      atMost: TARGETS.times,
+    }),
+    ...(one === undefined || other === undefined
       ? []
-      : [deliveriesFigure(name, alone.deliveries, beside.deliveries)]),
+      : [
+          figure(
+            `${name}: deliveries to the other`,
+            `${other.count} of ${other.due}, p99 ${whole(other.p99_ms)} ms (alone ${whole(one.p99_ms)} ms)`,
+            'all',
+            other.count === other.due,
+          ),
+        ]),
   ];
-}
-
-/**
- * @param {string} name
- * @param {Deliveries} alone
- * @param {Deliveries} beside
- */
-function deliveriesFigure(name, alone, beside) {
-  const measured = `${beside.count} of ${beside.due}, p99 ${whole(beside.p99_ms)} ms (alone ${whole(alone.p99_ms)} ms)`;
-  return figure(`${name}: deliveries to the other`, measured, 'all', beside.count === beside.due);
 }

@@ -1,17 +1,16 @@
 // The effect of one tenant on another: one attacks at full load, while the other reserves at a fixed rate,
 // first alone and then during the attack.
-import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { SetupError } from '../scripts/install.mjs';
+import { Client } from './client.mjs';
 import { unlessShort } from './duration.mjs';
+import { Harness } from './harness.mjs';
+import { Holds } from './holds.mjs';
 import { ATTACKS } from './isolation-attacks.mjs';
 import { isolationResult } from './isolation-report.mjs';
-import { startAttack, startWatchLoad } from './load.mjs';
+import { startHttpLoad } from './load.mjs';
 import { startNameServer } from './name-server.mjs';
-import { say } from './report.mjs';
-import { provision, startService } from './service.mjs';
-import { Holds } from './sweep-holds.mjs';
+import { say, storeOf } from './report.mjs';
 
 /**
  * @typedef {import('./isolation-attacks.mjs').Attack} Attack
@@ -23,7 +22,6 @@ const SECONDS = unlessShort(10, 2);
 const WARM_UP_SECONDS = unlessShort(3, 1);
 /** The attack starts this long before the victim, so that the figures show it at full load. */
 const HEAD_START_MS = 500;
-const PREPARATION_TIMEOUT_MS = 600_000;
 const PREPARING_CONNECTIONS = 32;
 const SLOWLOG_FROM_US = 1000;
 const SLOWLOG_ENTRIES = 1024;
@@ -48,44 +46,31 @@ export async function measure({ only = '' }) {
  */
 async function measureAttack(attack) {
   const names = attack.usesNames === true ? await startNameServer() : undefined;
-  const service = await startService(names === undefined ? {} : { WEBHOOK_DNS_SERVERS: names.address });
-  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1 });
-  redis.on('error', () => undefined);
-  const [victimLoad, attackLoad] = [startWatchLoad(), startAttack(PREPARATION_TIMEOUT_MS)];
+  const settings = names === undefined ? {} : { WEBHOOK_DNS_SERVERS: names.address };
   try {
-    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
-    await redis.config('SET', 'slowlog-max-len', SLOWLOG_ENTRIES);
-    const victim = { ...(await provision(service.port, 'victim')), run: randomBytes(4).toString('hex') };
-    const bench = new IsolationBenchmark({ service, redis, victimLoad, attackLoad, victim });
-    return await bench.measure(attack, () => names?.silence());
+    return await Harness.with({ settings }, async (harness) => {
+      await harness.redis.config('SET', 'slowlog-max-len', SLOWLOG_ENTRIES);
+      const bench = new IsolationBenchmark(harness, await harness.target('victim'));
+      return bench.measure(attack, () => names?.silence());
+    });
   } finally {
-    victimLoad.stop();
-    attackLoad.stop();
-    redis.disconnect();
-    await service.stop();
     names?.stop();
   }
 }
 
 export class IsolationBenchmark {
-  next = 0;
   /** How long each phase takes. */
   seconds = SECONDS;
 
   /**
-   * @param {{
-   *   service: import('./types.ts').Service,
-   *   redis: Redis,
-   *   victimLoad: import('./types.ts').WatchLoad,
-   *   attackLoad: import('./types.ts').AttackLoad,
-   *   victim: import('./types.ts').Target,
-   * }} parts
+   * @param {Harness} harness
+   * @param {import('./types.ts').Target} victim
    */
-  constructor({ service, redis, victimLoad, attackLoad, victim }) {
-    this.service = service;
-    this.redis = redis;
-    this.victimLoad = victimLoad;
-    this.attackLoad = attackLoad;
+  constructor(harness, victim) {
+    this.harness = harness;
+    this.service = harness.service;
+    this.redis = harness.redis;
+    this.attackLoad = harness.use(startHttpLoad(), (load) => load.stop());
     this.victim = victim;
   }
 
@@ -96,7 +81,7 @@ export class IsolationBenchmark {
    */
   async measure(attack, silenceNames) {
     say(`${attack.name}: preparing`);
-    const attacker = await provision(this.service.port, 'attacker');
+    const attacker = await this.harness.target('attacker');
     const plan = await attack.prepare(this, attacker);
     say(`${attack.name}: the other tenant alone`);
     await this.reserves(WARM_UP_SECONDS);
@@ -105,19 +90,15 @@ export class IsolationBenchmark {
     silenceNames();
     const beside = await this.phase(plan.load, plan);
     plan.end?.();
-    return { name: attack.name, of: plan.of, alone, beside, store: await this.store() };
+    return { name: attack.name, of: plan.of, alone, beside, store: await storeOf(this.redis) };
   }
 
   /** @param {number} seconds */
-  reserves(seconds) {
-    return this.victimLoad.ask({
-      kind: 'watch',
-      port: this.service.port,
-      rate: RATE,
-      seconds,
-      target: this.victim,
-      first: this.next,
-    });
+  async reserves(seconds) {
+    const plan = { ...this.harness.common(), rate: RATE, seconds };
+    const result = await this.harness.load.ask({ kind: 'watch', ...plan });
+    this.harness.next = result.next;
+    return result;
   }
 
   /**
@@ -132,10 +113,9 @@ export class IsolationBenchmark {
     const attacked =
       load === undefined
         ? Promise.resolve({ statuses: {} })
-        : this.attackLoad.ask({ port: this.service.port, seconds: SECONDS + 1, ...load });
+        : this.attackLoad.ask({ kind: 'attack', port: this.service.port, seconds: SECONDS + 1, ...load });
     await delay(HEAD_START_MS);
     const [result, deliveries] = await Promise.all([this.reserves(SECONDS), plan.deliveries?.()]);
-    this.next = result.next;
     const { statuses } = await attacked;
     const longest = await this.longestCommand();
     return { ...result, statuses, longest, deliveries };
@@ -161,24 +141,25 @@ export class IsolationBenchmark {
     return { ms: us / 1000, name };
   }
 
-  async store() {
-    const info = await this.redis.info('server');
-    return `Redis ${/^redis_version:(\S+)/m.exec(info)?.[1]} embedded`;
-  }
-
   /**
    * Sends each request once, and reports how many were accepted.
    * @param {import('./types.ts').AttackRequest[]} requests
    */
   async send(requests) {
-    const { statuses } = await this.attackLoad.ask({
-      port: this.service.port,
-      connections: PREPARING_CONNECTIONS,
-      seconds: PREPARATION_TIMEOUT_MS / 1000,
-      once: true,
-      requests,
-    });
-    return (statuses['200'] ?? 0) + (statuses['201'] ?? 0);
+    const client = new Client(this.service.port, { connections: PREPARING_CONNECTIONS, headers: {} });
+    const left = [...requests];
+    let accepted = 0;
+    await Promise.all(
+      Array.from({ length: PREPARING_CONNECTIONS }, async () => {
+        for (let one = left.pop(); one !== undefined; one = left.pop()) {
+          const { method, path, headers, body } = one;
+          const { status } = await client.ask(method, path, JSON.stringify(body), headers);
+          accepted += status === 200 || status === 201 ? 1 : 0;
+        }
+      }),
+    );
+    await client.close();
+    return accepted;
   }
 
   /**
@@ -188,7 +169,7 @@ export class IsolationBenchmark {
    * @param {(holds: Holds) => Promise<Made>} work
    */
   async withHolds(tenants, work) {
-    const holds = new Holds(this.service.socket, tenants, randomBytes(4).toString('hex'));
+    const holds = new Holds(this.service.socket, tenants);
     try {
       return await work(holds);
     } finally {

@@ -1,5 +1,5 @@
 // The figures of the benchmark of leaked holds, each beside its target.
-import { doubts, figure, hundredths, median, range, tenths, whole } from './report.mjs';
+import { aim, doubts, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./leak.mjs').Measured} Measured
@@ -15,17 +15,6 @@ const TARGETS = {
   delivered: 1500,
   drained: 4000,
 };
-const HEAD = [
-  'case',
-  'reserves a second',
-  'without leaks',
-  'p99 ms',
-  'without leaks',
-  'lateness p50 ms',
-  'p99 ms',
-  'max ms',
-];
-const SECONDS_HEAD = ['second', 'lateness ms', 'backlog', 'expired', 'reserves', 'delivered'];
 /** After the load, one second in so many is enough to show how the backlog drains. */
 const SECONDS_AFTER = 10;
 /** The first holds end after 2 s, and the endpoint's seconds begin up to a second before those of the load. */
@@ -43,7 +32,11 @@ export function leakResult(store, measured) {
     subject: '200 connections make holds of 2 s that nobody settles, as fast as the service answers.',
     store,
     tables: [
-      { head: HEAD, rows: measured.flatMap(roundRows), texts: 1 },
+      tableOf(
+        measured.flatMap(({ name, rounds }) => rounds.map((round) => ({ name, ...round }))),
+        COLUMNS,
+        1,
+      ),
       ...measured.map(({ name, rounds }) => secondsTable(name, rounds)),
     ],
     figures: measured.flatMap(figuresOf),
@@ -60,20 +53,17 @@ const calmRate = ({ calm }) => mean(calm.map((one) => one.per_second));
 /** @param {Round} round */
 const calmP99 = ({ calm }) => mean(calm.map((one) => one.p99_ms));
 
-/** @param {Measured} measured */
-function roundRows({ name, rounds }) {
-  return rounds.map((round) => {
-    const { leak, lateness } = round;
-    const late = [lateness.p50_ms, lateness.p99_ms, lateness.max_ms].map(whole);
-    const requests = [
-      whole(leak.per_second),
-      whole(calmRate(round)),
-      tenths(leak.p99_ms),
-      tenths(calmP99(round)),
-    ];
-    return [name, ...requests, ...late];
-  });
-}
+/** @type {Record<string, (round: Round & { name: string }) => string>} */
+const COLUMNS = {
+  case: ({ name }) => name,
+  'reserves a second': ({ leak }) => whole(leak.per_second),
+  'without leaks': (round) => whole(calmRate(round)),
+  'p99 ms': ({ leak }) => tenths(leak.p99_ms),
+  'without leaks ': (round) => tenths(calmP99(round)),
+  'lateness p50 ms': ({ lateness }) => whole(lateness.p50_ms),
+  'p99 ms ': ({ lateness }) => whole(lateness.p99_ms),
+  'max ms': ({ lateness }) => whole(lateness.max_ms),
+};
 
 /**
  * Of the round with the greatest lateness.
@@ -83,26 +73,19 @@ function roundRows({ name, rounds }) {
 function secondsTable(name, rounds) {
   const [worst] = [...rounds].sort((a, b) => b.lateness.max_ms - a.lateness.max_ms);
   const { seconds = [], loadSeconds = 0 } = worst ?? {};
-  const rows = seconds.flatMap(({ lateness_ms, backlog, expired, reserves, delivered }, second) =>
-    second >= loadSeconds && (second - loadSeconds) % SECONDS_AFTER !== 0
-      ? []
-      : [[String(second + 1), ...[lateness_ms, backlog, expired, reserves, delivered].map(whole)]],
-  );
-  return { head: [`${name}: ${SECONDS_HEAD[0]}`, ...SECONDS_HEAD.slice(1)], rows, texts: 0 };
-}
-
-/**
- * The median of the rounds beside its target.
- * @param {string} name
- * @param {readonly number[]} values
- * @param {(value: number) => string} text
- * @param {string} sign
- * @param {number} target
- */
-function ofRounds(name, values, text, sign, target) {
-  const value = median(values);
-  const met = sign === '≤' ? value <= target : value >= target;
-  return figure(name, `${text(value)}${range(values, text)}`, `${sign} ${text(target)}`, met);
+  const shown = seconds
+    .map((one, second) => ({ ...one, second }))
+    .filter(({ second }) => second < loadSeconds || (second - loadSeconds) % SECONDS_AFTER === 0);
+  /** @type {Record<string, (second: (typeof shown)[number]) => string>} */
+  const columns = {
+    [`${name}: second`]: ({ second }) => String(second + 1),
+    'lateness ms': ({ lateness_ms }) => whole(lateness_ms),
+    backlog: ({ backlog }) => whole(backlog),
+    expired: ({ expired }) => whole(expired),
+    reserves: ({ reserves }) => whole(reserves),
+    delivered: ({ delivered }) => whole(delivered),
+  };
+  return tableOf(shown, columns, 0);
 }
 
 /**
@@ -113,23 +96,21 @@ function figuresOf({ name, isSubscribed, rounds }) {
   const latest = Math.max(...rounds.map(({ lateness }) => lateness.max_ms));
   const rates = rounds.map((round) => round.leak.per_second / calmRate(round));
   const p99s = rounds.map((round) => round.leak.p99_ms / calmP99(round));
-  const ofRequests = `${name}: requests,`;
-  const isInTime = latest <= TARGETS.lateness_ms;
+  const least = isSubscribed ? TARGETS.subscribedRate : TARGETS.rate;
+  const text = hundredths;
   return [
-    figure(
-      `${name}: lateness, max of all rounds`,
-      `${whole(latest)} ms`,
-      `≤ ${TARGETS.lateness_ms} ms`,
-      isInTime,
-    ),
-    ofRounds(
-      `${ofRequests} of their rate without leaks`,
-      rates,
-      hundredths,
-      '≥',
-      isSubscribed ? TARGETS.subscribedRate : TARGETS.rate,
-    ),
-    ofRounds(`${ofRequests} p99 times that without leaks`, p99s, hundredths, '≤', TARGETS.p99),
+    aim(`${name}: lateness, max of all rounds`, latest, {
+      unit: ' ms',
+      atMost: TARGETS.lateness_ms,
+    }),
+    aim(`${name}: requests, of their rate without leaks`, rates, {
+      text,
+      atLeast: least,
+    }),
+    aim(`${name}: requests, p99 times that without leaks`, p99s, {
+      text,
+      atMost: TARGETS.p99,
+    }),
     ...(isSubscribed ? deliveryFigures(name, rounds) : []),
   ];
 }
@@ -148,8 +129,12 @@ function deliveryFigures(name, rounds) {
   );
   const least = Math.min(...during.flat());
   return [
-    ofRounds(`${name}: deliveries a second beside the load`, during.map(mean), whole, '≥', TARGETS.delivered),
+    aim(`${name}: deliveries a second beside the load`, during.map(mean), {
+      atLeast: TARGETS.delivered,
+    }),
     figure(`${name}: the same in the worst second`, whole(least), '> 0', least > 0),
-    ofRounds(`${name}: deliveries a second after the load`, after, whole, '≥', TARGETS.drained),
+    aim(`${name}: deliveries a second after the load`, after, {
+      atLeast: TARGETS.drained,
+    }),
   ];
 }

@@ -1,16 +1,14 @@
 // The sweeper and the dispatcher at saturation: 200 connections make holds of 2 s as fast as the service answers, and nobody settles them.
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { cpuSecondsOf, machineCpuSeconds, redisCpuSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
+import { Harness } from './harness.mjs';
+import { Holds } from './holds.mjs';
 import { leakResult } from './leak-report.mjs';
-import { startLeakLoad } from './load.mjs';
-import { say } from './report.mjs';
-import { allowLocalWebhooks, askAsAdmin, provision, startService } from './service.mjs';
-import { Holds } from './sweep-holds.mjs';
+import { say, storeOf } from './report.mjs';
+import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
 
 /**
  * @typedef {{ name: string, tenants: number, instances: number, isSubscribed: boolean }} Case
@@ -57,65 +55,38 @@ export async function measure({ only = '' }) {
 }
 
 /** @param {Case} one */
-async function measureCase(one) {
-  const service = await startService({ HOLDFAST_WORKERS: String(one.instances) });
-  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
-  redis.on('error', () => undefined);
-  const load = startLeakLoad();
-  const endpoint = one.isSubscribed ? await Endpoint.start() : undefined;
-  /** @type {Holds | undefined} */
-  let holds;
-  try {
-    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
-    const targets = [];
-    for (let number = 0; number < one.tenants; number += 1) {
-      const tenant = await provision(service.port, `leak-${number}`);
-      targets.push({ ...tenant, run: randomBytes(4).toString('hex') });
-    }
+const measureCase = (one) =>
+  Harness.with({ settings: { HOLDFAST_WORKERS: String(one.instances) } }, async (harness) => {
+    const targets = await harness.targets('leak', one.tenants);
+    const endpoint = one.isSubscribed
+      ? harness.use(await Endpoint.start(), (started) => started.stop())
+      : undefined;
+    const { port, socket } = harness.service;
     if (endpoint !== undefined) {
-      await allowLocalWebhooks(service.port);
+      await allowLocalWebhooks(port);
       // Of one tenant, or of the operators for all of them.
       const owner = one.tenants === 1 ? '?tenant_id=leak-0' : '';
-      await askAsAdmin(service.port, 'POST', `/v1/admin/webhooks${owner}`, {
+      await askAsAdmin(port, 'POST', `/v1/admin/webhooks${owner}`, {
         url: `${endpoint.url}/expired`,
         event_types: ['reservation.expired'],
       });
     }
-    holds = new Holds(service.socket, targets, randomBytes(4).toString('hex'));
-    const bench = new LeakBenchmark({ service, redis, load, endpoint, holds, targets });
-    return { result: await bench.measure(one), storeText: await storeText(redis) };
-  } finally {
-    endpoint?.stop();
-    load.stop();
-    holds?.close();
-    redis.disconnect();
-    await service.stop();
-  }
-}
-
-/** @param {Redis} redis */
-async function storeText(redis) {
-  const { storeOf } = await import('./report.mjs');
-  return storeOf(redis);
-}
+    const holds = harness.use(new Holds(socket, targets), (started) => started.close());
+    const bench = new LeakBenchmark(harness, endpoint, holds, targets);
+    return { result: await bench.measure(one), storeText: await storeOf(harness.redis) };
+  });
 
 class LeakBenchmark {
-  next = 0;
-
   /**
-   * @param {{
-   *   service: import('./types.ts').Service,
-   *   redis: Redis,
-   *   load: import('./types.ts').LeakLoad,
-   *   endpoint: Endpoint | undefined,
-   *   holds: Holds,
-   *   targets: readonly import('./types.ts').Target[],
-   * }} parts
+   * @param {Harness} harness
+   * @param {Endpoint | undefined} endpoint
+   * @param {Holds} holds
+   * @param {readonly import('./types.ts').Target[]} targets
    */
-  constructor({ service, redis, load, endpoint, holds, targets }) {
-    this.service = service;
-    this.redis = redis;
-    this.load = load;
+  constructor(harness, endpoint, holds, targets) {
+    this.harness = harness;
+    this.service = harness.service;
+    this.redis = harness.redis;
     this.endpoint = endpoint;
     this.holds = holds;
     this.targets = targets;
@@ -164,10 +135,10 @@ class LeakBenchmark {
    */
   async reserve(title, seconds, ttlMs) {
     say(title);
-    const { port } = this.service;
-    const plan = { port, connections: CONNECTIONS, seconds, ttlMs, targets: this.targets, first: this.next };
-    const result = await this.load.ask(plan);
-    this.next = result.next;
+    const { harness, targets } = this;
+    const plan = { ...harness.common(), connections: CONNECTIONS, seconds, ttlMs, targets };
+    const result = await harness.load.ask({ kind: 'leak', ...plan });
+    harness.next = result.next;
     return result;
   }
 
@@ -183,7 +154,7 @@ class LeakBenchmark {
   async drained(count) {
     say('what is left expires');
     await delay(TTL_MS + POLL_MS);
-    const tags = [...new Set(this.holds.tenants.map(({ tag }) => tag))];
+    const tags = [...new Set(this.holds.places.map(({ tag }) => tag))];
     const deadline = performance.now() + DRAIN_TIMEOUT_MS;
     const isDone = async () => {
       const due = await Promise.all(tags.map((tag) => this.redis.zcount(`${tag}ttl`, '-inf', Date.now())));
@@ -225,7 +196,7 @@ function nodeSeconds(pid) {
   return children.reduce((sum, child) => sum + nodeSeconds(Number(child)), cpuSecondsOf(pid) || 0);
 }
 
-/** @param {readonly import('./sweep-holds.mjs').Expired[]} expired */
+/** @param {readonly import('./holds.mjs').Expired[]} expired */
 function latenessIn(expired) {
   const late = Float64Array.from(expired, ({ deadline, at }) => at - deadline).sort();
   const at = (/** @type {number} */ share) => late[Math.max(0, Math.ceil(late.length * share) - 1)] ?? NaN;
@@ -236,7 +207,7 @@ function latenessIn(expired) {
  * What each second from the start of the load to the last event brought: the greatest lateness of what expired in it, and what was due and
  * not expired at its end.
  * @param {import('./types.ts').LeakResult} leak
- * @param {readonly import('./sweep-holds.mjs').Expired[]} expired
+ * @param {readonly import('./holds.mjs').Expired[]} expired
  * @param {Map<number, number>} delivered by second since 1970
  * @returns {Second[]}
  */

@@ -7,35 +7,26 @@ const PHASE_TIMEOUT_MS = 30_000;
 /** @typedef {{ result: unknown, error?: undefined } | { error: string }} Answer */
 
 /** @returns {import('./types.ts').HttpLoad} */
-export const startHttpLoad = () => startLoad('./http-load.mjs', PHASE_TIMEOUT_MS);
-
-/** @returns {import('./types.ts').WatchLoad} */
-export const startWatchLoad = () => startLoad('./http-load.mjs', PHASE_TIMEOUT_MS);
-
-/** @returns {import('./types.ts').LeakLoad} */
-export const startLeakLoad = () => startLoad('./leak-load.mjs', PHASE_TIMEOUT_MS);
+export const startHttpLoad = () =>
+  /** @type {import('./types.ts').HttpLoad} */ (startLoad('./http-load.mjs'));
 
 /** @returns {import('./types.ts').RawLoad} */
-export const startRawLoad = () => startLoad('./raw-load.mjs', PHASE_TIMEOUT_MS);
-
-/**
- * @param {number} timeoutMs
- * @returns {import('./types.ts').AttackLoad}
- */
-export const startAttack = (timeoutMs) => startLoad('./isolation-attack.mjs', timeoutMs);
+export const startRawLoad = () => startLoad('./raw-load.mjs');
 
 /**
  * @template Plan, Result
  * @param {string} file
- * @param {number} timeoutMs
  * @returns {import('./types.ts').Load<Plan, Result>}
  */
-function startLoad(file, timeoutMs) {
+function startLoad(file) {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), { execArgv: [] });
   /** @type {(plan: Plan) => Promise<Result>} */
   const ask = (plan) =>
     new Promise((done, fail) => {
-      const timer = setTimeout(() => fail(new Error(`${file}: no result within ${timeoutMs} ms`)), timeoutMs);
+      const timer = setTimeout(
+        () => fail(new Error(`${file}: no result within ${PHASE_TIMEOUT_MS} ms`)),
+        PHASE_TIMEOUT_MS,
+      );
       child.removeAllListeners('message').removeAllListeners('exit');
       child.once('exit', (code) => fail(new Error(`${file} ended with exit code ${code}`)));
       child.once('message', (/** @type {Answer} */ answer) => {

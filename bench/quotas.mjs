@@ -1,9 +1,10 @@
 // What a policy's quotas cost a reserve: tenants without a policy, with one, and with four quotas reserve in
 // turn.
+import { mainThreadSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
-import { GrowthLedger, mainThreadSeconds } from './growth-ledger.mjs';
+import { GrowthLedger } from './growth-ledger.mjs';
 import { OWN_USE } from './growth-use.mjs';
-import { doubts, figure, hundredths, median, range, storeOf, tenths } from './report.mjs';
+import { aim, doubts, hundredths, median, storeOf, tableOf, tenths } from './report.mjs';
 import { askAsAdmin } from './service.mjs';
 
 /** The number of rounds; odd, so that there is a median. */
@@ -48,9 +49,8 @@ export async function measure() {
   return { ...result, notes: doubts([OWN_USE.phase()]) };
 }
 
-async function measureRounds() {
-  const ledger = await GrowthLedger.start();
-  try {
+const measureRounds = () =>
+  GrowthLedger.with(async (ledger) => {
     const sides = [];
     for (const [index, { rules, run }] of SIDES.entries()) {
       sides.push({
@@ -65,10 +65,7 @@ async function measureRounds() {
       rounds.push(await costsOf(ledger, sides, round));
     }
     return resultOf(rounds.slice(1), await storeOf(ledger.redis));
-  } finally {
-    await ledger.stop();
-  }
-}
+  });
 
 /**
  * A tenant with budgets at three scopes, and a policy for them unless there are no rules.
@@ -138,51 +135,39 @@ async function costOf(ledger, { population, facts }, together) {
   return (((await mainThreadSeconds(ledger.redis)) - before) * 1e6) / CALLS;
 }
 
+/** @type {Readonly<Record<keyof Cost, string>>} */
+const KINDS = { alone: 'alone in a run', together: `${GROUP} in a run` };
+
 /**
  * @param {readonly Cost[][]} rounds
  * @param {string} store
  * @returns {Omit<import('./types.ts').Result, 'notes'>}
  */
 function resultOf(rounds, store) {
+  const kinds = /** @type {(keyof Cost)[]} */ (Object.keys(KINDS));
   const valuesOf = (/** @type {number} */ side, /** @type {keyof Cost} */ kind) =>
     rounds.map((costs) => costs[side]?.[kind] ?? NaN);
-  const ratiosOf = (/** @type {number} */ side, /** @type {number} */ base, /** @type {keyof Cost} */ kind) =>
-    rounds.map((costs) => (costs[side]?.[kind] ?? NaN) / (costs[base]?.[kind] ?? NaN));
-  /** @type {(side: number, base: number, kind: keyof Cost, words: string, isAimed?: boolean) => import('./types.ts').Figure} */
-  const ratio = (side, base, kind, words, isAimed = false) => {
-    const ratios = ratiosOf(side, base, kind);
-    return figure(
-      `${SIDES[side]?.name} beside ${SIDES[base]?.name}, ${words}: ratio`,
-      `${hundredths(median(ratios))}${range(ratios, hundredths)}`,
-      isAimed ? `at most ${TARGET}` : '',
-      isAimed ? median(ratios) <= TARGET : undefined,
-    );
-  };
-  const [ALONE, TOGETHER] = ['alone in a run', `${GROUP} in a run`];
+  /** @type {(side: number, base: number, atMost?: object) => import('./types.ts').Figure[]} */
+  const ratios = (side, base, atMost = {}) =>
+    kinds.map((kind) => {
+      const bases = valuesOf(base, kind);
+      return aim(
+        `${SIDES[side]?.name} beside ${SIDES[base]?.name}, ${KINDS[kind]}: ratio`,
+        valuesOf(side, kind).map((value, round) => value / (bases[round] ?? NaN)),
+        { text: hundredths, ...atMost },
+      );
+    });
+  /** @type {Record<string, (kind: keyof Cost) => string>} */
+  const columns = { 'µs of a reserve': (kind) => KINDS[kind] };
+  for (const [side, { name }] of SIDES.entries()) {
+    columns[name] = (kind) => tenths(median(valuesOf(side, kind)));
+  }
   return {
     title: 'Quotas',
     command: 'npm run bench -- quotas',
     subject: 'A reserve at three budgeted scopes. Processor time is that of the main thread of Redis.',
     store,
-    tables: [
-      {
-        head: ['µs of a reserve', ...SIDES.map(({ name }) => name)],
-        rows: /** @type {const} */ ([
-          [ALONE, 'alone'],
-          [TOGETHER, 'together'],
-        ]).map(([words, kind]) => [words, ...SIDES.map((_, side) => tenths(median(valuesOf(side, kind))))]),
-        texts: 1,
-      },
-    ],
-    figures: [
-      ratio(2, 1, 'alone', ALONE, true),
-      ratio(2, 1, 'together', TOGETHER, true),
-      ratio(2, 0, 'alone', ALONE),
-      ratio(2, 0, 'together', TOGETHER),
-      ratio(3, 1, 'alone', ALONE),
-      ratio(3, 1, 'together', TOGETHER),
-      ratio(1, 0, 'alone', ALONE),
-      ratio(1, 0, 'together', TOGETHER),
-    ],
+    tables: [tableOf(kinds, columns, 1)],
+    figures: [...ratios(2, 1, { atMost: TARGET }), ...ratios(2, 0), ...ratios(3, 1), ...ratios(1, 0)],
   };
 }

@@ -49,27 +49,36 @@ export const range = (values, text) => ` (${text(Math.min(...values))} to ${text
 /**
  * @param {string} name
  * @param {string} measured
- * @param {string} target
- * @param {boolean | undefined} met
+ * @param {string} [target]
+ * @param {boolean} [met]
  * @returns {Figure}
  */
-export const figure = (name, measured, target, met) => ({ name, measured, target, met });
+export const figure = (name, measured, target = '', met = undefined) => ({ name, measured, target, met });
 
 /**
- * The median of several rounds with their range, for the summary. Without a target: on a shared machine, short rounds differ too much.
+ * The median of several rounds with their range, or the one value that there is, beside its target.
  * @param {string} name
- * @param {readonly number[]} values
- * @param {(value: number) => string} text
- * @param {string} [unit]
+ * @param {number | readonly number[]} measured
+ * @param {{ text?: (value: number) => string, unit?: string, more?: string, atMost?: number, atLeast?: number, isHeadline?: boolean }} [how]
  * @returns {Figure}
  */
-export const headline = (name, values, text, unit = '') => ({
-  name,
-  measured: `${text(median(values))}${unit}${range(values, text)}`,
-  target: '',
-  met: undefined,
-  isHeadline: true,
-});
+export function aim(name, measured, { text = whole, unit = '', more = '', isHeadline, ...bounds } = {}) {
+  const values = typeof measured === 'number' ? [measured] : measured;
+  const value = median(values);
+  const { atMost, atLeast } = bounds;
+  const spread = values.length > 1 ? range(values, text) : '';
+  const target =
+    atMost === undefined
+      ? atLeast === undefined
+        ? ''
+        : `≥ ${text(atLeast)}${unit}`
+      : `≤ ${text(atMost)}${unit}`;
+  const met = target === '' ? undefined : value <= (atMost ?? Infinity) && value >= (atLeast ?? -Infinity);
+  return {
+    ...figure(name, `${text(value)}${unit}${spread}${more}`, target, met),
+    ...(isHeadline && { isHeadline }),
+  };
+}
 
 /**
  * The median of the ratios of pairs, with their range.
@@ -77,7 +86,21 @@ export const headline = (name, values, text, unit = '') => ({
  * @param {readonly number[]} ratios
  */
 export const ratioFigure = (name, ratios) =>
-  figure(`${name}: ratio`, `${hundredths(median(ratios))}${range(ratios, hundredths)}`, '', undefined);
+  figure(`${name}: ratio`, `${hundredths(median(ratios))}${range(ratios, hundredths)}`);
+
+/**
+ * A table from what it shows of each row, by the heads of its columns. An undefined cell is empty.
+ * @template Row
+ * @param {readonly Row[]} rows
+ * @param {Readonly<Record<string, (row: Row) => string | undefined>>} columns
+ * @param {number} texts the number of leading columns that are text; the others are numbers
+ * @returns {import('./types.ts').Table}
+ */
+export const tableOf = (rows, columns, texts) => ({
+  head: Object.keys(columns).map((head) => head.trim()),
+  rows: rows.map((one) => Object.values(columns).map((cell) => cell(one) ?? '')),
+  texts,
+});
 
 /** @param {readonly string[]} cells */
 const row = (cells) => `| ${cells.join(' | ')} |`;

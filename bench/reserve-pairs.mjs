@@ -1,27 +1,26 @@
 // Reserve and commit over HTTP on this checkout and another one. Both services run, and only one of them is
 // under load at a time.
 import { unlessShort } from './duration.mjs';
-import { HttpDriver } from './http-driver.mjs';
+import { Harness } from './harness.mjs';
 import {
+  aim,
   doubts,
-  figure,
   hundredths,
-  median,
-  range,
   ratioFigure,
   say,
   storeOf,
+  tableOf,
   tenths,
   versionOf,
   whole,
 } from './report.mjs';
 
 /**
- * @typedef {import('./types.ts').Figure} Figure
+ * @typedef {import('./harness.mjs').What} What
  * @typedef {{ saturated: import('./types.ts').HttpPhase, half: import('./types.ts').HttpPhase,
  *   third: import('./types.ts').HttpPhase, single: import('./types.ts').HttpPhase }} Round
  * @typedef {{ ours: Round, theirs: Round }} Pair
- * @typedef {{ ours: () => Promise<HttpDriver>, theirs: () => Promise<HttpDriver> }} Starts
+ * @typedef {{ ours: What, theirs: What }} Sides
  */
 
 const CONNECTIONS = 200;
@@ -36,8 +35,7 @@ const WARM_UP_SECONDS = unlessShort(5, 1);
  * @returns {Promise<import('./types.ts').Result>}
  */
 export async function compareReserve(against, count = PAIRS) {
-  const starts = { ours: () => HttpDriver.start(), theirs: () => HttpDriver.start(against) };
-  const { pairs, store } = await measurePairs(starts, count);
+  const { pairs, store } = await measurePairs({ ours: {}, theirs: { root: against } }, count);
   const version = versionOf(against);
   return {
     title: `Reserve and commit against ${version}`,
@@ -51,33 +49,30 @@ export async function compareReserve(against, count = PAIRS) {
 /**
  * A process may be a tenth faster or slower than another one of the same code, for its whole life. So each pair has new ones, and
  * the side that starts first alternates.
- * @param {Starts} starts
+ * @param {Sides} sides
  * @param {number} [count] of pairs
  * @returns {Promise<{ pairs: Pair[], store: string }>}
  */
-export async function measurePairs(starts, count = PAIRS) {
+export async function measurePairs(sides, count = PAIRS) {
   /** @type {Pair[]} */
   const pairs = [];
   let store = '';
   while (pairs.length < count) {
     say(`pair ${pairs.length + 1} of ${count}`);
     const isOursFirst = pairs.length % 2 === 0;
-    const first = await (isOursFirst ? starts.ours() : starts.theirs());
-    /** @type {HttpDriver | undefined} */
-    let second;
-    try {
-      second = await (isOursFirst ? starts.theirs() : starts.ours());
-      const [ours, theirs] = isOursFirst ? [first, second] : [second, first];
-      for (const driver of [first, second]) {
-        say('warming up');
-        await driver.saturate(CONNECTIONS, WARM_UP_SECONDS);
-      }
-      pairs.push(await measurePair(ours, theirs, isOursFirst));
-      store = await storeOf(ours.redis);
-    } finally {
-      await second?.stop();
-      await first.stop();
-    }
+    const [first, second] = isOursFirst ? [sides.ours, sides.theirs] : [sides.theirs, sides.ours];
+    await Harness.with(first, (one) =>
+      Harness.with(second, async (other) => {
+        for (const harness of [one, other]) {
+          await harness.target();
+          say('warming up');
+          await harness.saturate(CONNECTIONS, WARM_UP_SECONDS);
+        }
+        const [ours, theirs] = isOursFirst ? [one, other] : [other, one];
+        pairs.push(await measurePair(ours, theirs, isOursFirst));
+        store = await storeOf(ours.redis);
+      }),
+    );
   }
   return { pairs, store };
 }
@@ -85,28 +80,28 @@ export async function measurePairs(starts, count = PAIRS) {
 /**
  * Throughput in a closed loop, then latencies: in an open loop at one rate for both, half and a third of what the slower one reached, and
  * with one connection.
- * @param {HttpDriver} ours
- * @param {HttpDriver} theirs
+ * @param {Harness} ours
+ * @param {Harness} theirs
  * @param {boolean} isOursFirst
  * @returns {Promise<Pair>}
  */
 async function measurePair(ours, theirs, isOursFirst) {
-  /** @template Phase @param {(driver: HttpDriver) => Promise<Phase>} phase */
+  /** @template Phase @param {(harness: Harness) => Promise<Phase>} phase */
   const inTurn = async (phase) => {
     const first = await phase(isOursFirst ? ours : theirs);
     const second = await phase(isOursFirst ? theirs : ours);
     return isOursFirst ? { ours: first, theirs: second } : { ours: second, theirs: first };
   };
-  const saturated = await inTurn((driver) => driver.saturate(CONNECTIONS, SECONDS));
+  const saturated = await inTurn((harness) => harness.saturate(CONNECTIONS, SECONDS));
   const slower = Math.min(saturated.ours.per_second, saturated.theirs.per_second);
   /** @param {number} rate */
   const paced = (rate) => {
     say(`open loop at ${Math.round(rate)} operations a second`);
-    return inTurn((driver) => driver.paced(rate, SECONDS));
+    return inTurn((harness) => harness.paced(rate, SECONDS));
   };
   const half = await paced(slower / 2);
   const third = await paced(slower / 3);
-  const single = await inTurn((driver) => driver.saturate(1, SECONDS));
+  const single = await inTurn((harness) => harness.saturate(1, SECONDS));
   /** @param {'ours' | 'theirs'} side */
   const roundOf = (side) => ({
     saturated: saturated[side],
@@ -130,46 +125,44 @@ const redisUs = ({ saturated }) => (saturated.redis_cpu_s * 1e6) / saturated.ope
  * @returns {Pick<import('./types.ts').Result, 'tables' | 'figures' | 'notes'>}
  */
 export function comparisonOf(what, [ourName, theirName], pairs) {
-  /** @type {(name: string, valueOf: (round: Round) => number) => Figure} */
+  /** @type {(name: string, valueOf: (round: Round) => number) => import('./types.ts').Figure} */
   const ratio = (name, valueOf) =>
     ratioFigure(
       name,
       pairs.map(({ ours, theirs }) => valueOf(ours) / valueOf(theirs)),
     );
-  /** @type {(name: string, rounds: Round[]) => Figure} */
-  const tail = (name, rounds) => {
-    const values = rounds.map(({ half }) => half.p99_ms);
-    return figure(
+  const tail = (/** @type {'ours' | 'theirs'} */ side, /** @type {string} */ name) =>
+    aim(
       `p99 at half of the slower throughput, ${name}`,
-      `${tenths(median(values))} ms${range(values, tenths)}`,
-      '',
-      undefined,
+      pairs.map((pair) => pair[side].half.p99_ms),
+      { text: tenths, unit: ' ms' },
     );
+  const rows = pairs.flatMap(({ ours, theirs }, index) => [
+    { ...ours, pair: `${index + 1}`, side: ourName },
+    { ...theirs, pair: `${index + 1}`, side: theirName },
+  ]);
+  const phasesOf = (/** @type {Round} */ { saturated, half, third, single }) => [
+    saturated,
+    half,
+    third,
+    single,
+  ];
+  /** @type {Record<string, (row: (typeof rows)[number]) => string>} */
+  const columns = {
+    pair: ({ pair }) => pair,
+    [what]: ({ side }) => side,
+    'operations/s': ({ saturated }) => whole(saturated.per_second),
+    'µs of the service': (row) => whole(serviceUs(row)),
+    'µs of Redis': (row) => whole(redisUs(row)),
+    'half: p50 ms': ({ half }) => hundredths(half.p50_ms),
+    'p99 ms': ({ half }) => hundredths(half.p99_ms),
+    'a third: p50 ms': ({ third }) => hundredths(third.p50_ms),
+    'p99 ms ': ({ third }) => hundredths(third.p99_ms),
+    'one connection: p50 ms': ({ single }) => hundredths(single.p50_ms),
+    'CPU s: others': (row) => tenths(phasesOf(row).reduce((sum, { other_cpu_s }) => sum + other_cpu_s, 0)),
   };
-  const rounds = pairs.flatMap(({ ours, theirs }) => [ours, theirs]);
   return {
-    tables: [
-      {
-        head: [
-          'pair',
-          what,
-          'operations/s',
-          'µs of the service',
-          'µs of Redis',
-          'half: p50 ms',
-          'p99 ms',
-          'a third: p50 ms',
-          'p99 ms',
-          'one connection: p50 ms',
-          'CPU s: others',
-        ],
-        rows: pairs.flatMap(({ ours, theirs }, index) => [
-          rowOf(`${index + 1}`, ourName, ours),
-          rowOf(`${index + 1}`, theirName, theirs),
-        ]),
-        texts: 2,
-      },
-    ],
+    tables: [tableOf(rows, columns, 2)],
     figures: [
       ratio(`throughput at ${CONNECTIONS} connections`, ({ saturated }) => saturated.per_second),
       ratio('p50 at half of the slower throughput', ({ half }) => half.p50_ms),
@@ -177,37 +170,9 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
       ratio('p50 with one connection', ({ single }) => single.p50_ms),
       ratio('CPU of an operation, the service', serviceUs),
       ratio('CPU of an operation, Redis', redisUs),
-      tail(
-        ourName,
-        pairs.map(({ ours }) => ours),
-      ),
-      tail(
-        theirName,
-        pairs.map(({ theirs }) => theirs),
-      ),
+      tail('ours', ourName),
+      tail('theirs', theirName),
     ],
-    notes: doubts(rounds.flatMap(({ saturated, half, third, single }) => [saturated, half, third, single])),
+    notes: doubts(rows.flatMap(phasesOf)),
   };
-}
-
-/**
- * @param {string} pair
- * @param {string} side
- * @param {Round} round
- */
-function rowOf(pair, side, round) {
-  const { saturated, half, third, single } = round;
-  return [
-    pair,
-    side,
-    whole(saturated.per_second),
-    whole(serviceUs(round)),
-    whole(redisUs(round)),
-    hundredths(half.p50_ms),
-    hundredths(half.p99_ms),
-    hundredths(third.p50_ms),
-    hundredths(third.p99_ms),
-    hundredths(single.p50_ms),
-    tenths([saturated, half, third, single].reduce((sum, phase) => sum + phase.other_cpu_s, 0)),
-  ];
 }

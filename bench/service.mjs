@@ -142,3 +142,22 @@ export async function provision(port, tenant = 'bench') {
   }
   return { tenant, scopes, keyId: String(key.key_id), apiKey: String(key.key_secret) };
 }
+
+/**
+ * Makes a tenant with one budget.
+ * @param {number} port
+ * @param {string} tenant
+ * @param {number} allocated
+ * @returns {Promise<string>} its API key
+ */
+export async function tenantWithBudget(port, tenant, allocated) {
+  await askAsAdmin(port, 'POST', '/v1/admin/tenants', { tenant_id: tenant, name: tenant });
+  await askAsAdmin(port, 'POST', '/v1/admin/budgets', {
+    tenant_id: tenant,
+    scope: `tenant:${tenant}`,
+    unit: 'TOKENS',
+    allocated: { unit: 'TOKENS', amount: allocated },
+  });
+  const key = await askAsAdmin(port, 'POST', '/v1/admin/api-keys', { tenant_id: tenant, name: 'bench' });
+  return String(key.key_secret);
+}

@@ -10,12 +10,12 @@ import { Redis } from 'ioredis';
 import { ROOT, redisBinary } from '../scripts/install.mjs';
 import { cpuSecondsOf, machineCpuSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
-import { doubts, figure, hundredths, median, range, ratioFigure, say, versionOf, whole } from './report.mjs';
+import { aim, doubts, hundredths, ratioFigure, say, versionOf, whole } from './report.mjs';
 import { startService } from './service.mjs';
 
 /**
  * @typedef {import('./types.ts').Result} Result
- * @typedef {import('./types.ts').Start} Start
+ * @typedef {import('./types.ts').Shared & { ready_ms: number, cpu_s: number, store: string }} Start  of the process until `/health/ready` is 200
  * @typedef {{ root: string, redis: Awaited<ReturnType<typeof startRedis>> }} Checkout
  * @typedef {{ running: Start, embedded: Start }} Starts
  */
@@ -45,18 +45,8 @@ export async function measure() {
         const ready = all.map(({ ready_ms }) => ready_ms);
         const cpu = all.map(({ cpu_s }) => cpu_s);
         return [
-          figure(
-            `until ready, ${text}`,
-            `${whole(median(ready))} ms${range(ready, whole)}`,
-            `≤ ${whole(TARGET_MS)} ms`,
-            median(ready) <= TARGET_MS,
-          ),
-          figure(
-            `CPU until ready, ${text}`,
-            `${hundredths(median(cpu))} s${range(cpu, hundredths)}`,
-            '',
-            undefined,
-          ),
+          aim(`until ready, ${text}`, ready, { unit: ' ms', atMost: TARGET_MS }),
+          aim(`CPU until ready, ${text}`, cpu, { text: hundredths, unit: ' s' }),
         ];
       }),
       starts,

@@ -1,5 +1,5 @@
 // The figures of the sweeper's benchmark, each beside its target.
-import { doubts, figure, hundredths, median, range, storeOf, tenths, whole } from './report.mjs';
+import { aim, doubts, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./types.ts').Figure} Figure
@@ -25,69 +25,60 @@ import { doubts, figure, hundredths, median, range, storeOf, tenths, whole } fro
 
 const TARGETS = { per_second: 20_000, p99_ms: 250, max_ms: 1000, times: 2, idle: 0.01 };
 
-const HEAD = [
-  'phase',
-  'expired',
-  'a second',
-  'lateness p50 ms',
-  'p99 ms',
-  'max ms',
-  'request p50 ms',
-  'p99 ms',
-  'probe p99 ms',
-  'max ms',
-  'CPU s: service',
-  'Redis',
-  'seconds',
-  'memory',
-];
-const BLANKS = Array.from({ length: 6 }, () => '');
-
 const megabytes = (/** @type {number} */ bytes) => `${Math.round(bytes / 1024 / 1024)} MB`;
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(1)} %`;
 
 /**
- * @param {import('ioredis').Redis} redis
- * @param {SweepMeasurement} measured
- * @returns {Promise<import('./types.ts').Result>}
+ * @typedef {Partial<Watched & Drain & Pick<Calm, 'result'>> & { name: string, lateness?: Lateness }} Row
+ * @type {(value: number | undefined, text: (value: number) => string) => string | undefined}
  */
-export async function sweepResult(redis, { backlog, idle, steady, alone, rounds, grace }) {
+const known = (value, text) => (value === undefined ? undefined : text(value));
+
+/** @type {Record<string, (row: Row) => string | undefined>} */
+const COLUMNS = {
+  phase: ({ name }) => name,
+  expired: ({ count }) => known(count, whole),
+  'a second': ({ per_second }) => known(per_second, whole),
+  'lateness p50 ms': ({ lateness }) => known(lateness?.p50_ms, whole),
+  'p99 ms': ({ lateness }) => known(lateness?.p99_ms, whole),
+  'max ms': ({ lateness }) => known(lateness?.max_ms, whole),
+  'request p50 ms': ({ result }) => known(result?.p50_ms, hundredths),
+  'p99 ms ': ({ result }) => known(result?.p99_ms, hundredths),
+  'probe p99 ms': ({ wait_p99_ms }) => known(wait_p99_ms, tenths),
+  'max ms ': ({ wait_max_ms }) => known(wait_max_ms, tenths),
+  'CPU s: service': ({ server_cpu_s }) => known(server_cpu_s, tenths),
+  Redis: ({ redis_cpu_s }) => known(redis_cpu_s, tenths),
+  seconds: ({ elapsed_s }) => known(elapsed_s, tenths),
+  memory: ({ rss_max }) => known(rss_max, megabytes),
+};
+
+/**
+ * @param {string} store
+ * @param {SweepMeasurement} measured
+ * @returns {import('./types.ts').Result}
+ */
+export function sweepResult(store, { backlog, idle, steady, alone, rounds, grace }) {
+  const { count, perSecond, seconds } = steady;
+  /** @type {Row[]} */
+  const rows = [
+    { name: 'steady', count, per_second: perSecond, lateness: steady, elapsed_s: seconds },
+    { name: 'backlog, nothing beside it', ...alone },
+    ...rounds.flatMap(({ title, calm, beside }) => [
+      { name: title, ...calm },
+      { name: 'the same beside a backlog', ...beside },
+    ]),
+    {
+      name: `${whole(grace.held)} in grace, ${grace.due} due behind them`,
+      count: grace.count,
+      lateness: grace,
+    },
+  ];
   return {
     title: 'The sweeper',
     command: 'npm run bench -- sweep',
     subject: 'The sweeper, three budgeted scopes a hold, 16 tenants.',
-    store: await storeOf(redis),
-    tables: [
-      {
-        head: HEAD,
-        rows: [
-          [
-            'steady',
-            whole(steady.count),
-            whole(steady.perSecond),
-            ...latenessCells(steady),
-            ...BLANKS,
-            tenths(steady.seconds),
-            '',
-          ],
-          phaseRow('backlog, nothing beside it', alone),
-          ...rounds.flatMap(({ title, calm, beside }) => [
-            phaseRow(title, calm),
-            phaseRow('the same beside a backlog', beside),
-          ]),
-          [
-            `${whole(grace.held)} in grace, ${grace.due} due behind them`,
-            whole(grace.count),
-            '',
-            ...latenessCells(grace),
-            ...BLANKS,
-            '',
-            '',
-          ],
-        ],
-        texts: 1,
-      },
-    ],
+    store,
+    tables: [tableOf(rows, COLUMNS, 1)],
     figures: [
       ...punctuality({ steady, alone, rounds, grace }),
       ...drain(backlog, alone, rounds),
@@ -102,31 +93,13 @@ export async function sweepResult(redis, { backlog, idle, steady, alone, rounds,
  * @returns {Figure[]}
  */
 function punctuality({ steady, alone, rounds, grace }) {
-  const early = Math.min(
-    steady.min_ms,
-    alone.lateness.min_ms,
-    ...rounds.map(({ beside }) => beside.lateness.min_ms),
-    grace.min_ms,
-  );
+  const all = [steady, alone.lateness, ...rounds.map(({ beside }) => beside.lateness), grace];
+  const early = Math.min(...all.map(({ min_ms }) => min_ms));
+  const made = `${whole(steady.count)} of ${whole(steady.made)}`;
   return [
-    figure(
-      'steady state: lateness p99',
-      `${steady.p99_ms} ms`,
-      `≤ ${TARGETS.p99_ms} ms`,
-      steady.p99_ms <= TARGETS.p99_ms,
-    ),
-    figure(
-      'steady state: lateness max',
-      `${steady.max_ms} ms`,
-      `≤ ${TARGETS.max_ms} ms`,
-      steady.max_ms <= TARGETS.max_ms,
-    ),
-    figure(
-      'steady state: expired of those made',
-      `${whole(steady.count)} of ${whole(steady.made)}`,
-      'all',
-      steady.count === steady.made,
-    ),
+    aim('steady state: lateness p99', steady.p99_ms, { unit: ' ms', atMost: TARGETS.p99_ms }),
+    aim('steady state: lateness max', steady.max_ms, { unit: ' ms', atMost: TARGETS.max_ms }),
+    figure('steady state: expired of those made', made, 'all', steady.count === steady.made),
     figure('never early: least lateness of all phases', `${early} ms`, '> 0 ms', early > 0),
   ];
 }
@@ -138,37 +111,29 @@ function punctuality({ steady, alone, rounds, grace }) {
  * @returns {Figure[]}
  */
 function drain(backlog, alone, rounds) {
-  const times = rounds.map(({ calm, beside }) => beside.result.p99_ms / calm.result.p99_ms);
-  /** @type {(title: string, values: number[], more: string) => Figure} */
-  const rate = (title, values, more) =>
-    figure(
-      `drain of ${whole(backlog)} ${title}`,
-      `${whole(median(values))} a second${more}`,
-      `≥ ${whole(TARGETS.per_second)}`,
-      median(values) >= TARGETS.per_second,
-    );
-  const rates = rounds.map(({ beside }) => beside.per_second);
+  const rate = { unit: ' a second', atLeast: TARGETS.per_second };
   const most = (/** @type {(round: Round) => number} */ of) => Math.max(...rounds.map(of));
   return [
-    rate('with nothing beside it', [alone.per_second], ''),
-    rate('beside half load', rates, range(rates, whole)),
-    figure(
+    aim(`drain of ${whole(backlog)} with nothing beside it`, alone.per_second, rate),
+    aim(
+      `drain of ${whole(backlog)} beside half load`,
+      rounds.map(({ beside }) => beside.per_second),
+      rate,
+    ),
+    aim(
       'request p99 beside the drain, times that without it',
-      `${median(times).toFixed(2)}${range(times, hundredths)}`,
-      `≤ ${TARGETS.times}`,
-      median(times) <= TARGETS.times,
+      rounds.map(({ calm, beside }) => beside.result.p99_ms / calm.result.p99_ms),
+      { text: hundredths, atMost: TARGETS.times },
     ),
     figure(
       'longest wait of a probing client beside the drain',
       `${tenths(most(({ beside }) => beside.wait_max_ms))} ms`,
       `(without it ${tenths(most(({ calm }) => calm.wait_max_ms))} ms)`,
-      undefined,
     ),
     figure(
       'memory of the process beside the drain',
       `up to ${megabytes(most(({ beside }) => beside.rss_max))}`,
       `(without it up to ${megabytes(most(({ calm }) => calm.rss_max))})`,
-      undefined,
     ),
   ];
 }
@@ -179,56 +144,17 @@ function drain(backlog, alone, rounds) {
  */
 function costs({ idle, grace }) {
   const cost = idle.sweeper.service + idle.sweeper.redis - idle.without.service - idle.without.redis;
-  const isUndisturbed = grace.count === grace.due && grace.left === grace.held;
   return [
     figure(
       `due behind ${whole(grace.held)} in grace: expired, left in the index`,
       `${grace.count}, ${whole(grace.left)}`,
       `${grace.due}, ${whole(grace.held)}`,
-      isUndisturbed,
+      grace.count === grace.due && grace.left === grace.held,
     ),
-    figure(
-      'idle sweeper of 64 partitions, service and Redis',
-      percent(cost),
-      `≤ ${percent(TARGETS.idle)} of a core`,
-      cost <= TARGETS.idle,
-    ),
-  ];
-}
-
-/** @param {Lateness} lateness */
-function latenessCells({ p50_ms, p99_ms, max_ms }) {
-  return [whole(p50_ms), whole(p99_ms), whole(max_ms)];
-}
-
-/**
- * @param {string} name
- * @param {Watched & Partial<Drain> & { result?: import('./types.ts').HttpResult | undefined }} phase
- */
-function phaseRow(name, phase) {
-  const {
-    count,
-    per_second,
-    lateness,
-    result,
-    wait_p99_ms,
-    wait_max_ms,
-    server_cpu_s,
-    redis_cpu_s,
-    elapsed_s,
-    rss_max,
-  } = phase;
-  return [
-    name,
-    count === undefined ? '' : whole(count),
-    per_second === undefined ? '' : whole(per_second),
-    ...(lateness === undefined ? ['', '', ''] : latenessCells(lateness)),
-    ...(result === undefined ? ['', ''] : [hundredths(result.p50_ms), hundredths(result.p99_ms)]),
-    tenths(wait_p99_ms),
-    tenths(wait_max_ms),
-    tenths(server_cpu_s),
-    tenths(redis_cpu_s),
-    tenths(elapsed_s),
-    megabytes(rss_max),
+    aim('idle sweeper of 64 partitions, service and Redis', cost, {
+      text: percent,
+      unit: ' of a core',
+      atMost: TARGETS.idle,
+    }),
   ];
 }

@@ -1,19 +1,17 @@
 // The sweeper: how late it is in the steady state, how fast it drains a backlog and how that affects
 // concurrent requests, whether holds in their grace starve due ones, and the cost when there is nothing to
 // do.
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
 import { countCpu, otherCpuSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
-import { startHttpLoad } from './load.mjs';
-import { quantile, say } from './report.mjs';
-import { provision, startService } from './service.mjs';
-import { Holds, latenessOf } from './sweep-holds.mjs';
+import { Harness } from './harness.mjs';
+import { Holds, latenessOf } from './holds.mjs';
+import { quantile, say, storeOf } from './report.mjs';
 import { sweepResult } from './sweep-report.mjs';
 
 const TENANTS = 16;
+const CONNECTIONS = 32;
 const STEADY = { perSecond: 500, seconds: unlessShort(20, 2), ttlMs: 1000 };
 const BACKLOG = unlessShort(100_000, 5000);
 /** Long enough to create the backlog before it is due. */
@@ -30,71 +28,41 @@ const PROBE_MS = 2;
 export async function measure() {
   say('an idle sweeper, and an idle instance without one');
   const [sweeper, without] = await Promise.all([idleCost('sweeper'), idleCost('api')]);
-  const service = await startService();
-  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
-  redis.on('error', () => undefined);
-  const load = startHttpLoad();
-  const tenants = [];
-  /** @type {Holds | undefined} */
-  let holds;
-  try {
-    // A rewrite of the log takes a processor for a second. Whether one falls into a phase must not affect its
-    // figures.
-    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
-    const target = { ...(await provision(service.port)), run: randomBytes(4).toString('hex') };
-    for (let number = 0; number < TENANTS; number += 1) {
-      tenants.push(await provision(service.port, `sweep-${number}`));
-    }
-    holds = new Holds(service.socket, tenants, randomBytes(4).toString('hex'));
-    const bench = new SweepBenchmark({ service, redis, load, target, holds });
-    return await sweepResult(redis, { idle: { sweeper, without }, ...(await bench.measure()) });
-  } finally {
-    load.stop();
-    holds?.close();
-    redis.disconnect();
-    await service.stop();
-  }
+  return Harness.with({}, async (harness) => {
+    await harness.target();
+    const tenants = await harness.targets('sweep', TENANTS);
+    const holds = harness.use(new Holds(harness.service.socket, tenants), (one) => one.close());
+    const measured = await new SweepBenchmark(harness, holds).measure();
+    return sweepResult(await storeOf(harness.redis), { idle: { sweeper, without }, ...measured });
+  });
 }
 
 /**
  * CPU seconds per second of the service and of its Redis while nothing happens.
  * @param {string} roles
  */
-async function idleCost(roles) {
-  const service = await startService({ HOLDFAST_ROLES: roles });
-  const redis = new Redis({ path: service.socket });
-  try {
+function idleCost(roles) {
+  return Harness.with({ settings: { HOLDFAST_ROLES: roles } }, async ({ service, redis }) => {
     // Half a minute after the start, Node.js collects the garbage of the start once more.
     await delay(SETTLE_MS);
     const used = await countCpu(service.pid, redis);
     await delay(IDLE_SECONDS * 1000);
     const { server_cpu_s, redis_cpu_s } = await used();
     return { service: server_cpu_s / IDLE_SECONDS, redis: redis_cpu_s / IDLE_SECONDS };
-  } finally {
-    redis.disconnect();
-    await service.stop();
-  }
+  });
 }
 
 /** @typedef {{ over: boolean, waits: number[], rss: number }} ProbeState  waits in ms, resident memory in bytes */
 
 class SweepBenchmark {
-  next = 0;
-
   /**
-   * @param {{
-   *   service: import('./types.ts').Service,
-   *   redis: Redis,
-   *   load: import('./types.ts').HttpLoad,
-   *   target: import('./types.ts').Target,
-   *   holds: Holds,
-   * }} parts
+   * @param {Harness} harness
+   * @param {Holds} holds
    */
-  constructor({ service, redis, load, target, holds }) {
-    this.service = service;
-    this.redis = redis;
-    this.load = load;
-    this.target = target;
+  constructor(harness, holds) {
+    this.harness = harness;
+    this.service = harness.service;
+    this.redis = harness.redis;
     this.holds = holds;
   }
 
@@ -102,7 +70,7 @@ class SweepBenchmark {
     const steady = await this.steady();
     const alone = await this.backlog('a backlog with nothing beside it', () => Promise.resolve(undefined));
     say('warming up');
-    await this.saturate(LOAD.warmUp);
+    await this.harness.saturate(CONNECTIONS, LOAD.warmUp);
     const rounds = [];
     while (rounds.length < ROUNDS) {
       rounds.push(await this.round());
@@ -113,12 +81,13 @@ class SweepBenchmark {
 
   /** The throughput that the service reaches, the latencies at half of that, and the same with a backlog. */
   async round() {
-    say('the saturated rate');
-    const rate = (await this.saturate(LOAD.saturate)).per_second / 2;
+    const rate = (await this.harness.saturate(CONNECTIONS, LOAD.saturate)).per_second / 2;
     const title = `half load, ${Math.round(rate)} operations a second`;
     say(`${title}, and no backlog`);
-    const calm = await this.watched(() => this.paced(rate));
-    const beside = await this.backlog(`a backlog beside ${title}`, () => this.paced(rate));
+    const calm = await this.watched(() => this.harness.paced(rate, LOAD.paced));
+    const beside = await this.backlog(`a backlog beside ${title}`, () =>
+      this.harness.paced(rate, LOAD.paced),
+    );
     return { title, calm, beside };
   }
 
@@ -173,7 +142,7 @@ class SweepBenchmark {
    * @param {number} endsAt
    */
   async drained(endsAt) {
-    const tags = this.holds.tenants.map(({ tag }) => tag);
+    const tags = this.holds.places.map(({ tag }) => tag);
     for (;;) {
       const left = await Promise.all(tags.map((tag) => this.redis.zcard(`${tag}ttl`)));
       if (left.every((count) => count === 0)) {
@@ -188,33 +157,14 @@ class SweepBenchmark {
 
   async grace() {
     say(`${GRACE.held} in a long grace, and due ones behind them`);
-    const tenants = this.holds.tenants.slice(0, 1);
-    await this.holds.make(GRACE.held, { ttlMs: 1000, graceMs: GRACE.graceMs, tenants });
+    const places = this.holds.places.slice(0, 1);
+    await this.holds.make(GRACE.held, { ttlMs: 1000, graceMs: GRACE.graceMs, places });
     await delay(1500);
     const mark = await this.holds.mark();
-    await this.holds.make(GRACE.due, { ttlMs: 1000, tenants });
+    await this.holds.make(GRACE.due, { ttlMs: 1000, places });
     await delay(3000);
-    const left = await this.redis.zcard(`${tenants[0]?.tag}ttl`);
+    const left = await this.redis.zcard(`${places[0]?.tag}ttl`);
     return { ...GRACE, left, ...latenessOf(await this.holds.expiredSince(mark)) };
-  }
-
-  /** @param {number} seconds */
-  saturate(seconds) {
-    return this.asked((common) => this.load.ask({ kind: 'closed', connections: 32, seconds, ...common }));
-  }
-
-  /** @param {number} rate */
-  paced(rate) {
-    return this.asked((common) => this.load.ask({ kind: 'paced', rate, seconds: LOAD.paced, ...common }));
-  }
-
-  /**
-   * @param {(common: { port: number, target: import('./types.ts').Target, first: number }) => Promise<import('./types.ts').HttpResult>} ask
-   */
-  async asked(ask) {
-    const result = await ask({ port: this.service.port, target: this.target, first: this.next });
-    this.next = result.next;
-    return result;
   }
 
   /**

@@ -21,13 +21,19 @@ export interface Target extends Tenant {
   readonly run: string;
 }
 
+/** Where the script calls of a tenant go. */
+export interface Place extends Target {
+  /** The hash tag of its partition. */
+  readonly tag: string;
+}
+
 /** A process that creates load. `ask` rejects if it fails or takes too long. */
 export interface Load<Plan, Result> {
   ask(plan: Plan): Promise<Result>;
   stop(): void;
 }
 
-interface HttpPlan {
+interface TargetPlan {
   readonly port: number;
   readonly seconds: number;
   readonly target: Target;
@@ -35,20 +41,45 @@ interface HttpPlan {
   readonly first: number;
 }
 
-export interface ClosedPlan extends HttpPlan {
+export interface ClosedPlan extends TargetPlan {
   readonly kind: 'closed';
   readonly connections: number;
 }
 
-export interface PacedPlan extends HttpPlan {
-  readonly kind: 'paced';
+/** Operations at fixed instants. `watch`: reserves alone, whose failures are counted. */
+export interface OpenPlan extends TargetPlan {
+  readonly kind: 'paced' | 'watch';
   readonly rate: number;
 }
 
-export interface WatchPlan extends HttpPlan {
-  readonly kind: 'watch';
-  readonly rate: number;
+/** Reserves in a closed loop, of the targets in turn, that nobody settles. */
+export interface LeakPlan {
+  readonly kind: 'leak';
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly ttlMs: number;
+  readonly targets: readonly Target[];
+  readonly first: number;
 }
+
+export interface AttackRequest {
+  readonly method: 'GET' | 'POST' | 'PATCH';
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+/** Each connection sends the requests in turn. */
+export interface AttackPlan {
+  readonly kind: 'attack';
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly requests: readonly AttackRequest[];
+}
+
+export type HttpPlan = ClosedPlan | OpenPlan | LeakPlan | AttackPlan;
 
 export interface Latency {
   readonly p50_ms: number;
@@ -77,16 +108,6 @@ export interface WatchResult extends LoadResult, Latency {
   readonly failures: Counts;
 }
 
-/** Reserves in a closed loop, over the targets in turn, that nobody settles. */
-export interface LeakPlan {
-  readonly port: number;
-  readonly connections: number;
-  readonly seconds: number;
-  readonly ttlMs: number;
-  readonly targets: readonly Target[];
-  readonly first: number;
-}
-
 export interface LeakResult extends RateResult, Latency {
   /** When it started, in ms since 1970. */
   readonly startedAt: number;
@@ -94,10 +115,18 @@ export interface LeakResult extends RateResult, Latency {
   readonly bySecond: readonly number[];
 }
 
-export type LeakLoad = Load<LeakPlan, LeakResult>;
+export interface AttackResult {
+  readonly statuses: Counts;
+  readonly cpu_s: number;
+}
 
-export type HttpLoad = Load<ClosedPlan | PacedPlan, HttpResult>;
-export type WatchLoad = Load<WatchPlan, WatchResult>;
+export interface HttpLoad {
+  ask(plan: ClosedPlan | (OpenPlan & { readonly kind: 'paced' })): Promise<HttpResult>;
+  ask(plan: OpenPlan & { readonly kind: 'watch' }): Promise<WatchResult>;
+  ask(plan: LeakPlan): Promise<LeakResult>;
+  ask(plan: AttackPlan): Promise<AttackResult>;
+  stop(): void;
+}
 
 /** `reserve` and `commit`: exactly `count` calls of one script. `pairs`: both in turn, for `seconds` or `count` of them. */
 export interface RawPlan {
@@ -110,24 +139,6 @@ export interface RawPlan {
 }
 
 export type RawLoad = Load<RawPlan, RateResult>;
-
-export interface AttackRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-}
-
-/** All connections send `requests` in turn; with `once`, each request is sent only once. */
-export interface AttackPlan {
-  readonly port: number;
-  readonly connections: number;
-  readonly seconds: number;
-  readonly requests: readonly AttackRequest[];
-  readonly once?: boolean;
-}
-
-export type AttackLoad = Load<AttackPlan, { readonly statuses: Counts; readonly cpu_s: number }>;
 
 /** How often each outcome occurred: a status, or why there was none. */
 export type Counts = Readonly<Record<string, number>>;
@@ -145,14 +156,6 @@ export interface CpuUse {
 export interface Shared {
   readonly elapsed_s: number;
   readonly other_cpu_s: number;
-}
-
-/** One start of the service. */
-export interface Start extends Shared {
-  /** From the start of the process until `/health/ready` is 200. */
-  readonly ready_ms: number;
-  readonly cpu_s: number;
-  readonly store: string;
 }
 
 export interface Phase extends RateResult, Shared, Partial<Latency> {
@@ -197,7 +200,7 @@ export interface Result {
 
 /** Cost against size. `xs` ascend; each line has a value for each of them. */
 export interface Curve {
-  /** By which `growth-texts.mjs` explains it. */
+  /** By which `growth-page.mjs` explains it. */
   readonly name: string;
   readonly title: string;
   readonly xLabel: string;

@@ -1,11 +1,11 @@
 // Clients of a saturated budget that wait for funds, compared with clients that retry: requests per round,
 // and how evenly they are served.
-import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import { Client } from './client.mjs';
 import { unlessShort } from './duration.mjs';
-import { figure, median, quantile, range, say, storeOf, tenths, whole } from './report.mjs';
-import { adminHeaders, askAsAdmin, startService } from './service.mjs';
+import { Harness } from './harness.mjs';
+import { aim, quantile, say, storeOf, tableOf, tenths, whole } from './report.mjs';
+import { adminHeaders, askAsAdmin, tenantWithBudget } from './service.mjs';
 
 const CLIENTS = 200;
 const ROUNDS = unlessShort(100_000, 1000);
@@ -25,46 +25,35 @@ const TARGET_SPREAD = 2;
 const TARGET_REQUESTS = 10;
 
 /**
- * @typedef {{ tenant: string, key: string, port: number }} Budget
+ * @typedef {{ tenant: string, client: Client, port: number }} Budget
  * @typedef {{ rounds: number, requests: number, seconds: number, waits: number[], refused: number }} Outcome
  */
 
-const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
-
 /** @returns {Promise<import('./types.ts').Result>} */
-export async function measure() {
-  const service = await startService({ HOLDFAST_WORKERS: '2' });
-  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
-  redis.on('error', () => undefined);
-  try {
+export const measure = () =>
+  Harness.with({ settings: { HOLDFAST_WORKERS: '2' } }, async (harness) => {
     say(`${CLIENTS} clients that wait, ${whole(ROUNDS)} rounds`);
-    const waiting = await play(await budgetOf(service.port, 'waiting'), true);
-    const wakeUps = await wakeUpsOf(service.port);
+    const waiting = await play(await budgetOf(harness, 'waiting'), true);
+    const wakeUps = await wakeUpsOf(harness.service.port);
     say(`${CLIENTS} clients that retry`);
-    const retrying = await play(await budgetOf(service.port, 'retrying'), false);
-    return resultOf(waiting, retrying, wakeUps, await storeOf(redis));
-  } finally {
-    redis.disconnect();
-    agent.destroy();
-    await service.stop();
-  }
-}
+    const retrying = await play(await budgetOf(harness, 'retrying'), false);
+    return resultOf(waiting, retrying, wakeUps, await storeOf(harness.redis));
+  });
 
 /**
- * @param {number} port
+ * @param {Harness} harness
  * @param {string} tenant
  * @returns {Promise<Budget>}
  */
-async function budgetOf(port, tenant) {
-  await askAsAdmin(port, 'POST', '/v1/admin/tenants', { tenant_id: tenant, name: tenant });
-  await askAsAdmin(port, 'POST', '/v1/admin/budgets', {
-    tenant_id: tenant,
-    scope: `tenant:${tenant}`,
-    unit: 'TOKENS',
-    allocated: { unit: 'TOKENS', amount: SHARES },
-  });
-  const key = await askAsAdmin(port, 'POST', '/v1/admin/api-keys', { tenant_id: tenant, name: 'bench' });
-  return { tenant, key: String(key.key_secret), port };
+async function budgetOf(harness, tenant) {
+  const { port } = harness.service;
+  const apiKey = await tenantWithBudget(port, tenant, SHARES);
+  const headers = {
+    'x-cycles-api-key': apiKey,
+    ...(tenant === 'waiting' ? { 'x-holdfast-wait-ms': String(WAIT_MS) } : {}),
+  };
+  const client = new Client(port, { connections: CLIENTS, headers });
+  return { tenant, port, client: harness.use(client, (one) => one.close()) };
 }
 
 /**
@@ -83,7 +72,7 @@ async function play(budget, waits) {
     Array.from({ length: CLIENTS }, async () => {
       while (goesOn()) {
         next += 1;
-        await playRound(budget, waits, next, outcome);
+        await playRound(budget, next, outcome);
       }
     }),
   );
@@ -98,11 +87,10 @@ async function play(budget, waits) {
 
 /**
  * @param {Budget} budget
- * @param {boolean} waits
  * @param {number} number
  * @param {Outcome} outcome
  */
-async function playRound(budget, waits, number, outcome) {
+async function playRound(budget, number, outcome) {
   const body = {
     idempotency_key: `round-${number}`,
     subject: { tenant: budget.tenant },
@@ -112,13 +100,13 @@ async function playRound(budget, waits, number, outcome) {
   const began = performance.now();
   for (;;) {
     outcome.requests += 1;
-    const { status, text } = await ask(budget, '/v1/reservations', body, waits);
+    const { status, text } = await budget.client.post('/v1/reservations', body);
     if (status === 200) {
       outcome.waits.push(performance.now() - began);
       const id = /"reservation_id":"([^"]+)"/.exec(text)?.[1] ?? '';
       await delay(WORK_MS);
       const actual = { unit: 'TOKENS', amount: 0 };
-      const commit = await ask(budget, `/v1/reservations/${id}/commit`, {
+      const commit = await budget.client.post(`/v1/reservations/${id}/commit`, {
         idempotency_key: `round-${number}`,
         actual,
       });
@@ -134,36 +122,6 @@ async function playRound(budget, waits, number, outcome) {
     outcome.refused += 1;
     await delay(RETRY_MS);
   }
-}
-
-/**
- * @param {Budget} budget
- * @param {string} path
- * @param {object} body
- * @param {boolean} [waits]
- * @returns {Promise<{ status: number, text: string }>}
- */
-function ask({ port, key }, path, body, waits = false) {
-  return new Promise((done, fail) => {
-    const sent = request({
-      port,
-      path,
-      agent,
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        'x-cycles-api-key': key,
-        ...(waits ? { 'x-holdfast-wait-ms': String(WAIT_MS) } : {}),
-      },
-    });
-    sent.on('error', fail);
-    sent.on('response', (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (/** @type {string} */ part) => (text += part));
-      response.on('error', fail).on('end', () => done({ status: response.statusCode ?? 0, text }));
-    });
-    sent.end(JSON.stringify(body));
-  });
 }
 
 /**
@@ -189,48 +147,44 @@ async function wakeUpsOf(port) {
  * @returns {import('./types.ts').Result}
  */
 function resultOf(waiting, retrying, wakeUps, store) {
-  const [spreads, others] = [spreadsOf(waiting), spreadsOf(retrying)];
-  const spread = median(spreads);
-  const [perRound, perRetried] = [waiting, retrying].map(({ requests, rounds }) => requests / rounds);
-  const fewer = (perRetried ?? NaN) / (perRound ?? NaN);
+  const perRound = (/** @type {Outcome} */ { requests, rounds }) => requests / rounds;
+  /** @type {(outcome: Outcome, share: number) => string} */
+  const waitOf = ({ waits }, share) =>
+    tenths(
+      quantile(
+        [...waits].sort((a, b) => a - b),
+        share,
+      ),
+    );
+  /** @type {Record<string, (outcome: Outcome) => string>} */
+  const columns = {
+    clients: (outcome) => (outcome === waiting ? 'that wait' : 'that retry'),
+    rounds: ({ rounds }) => whole(rounds),
+    'rounds a second': ({ rounds, seconds }) => whole(rounds / seconds),
+    'reserves a round': (outcome) => tenths(perRound(outcome)),
+    'p50 ms': (outcome) => waitOf(outcome, 0.5),
+    'p99 ms': (outcome) => waitOf(outcome, 0.99),
+    'max ms': (outcome) => waitOf(outcome, 1),
+  };
   return {
     title: 'Waiting for funds',
     command: 'npm run bench -- waits',
     subject: `${CLIENTS} clients of a budget that serves about ten at a time, at two workers.`,
     store,
-    tables: [
-      {
-        head: ['clients', 'rounds', 'rounds a second', 'reserves a round', 'p50 ms', 'p99 ms', 'max ms'],
-        rows: [rowOf('that wait', waiting), rowOf('that retry', retrying)],
-        texts: 1,
-      },
-    ],
+    tables: [tableOf([waiting, retrying], columns, 1)],
     figures: [
-      figure(
-        'rounds with a lost wake-up or a refusal',
-        whole(wakeUps.renewal + waiting.refused),
-        '0',
-        wakeUps.renewal + waiting.refused === 0,
-      ),
-      figure(
-        'longest wait against the median, of 1,000 rounds in a row',
-        `${tenths(spread)}${range(spreads, tenths)}`,
-        `≤ ${TARGET_SPREAD}`,
-        spread <= TARGET_SPREAD,
-      ),
-      figure(
-        'the same where clients retry',
-        `${tenths(median(others))}${range(others, tenths)}`,
-        '',
-        undefined,
-      ),
-      figure(
-        'fewer reserves for a round than with retries',
-        `${tenths(fewer)} times`,
-        `≥ ${TARGET_REQUESTS}`,
-        fewer >= TARGET_REQUESTS,
-      ),
-      figure('wake-ups for a round', tenths(wakeUps.freed / waiting.rounds), '', undefined),
+      aim('rounds with a lost wake-up or a refusal', wakeUps.renewal + waiting.refused, { atMost: 0 }),
+      aim('longest wait against the median, of 1,000 rounds in a row', spreadsOf(waiting), {
+        text: tenths,
+        atMost: TARGET_SPREAD,
+      }),
+      aim('the same where clients retry', spreadsOf(retrying), { text: tenths }),
+      aim('fewer reserves for a round than with retries', perRound(retrying) / perRound(waiting), {
+        text: tenths,
+        unit: ' times',
+        atLeast: TARGET_REQUESTS,
+      }),
+      aim('wake-ups for a round', wakeUps.freed / waiting.rounds, { text: tenths }),
     ],
     notes: [],
   };
@@ -246,19 +200,4 @@ function spreadsOf({ waits }) {
     const sorted = waits.slice(index * WINDOW, (index + 1) * WINDOW).sort((a, b) => a - b);
     return quantile(sorted, 1) / quantile(sorted, 0.5);
   });
-}
-
-/**
- * @param {string} name
- * @param {Outcome} outcome
- */
-function rowOf(name, { rounds, requests, seconds, waits }) {
-  const sorted = [...waits].sort((a, b) => a - b);
-  return [
-    name,
-    whole(rounds),
-    whole(rounds / seconds),
-    tenths(requests / rounds),
-    ...[0.5, 0.99, 1].map((share) => tenths(quantile(sorted, share))),
-  ];
 }

@@ -4,144 +4,170 @@ import { groupOf, keyspace, LIBRARY, subjectText } from './built.mjs';
 
 const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
 
+/**
+ * @typedef {import('./types.ts').Place} Place
+ * @typedef {import('../src/redis/scripts.ts').NamedCall<'reserve'>} ReserveCall
+ * @typedef {import('../src/redis/scripts.ts').NamedCall<'commit'>} CommitCall
+ */
+
 const PARTITIONS = 64;
 const ESTIMATE = 1000;
 const ACTUAL = 800;
-const TTL_MS = 60_000;
-const GRACE_MS = 5000;
+const LEASE = { ttlMs: 60_000, graceMs: 5000 };
 const IDEMPOTENCY_TTL_MS = 86_400_000;
 const RETENTION_MS = 30 * 86_400_000;
 const POLICY = 'ALLOW_IF_AVAILABLE';
 const SUBJECT = { workspace: 'prod', agent: 'summarizer' };
 /** What quotas would need to know about the action: lua/ledger/lib/action_quota.lua. */
-export const ACTION_FACTS = 'side_effect||||';
+const ACTION_FACTS = 'side_effect||||';
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
+
+/** @type {(number: number, length?: number, fill?: string) => string} */
+const digits = (number, length = 8, fill = '0') => String(number).padStart(length, fill);
 
 /**
  * Idempotency keys of the length that clients send: a UUID's.
  * @param {string} run
  * @param {number} number
  */
-const keyOf = (run, number) => `${run}-0000-4000-8000-${String(number).padStart(12, '0')}`;
+const keyOf = (run, number) => `${run}-0000-4000-8000-${digits(number, 12)}`;
+
+/** @param {string} tenant */
+export const tagOfTenant = (tenant) => tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
 
 /**
  * The two HTTP requests of an operation.
  * @param {import('./types.ts').Target} target
- * @param {{ ttlMs: number, graceMs: number }} lease
  */
-export function httpRequests(
-  { tenant, apiKey, run },
-  { ttlMs, graceMs } = { ttlMs: TTL_MS, graceMs: GRACE_MS },
-) {
+export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
   const placeholder = keyOf(run, 0);
-  const body = JSON.stringify({
-    idempotency_key: placeholder,
-    subject: { tenant, ...SUBJECT },
-    action: { kind: 'llm.completion', name: 'gpt-4o' },
-    estimate: { unit: 'TOKENS', amount: ESTIMATE },
-    ttl_ms: ttlMs,
-    grace_period_ms: graceMs,
-    overage_policy: POLICY,
-  });
-  const commitBody = JSON.stringify({
-    idempotency_key: placeholder,
-    actual: { unit: 'TOKENS', amount: ACTUAL },
-  });
-  const head = (/** @type {string} */ path, /** @type {string} */ text) =>
-    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Cycles-API-Key: ${apiKey}\r\nContent-Length: ${text.length}\r\n\r\n`;
-  const [reserveStart, reserveEnd] = (head('/v1/reservations', body) + body).split(placeholder);
-  const [commitStart, commitMiddle, commitEnd] = (
-    head('/v1/reservations/RESERVATION/commit', commitBody) + commitBody
-  ).split(new RegExp(`RESERVATION|${placeholder}`));
+  /** @param {object} body */
+  const textWithKey = (body) => {
+    const [start, end] = JSON.stringify({ idempotency_key: placeholder, ...body }).split(placeholder);
+    return (/** @type {number} */ number) => `${start}${keyOf(run, number)}${end}`;
+  };
   return {
-    reserve: (/** @type {number} */ number) => `${reserveStart}${keyOf(run, number)}${reserveEnd}`,
-    commit: (/** @type {number} */ number, /** @type {string} */ reservationId) =>
-      `${commitStart}${reservationId}${commitMiddle}${keyOf(run, number)}${commitEnd}`,
+    reservePath: '/v1/reservations',
+    reserve: textWithKey({
+      subject: { tenant, ...SUBJECT },
+      action: { kind: 'llm.completion', name: 'gpt-4o' },
+      estimate: { unit: 'TOKENS', amount: ESTIMATE },
+      ttl_ms: ttlMs,
+      grace_period_ms: graceMs,
+      overage_policy: POLICY,
+    }),
+    commitPath: (/** @type {string} */ reservationId) => `/v1/reservations/${reservationId}/commit`,
+    commit: textWithKey({ actual: { unit: 'TOKENS', amount: ACTUAL } }),
   };
 }
 
-/** @param {(string | number)[]} words */
-function resp(words) {
-  return `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(String(word))}\r\n${word}\r\n`).join('')}`;
+/** @type {(place: Pick<Place, 'tag' | 'run'>, number: number) => string} */
+export const reservationIdOf = ({ tag, run }, number) => `rsv_${tag.slice(2, 4)}${run}${digits(number)}`;
+
+/** @type {(place: Place, number: number) => string[]} */
+export const keysOfHold = (place, number) => [
+  reservationKey(place.tag, reservationIdOf(place, number)),
+  idempotencyKey.reserve(place.tag, place.tenant, keyOf(place.run, number)),
+];
+
+/** What is stored as the idempotency key: UUIDs in a short form. */
+const keyField = (/** @type {string} */ key) => [
+  'iu',
+  Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url'),
+];
+
+/**
+ * The script call of a reserve with this number.
+ * @param {Place} place
+ * @param {number} number
+ * @param {Partial<ReserveCall['args']>} [args] in place of those of an operation over HTTP
+ * @returns {ReserveCall}
+ */
+export function reserveCall(place, number, args = {}) {
+  const { tenant, tag, run, keyId } = place;
+  const [id, key] = [reservationIdOf(place, number), keyOf(run, number)];
+  return {
+    keys: {
+      reservation: reservationKey(tag, id),
+      idempotency: idempotencyKey.reserve(tag, tenant, key),
+      tenant: tenantKey(tag, tenant),
+    },
+    args: {
+      reservationId: id,
+      fingerprint: digits(number, 22, 'f'),
+      subject: subjectText(SUBJECT, tenant, 'TOKENS'),
+      amount: String(ESTIMATE),
+      overagePolicy: POLICY,
+      ...LEASE,
+      dryRun: 0,
+      idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
+      retentionMs: RETENTION_MS,
+      keyId,
+      requestId: `req_${digits(number, 22, 'q')}`,
+      trace: TRACE,
+      maxLive: 1_000_000,
+      maxStored: 68_719_476_736,
+      actionFacts: ACTION_FACTS,
+      observe: '',
+      waiter: '',
+      rest: ['ak', 'llm.completion', 'an', 'gpt-4o', ...keyField(key)],
+      ...args,
+    },
+  };
 }
 
 /**
- * @param {string} name of the function
- * @param {string[]} keys
- * @param {(string | number)[]} args
+ * The script call that settles it.
+ * @param {Place} place
+ * @param {number} number
+ * @returns {CommitCall}
  */
-function groupOfOne(name, keys, args) {
-  const group = groupOf([{ keys, args }]);
-  return resp(['FCALL', name, group.keys.length, ...group.keys, ...group.args]);
+export function commitCall(place, number, actual = ACTUAL) {
+  const { tenant, tag, run, keyId } = place;
+  const id = reservationIdOf(place, number);
+  return {
+    keys: {
+      reservation: reservationKey(tag, id),
+      idempotency: idempotencyKey.commit(tag, tenant, id, keyOf(run, number)),
+    },
+    args: {
+      tenantId: tenant,
+      reservationId: id,
+      fingerprint: digits(number, 22, 'f'),
+      unit: 'TOKENS',
+      actual: String(actual),
+      metadata: '',
+      metrics: '',
+      idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
+      retentionMs: RETENTION_MS,
+      keyId,
+      requestId: `req_${digits(number, 22, 'q')}`,
+      trace: TRACE,
+    },
+  };
 }
+
+/** The request id and trace of what the benchmark does itself. */
+export const origin = (/** @type {number} */ number) => ({
+  actor: 'admin',
+  keyId: '',
+  requestId: `req_${digits(number)}`,
+  trace: TRACE,
+});
 
 /**
- * The two script calls of an operation as the bytes that Redis reads, with the arguments that the service gives.
- * @param {import('./types.ts').Target} target
+ * The arguments of FCALL for a run with this one call.
+ * @template {'reserve' | 'commit'} Name
+ * @param {Name} name
+ * @param {import('../src/redis/scripts.ts').NamedCall<Name>} call
+ * @returns {[name: string, keys: number, ...words: (string | number)[]]}
  */
-export function scriptCalls({ tenant, keyId, run }) {
-  const [reserveFunction, commitFunction] = [functionOf('reserve'), functionOf('commit')];
-  const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
-  const idOf = (/** @type {number} */ number) =>
-    `rsv_${tag.slice(2, 4)}${run}${String(number).padStart(8, '0')}`;
-  const fingerprintOf = (/** @type {number} */ number) => String(number).padStart(22, 'f');
-  const requestOf = (/** @type {number} */ number) => `req_${String(number).padStart(22, 'q')}`;
-  const reserve = (/** @type {number} */ number) => {
-    const [id, key] = [idOf(number), keyOf(run, number)];
-    const uuid = Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url');
-    const fields = ['ak', 'llm.completion', 'an', 'gpt-4o', 'iu', uuid];
-    const keys = [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)];
-    return groupOfOne(reserveFunction, keys, [
-      id,
-      fingerprintOf(number),
-      subjectText(SUBJECT, tenant, 'TOKENS'),
-      ESTIMATE,
-      POLICY,
-      TTL_MS,
-      GRACE_MS,
-      0,
-      IDEMPOTENCY_TTL_MS,
-      RETENTION_MS,
-      keyId,
-      requestOf(number),
-      TRACE,
-      1_000_000,
-      68_719_476_736,
-      ACTION_FACTS,
-      '',
-      '',
-      ...fields,
-    ]);
-  };
-  const commit = (/** @type {number} */ number) => {
-    const [id, key] = [idOf(number), keyOf(run, number)];
-    const keys = [reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key)];
-    return groupOfOne(commitFunction, keys, [
-      tenant,
-      id,
-      fingerprintOf(number),
-      'TOKENS',
-      ACTUAL,
-      '',
-      IDEMPOTENCY_TTL_MS,
-      RETENTION_MS,
-      keyId,
-      requestOf(number),
-      TRACE,
-    ]);
-  };
-  const keysOf = (/** @type {number} */ number) => [
-    reservationKey(tag, idOf(number)),
-    idempotencyKey.reserve(tag, tenant, keyOf(run, number)),
-  ];
-  return { tag, reserve, commit, keysOf };
-}
-
-/** @param {string} script */
-function functionOf(script) {
-  const found = LIBRARY.scripts.get(script);
-  if (found === undefined) {
-    throw new Error(`there is no script ${script}`);
+export function fcallOf(name, { keys, args }) {
+  const script = LIBRARY.scripts.get(name);
+  if (script === undefined) {
+    throw new Error(`there is no script ${name}`);
   }
-  return found.functionName;
+  const group = groupOf([{ keys: script.keysOf(keys), args: script.argsOf(args) }]);
+  const words = /** @type {(string | number)[]} */ ([...group.keys, ...group.args]);
+  return [script.functionName, group.keys.length, ...words];
 }

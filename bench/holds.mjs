@@ -1,33 +1,21 @@
 // Holds that end when the benchmark wants, created by the reserve script itself, and what the event log says
 // about their end.
+import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { ScriptRegistry, keyspace, subjectText } from './built.mjs';
+import { ScriptRegistry, keyspace } from './built.mjs';
 import { quantile } from './report.mjs';
-import { ACTION_FACTS } from './workload.mjs';
+import { reserveCall, tagOfTenant } from './workload.mjs';
 
-const {
-  eventLogKey,
-  idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
-  reservationKey,
-  tagOf,
-  tenantKey,
-  ttlIndexKey,
-} = keyspace;
+const { eventLogKey, reservationKey, ttlIndexKey } = keyspace;
 
 /**
  * @typedef {import('./types.ts').Tenant} Tenant
- * @typedef {Tenant & { tag: string }} Holder
+ * @typedef {import('./types.ts').Place} Place
  * @typedef {{ deadline: number, at: number }} Expired  ms since 1970
  */
 
-const PARTITIONS = 64;
 const BATCH = 200;
 const PAGE = 5000;
-const IDEMPOTENCY_TTL_MS = 86_400_000;
-const RETENTION_MS = 30 * 86_400_000;
-const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 
 export class Holds {
   number = 0;
@@ -35,18 +23,14 @@ export class Holds {
   /**
    * @param {string} socket of Redis
    * @param {readonly Tenant[]} tenants
-   * @param {string} run eight characters that set the holds' ids apart
    */
-  constructor(socket, tenants, run) {
+  constructor(socket, tenants) {
     this.redis = new Redis({ path: socket, maxRetriesPerRequest: 1 });
     this.redis.on('error', () => undefined);
     this.scripts = new ScriptRegistry(this.redis);
-    /** @type {Holder[]} */
-    this.tenants = tenants.map((one) => ({
-      ...one,
-      tag: tagOf(partitionCode(partitionOfTenant(one.tenant, PARTITIONS))),
-    }));
-    this.run = run;
+    const run = randomBytes(4).toString('hex');
+    /** @type {Place[]} */
+    this.places = tenants.map((one) => ({ ...one, run, tag: tagOfTenant(one.tenant) }));
   }
 
   close() {
@@ -56,61 +40,26 @@ export class Holds {
   /**
    * Creates `count` holds that end at `endsAt` (by the machine's clock, which is also Redis') or `ttlMs` after their creation.
    * @param {number} count
-   * @param {({ endsAt: number } | { ttlMs: number }) & { graceMs?: number, tenants?: Holder[] }} how
+   * @param {({ endsAt: number } | { ttlMs: number }) & { graceMs?: number, places?: Place[] }} how
    */
-  async make(count, { graceMs = 0, tenants = this.tenants, ...until }) {
+  async make(count, { graceMs = 0, places = this.places, ...until }) {
     for (let made = 0; made < count; made += BATCH) {
-      const size = Math.min(BATCH, count - made);
-      const calls = Array.from({ length: size }, () =>
-        this.call(tenants, 'ttlMs' in until ? until.ttlMs : Math.max(1, until.endsAt - Date.now()), graceMs),
-      );
-      const replies = await this.scripts.runMany('reserve', calls);
-      const failed = replies.find((reply) => reply instanceof Error || reply[0] !== 'ALLOW');
+      const calls = Array.from({ length: Math.min(BATCH, count - made) }, () => {
+        const number = this.number++;
+        const ttlMs = 'ttlMs' in until ? until.ttlMs : Math.max(1, until.endsAt - Date.now());
+        return reserveCall(placeAt(places, number % places.length), number, {
+          amount: '10',
+          overagePolicy: '',
+          ttlMs,
+          graceMs,
+        });
+      });
+      const replies = await this.scripts.callMany('reserve', calls);
+      const failed = replies.find((reply) => reply instanceof Error || reply.status !== 'ALLOW');
       if (failed !== undefined) {
-        throw new Error(`a hold was not made: ${String(failed)}`);
+        throw new Error(`a hold was not made: ${failed instanceof Error ? failed.message : failed.status}`);
       }
     }
-  }
-
-  /**
-   * @param {Holder[]} tenants
-   * @param {number} ttlMs
-   * @param {number} graceMs
-   * @returns {import('../src/redis/scripts.ts').ScriptCall<'reserve'>}
-   */
-  call(tenants, ttlMs, graceMs) {
-    const { tenant, tag, keyId } = holderAt(tenants, this.number % tenants.length);
-    const text = String(this.number++).padStart(8, '0');
-    const [id, key] = [`rsv_${tag.slice(2, 4)}${this.run}${text}`, `${this.run}-0000-4000-8000-0000${text}`];
-    return {
-      keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
-      args: [
-        id,
-        text.padStart(12, 'f'),
-        subjectText({ workspace: 'prod', agent: 'summarizer' }, tenant, 'TOKENS'),
-        '10',
-        '',
-        ttlMs,
-        graceMs,
-        0,
-        IDEMPOTENCY_TTL_MS,
-        RETENTION_MS,
-        keyId,
-        `req_${text}`,
-        TRACE,
-        1_000_000,
-        68_719_476_736,
-        ACTION_FACTS,
-        '',
-        '',
-        'ak',
-        'llm',
-        'an',
-        'gpt',
-        'ik',
-        key,
-      ],
-    };
   }
 
   /**
@@ -119,9 +68,9 @@ export class Holds {
    * @param {number} endsAt
    */
   async shareDeadline({ tenant }, endsAt) {
-    const { tag } = holderAt(
-      this.tenants,
-      this.tenants.findIndex((one) => one.tenant === tenant),
+    const { tag } = placeAt(
+      this.places,
+      this.places.findIndex((one) => one.tenant === tenant),
     );
     const ids = await this.redis.zrange(ttlIndexKey(tag), '0', '-1');
     for (let from = 0; from < ids.length; from += BATCH) {
@@ -136,9 +85,9 @@ export class Holds {
   /** The current ends of the event logs, for `expiredSince`. */
   async mark() {
     const ends = await Promise.all(
-      this.tenants.map(({ tag }) => this.redis.xrevrange(eventLogKey(tag), '+', '-', 'COUNT', 1)),
+      this.places.map(({ tag }) => this.redis.xrevrange(eventLogKey(tag), '+', '-', 'COUNT', 1)),
     );
-    return new Map(this.tenants.map(({ tag }, index) => [tag, ends[index]?.[0]?.[0] ?? '-']));
+    return new Map(this.places.map(({ tag }, index) => [tag, ends[index]?.[0]?.[0] ?? '-']));
   }
 
   /**
@@ -175,15 +124,15 @@ export class Holds {
 }
 
 /**
- * @param {Holder[]} tenants
+ * @param {Place[]} places
  * @param {number} index
  */
-function holderAt(tenants, index) {
-  const holder = tenants[index];
-  if (holder === undefined) {
+function placeAt(places, index) {
+  const place = places[index];
+  if (place === undefined) {
     throw new Error(`there is no tenant ${index}`);
   }
-  return holder;
+  return place;
 }
 
 /**

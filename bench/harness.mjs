@@ -1,0 +1,157 @@
+// The one way in which a benchmark gets a service: with its embedded Redis, tenants, load, and the CPU seconds that each phase takes of the
+// service, of its Redis and of everything else.
+import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { countCpu, otherCpuSeconds } from './cpu.mjs';
+import { startHttpLoad } from './load.mjs';
+import { say } from './report.mjs';
+import { provision, startService } from './service.mjs';
+
+/**
+ * @typedef {{ root?: string, settings?: Readonly<Record<string, string>> }} What
+ *   the built checkout to start the service from, if it is not this one, and variables beside the defaults
+ */
+
+export class Harness {
+  /** Every operation of a run has its own number, and so its own idempotency keys. */
+  next = 0;
+  /** @type {(() => unknown)[]} */
+  ends = [];
+  /** @type {import('./types.ts').HttpLoad | undefined} */
+  process;
+  /**
+   * The first tenant, for which the load is.
+   * @type {import('./types.ts').Target | undefined}
+   */
+  main;
+
+  /**
+   * @param {import('./types.ts').Service} service
+   * @param {Redis} redis
+   */
+  constructor(service, redis) {
+    this.service = service;
+    this.redis = redis;
+  }
+
+  /** @param {What} [what] */
+  static async start({ root, settings = {} } = {}) {
+    const service = await startService(settings, root);
+    const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
+    redis.on('error', () => undefined);
+    const harness = new Harness(service, redis);
+    try {
+      // Redis rewrites its log whenever it has doubled, which at this pace is every few seconds and takes
+      // most of a processor. Whether that falls into a phase would be chance, so rewrites are held off.
+      await redis.config('SET', 'auto-aof-rewrite-percentage', 0);
+      return harness;
+    } catch (error) {
+      await harness.stop();
+      throw error;
+    }
+  }
+
+  /**
+   * @template Value
+   * @param {What} what
+   * @param {(harness: Harness) => Promise<Value>} work
+   */
+  static async with(what, work) {
+    const harness = await Harness.start(what);
+    try {
+      return await work(harness);
+    } finally {
+      await harness.stop();
+    }
+  }
+
+  async stop() {
+    for (const end of this.ends.reverse()) {
+      await end();
+    }
+    this.redis.disconnect();
+    await this.service.stop();
+  }
+
+  /**
+   * Something that ends before the service does.
+   * @template Part
+   * @param {Part} part
+   * @param {(part: Part) => unknown} end
+   */
+  use(part, end) {
+    this.ends.push(() => end(part));
+    return part;
+  }
+
+  /** The process that makes the load. */
+  get load() {
+    this.process ??= this.use(startHttpLoad(), (load) => load.stop());
+    return this.process;
+  }
+
+  /**
+   * A tenant with a budget at each of three scopes.
+   * @param {string} [name]
+   * @returns {Promise<import('./types.ts').Target>}
+   */
+  async target(name) {
+    const target = { ...(await provision(this.service.port, name)), run: randomBytes(4).toString('hex') };
+    this.main ??= target;
+    return target;
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} count
+   */
+  async targets(name, count) {
+    const targets = [];
+    for (let number = 0; number < count; number += 1) {
+      targets.push(await this.target(`${name}-${number}`));
+    }
+    return targets;
+  }
+
+  /** What every plan of a load says. */
+  common() {
+    if (this.main === undefined) {
+      throw new Error('there is no tenant yet');
+    }
+    return { port: this.service.port, target: this.main, first: this.next };
+  }
+
+  /**
+   * Closed loop: each connection starts its next operation when the last one is done.
+   * @param {number} connections
+   * @param {number} seconds
+   */
+  async saturate(connections, seconds) {
+    say(`closed loop with ${connections} connection${connections === 1 ? '' : 's'}`);
+    const plan = { connections, seconds, ...this.common() };
+    return { connections, ...(await this.timed(() => this.load.ask({ kind: 'closed', ...plan }))) };
+  }
+
+  /**
+   * Open loop: operations start at fixed instants.
+   * @param {number} rate
+   * @param {number} seconds
+   */
+  paced(rate, seconds) {
+    return this.timed(() => this.load.ask({ kind: 'paced', rate, seconds, ...this.common() }));
+  }
+
+  /**
+   * Runs one phase and adds the CPU seconds that each process spent in it.
+   * @template {{ next: number, cpu_s: number }} PhaseResult
+   * @param {() => Promise<PhaseResult>} load
+   */
+  async timed(load) {
+    const used = await countCpu(this.service.pid, this.redis);
+    const result = await load();
+    const use = await used();
+    this.next = Math.max(this.next, result.next);
+    const { server_cpu_s, redis_cpu_s } = use;
+    return { ...result, server_cpu_s, redis_cpu_s, other_cpu_s: otherCpuSeconds(use, result.cpu_s) };
+  }
+}
