@@ -69,9 +69,12 @@ else
 end
 local reply = { 'CLEANED', time.ms_text(now), walked_ms, walked_id, tostring(examined) }
 for i, outcome in ipairs(outcomes) do
-  if outcome[1] == 'EXPIRED' then
-    audit_log.append_audit(tag, 'cleanupReservations', 200, outcome[2], 'reservation', ids[i], origin,
-      { 'reclaim_deadline', outcome[3], 'reason', reason })
+  if outcome[1] == 'EXPIRED' or outcome[1] == 'CHARGED' then
+    local details = { 'reclaim_deadline', outcome[3], 'reason', reason }
+    if outcome.charge then
+      details[#details + 1], details[#details + 2] = 'charged', outcome.charge
+    end
+    audit_log.append_audit(tag, 'cleanupReservations', 200, outcome[2], 'reservation', ids[i], origin, details)
   end
   reply[#reply + 1] = ids[i]
   for part = 1, 3 do

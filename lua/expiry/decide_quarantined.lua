@@ -57,7 +57,7 @@ if action == 'retry' then
     redis.call('HDEL', keys.quarantine(tag), reservation_id)
     redis.pcall('HDEL', reservation, field.quarantined_at, field.quarantine_reason)
   end
-  emit_decision(outcome[1], '')
+  emit_decision(outcome.charge and 'EXPIRED' or outcome[1], '')
   return { 'RETRIED', time.ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
 end
 

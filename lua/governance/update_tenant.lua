@@ -24,7 +24,7 @@ local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV
 local first_field = 7
 local DESCRIPTIVE = { name = true, metadata = true }
 -- What an unset field means, where setting it to that is no change.
-local UNSET = { observe_mode = 'ENFORCE' }
+local UNSET = { observe_mode = 'ENFORCE', charge_on_expiry_percent = '0' }
 
 local tag = keys.tag_of(tenant_record)
 local now = time.ms_text(time.now_ms())

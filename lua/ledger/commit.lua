@@ -18,7 +18,7 @@
 -- ARGV[12]  trace            trace id and flags
 -- RETURNS   COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)*
 --           | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
---           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
+--           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 --           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*

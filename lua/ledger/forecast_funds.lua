@@ -9,12 +9,13 @@
 -- ARGV[5]   use             hold; charge, which neither debt nor an over-limit mark refuses; or overdraft, a charge that may become debt
 -- ARGV[...] scopes          of the request; none for a commit, whose hold has them
 -- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
--- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, three fields of each hold
+-- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, four fields of each hold
 -- EMITS     nothing
 -- @include  budget_figures, field, hold_record, int64, keys, period, time, window_record
 --
 -- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that does. `holds` are the
--- first five to end there, each with the instant at which its amount is back at the latest. enough_at_ms is the instant at which all
+-- first five to end there that return something, each with that amount and the instant at which it is back at the latest; what an expiry
+-- charges does not return. enough_at_ms is the instant at which all
 -- scopes have enough if nothing else happens. If it is empty, `unknown` says why: TOO_MANY_HOLDS if more holds live in the partition than
 -- the script reads, else FUNDING_REQUIRED. The next period of each budget and the next turn of each window count, later ones do not. They
 -- may also leave less than the current ones. Behind the last hold that the script reads, they give an instant that is not always the
@@ -129,11 +130,15 @@ end
 
 local owner, enough_at, holds = tenant_id .. '\31', '', {}
 
--- The subject and amount of a live hold of this tenant in this unit, or nil. A damaged record returns nothing.
+-- The subject of a live hold of this tenant in this unit, and the amount that its expiry returns; or nil. A damaged record returns nothing.
 local function live_hold(id)
   local key = keys.reservation(tag, id)
-  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount)
+  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.charge_on_expiry)
   if record.err or record[1] ~= 'ACTIVE' or id == reservation_id or not int64.is_amount(record[3]) then
+    return nil
+  end
+  local charge = record[4] or '0'
+  if not int64.is_amount(charge) or not int64.less(charge, record[3]) then
     return nil
   end
   local text = record[2]
@@ -142,7 +147,7 @@ local function live_hold(id)
   end
   local subject = text and hold_record.known_subject(text) or not text and hold_record.load_hold(key).subject
   if subject.tenant == tenant_id and subject.unit == unit then
-    return subject, record[3]
+    return subject, int64.text(int64.sub(record[3], charge))
   end
 end
 

@@ -8,7 +8,7 @@
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN
---           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
+--           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms]
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  damage, expiry, field, hold_form, hold_record, keys, time
@@ -37,8 +37,8 @@ local defect = foreign and 'MISSING_SCOPES' or damage.record_defect(hold, fields
 local outcome = {}
 if not defect and hold_record.is_overdue(hold, now) then
   outcome = expiry.expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
-  if outcome[1] == 'EXPIRED' then
-    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], time.ms_text(now) }
+  if outcome[1] ~= 'QUARANTINED' then
+    return { 'RESERVATION_EXPIRED', outcome.charge and 'charged' or 'now', outcome[2], outcome[3], time.ms_text(now) }
   end
 end
 if defect then

@@ -10,7 +10,7 @@
 -- ARGV[6]   examine         maximum entries to examine
 -- ARGV[7]   limit           maximum holds to return
 -- RETURNS   walked_ms:text? walked_id? examined:int damaged_count damaged(reservation_id)*
---             holds(reservation_id amount expires_at_ms:int deadline_ms:int)*
+--             holds(reservation_id amount expires_at_ms:int deadline_ms:int charge_on_expiry?)*
 -- BOUND     examine entries, limit holds
 -- EMITS     nothing
 -- @include  field, hold_record, index_walk, int64, keys, time
@@ -40,11 +40,12 @@ local function holds_budget(subject)
   return false
 end
 
--- The amount of a live hold of the budget and the end of its lease; nil for anything else. `true` instead of an amount if the record is
--- damaged and may be such a hold.
+-- The amount of a live hold of the budget, the end of its lease, and what it costs if it expires, or empty; nil for anything else. `true` instead
+-- of an amount if the record is damaged and may be such a hold.
 local function live_hold(reservation_id)
   local key = keys.reservation(tag, reservation_id)
-  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.expires_at)
+  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.expires_at,
+    field.charge_on_expiry)
   if record.err then
     return true
   end
@@ -59,7 +60,8 @@ local function live_hold(reservation_id)
   if not holds_budget(hold.subject) then
     return nil
   end
-  return hold.subject.defect == nil and int64.is_amount(hold.amount) and hold.expires_at and hold.amount or true, hold.expires_at
+  return hold.subject.defect == nil and int64.is_amount(hold.amount) and hold.expires_at and hold.amount or true, hold.expires_at,
+    int64.is_amount(record[5]) and record[5] or ''
 end
 
 local is_index, entries = pcall(index_walk.index_stretch, index, false, '-inf', '+inf', walked_ms, walked_id, examine)
@@ -70,13 +72,14 @@ local holds, damaged, examined, found = {}, {}, 0, 0
 while examined < #entries / 2 and found < limit do
   walked_id, walked_ms = entries[2 * examined + 1], entries[2 * examined + 2]
   examined = examined + 1
-  local amount, expires_at = live_hold(walked_id)
+  local amount, expires_at, charge = live_hold(walked_id)
   if amount == true then
     damaged[#damaged + 1] = walked_id
   elseif amount then
     found = found + 1
     local last = #holds
     holds[last + 1], holds[last + 2], holds[last + 3], holds[last + 4] = walked_id, amount, time.ms_text(expires_at), walked_ms
+    holds[last + 5] = charge
   end
 end
 local ended_here = examined == #entries / 2 and examined < examine

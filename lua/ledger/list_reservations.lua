@@ -91,7 +91,7 @@ local function expire_overdue(reservation_id, hold)
   end
   local outcome = expiry.expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   append_outcome(outcome)
-  if outcome[1] == 'EXPIRED' then
+  if outcome[1] ~= 'QUARANTINED' then
     hold.state, hold.fields = 'EXPIRED', nil
   end
 end

@@ -15,7 +15,7 @@
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/audit_log
 -- RETURNS   RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect]
 --           | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
---           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
+--           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition

@@ -22,7 +22,8 @@
 -- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[17]  observe          what the request says of observe mode: see lib/observe
 -- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters.lua takes it, or empty
--- ARGV[...] further field and value pairs of the record, the action's kind and name first
+-- ARGV[...] further field and value pairs of the record, the action's kind and name first; if the request says what it costs if it
+--           expires, that is among them
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)*
@@ -40,7 +41,7 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  action_quota, action_rules, admission, budget_figures, count_actions, denial, emit_denial, event_writer,
+-- @include  action_quota, action_rules, admission, budget_figures, charge_on_expiry, count_actions, denial, emit_denial, event_writer,
 --           expiry, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts, plain_move,
 --           policy_rate, policy_search, reserve_replay, run_time, shared_budgets, tenant_state, threshold, time, waiters
 --
@@ -147,6 +148,9 @@ local max_extensions = policy and policy.max_extensions or tenant and tenant.max
 local expires_at = now + ttl_ms
 -- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
 local expiry_policy = tenant_state.expiry_letter(tenant)
+local charge_percent = policy and policy.charge_percent or tenant and tenant.charge_percent
+local default_charge = charge_percent and not denial.has_field(ARGV, first_field, field.charge_on_expiry)
+  and charge_on_expiry.default_of(charge_percent, amount)
 
 local held, marks, emits = int64.figure(amount), threshold.marks_of(tenant and tenant.marks), false
 local is_plain = not dry_run and type(held) == 'number' and plain_move.moves_plainly(budgets, marks, -held, held, 0)
@@ -228,6 +232,9 @@ if policy and policy.max_ttl_ms then
 end
 if expiry_policy then
   redis.call('HSET', reservation, field.expiry_policy, expiry_policy)
+end
+if default_charge then
+  redis.call('HSET', reservation, field.charge_on_expiry, default_charge)
 end
 owned_counts.count_live(owned, text_bytes, stored_after)
 policy_rate.count_rate(tag, policy, 'reservations', now)

@@ -101,6 +101,8 @@ local function known_fields(key, fields, tenant, created_at)
   known[field.overage_policy] = hold_record.HOLD_POLICIES[fields[field.overage_policy]] and fields[field.overage_policy] or nil
   known[field.max_ttl_ms] = whole_text(fields[field.max_ttl_ms])
   known[field.expiry_policy] = hold_record.EXPIRY_POLICIES[fields[field.expiry_policy]] and fields[field.expiry_policy] or nil
+  local charge = fields[field.charge_on_expiry]
+  known[field.charge_on_expiry] = int64.is_amount(charge) and not int64.less(known[field.amount], charge) and charge or nil
   local max_extensions = hold_record.whole_number(fields[field.max_extensions])
   known[field.max_extensions] = max_extensions and max_extensions <= LARGEST_COUNT and fields[field.max_extensions] or nil
   known[field.end_event] = string.find(fields[field.end_event] or '', '^%d+%-%d+$') and fields[field.end_event] or nil

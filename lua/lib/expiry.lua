@@ -1,9 +1,9 @@
 -- expiry: the one transition from ACTIVE to EXPIRED.
 -- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run it expires the
--- hold, so there is one refund and one event.
+-- hold, so there is one refund, one charge if it has one, and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
--- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, journal, keys, owned_counts,
---          refund, time
+-- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, int64, journal, keys,
+--          owned_counts, refund, time
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
 -- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
@@ -27,6 +27,18 @@ local function quarantine(tag, reservation_id, key, reason, origin, tenant, writ
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
+-- Adds a hold to the refunds, with what it costs, or returns why it cannot expire.
+local function take(tag, refunds, reservation_id, hold)
+  local charge = hold[field.charge_on_expiry] or nil
+  local defect = hold_record.terms_defect(hold)
+    or charge and not (int64.is_amount(charge) and not int64.less(hold.amount, charge)) and 'INVALID_CHARGE'
+  return defect or refund.take_back(tag, refunds, reservation_id, hold, charge ~= '0' and charge or nil)
+end
+
+local function expired_outcome(hold, deadline)
+  return { hold.charge and 'CHARGED' or 'EXPIRED', hold.tenant, deadline, charge = hold.charge }
+end
+
 -- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, which comes
 -- first: if it is damaged, the script ends here, before a figure has changed. Then come the budgets, once each, and then each hold's
 -- record and event.
@@ -45,15 +57,21 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   for i = 1, #ids do
     local hold = refunds.holds[i]
     local created_at, extensions_used = hold_record.whole_number(hold[field.created_at]), hold[field.extensions_used]
-    local entry = event_writer.append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller,
-      { 'reservation_id', ids[i], 'unit', hold.unit, 'estimated_amount', hold.amount,
-        'created_at', created_at and hold[field.created_at] or '', 'expired_at', now_text,
-        'ttl_ms', time.ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
-        'extensions_used', hold_record.whole_number(extensions_used) and extensions_used or '0' })
+    local figures = { 'reservation_id', ids[i], 'unit', hold.unit, 'estimated_amount', hold.amount,
+      'created_at', created_at and hold[field.created_at] or '', 'expired_at', now_text,
+      'ttl_ms', time.ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
+      'extensions_used', hold_record.whole_number(extensions_used) and extensions_used or '0' }
+    if hold.charge then
+      figures[#figures + 1], figures[#figures + 2] = 'charged', hold.charge
+    end
+    local entry = event_writer.append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller, figures)
     redis.call('HSET', hold.key, field.state, 'EXPIRED', field.ended_at, now_text, field.ended_by, ended_by, field.end_event, entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
-    journal.append_end(tag, ids[i], '0')
-    action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
+    journal.append_end(tag, ids[i], hold.charge or '0')
+    -- A charge has used its place in the quota of the run, as a commit has.
+    if not hold.charge then
+      action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
+    end
     live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
   end
   for tenant, count in pairs(live_ended) do
@@ -63,19 +81,22 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   refund.emit_refund_crossings(tag, refunds, teller)
 end
 
--- Expires one overdue hold. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
+-- The fields of a record that an expiry needs beside those that load_hold always reads.
+local EXPIRY_FIELDS = { field.charge_on_expiry, field.created_at, field.extensions_used, field.run_counters }
+
+-- Expires one overdue hold. Returns { 'EXPIRED' or 'CHARGED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
 local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   local refunds = refund.new_refunds(now)
-  local reason = hold_record.terms_defect(hold) or refund.take_back(tag, refunds, reservation_id, hold)
+  local f = redis.call('HMGET', hold.key, unpack(EXPIRY_FIELDS))
+  for i = 1, #EXPIRY_FIELDS do
+    hold[EXPIRY_FIELDS[i]] = f[i]
+  end
+  local reason = take(tag, refunds, reservation_id, hold)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, origin, hold.tenant, true)
   end
-  if hold[field.created_at] == nil or hold[field.extensions_used] == nil then
-    local f = redis.call('HMGET', hold.key, field.created_at, field.extensions_used, field.run_counters)
-    hold[field.created_at], hold[field.extensions_used], hold[field.run_counters] = f[1], f[2], f[3]
-  end
   end_expired(tag, refunds, now, retention_ms, origin)
-  return { 'EXPIRED', hold.tenant, time.ms_text(hold_record.reclaim_deadline(hold)) }
+  return expired_outcome(hold, time.ms_text(hold_record.reclaim_deadline(hold)))
 end
 
 -- Corrects the entry of a live hold that was found in `index`. Does not add a missing entry.
@@ -111,7 +132,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       return { 'SKIP', 'EXPIRED' }
     end
     local key = keys.reservation(tag, reservation_id)
-    local readable, hold = pcall(hold_record.load_hold, key, field.created_at, field.extensions_used, field.run_counters)
+    local readable, hold = pcall(hold_record.load_hold, key, unpack(EXPIRY_FIELDS))
     if not readable then
       return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', origin, nil, false)
     end
@@ -130,11 +151,11 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       put_in_place(tag, index, reservation_id, hold, deadline)
       return { 'SKIP', skipped, deadline }
     end
-    local reason = hold_record.terms_defect(hold) or refund.take_back(tag, refunds, reservation_id, hold)
+    local reason = take(tag, refunds, reservation_id, hold)
     if reason then
       return quarantine(tag, reservation_id, key, reason, origin, hold.tenant, true)
     end
-    return { 'EXPIRED', hold.tenant, deadline }
+    return expired_outcome(hold, deadline)
   end
 
   local outcomes = {}

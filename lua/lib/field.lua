@@ -50,6 +50,8 @@ local field = {
   run_counters = 'rn',
   -- Unset for AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY.
   expiry_policy = 'xp',
+  -- What it costs if it expires: an amount up to that held. Unset for nothing. An expired reservation was charged exactly this.
+  charge_on_expiry = 'ce',
   -- Instants and durations are in milliseconds.
   created_at = 'ca',
   expires_at = 'ex',

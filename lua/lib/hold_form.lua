@@ -192,7 +192,7 @@ local SHORT_FIELDS = {
   field.given_tenant, field.dimensions, field.action_kind, field.action_name, field.action_tags, field.idempotency_key, field.idempotency_uuid,
   field.unit, field.amount, field.overage_policy, field.scope_mask, field.max_ttl_ms, field.created_at, field.expires_at, field.grace_ms, field.max_extensions,
   field.extensions_used, field.key_id, field.ended_at, field.ended_by, field.charged, field.release_reason, field.end_event,
-  field.quarantined_at, field.quarantine_reason,
+  field.quarantined_at, field.quarantine_reason, field.charge_on_expiry,
 }
 -- More pieces than the longest packed record has.
 local PIECES = 64

@@ -1,5 +1,6 @@
--- refund: returns the amounts of ended holds to their budgets, however many holds end in one run.
--- @include int64, keys, rollover, threshold, waking
+-- refund: returns the amounts of ended holds to their budgets, however many holds end in one run. An expired hold may cost something, which
+-- is then charged instead.
+-- @include int64, keys, rollover, threshold, waking, window_record, window_turn
 --
 -- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
 -- this family of budgets is looked up once.
@@ -13,7 +14,7 @@ local function is_figure(text)
 end
 
 -- The budget with the two figures that a refund changes, as i64_figure returns them, or with the reason why it cannot take a refund.
--- Only these two must be valid: a budget that is otherwise damaged still gets its refund.
+-- Only these two must be valid: a budget that is otherwise damaged still gets its refund. `spent` and the windows count for charges alone.
 local function refunded_budget(tag, refunds, hold, scope)
   local unit = hold.unit
   local key = keys.budget(tag, unit, scope)
@@ -22,13 +23,15 @@ local function refunded_budget(tag, refunds, hold, scope)
     return budget
   end
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'extras')
-  local extras = f[7] and redis.call('HMGET', key, 'waiting', 'period_end') or {}
+  local has_extras = f[7]
+  local extras = has_extras and redis.call('HMGET', key, 'waiting', 'period_end') or {}
   -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
   local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], refunds.now)
   if rolled == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
   end
-  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = extras[1] }
+  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = extras[1],
+    status = f[3], has_extras = has_extras }
   if not f.err and not f[3] and not f[1] and not f[2] then
     budget.defect = 'MISSING_BUDGET'
   elseif not (f[3] and is_figure(f[1]) and is_figure(f[2])) then
@@ -56,40 +59,85 @@ local function family_of(tag, refunds, hold)
   return family
 end
 
--- remaining and reserved after the amount is returned, or false if less than the amount is reserved.
-local function moved_back(budget, amount)
+-- Whether the budget can be charged. The first time, its windows turn if they are due, and are read.
+local function is_chargeable(tag, refunds, budget)
+  if budget.can_be_charged == nil then
+    local function windows_now()
+      local text = budget.has_extras and redis.call('HGET', budget.key, 'windows')
+      if text and window_turn.turn_windows_if_due(tag, budget.key, text, budget.status, refunds.now) then
+        text = redis.call('HGET', budget.key, 'windows')
+      end
+      return text and window_record.parse_windows(budget.key, text) or nil
+    end
+    local readable, windows = pcall(windows_now)
+    budget.can_be_charged = readable and is_figure(budget.spent)
+    budget.spent_figure, budget.windows = budget.can_be_charged and int64.figure(budget.spent), windows
+  end
+  return budget.can_be_charged
+end
+
+-- remaining and reserved after `returned` of the amount is returned, or false if less than the amount is reserved.
+local function moved_back(budget, amount, returned)
   local remaining, reserved = budget.remaining, budget.reserved
   if type(remaining) == 'number' and type(reserved) == 'number' and type(amount) == 'number' then
     -- All of it was reserved, so the sum stays far below 2^53.
-    return reserved >= amount and remaining + amount, reserved - amount
+    return reserved >= amount and remaining + returned, reserved - amount
   end
-  remaining, reserved = int64.add(remaining, amount), int64.sub(reserved, amount)
+  remaining, reserved = int64.add(remaining, returned), int64.sub(reserved, amount)
   return reserved and not int64.negative(reserved) and remaining, reserved
 end
 
--- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed.
-local function take_back(tag, refunds, reservation_id, hold)
+-- Why the budget cannot take back a hold of this amount, or nil. `then_` figures are those after it.
+local function refund_defect(tag, refunds, budget, amount, charge)
+  budget.then_remaining, budget.then_reserved = moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)
+  if not budget.then_remaining or charge and not is_chargeable(tag, refunds, budget) then
+    return 'INVALID_BUDGET'
+  end
+  if charge then
+    budget.then_spent = int64.add(budget.spent_figure, charge)
+    budget.then_windows = budget.windows and window_record.charged_windows(budget.windows, charge)
+    if not budget.then_spent or budget.windows and not budget.then_windows then
+      return 'INT64_OVERFLOW'
+    end
+  end
+  return nil
+end
+
+-- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed. `charge` is what every
+-- budget is charged of its amount, or nil for nothing: the rest returns. It is at most the amount, so it needs no funds and no overage policy,
+-- and makes no debt.
+local function take_back(tag, refunds, reservation_id, hold, charge)
   local family = family_of(tag, refunds, hold)
   if family.defect then
     return family.defect
   end
-  local amount = int64.figure(hold.amount)
+  local amount, figure = int64.figure(hold.amount), charge and int64.figure(charge)
   for i = 1, #family do
-    local budget = family[i]
-    budget.then_remaining, budget.then_reserved = moved_back(budget, amount)
-    if not budget.then_remaining then
-      return 'INVALID_BUDGET'
+    local defect = refund_defect(tag, refunds, family[i], amount, figure)
+    if defect then
+      return defect
     end
   end
   for i = 1, #family do
     local budget = family[i]
     budget.remaining, budget.reserved, budget.tenant = budget.then_remaining, budget.then_reserved, hold.tenant
+    if charge then
+      budget.spent_figure, budget.windows, budget.is_charged = budget.then_spent, budget.then_windows, true
+    end
   end
-  hold.leaf = family.leaf
+  hold.leaf, hold.charge = family.leaf, charge
   refunds.taken[reservation_id] = true
   refunds.ids[#refunds.ids + 1] = reservation_id
   refunds.holds[#refunds.holds + 1] = hold
   return nil
+end
+
+local function write_charge(budget)
+  budget.spent = int64.text(budget.spent_figure)
+  redis.call('HSET', budget.key, 'spent', budget.spent)
+  if budget.windows then
+    redis.call('HSET', budget.key, 'windows', window_record.windows_text(budget.windows))
+  end
 end
 
 local function write_refunds(refunds)
@@ -98,6 +146,9 @@ local function write_refunds(refunds)
     if budget.tenant then
       budget.remaining, budget.reserved = int64.text(budget.remaining), int64.text(budget.reserved)
       redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+      if budget.is_charged then
+        write_charge(budget)
+      end
       if budget.waiting then
         waking.wake_waiters(budget.key)
       end

@@ -23,7 +23,8 @@ end
 
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'default_commit_overage_policy', 'default_reservation_ttl_ms',
-    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode')
+    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode',
+    'charge_on_expiry_percent')
   if not fields[1] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -40,6 +41,7 @@ local function read_tenant(key)
     marks = fields[7],
     expiry_policy = fields[8],
     observe_mode = fields[9],
+    charge_percent = fields[10],
   }
 end
 

@@ -178,6 +178,7 @@ const COLUMNS: Readonly<Record<string, (expiration: Expiration) => Cell>> = {
   event_id: ({ eventId }) => eventId,
   request_id: ({ event }) => event.get('rq'),
   trace_id: ({ event }) => event.get('tr')?.split('-', 1)[0],
+  charged: amountOf('charged'),
 };
 
 function amountOf(name: string): (expiration: Expiration) => Cell {

@@ -61,6 +61,7 @@ function intactHistory(found: InspectedReservation): History {
   const summary = summaryOf(reservationId, record);
   const expiresAt = summary.expires_at_ms;
   const reclaimAt = expiresAt + parseAmount(record.get(FIELD.grace_ms));
+  const charge = chargeOnExpiryOf(record, summary);
   const expiryPolicy = EXPIRY_POLICIES[record.get(FIELD.expiry_policy) ?? ''] ?? 'AUTO_RELEASE';
   const budgeted = summary.affected_scopes.map((scope, index) => ({
     scope,
@@ -77,6 +78,7 @@ function intactHistory(found: InspectedReservation): History {
     expires_at_ms: expiresAt,
     reclaim_at_ms: reclaimAt,
     expiry_policy: expiryPolicy,
+    ...(charge === undefined ? {} : { charge_on_expiry: charge }),
     ...(record.get(FIELD.state) === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP'
       ? { awaiting_cleanup: found.nowMs > reclaimAt }
       : {}),
@@ -84,6 +86,15 @@ function intactHistory(found: InspectedReservation): History {
     extensions: extensionsOf(record, expiresAt),
     ...ended,
   };
+}
+
+/** What it costs if it expires, by its request or by default; an expired one was charged exactly this. Undefined for nothing. */
+function chargeOnExpiryOf(
+  record: ReservationRecord,
+  { reserved }: ReservationSummary,
+): ReservationSummary['reserved'] | undefined {
+  const text = record.get(FIELD.charge_on_expiry) ?? '';
+  return /^[1-9]\d{0,18}$/.test(text) ? { unit: reserved.unit, amount: parseAmount(text) } : undefined;
 }
 
 function requestOf(
@@ -145,15 +156,16 @@ function extensionsOf(record: ReservationRecord, expiresAt: bigint): History[] {
 
 function endOf(found: InspectedReservation, summary: ReservationSummary, held: readonly string[]): History {
   const { record } = found;
-  const { committed, reserved } = summary;
-  const unused = committed === undefined ? reserved.amount : reserved.amount - committed.amount;
+  const { reserved } = summary;
+  const charged = summary.status === 'EXPIRED' ? chargeOnExpiryOf(record, summary) : summary.committed;
+  const unused = charged === undefined ? reserved.amount : reserved.amount - charged.amount;
   const amount = unused > 0n ? unused : 0n;
   return {
     how: summary.status,
     ...optional('at_ms', record.get(FIELD.ended_at), parseAmount),
     by: enderOf(record.get(FIELD.ended_by)),
     ...optional('reason', record.get(FIELD.release_reason)),
-    ...(committed === undefined ? {} : { charged: committed }),
+    ...(charged === undefined ? {} : { charged }),
     ...optional('committed_metadata', record.get(FIELD.commit_metadata), jsonOf),
     ...optional('committed_metrics', record.get(FIELD.commit_metrics), jsonOf),
     returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),

@@ -8,7 +8,7 @@ export const EXPIRY_METRICS = {
   expired: {
     kind: 'counter',
     name: 'cycles_reservations_expired_total',
-    help: 'Reservations that expired and gave their hold back.',
+    help: 'Reservations that expired and gave their hold back, less what they cost.',
     labels: ['tenant'],
   },
   quarantined: {
@@ -20,7 +20,7 @@ export const EXPIRY_METRICS = {
   outcomes: {
     kind: 'counter',
     name: 'holdfast_expiry_outcomes_total',
-    help: 'Candidates judged, by outcome: EXPIRED, SKIP, NOT_FOUND, QUARANTINED, ERROR. The detail is the reason of a skip.',
+    help: 'Candidates judged, by outcome: EXPIRED, SKIP, NOT_FOUND, QUARANTINED, ERROR. The detail is the reason of a skip, or charged for an expiry that cost something.',
     labels: ['source', 'outcome', 'detail'],
   },
   lateness: {
@@ -135,6 +135,11 @@ export interface ExpiryOutcome {
   readonly secondDetail?: string;
 }
 
+/** The outcome for readers: an expiry that was charged is one. */
+export function outcomeOf(word: string): string {
+  return word === 'CHARGED' ? 'EXPIRED' : word;
+}
+
 /** Counts one outcome of the expiry transition. @param nowMs Redis' time of the transition */
 export function countExpiry(
   metrics: MetricsRegistry,
@@ -145,10 +150,10 @@ export function countExpiry(
   const counts = metrics.of(EXPIRY_METRICS);
   counts.outcomes.inc({
     source,
-    outcome: word,
-    detail: word === 'SKIP' || word === 'QUARANTINED' ? detail : 'none',
+    outcome: outcomeOf(word),
+    detail: word === 'SKIP' || word === 'QUARANTINED' ? detail : word === 'CHARGED' ? 'charged' : 'none',
   });
-  if (word === 'EXPIRED') {
+  if (outcomeOf(word) === 'EXPIRED') {
     counts.expired.inc({ tenant: detail });
     metrics.activity.add('expirations');
     // How long a hold waited for an operator says nothing about the sweep.

@@ -11,7 +11,13 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { LOGGER, type Logger, MetricsRegistry, type Span, spanIdFrom, Tracing } from '../telemetry/index.js';
-import { countExpiry, countUnjudged, type ExpiryOutcome, SWEEP_METRICS } from './expiry.metrics.js';
+import {
+  countExpiry,
+  countUnjudged,
+  type ExpiryOutcome,
+  outcomeOf,
+  SWEEP_METRICS,
+} from './expiry.metrics.js';
 import {
   CALL_SIZE,
   type DrainReport,
@@ -232,7 +238,7 @@ export class PartitionDrain {
         continue;
       }
       countExpiry(this.metrics, 'sweep', outcome, outcome.nowMs);
-      if (outcome.word === 'EXPIRED') {
+      if (outcomeOf(outcome.word) === 'EXPIRED') {
         run.report.expired += 1;
       } else if (outcome.word === 'QUARANTINED') {
         this.logger.warn(
@@ -328,8 +334,9 @@ type Judged = ExpiryOutcome & { readonly nowMs?: number };
 function judgedOf(reply: ScriptReply<'expire'>): Judged {
   switch (reply.status) {
     case 'EXPIRED':
+    case 'CHARGED':
       return {
-        word: 'EXPIRED',
+        word: reply.status,
         detail: reply.tenant,
         secondDetail: String(reply.deadlineMs),
         nowMs: reply.nowMs,

@@ -24,11 +24,15 @@ import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
-import { PoliciesController } from './policies/policies.controller.js';
+import { PoliciesController, PolicyChargeController } from './policies/policies.controller.js';
 import { PoliciesService } from './policies/policies.service.js';
 import { TenantBulkActionService } from './tenants/tenant-bulk-action.service.js';
 import { TenantClosing, TenantClosingJanitor } from './tenants/tenant-closing.js';
-import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
+import {
+  ExpiryPolicyController,
+  TenantChargeController,
+  TenantsController,
+} from './tenants/tenants.controller.js';
 import { TenantsService } from './tenants/tenants.service.js';
 
 /** The governance plane: tenants, API keys, budgets, policies and action kinds. */
@@ -45,7 +49,9 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetsController,
     CredentialsController,
     PoliciesController,
+    PolicyChargeController,
     ExpiryPolicyController,
+    TenantChargeController,
     TenantsController,
   ],
   providers: [

@@ -31,6 +31,7 @@ const REQUEST_HEADERS = [
   'tracestate',
   'X-Admin-API-Key',
   'X-Cycles-API-Key',
+  'X-Holdfast-Charge-On-Expiry',
   'X-Holdfast-Explain',
   'X-Holdfast-Wait-Ms',
   TRACE_ID_HEADER,

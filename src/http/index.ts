@@ -16,6 +16,7 @@ export {
   Answers,
   AnswersNothing,
   BodySchema,
+  ChargeOnExpiryHeader,
   ExplainHeader,
   IdempotencyKeyHeader,
   OpenApiDocument,

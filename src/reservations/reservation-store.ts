@@ -103,7 +103,8 @@ export class ReservationStore {
   private note(reply: SettlingReply, reservationId: string): void {
     if (reply.status === 'RESERVATION_EXPIRED' && reply.onAccess !== undefined) {
       const { tenant = '', deadlineMs, nowMs } = reply;
-      const outcome = { word: 'EXPIRED', detail: tenant, secondDetail: String(deadlineMs) };
+      const word = reply.onAccess === 'charged' ? 'CHARGED' : 'EXPIRED';
+      const outcome = { word, detail: tenant, secondDetail: String(deadlineMs) };
       countExpiry(this.metrics, 'access', outcome, nowMs);
     } else if (reply.status === 'QUARANTINED') {
       const { status: word, reason: detail, tenant: secondDetail = '', again } = reply;

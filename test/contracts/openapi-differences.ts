@@ -63,6 +63,11 @@ const RUNTIME: readonly Difference[] = [
   },
   {
     operations: ['createReservation'],
+    says: 'header X-Holdfast-Charge-On-Expiry is unknown to the protocol',
+    reason: 'clients that send it say what their hold costs if it expires; for others nothing changes',
+  },
+  {
+    operations: ['createReservation'],
     says: 'header X-Holdfast-Wait-Ms is unknown to the protocol',
     reason: 'clients that send it wait for funds instead of retrying; for others nothing changes',
   },

@@ -41,6 +41,8 @@ const FIELDS: Readonly<Record<string, readonly [value: unknown, places: readonly
   grace_period_ms: [4321, TERMS],
   overage_policy: ['ALLOW_WITH_OVERDRAFT', TERMS],
   metadata: [{ note: 'field-metadata' }, ['get', 'list', 'history', 'evidence']],
+  // Neither the protocol's request, which envelopes have, nor its events and rows have a place for it.
+  'x-holdfast-charge-on-expiry': [6543, ['history']],
 };
 
 /** Which say who asks, what is counted, and what is done with the request. Other tests tell them apart. */

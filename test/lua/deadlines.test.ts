@@ -112,7 +112,7 @@ describe('list_holds', () => {
     readonly walked: readonly [ms: string, id: string];
     readonly examined: string | undefined;
     readonly damaged: readonly string[];
-    /** Id, amount, end of the lease, reclaim deadline. */
+    /** Id, amount, end of the lease, reclaim deadline, charge on expiry. */
     readonly holds: readonly string[][];
   }
 
@@ -131,7 +131,7 @@ describe('list_holds', () => {
       [ledger.tenant, scope, 'TOKENS', ...after, examine, limit],
     );
     const [damaged, rest] = [all.slice(0, Number(count)), all.slice(Number(count))];
-    const holds = Array.from({ length: rest.length / 4 }, (_, index) => rest.slice(4 * index, 4 * index + 4));
+    const holds = Array.from({ length: rest.length / 5 }, (_, index) => rest.slice(5 * index, 5 * index + 5));
     return { walked: [ms, id], examined, damaged, holds };
   }
 
@@ -144,20 +144,24 @@ describe('list_holds', () => {
     await ledger.makeBudget({ unit: 'CREDITS' });
     const late = await ledger.hold({ amount: 3, subject, ttlMs: 90_000, graceMs: 0 });
     const early = await ledger.hold({ amount: 2, subject, ttlMs: 30_000, graceMs: 10_000 });
-    const above = await ledger.hold({ amount: 4, ttlMs: 60_000, graceMs: 0 });
+    const above = await ledger.hold({ amount: 4, ttlMs: 60_000, graceMs: 0, fields: { ce: '3' } });
     await ledger.hold({ amount: 5, unit: 'CREDITS', ttlMs: 50_000 });
     const damaged = await ledger.hold({ amount: 6, subject, ttlMs: 20_000 });
     await ledger.redis.hset(reservationKey(ledger.tag, damaged.id), 'am', 'many');
     const ended = await ledger.hold({ amount: 7, subject, ttlMs: 10_000 });
     await ledger.commit(ended.id, 7);
-    const row = (hold: Hold, amount: number, graceMs = 0): string[] =>
-      [hold.id, amount, hold.expiresAt, hold.expiresAt + graceMs].map(String);
+    const row = (hold: Hold, amount: number, graceMs = 0, charge = ''): string[] =>
+      [hold.id, amount, hold.expiresAt, hold.expiresAt + graceMs, charge].map(String);
 
     const below = await run(ledger, scope, {});
     expect(below).toMatchObject({ examined: '5', holds: [row(early, 2, 10_000), row(late, 3)] });
     expect(below.walked[0]).toBe('');
     expect(below.damaged).toEqual([damaged.id]);
-    expect((await run(ledger, root, {})).holds).toEqual([row(early, 2, 10_000), row(above, 4), row(late, 3)]);
+    expect((await run(ledger, root, {})).holds).toEqual([
+      row(early, 2, 10_000),
+      row(above, 4, 0, '3'),
+      row(late, 3),
+    ]);
 
     const first = await run(ledger, scope, { limit: 1 });
     expect(first).toMatchObject({ examined: '2', holds: [row(early, 2, 10_000)] });

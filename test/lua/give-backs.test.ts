@@ -12,14 +12,18 @@ import {
   waiterQueueKey,
   waitersKey,
 } from '../../src/redis/keyspace.js';
-import { makePolicy } from '../support/admission-client.js';
+import { debit, decide as decideOn, makePolicy } from '../support/admission-client.js';
+import { fund } from '../support/governance-client.js';
 import { DEFAULT_UNIT, type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { journalOf } from '../support/journal.js';
 import { faultsOf, readLedger } from '../support/ledger-state.js';
 import { ONE, toldOf, TWO } from '../support/told-places.js';
 import { useLedger } from '../support/use-ledger.js';
 
-/** Ways in which a hold ends, times what a reserve takes: each way gives back each thing, and wakes who waits for it. */
+/**
+ * Ways in which a hold ends, times what a reserve takes: each way gives back each thing, and wakes who waits for it. The ways that are
+ * expiries charge what the hold costs then, and the others do not.
+ */
 
 const newLedger = useLedger();
 const RUN = 'run-1';
@@ -32,6 +36,7 @@ interface Way {
   readonly tenant?: Readonly<Record<string, string>>;
   /** A commit has used the run's quota. */
   readonly keepsQuota?: boolean;
+  readonly isExpiry?: true;
 }
 
 const decide = (ledger: LedgerClient, id: string, action: string): Promise<string[]> =>
@@ -71,6 +76,9 @@ const overdue =
   };
 const MANUAL = { reservation_expiry_policy: 'MANUAL_CLEANUP' };
 
+/** More than any budget has: what is due is reclaimed before it is refused. */
+const TOO_MUCH = '9000000000000000000';
+
 const WAYS: Record<string, Way> = {
   commit: { end: (ledger, id) => ledger.commit(id, 0), answer: 'COMMITTED', keepsQuota: true },
   'a release by its tenant': { end: (ledger, id) => ledger.release(id), answer: 'RELEASED' },
@@ -86,32 +94,84 @@ const WAYS: Record<string, Way> = {
   'an expiry by the sweeper': {
     end: overdue(async (ledger, id) => (await ledger.expirePage([id])).slice(2)),
     answer: 'EXPIRED',
+    isExpiry: true,
   },
-  'an expiry of one hold': { end: overdue((ledger, id) => ledger.expire(id)), answer: 'EXPIRED' },
+  'an expiry of one hold': {
+    end: overdue((ledger, id) => ledger.expire(id)),
+    answer: 'EXPIRED',
+    isExpiry: true,
+  },
   'an expiry by a commit': {
     end: overdue((ledger, id) => ledger.commit(id, 1)),
     answer: 'RESERVATION_EXPIRED',
+    isExpiry: true,
   },
   'an expiry by a release': {
     end: overdue((ledger, id) => ledger.release(id)),
     answer: 'RESERVATION_EXPIRED',
+    isExpiry: true,
   },
   'an expiry by an extension': {
     end: overdue((ledger, id) => ledger.extend(id, 1000)),
     answer: 'RESERVATION_EXPIRED',
+    isExpiry: true,
   },
-  'an expiry by a read': { end: overdue((ledger, id) => ledger.get(id)), answer: 'RESERVATION_EXPIRED' },
+  'an expiry by a read': {
+    end: overdue((ledger, id) => ledger.get(id)),
+    answer: 'RESERVATION_EXPIRED',
+    isExpiry: true,
+  },
   'an expiry by a reserve': {
-    end: overdue((ledger) => ledger.reserve({ amount: '9000000000000000000', facts: FACTS })),
+    end: overdue((ledger) => ledger.reserve({ amount: TOO_MUCH, facts: FACTS })),
     answer: 'RECLAIMED',
+    isExpiry: true,
+  },
+  'an expiry by a decision': {
+    end: overdue((ledger) => decideOn(ledger, { amount: TOO_MUCH, facts: FACTS })),
+    answer: 'RECLAIMED',
+    isExpiry: true,
+  },
+  'an expiry by a direct debit': {
+    end: overdue((ledger) => debit(ledger, { amount: TOO_MUCH, policy: 'REJECT' })),
+    answer: 'RECLAIMED',
+    isExpiry: true,
+  },
+  'an expiry by an operator who takes funds': {
+    end: overdue((ledger) => fund(ledger, TOO_MUCH, { operation: 'DEBIT' })),
+    answer: 'RECLAIMED',
+    isExpiry: true,
+  },
+  'an expiry by a list': {
+    end: overdue(async (ledger) => {
+      const index = reservationIndexKey(ledger.tag, ledger.tenant);
+      const reply = await ledger.scripts.run(
+        'list_reservations',
+        [index],
+        [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE],
+      );
+      return reply.slice(reply.findIndex((text) => text === 'EXPIRED' || text === 'CHARGED'));
+    }),
+    answer: 'EXPIRED',
+    isExpiry: true,
+  },
+  "an expiry by an operator's look": {
+    end: overdue(async (ledger, id) => {
+      const key = ledger.reservationKeyOf(id);
+      return (
+        await ledger.scripts.run('inspect_reservation', [key], [id, RETENTION_MS, 'req_look', TRACE])
+      ).slice(5);
+    }),
+    answer: 'EXPIRED',
+    isExpiry: true,
   },
   'a cleanup': {
     end: overdue(async (ledger) => (await ledger.cleanup()).slice(6)),
     answer: 'EXPIRED',
     tenant: MANUAL,
+    isExpiry: true,
   },
   "its tenant's closing": { end: closing, answer: 'STEP' },
-  "its tenant's closing, when it is due": { end: overdue(closing), answer: 'STEP' },
+  "its tenant's closing, when it is due": { end: overdue(closing), answer: 'STEP', isExpiry: true },
   "its tenant's closing, when it awaits cleanup": { end: overdue(closing), answer: 'STEP', tenant: MANUAL },
   'a release from quarantine': {
     end: async (ledger, id) => {
@@ -141,6 +201,7 @@ const WAYS: Record<string, Way> = {
       return (await decide(ledger, id, 'retry')).slice(2);
     },
     answer: 'EXPIRED',
+    isExpiry: true,
   },
 };
 
@@ -192,7 +253,12 @@ interface Made {
 }
 
 /** A hold of all that the budget at a level has; the others have room for more. It had waited for its funds there. */
-async function madeAt(level: Level, amount: string, tenant: Way['tenant'] = {}): Promise<Made> {
+async function madeAt(
+  level: Level,
+  amount: string,
+  tenant: Way['tenant'] = {},
+  charge?: string,
+): Promise<Made> {
   const ledger = await newLedger();
   await ledger.makeTenant(tenant);
   for (const one of LEVELS) {
@@ -201,7 +267,8 @@ async function madeAt(level: Level, amount: string, tenant: Way['tenant'] = {}):
   }
   const quota = { action_kind: 'llm', max_calls: 9, window: 'per_run' };
   await makePolicy(ledger, ledger.scope(), { sets: { action_quotas: JSON.stringify([quota]) } });
-  const options = { subject: PLACES.agent, facts: FACTS, fields: { me: LONG } };
+  const fields = { me: LONG, ...(charge !== undefined && { ce: charge }) };
+  const options = { subject: PLACES.agent, facts: FACTS, fields };
   const other = await ledger.hold({ ...options, amount });
   const place = `${ONE}.1.${amount}`;
   const key = 'waits';
@@ -275,5 +342,46 @@ describe('who waits for a budget is told', () => {
     const { ledger, id } = await madeAt(level, amount, way.tenant);
     const place = await waitAt(ledger, level);
     expect(await toldOf(ledger, () => way.end(ledger, id))).toEqual([place]);
+  });
+});
+
+describe('only an expiry charges what the hold costs then', () => {
+  const AMOUNTS = [
+    ['100', '1'],
+    ['100', '100'],
+    ['9007199254740993', '9007199254740991'],
+    ['9007199254740993', '0'],
+  ] as const;
+  const cases = Object.keys(WAYS).flatMap((name) =>
+    AMOUNTS.map(([amount, charge]) => [name, amount, charge] as const),
+  );
+
+  test.each(cases)('by %s, with %s held and a charge of %s', async (name, amount, charge) => {
+    const way = WAYS[name] as Way;
+    const { ledger, before, id } = await madeAt('workspace', amount, way.tenant, charge);
+    const charged = way.isExpiry === true ? BigInt(charge) : 0n;
+    const reply = await way.end(ledger, id);
+    if (way.answer === 'RESERVATION_EXPIRED') {
+      expect(reply.slice(0, 2)).toEqual([way.answer, charged > 0n ? 'charged' : 'now']);
+    } else {
+      expect(reply[0]).toBe(way.answer === 'EXPIRED' && charged > 0n ? 'CHARGED' : way.answer);
+    }
+    const expected = { ...before };
+    for (const level of LEVELS) {
+      const [remaining, reserved, spent, ...rest] = (before[`budget of ${level}`] as string).split(',');
+      expected[`budget of ${level}`] = [
+        BigInt(remaining as string) - charged,
+        reserved,
+        BigInt(spent as string) + charged,
+        ...rest,
+      ].join();
+    }
+    if (way.keepsQuota === true || charged > 0n) {
+      expected['quota'] = '1';
+    }
+    expect(await taken(ledger)).toEqual(expected);
+    expect((await journalOf(ledger)).slice(1)).toEqual([{ id, ch: String(charged) }]);
+    const faults = faultsOf(await readLedger(ledger));
+    expect(faults.filter((fault) => !fault.includes('1 events custom.reservation.quarantined'))).toEqual([]);
   });
 });

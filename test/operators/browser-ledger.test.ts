@@ -14,7 +14,14 @@ import {
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type Json, newTenantId, type TestTenant } from '../support/holdfast.js';
+import {
+  expectStatus,
+  Holdfast,
+  type Json,
+  newTenantId,
+  reserveBody,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { PUBLIC_URL } from '../support/subscriber.js';
 import { subscribe } from '../webhooks/dispatching.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
@@ -142,6 +149,26 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     await visit(`/reservations/${held.reservation_id}`, 'The amount then returns to every budget.', (page) =>
       page.getByText('Expires, unless it is settled or extended').waitFor(),
     );
+  });
+
+  test('a reservation says what it costs if it expires, and what it has cost', async () => {
+    const payer = await holdfast.createTenant();
+    await holdfast.createBudget(payer, '', 1000);
+    const { reservation_id: id } = expectStatus(
+      await holdfast.call('POST', '/v1/reservations', {
+        key: payer.key,
+        body: reserveBody(payer, 40),
+        headers: { 'x-holdfast-charge-on-expiry': '31' },
+      }),
+      200,
+    );
+    await visit(`/reservations/${id}`, 'The rest then returns to every budget.', (page) =>
+      page.getByText('31 tokens charged').waitFor(),
+    );
+    const stored = new StoredHolds(redis.url);
+    await stored.expireIn(id as string, -60_000);
+    stored.close();
+    await visit(`/reservations/${id}`, 'Charged 31', (page) => page.getByText('9 returned to').waitFor());
   });
 
   test('filters are in the URL, a budget is created, and a narrow screen has no sideways scroll', async () => {

@@ -76,6 +76,7 @@ test(
         'RELEASED',
         'ACTIVE',
         'EXPIRED',
+        'CHARGED',
         'SKIP',
         'RESERVATION_EXPIRED',
         'RESERVATION_FINALIZED',

@@ -1,7 +1,8 @@
+import { INT64_MAX } from '../../src/ledger/amount.js';
 import { fundBudget, type FundRequest } from './model-funding.js';
 import { rolloverEvents, rolloversUntil } from './model-periods.js';
 import { deadlineOf, dueOf, type ModelBudget, type ModelHold, type ModelTenant } from './model-records.js';
-import { type ModelWindow, planAtOf, windowAt } from './model-windows.js';
+import { chargedWindows, type ModelWindow, planAtOf, windowAt } from './model-windows.js';
 import { crossingsBetween } from './readings.js';
 
 /** The budgets of the model: their figures, and how time and operators change them. */
@@ -233,7 +234,7 @@ export class BudgetModel {
   protected reclaimed(now: number): string[] | undefined {
     const due = dueOf(this.holds, now);
     this.currentOf(due, now);
-    const outcomes = due.flatMap((hold) => this.expireHold(hold, now));
+    const outcomes = due.flatMap((hold) => this.expireHold(hold, now).slice(0, 3));
     return outcomes.length === 0 ? undefined : ['RECLAIMED', String(now), ...outcomes];
   }
 
@@ -242,12 +243,36 @@ export class BudgetModel {
     holds.forEach((hold) => this.begun(hold.budgets, now));
   }
 
+  /** Its charge counts in the current windows, and moves from what is reserved to what is spent. */
   protected expireHold(hold: ModelHold, now: number): string[] {
+    const { id, tenant, leaf, charge } = hold;
     this.begun(hold.budgets, now);
+    if (charge > 0n && !hold.budgets.every((budget) => this.canTake(budget, charge, now))) {
+      const again = hold.isQuarantined === true ? ['again'] : [];
+      if (again.length === 0) {
+        this.events.push(`custom.reservation.quarantined ${tenant} undefined ${id}`);
+        hold.isQuarantined = true;
+        this.touched = true;
+      }
+      return ['QUARANTINED', 'INT64_OVERFLOW', tenant, ...again];
+    }
     this.touched = true;
     hold.state = 'EXPIRED';
-    this.events.push(`reservation.expired ${hold.tenant} ${hold.leaf} ${hold.id}`);
-    return ['EXPIRED', hold.tenant, String(deadlineOf(hold))];
+    hold.isQuarantined = false;
+    for (const budget of charge > 0n ? hold.budgets : []) {
+      budget.spent += charge;
+      budget.windows &&= chargedWindows(budget.windows, charge) ?? [];
+    }
+    this.events.push(`reservation.expired ${tenant} ${leaf} ${id}${charge > 0n ? ` ${charge}` : ''}`);
+    return [charge > 0n ? 'CHARGED' : 'EXPIRED', tenant, String(deadlineOf(hold))];
+  }
+
+  private canTake(budget: ModelBudget, charge: bigint, now: number): boolean {
+    this.turn(budget, now);
+    const { spent, windows } = budget;
+    return (
+      spent + charge <= INT64_MAX && (windows === undefined || chargedWindows(windows, charge) !== undefined)
+    );
   }
 
   /** The protocol's utilization. What is used of nothing exceeds each mark. */

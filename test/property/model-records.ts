@@ -41,6 +41,8 @@ export interface ModelTenant {
   defaultTtlMs: number;
   maxTtlMs: number;
   maxExtensions: number;
+  /** What share of its estimate a hold costs if it expires. */
+  chargePercent?: number | undefined;
 }
 
 export interface ModelHold {
@@ -54,6 +56,10 @@ export interface ModelHold {
   readonly graceMs: number;
   readonly expiryPolicy: ExpiryPolicy;
   readonly maxExtensions: number;
+  /** What it costs if it expires. */
+  readonly charge: bigint;
+  /** Whether it waits for an operator, because int64 cannot hold what it costs. */
+  isQuarantined?: boolean;
   expiresAt: number;
   extensions: number;
   state: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
@@ -72,6 +78,8 @@ export interface ReserveRequest {
   readonly ttlMs: number | '';
   readonly graceMs: number;
   readonly dryRun: boolean;
+  /** What it says itself that it costs if it expires. */
+  readonly charge?: bigint | undefined;
 }
 
 export interface DebitRequest {
@@ -108,7 +116,9 @@ export const leadOf = (hold: ModelHold, expiresAt: number, now: number): string 
 function pastGrace(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
   const order = (a: ModelHold, b: ModelHold): number =>
     deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
-  return [...holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold)).sort(order);
+  return [...holds.values()]
+    .filter((hold) => hold.state === 'ACTIVE' && hold.isQuarantined !== true && now > deadlineOf(hold))
+    .sort(order);
 }
 
 /** The first holds that can no longer be settled and are not expired yet, as many as one run takes. */
@@ -204,3 +214,9 @@ export function policyOf(
   const inherited = budgets.findLast(({ policy }) => policy !== undefined)?.policy ?? tenant?.policy;
   return asked === '' ? (inherited ?? 'ALLOW_IF_AVAILABLE') : asked;
 }
+
+/** The stored field of a reserve that says what it costs if it expires. */
+export const chargeField = ({
+  charge,
+}: Pick<ReserveRequest, 'charge'>): { fields?: Record<string, string> } =>
+  charge === undefined ? {} : { fields: { ce: String(charge) } };

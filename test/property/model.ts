@@ -270,7 +270,9 @@ export class LedgerModel extends OperatedModel {
     this.currentOf(dryRun ? [] : waiting, now);
     const outcomes = waiting.map((hold) => [
       hold.id,
-      ...(dryRun ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))] : this.expireHold(hold, now)),
+      ...(dryRun
+        ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))]
+        : this.expireHold(hold, now).slice(0, 3)),
     ]);
     return ['CLEANED', String(now), ...outcomes.flat()];
   }
@@ -289,7 +291,8 @@ export class LedgerModel extends OperatedModel {
     if (hold.expiryPolicy === 'MANUAL_CLEANUP') {
       return ['SKIP', 'awaiting_cleanup', String(deadlineOf(hold))];
     }
-    return [...this.expireHold(hold, now), String(now)];
+    const outcome = this.expireHold(hold, now);
+    return outcome[0] === 'QUARANTINED' ? outcome.slice(0, 3) : [...outcome, String(now)];
   }
 
   get(id: string, tenant: string, now: number): string[] {
@@ -300,7 +303,8 @@ export class LedgerModel extends OperatedModel {
     if (hold.tenant !== tenant) {
       return ['FORBIDDEN'];
     }
-    return this.expiredOnAccess(hold, now) ?? ['FOUND', hold.state];
+    const expired = this.expiredOnAccess(hold, now);
+    return expired === undefined || expired[0] === 'QUARANTINED' ? ['FOUND', hold.state] : expired;
   }
 
   /**
@@ -365,6 +369,7 @@ export class LedgerModel extends OperatedModel {
       expiresAt,
       expiryPolicy: tenant?.expiryPolicy ?? 'AUTO_RELEASE',
       maxExtensions: tenant?.maxExtensions ?? 10,
+      charge: request.charge ?? (amount * BigInt(tenant?.chargePercent ?? 0) + 99n) / 100n,
       extensions: 0,
       state: 'ACTIVE',
     };
@@ -386,7 +391,9 @@ export class LedgerModel extends OperatedModel {
       return ['RESERVATION_EXPIRED'];
     }
     if (hold.state === 'ACTIVE' && now > deadlineOf(hold) && hold.expiryPolicy !== 'MANUAL_CLEANUP') {
-      return ['RESERVATION_EXPIRED', 'now', ...this.expireHold(hold, now).slice(1), String(now)];
+      const [word, ...rest] = this.expireHold(hold, now);
+      const how = word === 'CHARGED' ? 'charged' : 'now';
+      return word === 'QUARANTINED' ? [word, ...rest] : ['RESERVATION_EXPIRED', how, ...rest, String(now)];
     }
     return undefined;
   }

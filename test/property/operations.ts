@@ -29,6 +29,8 @@ export type Operation =
       ttlMs: number | '';
       graceMs: number;
       dryRun: boolean;
+      /** Of the amount, in percent. */
+      share: bigint | undefined;
     }
   | {
       kind: 'debit';
@@ -86,6 +88,7 @@ export interface TenantPlan {
   readonly defaultTtlMs: number;
   readonly maxTtlMs: number;
   readonly maxExtensions: number;
+  readonly chargePercent: number | undefined;
 }
 
 export interface World {
@@ -139,6 +142,7 @@ const reserve = fc.record({
   ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
   graceMs: fc.constantFrom(0, 5000, HOUR_MS),
   dryRun: fc.nat(9).map((die) => die === 0),
+  share: fc.constantFrom(undefined, undefined, undefined, 0n, 40n, 100n),
 });
 
 const commit = fc.record({
@@ -266,6 +270,7 @@ const tenantPlan = fc.option(
     defaultTtlMs: fc.constantFrom(120_000, HOUR_MS),
     maxTtlMs: fc.constantFrom(300_000, HOUR_MS),
     maxExtensions: fc.constantFrom(0, 2, 10),
+    chargePercent: fc.constantFrom(undefined, undefined, 33, 100),
   }),
   { nil: undefined },
 );

@@ -3,14 +3,15 @@ import { debit, decide } from '../support/admission-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, type LedgerState, readLedger, snapshot } from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
-import type {
-  CommitRequest,
-  DebitRequest,
-  DecideRequest,
-  ExtendRequest,
-  ModelBudget,
-  ReserveRequest,
-  SettleRequest,
+import {
+  chargeField,
+  type CommitRequest,
+  type DebitRequest,
+  type DecideRequest,
+  type ExtendRequest,
+  type ModelBudget,
+  type ReserveRequest,
+  type SettleRequest,
 } from './model-records.js';
 import type { GroupableOperation, Operation, World } from './operations.js';
 import { isRollover } from './model-periods.js';
@@ -91,6 +92,9 @@ export class Play {
             max_reservation_ttl_ms: String(plan.maxTtlMs),
             max_reservation_extensions: String(plan.maxExtensions),
             ...(plan.policy === undefined ? {} : { default_commit_overage_policy: plan.policy }),
+            ...(plan.chargePercent === undefined
+              ? {}
+              : { charge_on_expiry_percent: String(plan.chargePercent) }),
           },
           name,
         );
@@ -328,19 +332,26 @@ export class Play {
     return { id, tenant: foreign ? (this.tenants.find((name) => name !== owner) as string) : owner };
   }
 
-  private reserveRequest({ client: _, kind: __, tenant, ...rest }: Operation & { kind: 'reserve' }): Request {
+  private reserveRequest({
+    client: _,
+    kind: __,
+    tenant,
+    share,
+    ...rest
+  }: Operation & { kind: 'reserve' }): Request {
     const key = this.nextKey();
     return (altered) => {
       const amount = altered ? rest.amount / 2n + 1n : rest.amount;
       const request: ReserveRequest = {
         ...rest,
         amount,
+        charge: share === undefined ? undefined : (amount * share) / 100n,
         tenant: this.tenants[tenant] as string,
         key,
         id: this.first.newId(),
       };
       return {
-        send: (client) => client.reserve({ ...request, by: client.tenant }),
+        send: (client) => client.reserve({ ...request, ...chargeField(request), by: client.tenant }),
         judge: (model, now) => model.reserve(request, now),
       };
     };
@@ -441,7 +452,7 @@ export class Play {
 
   private async backdate(id: string, overdue: boolean): Promise<void> {
     const hold = this.model.holds.get(id);
-    if (hold?.state !== 'ACTIVE') {
+    if (hold?.state !== 'ACTIVE' || hold.isQuarantined === true) {
       return;
     }
     const ended = (await this.first.serverTime()) - 60_000;

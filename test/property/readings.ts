@@ -14,6 +14,7 @@ export function instantOf(reply: readonly string[]): number | undefined {
     case 'ACTIVE':
       return difference(2);
     case 'EXPIRED':
+    case 'CHARGED':
       return told(3);
     case 'CHANGED':
     case 'CLEANED':
@@ -22,7 +23,7 @@ export function instantOf(reply: readonly string[]): number | undefined {
     case 'ROLLED':
       return told(1);
     case 'RESERVATION_EXPIRED':
-      return second === 'now' ? told(4) : undefined;
+      return second === 'now' || second === 'charged' ? told(4) : undefined;
     default:
       return undefined;
   }
@@ -55,7 +56,8 @@ export function told({ fields }: LedgerEvent): string {
   }
   const subject =
     fields['ty']?.endsWith('.denied') === true ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
-  return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}`;
+  const charged = fields['ty'] === 'reservation.expired' && fields['charged'] !== undefined;
+  return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}${charged ? ` ${fields['charged']}` : ''}`;
 }
 
 export function changedKeys(

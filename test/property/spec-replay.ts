@@ -181,7 +181,7 @@ export class Replay {
 
   private send({ key, request, word, isReplay }: SpecStep): Promise<string[]> {
     const { ledger } = this;
-    const { kind, scope, amount, policy, ttl, grace } = request;
+    const { kind, scope, amount, policy, ttl, grace, charge } = request;
     const id = kind === 'reserve' ? ledger.newId() : (this.ids.get(request.hold) as string);
     const options = { key: `key-${key}` };
     switch (kind) {
@@ -197,6 +197,7 @@ export class Replay {
           policy,
           ttlMs: ttl,
           graceMs: grace,
+          ...(charge > 0 ? { fields: { ce: String(charge) } } : {}),
         });
       case 'commit':
         return ledger.commit(id, amount, options);

@@ -17,6 +17,7 @@ export interface SpecRequest {
   readonly policy: string;
   readonly ttl: number;
   readonly grace: number;
+  readonly charge: number;
 }
 
 export interface SpecEvent {
@@ -48,6 +49,7 @@ export interface SpecHold {
   readonly amount: number;
   readonly policy: string;
   readonly grace: number;
+  readonly charge: number;
   readonly expires: number;
   readonly extensions: number;
   readonly state: string;

@@ -14,7 +14,7 @@ import {
   RETENTION_MS as USUAL_RETENTION_MS,
 } from '../support/ledger-client.js';
 import { type Funding, FUNDINGS } from './model-funding.js';
-import type { ModelBudget, ModelHold } from './model-records.js';
+import { chargeField, type ModelBudget, type ModelHold } from './model-records.js';
 import { undatedFunding } from './readings.js';
 import { Connection } from './world-connection.js';
 import type { Verdict, WorldLedger } from './world-ledger.js';
@@ -164,17 +164,20 @@ export class WorldClient {
   }
 
   private reserve(ledger: WorldLedger): Request {
+    const amount = BigInt(Math.floor(this.time.random() * 150));
     const request = {
       ...this.charged(ledger),
       id: ledger.client.newId(),
-      amount: BigInt(Math.floor(this.time.random() * 150)),
+      amount,
+      charge:
+        this.time.random() < 0.3 ? (amount * BigInt(Math.floor(this.time.random() * 101))) / 100n : undefined,
       ttlMs: 1000 + Math.floor(this.time.random() * 20_000),
       graceMs: Math.floor(this.time.random() * 4000),
       dryRun: this.time.random() < 0.05,
     };
     const { tenant, key } = request;
     return this.request(ledger, {
-      send: (client) => client.reserve({ ...request, by: client.tenant }),
+      send: (client) => client.reserve({ ...request, ...chargeField(request), by: client.tenant }),
       verdict: (model, now) => model.reserve(request, now),
       shares: { script: 'reserve', key: idempotencyKey.reserve(ledger.client.tag, tenant, key) },
     });

@@ -257,6 +257,13 @@ function eventFaults(state: LedgerState): string[] {
         `${id} (${hold['st']}): ${count('reservation.commit_overage', id)} events reservation.commit_overage`,
       );
     }
+    const expired = state.events.find(
+      ({ fields }) => fields['ty'] === 'reservation.expired' && fields['reservation_id'] === id,
+    );
+    const charge = hold['ce'] === '0' ? undefined : hold['ce'];
+    if (expired !== undefined && expired.fields['charged'] !== charge) {
+      faults.push(`${id}: its expiry tells a charge of ${expired.fields['charged']}, but it was ${charge}`);
+    }
     if (hold['ev'] !== undefined && !state.events.some((event) => event.id === hold['ev'])) {
       faults.push(`${id}: names an event that is not in the log`);
     }

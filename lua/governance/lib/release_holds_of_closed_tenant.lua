@@ -27,7 +27,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   end
   local ended = 0
   for _, outcome in ipairs(outcomes) do
-    ended = ended + ((outcome[1] == 'EXPIRED' or outcome[1] == 'QUARANTINED') and 1 or 0)
+    ended = ended + ((outcome[1] == 'EXPIRED' or outcome[1] == 'CHARGED' or outcome[1] == 'QUARANTINED') and 1 or 0)
   end
   local refunds = refund.new_refunds(now)
   for _, one in ipairs(live) do

@@ -12,9 +12,10 @@ local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = t
 local AT_A_SCOPE = {
   BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
 }
--- What a denial's event does not keep of its request.
+-- What the event of a denied or observed request does not keep of it.
 local UNTOLD = {
-  [field.metadata] = true, [field.idempotency_key] = true, [field.idempotency_uuid] = true, metrics = true, client_time_ms = true,
+  [field.metadata] = true, [field.idempotency_key] = true, [field.idempotency_uuid] = true, [field.charge_on_expiry] = true,
+  metrics = true, client_time_ms = true,
 }
 -- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'
@@ -109,6 +110,6 @@ local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, 
 end
 
 return {
-  denial_event = denial_event, denial_parts = denial_parts, denial_reply = denial_reply, is_denial = is_denial,
-  reason_of = reason_of,
+  UNTOLD = UNTOLD, denial_event = denial_event, denial_parts = denial_parts, denial_reply = denial_reply,
+  has_field = has_field, is_denial = is_denial, reason_of = reason_of,
 }

@@ -1,6 +1,6 @@
 -- observe: whether a reserve is only observed, that is evaluated like a dry run and told as an event. OBSERVE MODE EVALUATION RULES in
 -- cycles-protocol-extensions-v0.1.26.
--- @include denial, event_writer, field
+-- @include denial, event_writer
 --
 -- `asked` is what a request says: its own mode or nothing, and where allowed reserves are sampled, a bar and the rate if this one was
 -- chosen, or a hyphen if it was not.
@@ -39,7 +39,7 @@ local function emit_observed_allowed(tag, tenant_id, scope, origin, asked, unit,
   local figures = { 'decision', caps and 'ALLOW_WITH_CAPS' or 'ALLOW', 'unit', unit, 'estimated_amount', amount, 'observe_mode', 'OBSERVE',
     'caps_applied', caps or '', 'sample_rate', rate }
   for i = 1, #fields, 2 do
-    if fields[i] ~= field.metadata and fields[i] ~= field.idempotency_key and fields[i] ~= field.idempotency_uuid then
+    if not denial.UNTOLD[fields[i]] then
       figures[#figures + 1], figures[#figures + 2] = fields[i], fields[i + 1]
     end
   end

@@ -3,8 +3,8 @@
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
 -- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON),
--- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute, and the rules on
--- actions of lua/lib/action_rules.lua. Fields that do not apply are unset.
+-- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute,
+-- charge_on_expiry_percent, and the rules on actions of lua/lib/action_rules.lua. Fields that do not apply are unset.
 --
 -- One hash per tenant maps each pattern to its ACTIVE policies, separated by spaces, each as `policy_id,priority,from,until,created`
 -- with times in ms or empty. They are in order of precedence: by priority, then the older first. A request matches only the patterns
@@ -78,7 +78,7 @@ local function governing_policy(tag, tenant_id, scopes, now)
   end
   local key = keys.policy(tag, best)
   local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms', 'max_extensions',
-    'max_reservations_per_minute', 'max_commits_per_minute', 'rules')
+    'max_reservations_per_minute', 'max_commits_per_minute', 'rules', 'charge_on_expiry_percent')
   if fields[1] ~= tenant_id then
     error('corrupt policy record ' .. key)
   end
@@ -88,6 +88,7 @@ local function governing_policy(tag, tenant_id, scopes, now)
       id = best, scope = scope, rules = fields[9], caps = fields[2], overage_policy = fields[3],
       default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
       max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
+      charge_percent = fields[10],
     }
   end
   return known.policy

@@ -51,7 +51,7 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     if outcome[1] == 'QUARANTINED' then
       return nil, outcome, hold, tenant
     end
-    return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], time.ms_text(now) }
+    return nil, { 'RESERVATION_EXPIRED', outcome.charge and 'charged' or 'now', outcome[2], outcome[3], time.ms_text(now) }
   end
   hold.marks, hold.has_commit_rates = marks, commit_rates
   return hold

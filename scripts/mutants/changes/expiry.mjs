@@ -36,8 +36,41 @@ export const EXPIRY = {
     ],
   },
   'lib/expiry.lua': {
-    tests: ['expire', 'sweep', 'expiry-policies', 'live-count', 'deadlines'],
+    tests: [
+      'expire',
+      'sweep',
+      'expiry-policies',
+      'live-count',
+      'deadlines',
+      'charge-on-expiry',
+      'give-backs',
+    ],
     mutations: [
+      {
+        what: 'an expiry charges nothing',
+        find: "charge ~= '0' and charge or nil)",
+        put: 'nil)',
+      },
+      {
+        what: 'a hold may cost more than it holds',
+        find: 'int64.is_amount(charge) and not int64.less(hold.amount, charge)',
+        put: 'int64.is_amount(charge)',
+      },
+      {
+        what: 'a charge gives the place in the quota of the run back',
+        find: '    if not hold.charge then\n      action_counters',
+        put: '    if true then\n      action_counters',
+      },
+      {
+        what: 'the journal has no charge of an expiry',
+        find: "    journal.append_end(tag, ids[i], hold.charge or '0')",
+        put: "    journal.append_end(tag, ids[i], '0')",
+      },
+      {
+        what: 'the event does not tell the charge',
+        find: "      figures[#figures + 1], figures[#figures + 2] = 'charged', hold.charge",
+        put: '',
+      },
       {
         what: 'the budgets get nothing back',
         find: '  refund.write_refunds(refunds)',
@@ -101,12 +134,42 @@ export const EXPIRY = {
     ],
   },
   'lib/refund.lua': {
-    tests: ['expire', 'sweep', 'budget-balance', 'threshold'],
+    tests: ['expire', 'sweep', 'budget-balance', 'threshold', 'charge-on-expiry', 'give-backs'],
     mutations: [
       {
         what: 'more than is reserved can be returned',
-        find: 'return reserved >= amount and remaining + amount, reserved - amount',
-        put: 'return remaining + amount, reserved - amount',
+        find: 'return reserved >= amount and remaining + returned, reserved - amount',
+        put: 'return remaining + returned, reserved - amount',
+      },
+      {
+        what: 'only the leaf is charged',
+        find: '      budget.spent_figure, budget.windows, budget.is_charged = budget.then_spent, budget.then_windows, true',
+        put: '      if i == #family then budget.spent_figure, budget.windows, budget.is_charged = budget.then_spent, budget.then_windows, true end',
+      },
+      {
+        what: 'a charge does not return the rest',
+        find: 'moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)',
+        put: 'moved_back(budget, amount, charge and 0 or amount)',
+      },
+      {
+        what: 'a charge returns everything',
+        find: 'moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)',
+        put: 'moved_back(budget, amount, amount)',
+      },
+      {
+        what: 'a charge counts in no window',
+        find: "    redis.call('HSET', budget.key, 'windows', window_record.windows_text(budget.windows))",
+        put: '',
+      },
+      {
+        what: 'a charge counts in the window that was',
+        find: '      if text and window_turn.turn_windows_if_due(tag, budget.key, text, budget.status, refunds.now) then',
+        put: '      if false then',
+      },
+      {
+        what: 'a charge that int64 cannot hold is made',
+        find: '    if not budget.then_spent or budget.windows and not budget.then_windows then',
+        put: '    if false then',
       },
       {
         what: 'a missing budget stops nothing',
@@ -122,6 +185,41 @@ export const EXPIRY = {
         what: 'a returned amount crosses no threshold',
         find: '        threshold.emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)',
         put: '',
+      },
+    ],
+  },
+  'ledger/lib/charge_on_expiry.lua': {
+    tests: ['charge-on-expiry'],
+    mutations: [
+      {
+        what: 'a share is rounded down',
+        find: 'int64.sub(amount, rest_of(amount, percent))',
+        put: 'rest_of(amount, 100 - percent)',
+      },
+      {
+        what: 'the last two digits of a long amount have no share',
+        find: 'int64.text(math.floor(tonumber(last_digits) * (100 - percent) / 100))',
+        put: "'0'",
+      },
+      {
+        what: 'a share may be more than the amount',
+        find: '  if percent > 100 then',
+        put: '  if false then',
+      },
+    ],
+  },
+  'ledger/reserve.lua': {
+    tests: ['charge-on-expiry'],
+    mutations: [
+      {
+        what: "the tenant's share wins over the policy's",
+        find: 'policy and policy.charge_percent or tenant and tenant.charge_percent',
+        put: 'tenant and tenant.charge_percent or policy and policy.charge_percent',
+      },
+      {
+        what: "a share wins over the request's own charge",
+        find: 'charge_percent and not denial.has_field(ARGV, first_field, field.charge_on_expiry)',
+        put: 'charge_percent',
       },
     ],
   },

@@ -21,7 +21,7 @@ import {
   type Position,
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { countExpiry, type ExpiryOutcome } from '../expiry.metrics.js';
+import { countExpiry, type ExpiryOutcome, outcomeOf } from '../expiry.metrics.js';
 
 const YEAR_MS = 366 * 86_400_000;
 
@@ -233,8 +233,9 @@ function isPlace(value: Position['value'], id: string, first: number, last: numb
 
 function rowOf(
   reservationId: string,
-  { word: outcome, detail = '', secondDetail: other = '' }: ExpiryOutcome,
+  { word, detail = '', secondDetail: other = '' }: ExpiryOutcome,
 ): CleanedReservation {
+  const outcome = outcomeOf(word);
   switch (outcome) {
     case 'EXPIRED':
     case 'WOULD_EXPIRE':

@@ -21,7 +21,7 @@ import {
   PageSelection,
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { countExpiry, EXPIRY_METRICS } from '../expiry.metrics.js';
+import { countExpiry, EXPIRY_METRICS, outcomeOf } from '../expiry.metrics.js';
 
 export class QuarantineListQueryDto {
   @Optional()
@@ -169,11 +169,12 @@ export class QuarantineService {
       decisions.inc({ action, outcome: 'RELEASED' });
       return { ...decided, outcome: 'RELEASED', ...returnableOf(reply) };
     }
-    const { word, detail } = reply;
+    const { detail } = reply;
+    const outcome = outcomeOf(reply.word);
     countExpiry(this.metrics, 'access', reply, reply.nowMs);
-    decisions.inc({ action, outcome: word });
-    const hasDetail = detail !== undefined && (word === 'SKIP' || word === 'QUARANTINED');
-    return { ...decided, outcome: word, ...(hasDetail ? { detail } : {}), returns: [], keeps: [] };
+    decisions.inc({ action, outcome });
+    const hasDetail = detail !== undefined && (outcome === 'SKIP' || outcome === 'QUARANTINED');
+    return { ...decided, outcome, ...(hasDetail ? { detail } : {}), returns: [], keeps: [] };
   }
 
   private tagOf(reservationId: string): string {

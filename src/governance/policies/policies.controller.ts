@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -13,6 +13,7 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
 import { PoliciesService } from './policies.service.js';
 import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
 
@@ -83,5 +84,59 @@ export class PoliciesController {
       origin,
     );
     sendJson(reply, 200, stringifyJson(policy));
+  }
+}
+
+const validateCharge = compileValidator(ChargeOnExpiryDto);
+
+/** The default of X-Holdfast-Charge-On-Expiry for the reservations that a policy governs. */
+@Controller('ops/policies/:policy_id/charge-on-expiry')
+export class PolicyChargeController {
+  constructor(private readonly policies: PoliciesService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'getPolicyChargeOnExpiry',
+    summary: 'Get what share of its estimate a reservation under a policy costs if it expires',
+  })
+  @Answers(200, 'PolicyChargeOnExpiry')
+  async get(@Param('policy_id') policyId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.policies.chargeOnExpiry(policyId)));
+  }
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'setPolicyChargeOnExpiry',
+    summary: 'Change what share of its estimate a new reservation under a policy costs if it expires',
+  })
+  @Answers(200, 'PolicyChargeOnExpiry')
+  @BodySchema(ChargeOnExpiryDto, { percent: 100 })
+  async set(
+    @Param('policy_id') policyId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { percent } = validateCharge(body);
+    const charge = await this.policies.setChargeOnExpiry(policyId, percent, originOf(request, 'admin'));
+    sendJson(reply, 200, stringifyJson(charge));
+  }
+
+  @Delete()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'removePolicyChargeOnExpiry',
+    summary: "Leave it to a policy's tenant what a reservation costs if it expires",
+  })
+  @Answers(200, 'PolicyChargeOnExpiry')
+  async remove(
+    @Param('policy_id') policyId: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const charge = await this.policies.setChargeOnExpiry(policyId, undefined, originOf(request, 'admin'));
+    sendJson(reply, 200, stringifyJson(charge));
   }
 }

@@ -24,6 +24,7 @@ import {
   sortOrderOf,
   stringifyJson,
 } from '../../wire/index.js';
+import { CHARGE_FIELD } from '../charge-on-expiry.dto.js';
 import { KnownKinds } from '../action-kinds/known-kinds.js';
 import {
   bothLists,
@@ -158,10 +159,7 @@ export class PoliciesService {
    * TENANT_CLOSED.
    */
   async update(caller: Caller, policyId: string, request: PolicyUpdateDto, origin: Origin): Promise<Policy> {
-    const tag = tagOfPolicyId(policyId, this.redis.partitions);
-    if (tag === undefined) {
-      throw refusalOf('NOT_FOUND');
-    }
+    const tag = this.tagOf(policyId);
     await this.requireInFilter(caller, tag, policyId);
     requireKnownKinds(request, this.kinds);
     const { name, status, priority, effective_from: from, effective_until: until } = request;
@@ -172,27 +170,59 @@ export class PoliciesService {
       ['effective_from', instantMs(from)],
       ['effective_until', instantMs(until)],
     ];
+    const changed = changes.flatMap(([field, value]) =>
+      value === undefined ? [] : [[field, String(value)] as const],
+    );
+    const tenantId = caller.kind === 'tenant' ? caller.tenantId : '';
+    return this.store(tenantId, tag, policyId, [...changed, ...settingsOf(request)], origin);
+  }
+
+  /** What share of its estimate a reservation under the policy costs if it expires. @throws Refusal NOT_FOUND */
+  async chargeOnExpiry(policyId: string): Promise<PolicyCharge> {
+    const fields = await this.records.read(policyKey(this.tagOf(policyId), policyId));
+    if (fields === undefined) {
+      throw refusalOf('NOT_FOUND');
+    }
+    const percent = fields.get(CHARGE_FIELD);
+    return percent === undefined
+      ? { policy_id: policyId }
+      : { policy_id: policyId, percent: Number(percent) };
+  }
+
+  /** @param percent undefined leaves it to the tenant. @throws Refusal NOT_FOUND, TENANT_CLOSED */
+  async setChargeOnExpiry(
+    policyId: string,
+    percent: number | undefined,
+    origin: Origin,
+  ): Promise<PolicyCharge> {
+    await this.store('', this.tagOf(policyId), policyId, [[CHARGE_FIELD, percent?.toString() ?? '']], origin);
+    return percent === undefined ? { policy_id: policyId } : { policy_id: policyId, percent };
+  }
+
+  private async store(
+    tenantId: string,
+    tag: string,
+    policyId: string,
+    settings: readonly Setting[],
+    origin: Origin,
+  ): Promise<Policy> {
     const reply = await this.redis.scripts.call(
       'update_policy',
       { policy: policyKey(tag, policyId) },
-      {
-        tenantId: caller.kind === 'tenant' ? caller.tenantId : '',
-        policyId,
-        ...origin,
-        rest: [
-          ...pairsOf(
-            changes.flatMap(([field, value]) =>
-              value === undefined ? [] : [[field, String(value)] as const],
-            ),
-          ),
-          ...pairsOf(settingsOf(request)),
-        ],
-      },
+      { tenantId, policyId, ...origin, rest: pairsOf(settings) },
     );
     if (reply.status !== 'UPDATED') {
       throw refusalOf(reply.status, 'limit' in reply ? reply.limit : undefined);
     }
     return policyOf(reply.record, policyId);
+  }
+
+  private tagOf(policyId: string): string {
+    const tag = tagOfPolicyId(policyId, this.redis.partitions);
+    if (tag === undefined) {
+      throw refusalOf('NOT_FOUND');
+    }
+    return tag;
   }
 
   /** A policy's pattern never changes, so reading it before the script runs is not a race. Keys without a filter skip the read. */
@@ -205,6 +235,11 @@ export class PoliciesService {
       requireInFilter(caller, fieldOf(fields, 'scope_pattern'));
     }
   }
+}
+
+interface PolicyCharge {
+  readonly policy_id: string;
+  readonly percent?: number;
 }
 
 type Setting = readonly [field: string, value: string];

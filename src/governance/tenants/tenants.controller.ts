@@ -11,6 +11,7 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { CHARGE_FIELD, ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
 import { TenantBulkActionService } from './tenant-bulk-action.service.js';
 import {
   ExpiryPolicyDto,
@@ -135,5 +136,43 @@ export class ExpiryPolicyController {
   ): Promise<void> {
     const { tenant } = await this.service.update(tenantId, validate(body), originOf(request, 'admin'));
     sendJson(reply, 200, stringifyJson(tenant));
+  }
+}
+
+const validateCharge = compileValidator(ChargeOnExpiryDto);
+
+/** The default of X-Holdfast-Charge-On-Expiry for a tenant's reservations. */
+@Controller('ops/tenants/:tenant_id/charge-on-expiry')
+export class TenantChargeController {
+  constructor(private readonly service: TenantsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'getTenantChargeOnExpiry',
+    summary: "Get what share of its estimate a tenant's reservation costs if it expires",
+  })
+  @Answers(200, 'TenantChargeOnExpiry')
+  async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.chargeOnExpiry(tenantId)));
+  }
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'setTenantChargeOnExpiry',
+    summary: "Change what share of its estimate a tenant's new reservation costs if it expires",
+  })
+  @Answers(200, 'TenantChargeOnExpiry')
+  @BodySchema(ChargeOnExpiryDto, { percent: 100 })
+  async set(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { percent } = validateCharge(body);
+    await this.service.update(tenantId, { [CHARGE_FIELD]: percent }, originOf(request, 'admin'));
+    sendJson(reply, 200, stringifyJson({ tenant_id: tenantId, percent }));
   }
 }

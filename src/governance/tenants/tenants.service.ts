@@ -21,6 +21,7 @@ import {
   sortOrderOf,
   timeOf,
 } from '../../wire/index.js';
+import { CHARGE_FIELD } from '../charge-on-expiry.dto.js';
 import { TenantClosing } from './tenant-closing.js';
 import {
   EXPIRY_POLICIES,
@@ -130,6 +131,7 @@ const UPDATABLE = [
   'max_reservation_extensions',
   'reservation_expiry_policy',
   'observe_mode',
+  CHARGE_FIELD,
 ] as const;
 
 /** A request that closes a tenant works on what the tenant owns for at most this long, then leaves the rest to the janitor. */
@@ -191,7 +193,7 @@ export class TenantsService {
    */
   async update(
     tenantId: string,
-    request: TenantUpdateDto & Partial<ExpiryPolicyDto>,
+    request: TenantUpdateDto & Partial<ExpiryPolicyDto> & { readonly [CHARGE_FIELD]?: number },
     origin: Origin,
   ): Promise<{ tenant: Tenant; complete: boolean }> {
     if (!TENANT_ID_PATTERN.test(tenantId)) {
@@ -227,6 +229,16 @@ export class TenantsService {
 
   /** @throws Refusal TENANT_NOT_FOUND */
   async get(tenantId: string): Promise<Tenant> {
+    return tenantOf(await this.read(tenantId));
+  }
+
+  /** What share of its estimate a tenant's reservation costs if it expires. @throws Refusal TENANT_NOT_FOUND */
+  async chargeOnExpiry(tenantId: string): Promise<{ tenant_id: string; percent: number }> {
+    const fields = await this.read(tenantId);
+    return { tenant_id: tenantId, percent: integerOf(fields, CHARGE_FIELD, 0) };
+  }
+
+  private async read(tenantId: string): Promise<Fields> {
     const known = TENANT_ID_PATTERN.test(tenantId);
     const fields = known
       ? await this.records.read(tenantKey(this.records.tagOfTenant(tenantId), tenantId))
@@ -234,7 +246,7 @@ export class TenantsService {
     if (fields === undefined) {
       throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     }
-    return tenantOf(fields);
+    return fields;
   }
 
   /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */

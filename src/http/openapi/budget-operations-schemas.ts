@@ -31,19 +31,22 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       scope: TEXT,
       unit: oneOf(...UNITS),
       holds: list(
-        object({
-          reservation_id: TEXT,
-          amount: AMOUNT,
-          expires_at_ms: MILLISECONDS,
-          reclaim_at_ms: {
-            ...MILLISECONDS,
-            description: 'The end of the grace, when the amount is back at the latest.',
+        object(
+          {
+            reservation_id: TEXT,
+            amount: AMOUNT,
+            expires_at_ms: MILLISECONDS,
+            reclaim_at_ms: {
+              ...MILLISECONDS,
+              description: 'The end of the grace, when the amount, less the charge, is back at the latest.',
+            },
+            expires_by_itself: {
+              ...FLAG,
+              description: 'False under MANUAL_CLEANUP: only a commit, a release or a cleanup ends it.',
+            },
           },
-          expires_by_itself: {
-            ...FLAG,
-            description: 'False under MANUAL_CLEANUP: only a commit, a release or a cleanup ends it.',
-          },
-        }),
+          { charge_on_expiry: { ...AMOUNT, description: 'What it costs if it expires.' } },
+        ),
       ),
       examined: {
         ...COUNT,

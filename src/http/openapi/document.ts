@@ -98,37 +98,35 @@ export function SkipsDamaged(): MethodDecorator {
   return ApiExtension(SKIPS, true);
 }
 
-/** Documents the header that may repeat the body's idempotency key. */
-export function IdempotencyKeyHeader(): MethodDecorator {
-  return ApiHeader({
-    name: 'X-Idempotency-Key',
-    required: false,
-    description: "May repeat the body's idempotency_key; when both are there they must be equal.",
-    schema: { type: 'string', minLength: 1, maxLength: 256 },
-  });
-}
+type HeaderSchema = NonNullable<Parameters<typeof ApiHeader>[0]['schema']>;
 
-/** Documents the header that asks when a refused request can succeed. */
-export function ExplainHeader(): MethodDecorator {
-  return ApiHeader({
-    name: 'X-Holdfast-Explain',
-    required: false,
-    description:
-      'If true, a refusal for lack of budget has in its details what is short, the holds in its way, and when to retry.',
-    schema: { type: 'string', enum: ['true', 'false'] },
-  });
-}
+/** Documents a header that a request may have. */
+const requestHeader = (name: string, schema: HeaderSchema, description: string) => (): MethodDecorator =>
+  ApiHeader({ name, required: false, description, schema });
 
-/** Documents the header that makes a reserve wait for funds. */
-export function WaitHeader(): MethodDecorator {
-  return ApiHeader({
-    name: 'X-Holdfast-Wait-Ms',
-    required: false,
-    description:
-      'How long the reserve may wait, in ms, if it lacks budget. It is answered as soon as it gets its funds, first come, first served, and is refused at the end of the time.',
-    schema: { type: 'integer', minimum: 0, maximum: 30_000 },
-  });
-}
+export const IdempotencyKeyHeader = requestHeader(
+  'X-Idempotency-Key',
+  { type: 'string', minLength: 1, maxLength: 256 },
+  "May repeat the body's idempotency_key; when both are there they must be equal.",
+);
+
+export const ExplainHeader = requestHeader(
+  'X-Holdfast-Explain',
+  { type: 'string', enum: ['true', 'false'] },
+  'If true, a refusal for lack of budget has in its details what is short, the holds in its way, and when to retry.',
+);
+
+export const WaitHeader = requestHeader(
+  'X-Holdfast-Wait-Ms',
+  { type: 'integer', minimum: 0, maximum: 30_000 },
+  'How long the reserve may wait, in ms, if it lacks budget. It is answered as soon as it gets its funds, first come, first served, and is refused at the end of the time.',
+);
+
+export const ChargeOnExpiryHeader = requestHeader(
+  'X-Holdfast-Charge-On-Expiry',
+  { type: 'integer', format: 'int64', minimum: 0 },
+  'What the reservation costs if it expires, in the unit of its estimate: from 0 to the estimate. It is then charged at every scope, and the rest returns. Without the header, the governing policy or the tenant says what share of the estimate that is; by default, it is nothing.',
+);
 
 /** The OpenAPI document, made when it is first asked for: it costs start time that no ledger operation needs. */
 @Injectable()

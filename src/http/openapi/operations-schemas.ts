@@ -22,6 +22,7 @@ const EVENT = object(
   { event_id: TEXT },
   { event_type: TEXT, request_id: TEXT, trace_id: TRACE_ID, figures: FREE },
 );
+const PERCENT = { ...COUNT, maximum: 100, description: 'Of the estimate, rounded up.' };
 const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: INT64, debt: INT64 };
 
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
@@ -48,6 +49,11 @@ export const OPERATIONS_SCHEMAS = {
     source: { ...oneOf('deployment', 'tenant'), description: 'Whose limit it is.' },
     used: COUNT,
   }),
+  TenantChargeOnExpiry: object({ tenant_id: TEXT, percent: PERCENT }),
+  PolicyChargeOnExpiry: object(
+    { policy_id: TEXT },
+    { percent: { ...PERCENT, description: 'Absent if the tenant decides.' } },
+  ),
   ReservationHistory: object(
     { reservation_id: TEXT, state: TEXT },
     {
@@ -75,6 +81,10 @@ export const OPERATIONS_SCHEMAS = {
       expiry_policy: {
         ...oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'),
         description: "The tenant's policy when the reservation was made.",
+      },
+      charge_on_expiry: {
+        ...AMOUNT,
+        description: 'What it costs if it expires.',
       },
       awaiting_cleanup: {
         type: 'boolean',
@@ -128,6 +138,7 @@ export const OPERATIONS_SCHEMAS = {
       scope: TEXT,
       unit: oneOf(...UNITS),
       amount: INT64,
+      charged: { ...INT64, description: 'What the expiry charged of the amount; the rest returned.' },
       created_at_ms: MILLISECONDS,
       ttl_ms: MILLISECONDS,
       extensions_used: COUNT,

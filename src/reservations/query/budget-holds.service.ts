@@ -41,6 +41,7 @@ interface BudgetHold {
   readonly expires_at_ms: number;
   readonly reclaim_at_ms: number;
   readonly expires_by_itself: boolean;
+  readonly charge_on_expiry?: { readonly unit: Unit; readonly amount: bigint };
 }
 
 export interface BudgetHolds {
@@ -111,13 +112,16 @@ export class BudgetHoldsService {
       for (const { reservationId } of run.damaged) {
         this.skipped.skip('reservation', reservationId);
       }
-      for (const { reservationId, amount, expiresAtMs, deadlineMs } of run.holds) {
+      for (const { reservationId, amount, expiresAtMs, deadlineMs, chargeOnExpiry } of run.holds) {
         holds.push({
           reservation_id: reservationId,
           amount: { unit, amount: BigInt(amount) },
           expires_at_ms: expiresAtMs,
           reclaim_at_ms: deadlineMs,
           expires_by_itself: expires,
+          ...(chargeOnExpiry === undefined
+            ? {}
+            : { charge_on_expiry: { unit, amount: BigInt(chargeOnExpiry) } }),
         });
       }
       examined += run.examined;

@@ -6,6 +6,7 @@ import {
   Access,
   Answers,
   BodySchema,
+  ChargeOnExpiryHeader,
   ExplainHeader,
   IdempotencyKeyHeader,
   onResponseEnd,
@@ -67,6 +68,7 @@ export class ReserveController {
   @IdempotencyKeyHeader()
   @ExplainHeader()
   @WaitHeader()
+  @ChargeOnExpiryHeader()
   @Answers(200, 'ReservationCreateResponse')
   @BodySchema(ReserveDto, {
     idempotency_key: 'answer-4711',

@@ -111,6 +111,26 @@ export interface ReserveCall extends Call {
 }
 
 /**
+ * What the hold costs if it expires. Without the header, the governing policy or the tenant decides.
+ * @throws Refusal INVALID_REQUEST if it is not a whole number from 0 to the estimate.
+ */
+function chargeOf({ headers }: Call, { estimate }: ReserveDto): bigint | undefined {
+  const text = headers['x-holdfast-charge-on-expiry'];
+  if (text === undefined) {
+    return undefined;
+  }
+  const charge = typeof text === 'string' && /^\d{1,19}$/.test(text) ? BigInt(text) : undefined;
+  if (charge === undefined || charge > BigInt(estimate.amount)) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `X-Holdfast-Charge-On-Expiry must be a whole number from 0 to the estimate, which is ${estimate.amount}`,
+      { field: 'X-Holdfast-Charge-On-Expiry' },
+    );
+  }
+  return charge;
+}
+
+/**
  * ReservationCreateResponse of the protocol as JSON text, without `remaining_ttl_ms`, which changes from one answer to the next. Its
  * strings are ids, scopes and codes, which need no escaping; caps and balances are JSON already. Fields that do not apply are absent,
  * never null.
@@ -187,9 +207,11 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     const { tenantId } = call.caller;
     const policy = request.overage_policy ?? 'DEFAULT';
     const isDryRun = request.dry_run === true;
+    const charge = chargeOf(call, request);
     try {
       const scopes = admittedScopes(call.caller, request.subject);
-      const reply = await this.decide(call, request, isDryRun ? undefined : call.patience);
+      const run = (waiter: string): Promise<Run> => this.run(call, request, waiter, charge);
+      const reply = await this.decide(call, request, isDryRun ? undefined : call.patience, run);
       if (reply.status === 'LIMIT_EXCEEDED') {
         throw this.limits.refusal(reply);
       } else if (!isDecision(reply)) {
@@ -244,9 +266,10 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     operation: Operation,
     request: ReserveDto,
     patience: Patience | undefined,
+    run: (waiter: string) => Promise<Run>,
   ): Promise<Decided> {
     if (patience === undefined) {
-      return this.run(operation, request, '') as Promise<Decided>;
+      return run('') as Promise<Decided>;
     }
     const { unit, amount } = request.estimate;
     const { tenantId } = operation.caller;
@@ -254,11 +277,16 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
       admittedScopes(await patience.readmit(), request.subject);
     };
     const wanted = { tenantId, unit, amount, idempotencyKey: request.idempotency_key, patience, readmit };
-    return this.waiters.decided(wanted, (waiter) => this.run(operation, request, waiter));
+    return this.waiters.decided(wanted, run);
   }
 
   /** @param waiter its place among those that wait for funds, or empty */
-  private run(operation: Operation, request: ReserveDto, waiter: string): Promise<Run> {
+  private run(
+    operation: Operation,
+    request: ReserveDto,
+    waiter: string,
+    chargeOnExpiry: bigint | undefined,
+  ): Promise<Run> {
     const { caller, trace } = operation;
     const { estimate } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
@@ -266,7 +294,12 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     const reservationId = `rsv_${code}${randomBase62(16)}`;
     const fields = otherFields(request.subject, request.action, caller.tenantId);
     fields.push(...keyFields(request.idempotency_key), ...givenPairs('request', request));
-    const fingerprint = fingerprintOf(request);
+    let fingerprinted: object = request;
+    if (chargeOnExpiry !== undefined) {
+      fields.push(FIELD.charge_on_expiry, chargeOnExpiry.toString());
+      fingerprinted = { ...request, charge_on_expiry: chargeOnExpiry };
+    }
+    const fingerprint = fingerprintOf(fingerprinted);
     return this.store.decided(() =>
       this.redis.scripts.callAttestable(
         'reserve',

@@ -92,7 +92,7 @@ function Damaged({ answer }: { answer: ReservationAnswer }): ReactNode {
 }
 
 function Request({ history }: { history: ReservationHistory }): ReactNode {
-  const { request, reserved, scopes, tenant_id: tenant } = history;
+  const { request, reserved, scopes, tenant_id: tenant, charge_on_expiry: cost } = history;
   return (
     <Panel title="The request" className="span-5">
       <dl className="facts">
@@ -137,6 +137,14 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
         </dd>
         <dt>If it costs more</dt>
         <dd>{request?.overage_policy?.toLowerCase().replaceAll('_', ' ') ?? '–'}</dd>
+        {cost !== undefined && (
+          <>
+            <dt>If it expires</dt>
+            <dd>
+              <Amount amount={cost.amount} unit={cost.unit} withUnit /> charged
+            </dd>
+          </>
+        )}
       </dl>
     </Panel>
   );

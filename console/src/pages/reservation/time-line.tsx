@@ -42,6 +42,7 @@ export function TimeLine({ history }: { history: ReservationHistory }): ReactNod
     created_at_ms: createdMs,
     expires_at_ms: expiresMs,
     reclaim_at_ms: reclaimMs,
+    charge_on_expiry: cost,
   } = history;
   const held = scopes.filter(({ budgeted }) => budgeted).length;
   const waits = history.expiry_policy === 'MANUAL_CLEANUP';
@@ -73,7 +74,7 @@ export function TimeLine({ history }: { history: ReservationHistory }): ReactNod
             <span className="muted">
               {waits
                 ? 'The amount stays held until an operator cleans it up or it is released.'
-                : 'The amount then returns to every budget.'}
+                : `The ${cost === undefined ? 'amount' : 'rest'} then returns to every budget.`}
             </span>
           </Step>
         </>

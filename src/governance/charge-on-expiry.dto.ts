@@ -1,0 +1,13 @@
+import { IsInt, Max, Min } from 'class-validator';
+
+/** Body of PUT /ops/tenants/{tenant_id}/charge-on-expiry and /ops/policies/{policy_id}/charge-on-expiry. */
+export class ChargeOnExpiryDto {
+  /** Of the estimate, rounded up. */
+  @IsInt()
+  @Min(0)
+  @Max(100)
+  percent!: number;
+}
+
+/** The field of a tenant's or policy's record. */
+export const CHARGE_FIELD = 'charge_on_expiry_percent';
