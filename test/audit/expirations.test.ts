@@ -1,21 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { eventLogKey, partitionOfTenant } from '../../src/redis/keyspace.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
   expectStatus,
-  Holdfast,
   type Json,
   type TestTenant,
 } from '../support/holdfast.js';
-import { commandCounts, startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { commandCounts } from '../support/store.js';
+import { useGovernance } from '../support/use-governance.js';
 
 const COUNT = 12;
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
+// Entries with future times would move the clock of logs that other tests share.
+const on = useGovernance();
 /** Three tenants, each in a different partition. */
 let tenants: TestTenant[];
 /** Every expiration, in the order of the response. */
@@ -23,15 +21,12 @@ let all: Json[];
 
 beforeAll(async () => {
   // A separate store: entries with future times would move the clock of logs that other tests share.
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
   tenants = [];
   while (tenants.length < 3) {
-    const tenant = await holdfast.createTenant();
+    const tenant = await on.holdfast.createTenant();
     const partition = partitionOfTenant(tenant.id, 64);
     if (tenants.every(({ id }) => partitionOfTenant(id, 64) !== partition)) {
-      await holdfast.createBudget(tenant, '', 1_000_000);
+      await on.holdfast.createBudget(tenant, '', 1_000_000);
       tenants.push(tenant);
     }
   }
@@ -41,22 +36,15 @@ beforeAll(async () => {
       tenant: tenant.id,
       ...(index % 2 === 0 ? { workspace: 'prod', agent: 'a' } : { workspace: 'production' }),
     };
-    const id = expectStatus(await holdfast.reserve(tenant, 10 + index, { subject }), 200)
-      .reservation_id as string;
-    await stored.expireIn(id, -60_000);
-    await holdfast.admin('GET', `/ops/reservations/${id}`);
+    const id = await on.holdfast.hold(tenant, 10 + index, { subject });
+    await on.holds.expireIn(id, -60_000);
+    await on.holdfast.admin('GET', `/ops/reservations/${id}`);
   }
   all = await ours('');
 });
 
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
-});
-
 function ask(query: string): Promise<Json> {
-  return holdfast.admin('GET', `/ops/expirations?${query}`).then((answer) => expectStatus(answer, 200));
+  return on.holdfast.admin('GET', `/ops/expirations?${query}`).then((answer) => expectStatus(answer, 200));
 }
 
 /** All pages of a query, without the entries of other tests. */
@@ -84,7 +72,7 @@ async function counted(query: string): Promise<{ pages: number; slots: Slot[] }>
   let [pages, cursor, share] = [0, '', 0];
   do {
     const page = expectStatus(
-      await holdfast.admin('GET', `/ops/expirations/counts?${query}&cursor=${cursor}`),
+      await on.holdfast.admin('GET', `/ops/expirations/counts?${query}&cursor=${cursor}`),
       200,
     );
     for (const slot of page.slots as Slot[]) {
@@ -102,7 +90,7 @@ async function raw(
   query: string,
   headers: Record<string, string> = {},
 ): Promise<{ type: string; text: string }> {
-  const response = await fetch(`${holdfast.url}/ops/expirations?${query}`, {
+  const response = await fetch(`${on.holdfast.url}/ops/expirations?${query}`, {
     headers: { 'x-admin-api-key': ADMIN_API_KEY, ...headers },
   });
   expect(response.status).toBe(200);
@@ -154,22 +142,22 @@ describe('the expirations of a window', () => {
     }
     const cursor = (await ask(`limit=1&from=${all[0].at_ms}`)).next_cursor as string;
     expectRefusal(
-      await holdfast.admin('GET', `/ops/expirations?cursor=${cursor}&from=${all[1].at_ms}`),
+      await on.holdfast.admin('GET', `/ops/expirations?cursor=${cursor}&from=${all[1].at_ms}`),
       400,
       'INVALID_REQUEST',
     );
-    expectRefusal(await holdfast.admin('GET', '/ops/expirations?cursor=none'), 400, 'INVALID_REQUEST');
+    expectRefusal(await on.holdfast.admin('GET', '/ops/expirations?cursor=none'), 400, 'INVALID_REQUEST');
   });
 
   test('of one instant are in the order of their partitions', async () => {
-    const [first, second] = tenants.map(({ id }) => stored.tagOfTenant(id)).sort() as [string, string];
+    const [first, second] = tenants.map(({ id }) => on.holds.tagOfTenant(id)).sort() as [string, string];
     const at = all.at(-1).at_ms + 3_600_000;
     for (const [tag, name] of [
       [second, 'b1'],
       [second, 'b2'],
       [first, 'a1'],
     ] as const) {
-      await stored.redis.xadd(
+      await on.holds.redis.xadd(
         eventLogKey(tag),
         `${at}-*`,
         'ty',
@@ -190,15 +178,15 @@ describe('the expirations of a window', () => {
       ]);
     }
     for (const tag of [first, second]) {
-      await stored.redis.xdel(eventLogKey(tag), `${at}-0`, `${at}-1`);
+      await on.holds.redis.xdel(eventLogKey(tag), `${at}-0`, `${at}-1`);
     }
   });
 
   test('of a tenant come only from its own partition', async () => {
     const third = tenants[2] as TestTenant;
-    const before = await commandCounts(stored.redis);
+    const before = await commandCounts(on.holds.redis);
     const rows = await ours(`tenant=${third.id.toUpperCase()}`);
-    const after = await commandCounts(stored.redis);
+    const after = await commandCounts(on.holds.redis);
     expect(rows).toEqual(all.filter(({ tenant_id }) => tenant_id === third.id));
     expect((after['xrange'] ?? 0) - (before['xrange'] ?? 0)).toBeLessThan(10);
     expect([after['scan'], after['keys']]).toEqual([before['scan'], before['keys']]);
@@ -210,19 +198,18 @@ describe('the expirations of a window', () => {
     expect(await ours(`scope=tenant:${third.id}&state=expired`)).toEqual(rows);
     expect(await ours(`tenant=${third.id}&state=QUARANTINED`)).toEqual([]);
     expectRefusal(
-      await holdfast.admin('GET', `/ops/expirations?tenant=other&scope=${scope}`),
+      await on.holdfast.admin('GET', `/ops/expirations?tenant=other&scope=${scope}`),
       400,
       'INVALID_REQUEST',
     );
   });
 
   test('are quarantined ones on request', async () => {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 100);
-    const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
-    await stored.set(id, { am: 'x' });
-    await stored.expireIn(id, -60_000);
-    await holdfast.admin('GET', `/ops/reservations/${id}`);
+    const tenant = await on.holdfast.fundedTenant(100);
+    const id = await on.holdfast.hold(tenant, 5);
+    await on.holds.set(id, { am: 'x' });
+    await on.holds.expireIn(id, -60_000);
+    await on.holdfast.admin('GET', `/ops/reservations/${id}`);
     const { expirations } = await ask(`tenant=${tenant.id}&state=quarantined`);
     expect(expirations).toMatchObject([
       { state: 'QUARANTINED', reservation_id: id, tenant_id: tenant.id, reason: 'INVALID_ESTIMATE' },
@@ -231,12 +218,11 @@ describe('the expirations of a window', () => {
   });
 
   test('are exported as NDJSON and CSV, by parameter or by the Accept header', async () => {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 1_000_000);
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     for (let index = 0; index < 5; index += 1) {
-      const id = expectStatus(await holdfast.reserve(tenant, index), 200).reservation_id as string;
-      await stored.expireIn(id, -60_000);
-      await holdfast.admin('GET', `/ops/reservations/${id}`);
+      const id = await on.holdfast.hold(tenant, index);
+      await on.holds.expireIn(id, -60_000);
+      await on.holdfast.admin('GET', `/ops/reservations/${id}`);
     }
     const rows = (await ask(`tenant=${tenant.id}`)).expirations as Json[];
     for (const [query, headers] of [
@@ -275,8 +261,8 @@ describe('the expirations of a window', () => {
   });
 
   test('have no text in CSV that a spreadsheet would run as a formula', async () => {
-    const tenant = await holdfast.createTenant();
-    const tag = stored.tagOfTenant(tenant.id);
+    const tenant = await on.holdfast.createTenant();
+    const tag = on.holds.tagOfTenant(tenant.id);
     const texts = ['=1+1', '+1+1', '-1+1', '@SUM(A1)', '\t=1', '\r=1', '=HYPERLINK("http://x")', 'a=1', '-1'];
     for (const reason of texts) {
       const event = {
@@ -286,7 +272,7 @@ describe('the expirations of a window', () => {
         expired_at: Date.now(),
         reason,
       };
-      await stored.redis.xadd(eventLogKey(tag), '*', ...Object.entries(event).flat());
+      await on.holds.redis.xadd(eventLogKey(tag), '*', ...Object.entries(event).flat());
     }
     const { text } = await raw(`tenant=${tenant.id}&format=csv`);
     const [, ...lines] = text.trimEnd().split('\r\n');
@@ -326,19 +312,23 @@ describe('the expirations of a window', () => {
       `from=2&to=1`,
       `${window}&cursor=none`,
     ]) {
-      expectRefusal(await holdfast.admin('GET', `/ops/expirations/counts?${query}`), 400, 'INVALID_REQUEST');
+      expectRefusal(
+        await on.holdfast.admin('GET', `/ops/expirations/counts?${query}`),
+        400,
+        'INVALID_REQUEST',
+      );
     }
   });
 
   test('are counted in bounded parts', async () => {
     const tenant = tenants[0] as TestTenant;
     const at = all.at(-1).at_ms + 7_200_000;
-    await stored.redis.eval(
+    await on.holds.redis.eval(
       `for i = 1, 20100 do
         redis.call('XADD', KEYS[1], ARGV[1] .. '-*', 'ty', i % 2010 == 0 and 'reservation.expired' or 'budget.funded', 'tn', ARGV[2], 'expired_at', ARGV[1])
       end`,
       1,
-      eventLogKey(stored.tagOfTenant(tenant.id)),
+      eventLogKey(on.holds.tagOfTenant(tenant.id)),
       at,
       tenant.id,
     );
@@ -346,13 +336,16 @@ describe('the expirations of a window', () => {
     expect(pages).toBe(2);
     expect(slots).toEqual([{ at_ms: at, expirations: 10 }]);
     const first = expectStatus(
-      await holdfast.admin('GET', `/ops/expirations/counts?from=${at}&to=${at + 1}`),
+      await on.holdfast.admin('GET', `/ops/expirations/counts?from=${at}&to=${at + 1}`),
       200,
     );
     expect(first).toMatchObject({ has_more: true });
     expect(first.share_read).toBeLessThan(1);
     expectRefusal(
-      await holdfast.admin('GET', `/ops/expirations/counts?from=${at}&to=${at}&cursor=${first.next_cursor}`),
+      await on.holdfast.admin(
+        'GET',
+        `/ops/expirations/counts?from=${at}&to=${at}&cursor=${first.next_cursor}`,
+      ),
       400,
       'INVALID_REQUEST',
     );
@@ -360,7 +353,7 @@ describe('the expirations of a window', () => {
 
   test('are for operators, and an invalid query is refused', async () => {
     expectRefusal(
-      await holdfast.call('GET', '/ops/expirations', { key: tenants[0]?.key }),
+      await on.holdfast.call('GET', '/ops/expirations', { key: tenants[0]?.key }),
       401,
       'UNAUTHORIZED',
     );
@@ -374,7 +367,7 @@ describe('the expirations of a window', () => {
       'format=xml',
       'to=2026-02-31T00:00:00Z',
     ]) {
-      expectRefusal(await holdfast.admin('GET', `/ops/expirations?${query}`), 400, 'INVALID_REQUEST');
+      expectRefusal(await on.holdfast.admin('GET', `/ops/expirations?${query}`), 400, 'INVALID_REQUEST');
     }
   });
 });

@@ -1,47 +1,34 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
-import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { serverTimeMs } from '../support/server-time.js';
-import { commandCounts, startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { commandCounts } from '../support/store.js';
+import { useGovernance } from '../support/use-governance.js';
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
-
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
-});
+const on = useGovernance();
 
 async function newTenant(): Promise<TestTenant> {
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 1_000_000);
-  await holdfast.createBudget(tenant, '/workspace:w', 1_000_000);
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
+  await on.holdfast.createBudget(tenant, '/workspace:w', 1_000_000);
   return tenant;
 }
 
 async function hold(tenant: TestTenant, amount: number): Promise<string> {
-  const answer = await holdfast.reserve(tenant, amount, { subject: { tenant: tenant.id, workspace: 'w' } });
+  const answer = await on.holdfast.reserve(tenant, amount, {
+    subject: { tenant: tenant.id, workspace: 'w' },
+  });
   return expectStatus(answer, 200).reservation_id as string;
 }
 
 async function verify(query = ''): Promise<Json> {
-  return expectStatus(await holdfast.admin('GET', `/ops/verify?${query}`), 200);
+  return expectStatus(await on.holdfast.admin('GET', `/ops/verify?${query}`), 200);
 }
 
 async function change(tenant: TestTenant, below: string, by: Record<string, number>): Promise<void> {
-  const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}${below}`);
-  const changes = stored.redis.multi();
+  const key = budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}${below}`);
+  const changes = on.holds.redis.multi();
   Object.entries(by).forEach(([field, amount]) => changes.hincrby(key, field, amount));
   await changes.exec();
 }
@@ -52,13 +39,13 @@ describe('verifying the ledger', () => {
   test('finds a balanced ledger balanced, with holds in every state and overdue ones not swept yet', async () => {
     const tenant = await newTenant();
     await hold(tenant, 10);
-    expectStatus(await holdfast.commit(tenant, await hold(tenant, 20), 15), 200);
-    expectStatus(await holdfast.settle(tenant, 'release', await hold(tenant, 30)), 200);
+    expectStatus(await on.holdfast.commit(tenant, await hold(tenant, 20), 15), 200);
+    expectStatus(await on.holdfast.settle(tenant, 'release', await hold(tenant, 30)), 200);
     const [overdue, broken] = [await hold(tenant, 40), await hold(tenant, 50)];
-    await stored.expireIn(overdue, -60_000);
-    await stored.set(broken, { ex: 'never' });
+    await on.holds.expireIn(overdue, -60_000);
+    await on.holds.set(broken, { ex: 'never' });
     expect(await verify(`tenant=${tenant.id}`)).toEqual({
-      deployment_id: holdfast.app.get(RedisService).deployment.id,
+      deployment_id: on.holdfast.app.get(RedisService).deployment.id,
       ok: false,
       tenants: 1,
       budgets: 2,
@@ -68,9 +55,9 @@ describe('verifying the ledger', () => {
       ],
       has_more: false,
     });
-    await stored.set(broken, { ex: String(Number.MAX_SAFE_INTEGER).slice(0, 13) });
+    await on.holds.set(broken, { ex: String(Number.MAX_SAFE_INTEGER).slice(0, 13) });
     expect(await verify(`tenant=${tenant.id.toUpperCase()}`)).toEqual({
-      deployment_id: holdfast.app.get(RedisService).deployment.id,
+      deployment_id: on.holdfast.app.get(RedisService).deployment.id,
       ok: true,
       tenants: 1,
       budgets: 2,
@@ -83,17 +70,17 @@ describe('verifying the ledger', () => {
   test("is not misled by instants that Redis' clock wrote before it stepped back by an hour", async () => {
     const tenant = await newTenant();
     const [live, committed, both] = [await hold(tenant, 10), await hold(tenant, 20), await hold(tenant, 40)];
-    expectStatus(await holdfast.commit(tenant, committed, 15), 200);
-    expectStatus(await holdfast.settle(tenant, 'release', both), 200);
-    const ahead = String((await serverTimeMs(stored.redis)) + 3_600_000);
-    const index = reservationIndexKey(stored.tagOfTenant(tenant.id), tenant.id);
+    expectStatus(await on.holdfast.commit(tenant, committed, 15), 200);
+    expectStatus(await on.holdfast.settle(tenant, 'release', both), 200);
+    const ahead = String((await serverTimeMs(on.holds.redis)) + 3_600_000);
+    const index = reservationIndexKey(on.holds.tagOfTenant(tenant.id), tenant.id);
     for (const [id, fields] of [
       [live, { ca: ahead }],
       [committed, { fa: ahead }],
       [both, { ca: ahead, fa: ahead }],
     ] as const) {
-      await stored.set(id, fields);
-      await stored.redis.zadd(index, 'ca' in fields ? ahead : '1', id);
+      await on.holds.set(id, fields);
+      await on.holds.redis.zadd(index, 'ca' in fields ? ahead : '1', id);
     }
     const balanced = { ok: true, budgets: 2, drift: [], unreadable: [] };
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject(balanced);
@@ -105,9 +92,9 @@ describe('verifying the ledger', () => {
   });
 
   test('a tenant that does not exist is refused, but not one that only lost its record', async () => {
-    expectRefusal(await holdfast.admin('GET', '/ops/verify?tenant=acne'), 404, 'TENANT_NOT_FOUND');
+    expectRefusal(await on.holdfast.admin('GET', '/ops/verify?tenant=acne'), 404, 'TENANT_NOT_FOUND');
     const tenant = await newTenant();
-    await stored.redis.del(tenantKey(stored.tagOfTenant(tenant.id), tenant.id));
+    await on.holds.redis.del(tenantKey(on.holds.tagOfTenant(tenant.id), tenant.id));
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, tenants: 1, budgets: 2 });
   });
 
@@ -153,17 +140,17 @@ describe('verifying the ledger', () => {
   test('finds a budget that is damaged, and a missing one that has holds', async () => {
     const tenant = await newTenant();
     const id = await hold(tenant, 9);
-    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}/workspace:w`);
-    await stored.redis.hset(key, 'spent', 'much');
+    const key = budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}/workspace:w`);
+    await on.holds.redis.hset(key, 'spent', 'much');
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
       { kind: 'UNREADABLE_BUDGET', scope: `tenant:${tenant.id}/workspace:w` },
     ]);
-    await stored.redis.del(key);
+    await on.holds.redis.del(key);
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
       { kind: 'UNREADABLE_BUDGET', reservations: [{ reservation_id: id }] },
     ]);
-    await stored.redis.zrem(
-      `${stored.tagOfTenant(tenant.id)}budgets:${tenant.id}`,
+    await on.holds.redis.zrem(
+      `${on.holds.tagOfTenant(tenant.id)}budgets:${tenant.id}`,
       treeOrder(`tenant:${tenant.id}/workspace:w TOKENS`),
     );
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
@@ -187,10 +174,10 @@ describe('verifying the ledger', () => {
     const tenant = await newTenant();
     const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
     const body = { period_end: new Date(Date.now() + 86_400_000).toISOString() };
-    expectStatus(await holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
+    expectStatus(await on.holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
-    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
-    await stored.redis.hset(key, fields);
+    const key = budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
+    await on.holds.redis.hset(key, fields);
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({
       ok: false,
       drift: [{ kind: 'PERIOD', scope: `tenant:${tenant.id}`, period_defect: defect }],
@@ -201,22 +188,22 @@ describe('verifying the ledger', () => {
     const tenant = await newTenant();
     const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
     const body = { period_end: new Date(Date.now() + 86_400_000).toISOString() };
-    expectStatus(await holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
-    await stored.redis.hdel(
-      budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`),
+    expectStatus(await on.holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
+    await on.holds.redis.hdel(
+      budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`),
       'extras',
     );
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ period_defect: 'NOT_MARKED' }]);
-    expectStatus(await holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
+    expectStatus(await on.holdfast.admin('PATCH', `/ops/budgets/period?${at}`, body), 200);
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
 
   test('finds waiting reserves that other reserves would overlook', async () => {
     const tenant = await newTenant();
-    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
-    await stored.redis.hset(key, { waiting: '1' });
+    const key = budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
+    await on.holds.redis.hset(key, { waiting: '1' });
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ period_defect: 'NOT_MARKED' }]);
-    await stored.redis.hset(key, { extras: '1' });
+    await on.holds.redis.hset(key, { extras: '1' });
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
 
@@ -228,11 +215,11 @@ describe('verifying the ledger', () => {
       'holdfast_verify_drift_total',
       'holdfast_verify_unreadable_total',
     ];
-    const counts = (): Promise<number[]> => Promise.all(names.map((name) => holdfast.metric(name)));
+    const counts = (): Promise<number[]> => Promise.all(names.map((name) => on.holdfast.metric(name)));
     const [budgets = 0, drift = 0, unreadable = 0] = await counts();
     await verify(`tenant=${tenant.id}`);
     expect(await counts()).toEqual([budgets + 2, drift, unreadable]);
-    await stored.set(broken, { ex: 'never' });
+    await on.holds.set(broken, { ex: 'never' });
     await verify(`tenant=${tenant.id}`);
     expect(await counts()).toEqual([budgets + 4, drift + 2, unreadable + 1]);
   });
@@ -240,10 +227,13 @@ describe('verifying the ledger', () => {
   test('does not mistake what the closing of a tenant drained for drift', async () => {
     const tenant = await newTenant();
     const broken = await hold(tenant, 50);
-    await stored.set(broken, { ex: 'never' });
-    expectStatus(await holdfast.admin('GET', `/ops/reservations/${broken}`), 200);
-    expectStatus(await holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }), 200);
-    await stored.set(broken, { ex: '1763722222222' });
+    await on.holds.set(broken, { ex: 'never' });
+    expectStatus(await on.holdfast.admin('GET', `/ops/reservations/${broken}`), 200);
+    expectStatus(
+      await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }),
+      200,
+    );
+    await on.holds.set(broken, { ex: '1763722222222' });
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, drift: [] });
   });
 
@@ -256,15 +246,15 @@ describe('verifying the ledger', () => {
         const id = await hold(tenant, 1 + index);
         operations += 1;
         await (index % 3 === 0
-          ? holdfast.settle(tenant, 'release', id)
+          ? on.holdfast.settle(tenant, 'release', id)
           : index % 3 === 1
-            ? holdfast.commit(tenant, id, 1)
-            : stored.expireIn(id, -60_000));
+            ? on.holdfast.commit(tenant, id, 1)
+            : on.holds.expireIn(id, -60_000));
       }
     };
     const sweeper = async (): Promise<void> => {
       while (running) {
-        await holdfast.call('GET', '/v1/reservations?limit=200', { key: tenant.key });
+        await on.holdfast.call('GET', '/v1/reservations?limit=200', { key: tenant.key });
       }
     };
     const clients = [...Array.from({ length: 8 }, (_, index) => client(index)), sweeper()];
@@ -286,7 +276,7 @@ describe('verifying the ledger', () => {
   });
 
   test('without a tenant covers all of them, never scanning, and is for operators', async () => {
-    const before = await commandCounts(stored.redis);
+    const before = await commandCounts(on.holds.redis);
     let report = await verify();
     let tenants = report.tenants as number;
     // A page ends early when its time is up.
@@ -295,11 +285,11 @@ describe('verifying the ledger', () => {
       tenants += report.tenants as number;
     }
     expect(tenants).toBeGreaterThanOrEqual(4);
-    const after = await commandCounts(stored.redis);
+    const after = await commandCounts(on.holds.redis);
     for (const name of ['scan', 'keys', 'hscan', 'zscan']) {
       expect([name, after[name]]).toEqual([name, before[name]]);
     }
-    expectRefusal(await holdfast.admin('GET', '/ops/verify?cursor=none'), 400, 'INVALID_REQUEST');
-    expectRefusal(await holdfast.call('GET', '/ops/verify'), 401, 'UNAUTHORIZED');
+    expectRefusal(await on.holdfast.admin('GET', '/ops/verify?cursor=none'), 400, 'INVALID_REQUEST');
+    expectRefusal(await on.holdfast.call('GET', '/ops/verify'), 401, 'UNAUTHORIZED');
   });
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { VERIFIED, verifyLedger } from '../../src/cli/verify.js';
 import { budgetKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
-import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { ADMIN_API_KEY, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -62,7 +62,7 @@ async function verify(
 }
 
 test('a sound ledger is 0, drift is 1 with its scope and reservations, and a service that does not respond is 2', async () => {
-  const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
+  const id = await holdfast.hold(tenant, 5);
   expect(await verify()).toEqual([
     VERIFIED.sound,
     `${askedLine()}\nbudgets verified: 1; tenants: 1; no drift`,
@@ -86,9 +86,8 @@ test('a sound ledger is 0, drift is 1 with its scope and reservations, and a ser
 });
 
 test('unreadable reservations are 1, even if no budget drifts', async () => {
-  const other = await holdfast.createTenant();
-  await holdfast.createBudget(other, '', 100n);
-  const id = expectStatus(await holdfast.reserve(other, 5), 200).reservation_id as string;
+  const other = await holdfast.fundedTenant(100n);
+  const id = await holdfast.hold(other, 5);
   await stored.set(id, { am: 'five' });
   const key = budgetKey(stored.tagOfTenant(other.id), 'TOKENS', `tenant:${other.id}`);
   await stored.redis.hincrby(key, 'reserved', -5);

@@ -95,8 +95,7 @@ test('a rolling restart under load loses no request: SIGTERM lets each finish, a
   const ports = [await findFreePort(), await findFreePort()];
   const running = await Promise.all(ports.map(start));
   const client = new PatientClient(ports.map((port) => `http://127.0.0.1:${port}`));
-  const tenant = await client.createTenant();
-  await client.createBudget(tenant, '', 1_000_000_000);
+  const tenant = await client.fundedTenant(1_000_000_000);
   stopped = false;
   let answered = 0;
   const clients = Array.from({ length: CLIENTS }, () => work(client, tenant));

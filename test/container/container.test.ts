@@ -158,14 +158,10 @@ describe('the files that the Dockerfile copies, and no others', () => {
   test('start, and create, commit and expire reservations, without writing to the file system', async () => {
     expect(packagesAbove(join(image.root, image.workdir))).toEqual([]);
     const { client, output } = await startHealthy();
-    const tenant = await client.createTenant();
-    await client.createBudget(tenant, '', 1000);
-    const { reservation_id: committed } = expectStatus(await client.reserve(tenant, 300), 200);
-    expectStatus(await client.commit(tenant, committed as string, 250), 200);
-    const { reservation_id: expired } = expectStatus(
-      await client.reserve(tenant, 400, { ttl_ms: 1000, grace_period_ms: 0 }),
-      200,
-    );
+    const tenant = await client.fundedTenant(1000);
+    const committed = await client.hold(tenant, 300);
+    expectStatus(await client.commit(tenant, committed, 250), 200);
+    const expired = await client.hold(tenant, 400, { ttl_ms: 1000, grace_period_ms: 0 });
     expect(await client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '350 400 250 0' });
     // Nobody requests this: the sweeper of the same process returns it.
     await eventually(
@@ -249,9 +245,8 @@ describe('docker compose', () => {
       spawnSync(program as string, ['-p', String(redis.port), ...args], { encoding: 'utf8' }).stdout,
     ).toBe('PONG\n');
     const first = await startHealthy();
-    const tenant = await first.client.createTenant();
-    await first.client.createBudget(tenant, '', 1000);
-    const { reservation_id: id } = expectStatus(await first.client.reserve(tenant, 300), 200);
+    const tenant = await first.client.fundedTenant(1000);
+    const id = await first.client.hold(tenant, 300);
     // `everysec` may lose the last second if the machine dies. If only the process does, it loses what waits for a slow fsync.
     await eventually('nothing waits', () => redisCli('info', 'persistence').includes('aof_buffer_length:0'));
     await redis.kill();
@@ -259,7 +254,7 @@ describe('docker compose', () => {
     await first.ended;
     await redis.restart();
     const second = await startHealthy();
-    expectStatus(await second.client.commit(tenant, id as string, 300), 200);
+    expectStatus(await second.client.commit(tenant, id, 300), 200);
     expect(await second.client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '700 0 300 0' });
     expect(redisCli('config', 'get', 'maxmemory-policy')).toContain('noeviction');
     // The log is in the working folder, which is the volume.

@@ -186,8 +186,7 @@ describe('a reserve', () => {
   });
 
   test('under caps has evidence with the caps', async () => {
-    const capped = await holdfast.createTenant();
-    await holdfast.createBudget(capped, '', 100);
+    const capped = await holdfast.fundedTenant(100);
     const policy = {
       tenant_id: capped.id,
       name: 'caps',
@@ -350,8 +349,7 @@ describe('a denial', () => {
   });
 
   test('of a closed tenant is an error for a reserve and a decision for decide, both attested', async () => {
-    const closed = await holdfast.createTenant();
-    await holdfast.createBudget(closed, '', 100);
+    const closed = await holdfast.fundedTenant(100);
     await store().client.hset(
       tenantKey(tagOf(partitionCode(partitionOfTenant(closed.id, store().partitions))), closed.id),
       'status',
@@ -368,8 +366,7 @@ describe('a denial', () => {
 
   test('by the rules on actions is attested as a decision and as a dry run; as an error it has no form', async () => {
     shows('evidence of denials');
-    const limited = await holdfast.createTenant();
-    await holdfast.createBudget(limited, '', 100);
+    const limited = await holdfast.fundedTenant(100);
     const body: Json = reserveBody(limited, 1);
     const policy = { tenant_id: limited.id, scope_pattern: `tenant:${limited.id}` };
     for (const [code, rules] of [

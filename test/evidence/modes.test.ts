@@ -212,8 +212,7 @@ test('readiness is green again once a key covers the time, without a further out
 });
 
 test('a tenant at its limit on stored bytes gets decisions and denials without evidence, and still settles with it', async () => {
-  const full = await on.createTenant();
-  await on.createBudget(full, '', 1000);
+  const full = await on.fundedTenant(1000);
   const held = await post(on, '/v1/reservations', reserveBody(full, 1), full.key);
   expectStatus(held, 200);
   const limits = (): Promise<Answer> => on.admin('GET', `/ops/tenants/${full.id}/limits`);
@@ -241,8 +240,7 @@ test('a tenant at its limit on stored bytes gets decisions and denials without e
 });
 
 test('a repetition counts a missing envelope, and no other', async () => {
-  const owner = await on.createTenant();
-  await on.createBudget(owner, '', 1000);
+  const owner = await on.fundedTenant(1000);
   const used = async (): Promise<number> =>
     (await on.admin('GET', `/ops/tenants/${owner.id}/limits`)).body.limits.stored_bytes.used as number;
   const issued = (): Promise<number> => on.metric('holdfast_evidence_issued_total');

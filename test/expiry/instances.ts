@@ -7,7 +7,7 @@ import {
   tagOf,
   tagOfReservationId,
 } from '../../src/redis/keyspace.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import type { Settings } from '../support/settings.js';
 import type { StoredHolds } from '../support/stored-holds.js';
 
@@ -40,13 +40,7 @@ export function announced(stored: StoredHolds): Promise<string[]> {
 
 /** Tenants in different partitions as far as possible, each with a budget. */
 export function makeTenants(maker: Holdfast, count: number): Promise<TestTenant[]> {
-  return Promise.all(
-    Array.from({ length: count }, async () => {
-      const tenant = await maker.createTenant();
-      await maker.createBudget(tenant, '', 1_000_000);
-      return tenant;
-    }),
-  );
+  return Promise.all(Array.from({ length: count }, () => maker.fundedTenant(1_000_000)));
 }
 
 /** Holds of 10 that have already ended. */
@@ -59,9 +53,9 @@ export async function makeDue(
 ): Promise<string[]> {
   const ids: string[] = [];
   for (let index = 0; index < count; index += 1) {
-    const { reservation_id: id } = expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200);
-    await stored.expireIn(id as string, -byMs);
-    ids.push(id as string);
+    const id = await maker.hold(tenant, 10, { grace_period_ms: 0 });
+    await stored.expireIn(id, -byMs);
+    ids.push(id);
   }
   return ids;
 }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { afterEach, beforeAll, expect, test } from '@jest/globals';
 import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
@@ -8,10 +8,9 @@ import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/index.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { makeHolds } from '../support/bulk-holds.js';
-import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { type TestTenant } from '../support/holdfast.js';
 import { serverTimeMs } from '../support/server-time.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { useGovernance } from '../support/use-governance.js';
 import { makeTenants } from './instances.js';
 
 /** A sweeper is polite as long as it is on time. */
@@ -20,28 +19,18 @@ const CALL_SIZE = 20;
 /** Calls that a sweep keeps in flight when it is a second late. */
 const AT_ONCE = 16;
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
+// Without pauses that are due whether or not the sweep is late.
+const on = useGovernance({}, { sweepTimeShare: 100 });
 let scripts: ScriptRegistry;
 let call: ScriptRegistry['call'];
 
-beforeAll(async () => {
-  redis = await startStore();
-  // Without pauses that are due whether or not the sweep is late.
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url, sweepTimeShare: 100 });
-  stored = new StoredHolds(redis.url);
-  ({ scripts } = holdfast.app.get(RedisService));
+beforeAll(() => {
+  ({ scripts } = on.holdfast.app.get(RedisService));
   call = scripts.call.bind(scripts);
   scripts.call = call;
 });
 afterEach(() => {
   scripts.call = call;
-});
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
 });
 
 /** Of the scripts that a sweep calls. */
@@ -53,11 +42,11 @@ interface Answer {
 
 /** Holds whose deadline passed a second ago. */
 async function makeOverdue(tenant: TestTenant, count: number): Promise<void> {
-  const tag = stored.tagOfTenant(tenant.id);
+  const tag = on.holds.tagOfTenant(tenant.id);
   const holds = Array.from({ length: count }, () => ({}));
-  const ids = await makeHolds(stored.redis, tag, tenant.id, holds);
-  const endedAt = (await serverTimeMs(stored.redis)) - 1000;
-  const pipeline = stored.redis.pipeline();
+  const ids = await makeHolds(on.holds.redis, tag, tenant.id, holds);
+  const endedAt = (await serverTimeMs(on.holds.redis)) - 1000;
+  const pipeline = on.holds.redis.pipeline();
   for (const id of ids) {
     pipeline.hset(reservationKey(tag, id), 'ex', endedAt, 'gr', 0).zadd(ttlIndexKey(tag), endedAt, id);
   }
@@ -85,9 +74,9 @@ function watchBatches(around: (send: () => Promise<Answer>, underWay: number) =>
   return seen;
 }
 
-const sweep = () => holdfast.app.get(ExpiryService).sweep();
-const pauses = () => holdfast.metric('holdfast_sweep_pauses_total');
-const lateSweeps = () => holdfast.metric('holdfast_sweep_late_total');
+const sweep = () => on.holdfast.app.get(ExpiryService).sweep();
+const pauses = () => on.holdfast.metric('holdfast_sweep_pauses_total');
+const lateSweeps = () => on.holdfast.metric('holdfast_sweep_late_total');
 
 /** Pages say that their holds have just become due, if `applies` to their number. */
 function asIfOnTime(applies: (pages: number) => boolean): void {
@@ -117,7 +106,7 @@ function gateFor(count: number): () => Promise<void> {
 }
 
 test('a late sweep keeps several batches in flight and does not pause because they waited', async () => {
-  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
   await makeOverdue(tenant, 2 * AT_ONCE * CALL_SIZE);
   const [pausesBefore, lateBefore] = [await pauses(), await lateSweeps()];
   // The first batches wait for each other, so that the sweep ends only if all of them are in flight.
@@ -133,7 +122,7 @@ test('a late sweep keeps several batches in flight and does not pause because th
 });
 
 test('the batches of several late partitions are bounded together', async () => {
-  const tenants = await makeTenants(holdfast, 4);
+  const tenants = await makeTenants(on.holdfast, 4);
   await Promise.all(tenants.map((tenant) => makeOverdue(tenant, AT_ONCE * CALL_SIZE)));
   const arrive = gateFor(AT_ONCE);
   const seen = watchBatches(async (send) => {
@@ -145,7 +134,7 @@ test('the batches of several late partitions are bounded together', async () => 
 });
 
 test('a sweep on time sends one batch of a partition after the other, and pauses when one had to wait', async () => {
-  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
   await makeOverdue(tenant, 3 * CALL_SIZE);
   const [pausesBefore, lateBefore] = [await pauses(), await lateSweeps()];
   let firstMs = 0;
@@ -167,9 +156,9 @@ test('a sweep on time sends one batch of a partition after the other, and pauses
 });
 
 test('a sweep that becomes late reads the rest of its page again, and then judges it faster', async () => {
-  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
   await makeOverdue(tenant, (1 + AT_ONCE) * CALL_SIZE);
-  const pagesBefore = await holdfast.metric('holdfast_sweep_pages_total');
+  const pagesBefore = await on.holdfast.metric('holdfast_sweep_pages_total');
   const arrive = gateFor(AT_ONCE);
   const seen = watchBatches(async (send) => {
     if (seen.batches > 1) {
@@ -188,12 +177,12 @@ test('a sweep that becomes late reads the rest of its page again, and then judge
   expect(await sweep()).toMatchObject({ expired: (1 + AT_ONCE) * CALL_SIZE, failed: 0, cut: false });
   expect(seen).toMatchObject({ most: AT_ONCE, batches: 1 + AT_ONCE });
   // One for each partition, and one more for the second read.
-  expect((await holdfast.metric('holdfast_sweep_pages_total')) - pagesBefore).toBe(65);
+  expect((await on.holdfast.metric('holdfast_sweep_pages_total')) - pagesBefore).toBe(65);
 });
 
 test('a late sweep is polite again as soon as what it finds is on time', async () => {
-  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-  const { sweepBatchSize } = holdfast.app.get<HoldfastConfig>(CONFIG);
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+  const { sweepBatchSize } = on.holdfast.app.get<HoldfastConfig>(CONFIG);
   const left = 3 * CALL_SIZE;
   await makeOverdue(tenant, sweepBatchSize + left);
   const seen = watchBatches((send) => send());
@@ -238,7 +227,7 @@ test('a late sweep begins with the partition whose holds are the latest, and one
       partition.dueFrom = now - (dueForMs[index] ?? 0);
       partition.servedAt = now - index;
     }
-    await holdfast.app.get(PartitionDrain).run(partitions, pass);
+    await on.holdfast.app.get(PartitionDrain).run(partitions, pass);
     return read;
   };
   expect(await order([2000, 8000, 1000, 4000])).toEqual(['01', '03', '00', '02']);

@@ -1,45 +1,28 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { reservationKey, sweepLeaseKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { expectStatus, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 import { makeDue, makeTenants, startSweeper } from './instances.js';
 
-let redis: Store;
-let maker: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  redis = await startStore();
-  maker = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
-afterAll(async () => {
-  stored.close();
-  await maker.stop();
-  await redis.stop();
-});
+const on = useGovernance();
 
 test('a real sweep changes every counter of the sweeper by what it did', async () => {
-  const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
-  const tag = stored.tagOfTenant(tenant.id);
-  await makeDue(maker, stored, tenant, 4);
-  const [gone] = (await makeDue(maker, stored, tenant, 1)) as [string];
-  await stored.redis.del(reservationKey(tag, gone));
-  const [damaged] = (await makeDue(maker, stored, tenant, 1)) as [string];
-  await stored.set(damaged, { am: 'many' });
-  const { reservation_id: settled } = expectStatus(await maker.reserve(tenant, 1), 200);
-  expectStatus(await maker.commit(tenant, settled as string, 1), 200);
-  await stored.redis.zadd(ttlIndexKey(tag), 1, settled as string);
-  const { reservation_id: inGrace } = expectStatus(
-    await maker.reserve(tenant, 1, { grace_period_ms: 60_000 }),
-    200,
-  );
-  await stored.expireIn(inGrace as string, -1);
-  await stored.redis.zadd(ttlIndexKey(tag), 1, inGrace as string);
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+  const tag = on.holds.tagOfTenant(tenant.id);
+  await makeDue(on.holdfast, on.holds, tenant, 4);
+  const [gone] = (await makeDue(on.holdfast, on.holds, tenant, 1)) as [string];
+  await on.holds.redis.del(reservationKey(tag, gone));
+  const [damaged] = (await makeDue(on.holdfast, on.holds, tenant, 1)) as [string];
+  await on.holds.set(damaged, { am: 'many' });
+  const settled = await on.holdfast.hold(tenant, 1);
+  expectStatus(await on.holdfast.commit(tenant, settled, 1), 200);
+  await on.holds.redis.zadd(ttlIndexKey(tag), 1, settled);
+  const inGrace = await on.holdfast.hold(tenant, 1, { grace_period_ms: 60_000 });
+  await on.holds.expireIn(inGrace, -1);
+  await on.holds.redis.zadd(ttlIndexKey(tag), 1, inGrace);
 
-  const sweeper = await startSweeper({ REDIS_URL: redis.url });
+  const sweeper = await startSweeper({ REDIS_URL: on.redis.url });
   const outcome = (name: string, detail = 'none') =>
     sweeper.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: name, detail });
   try {
@@ -76,7 +59,7 @@ test('a real sweep changes every counter of the sweeper by what it did', async (
     expect(await sweeper.metric('cycles_maintenance_duration_seconds_count', runs)).toBeGreaterThanOrEqual(
       counted,
     );
-    const [seconds] = await stored.redis.time();
+    const [seconds] = await on.holds.redis.time();
     expect(
       Math.abs((await sweeper.metric('holdfast_sweep_last_success_timestamp_seconds')) - Number(seconds)),
     ).toBeLessThan(60);
@@ -88,10 +71,10 @@ test('a real sweep changes every counter of the sweeper by what it did', async (
 });
 
 test('a lease that another took is counted as lost', async () => {
-  const sweeper = await startSweeper({ REDIS_URL: redis.url });
+  const sweeper = await startSweeper({ REDIS_URL: on.redis.url });
   try {
     await eventually('all are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
-    await stored.redis.set(sweepLeaseKey('{p2a}'), 'another', 'PX', 60_000);
+    await on.holds.redis.set(sweepLeaseKey('{p2a}'), 'another', 'PX', 60_000);
     await eventually(
       'one is lost',
       async () => (await sweeper.metric('holdfast_sweep_lease_changes_total', { change: 'lost' })) === 1,
@@ -106,7 +89,7 @@ test('a lease that another took is counted as lost', async () => {
       'the others stay',
       async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 63,
     );
-    await stored.redis.del(sweepLeaseKey('{p2a}'));
+    await on.holds.redis.del(sweepLeaseKey('{p2a}'));
     await eventually(
       'it comes back',
       async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
@@ -120,15 +103,15 @@ test('a lease that another took is counted as lost', async () => {
 const MOST_DUE = 1280;
 
 test('a sweep that runs out of time is counted as cut, and the next one continues immediately', async () => {
-  const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
   let cuts = 0;
   // The pause after a batch is a hundred times as long as the batch. So the faster the machine, the more
   // holds are needed to use up a tick.
   for (let holds = 80; cuts === 0 && holds <= MOST_DUE; holds *= 2) {
-    const ids = await makeDue(maker, stored, tenant, holds);
+    const ids = await makeDue(on.holdfast, on.holds, tenant, holds);
     // The sweeper gets one percent of the time, so that a few batches use up a tick.
     const sweeper = await startSweeper({
-      REDIS_URL: redis.url,
+      REDIS_URL: on.redis.url,
       sweepTimeShare: 1,
       SWEEP_BATCH_SIZE: '50',
     });

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@j
 import { RedisService } from '../../src/redis/redis.service.js';
 import { LOGGER, type Logger } from '../../src/telemetry/index.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expiredEvents, makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
@@ -83,9 +83,7 @@ describe('the sweep continues after Redis was unavailable', () => {
     });
     const ids: string[] = [];
     for (let index = 0; index < 30; index += 1) {
-      ids.push(
-        expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200).reservation_id as string,
-      );
+      ids.push(await maker.hold(tenant, 10, { grace_period_ms: 0 }));
     }
     await Promise.allSettled(ids.map((id) => stored.expireIn(id, -1000)));
     await eventually(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import {
   auditLogKey,
@@ -11,46 +11,31 @@ import {
 import {
   expectRefusal,
   expectStatus,
-  Holdfast,
   newKey,
   type Answer,
   type Json,
   type TestTenant,
 } from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { useGovernance } from '../support/use-governance.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
-});
+const on = useGovernance();
 
 const tagOf = (id: string): string => tagOfReservationId(id, 64) as string;
-const inspect = (id: string): Promise<Answer> => holdfast.admin('GET', `/ops/quarantine/${id}`);
+const inspect = (id: string): Promise<Answer> => on.holdfast.admin('GET', `/ops/quarantine/${id}`);
 const decide = (id: string, action: string, more = {}): Promise<Answer> =>
-  holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action, ...more });
+  on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action, ...more });
 
 async function quarantined(fields: Record<string, string>): Promise<{ tenant: TestTenant; id: string }> {
-  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-  const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
-  await stored.set(id, fields);
-  await holdfast.app.get(ExpiryService).sweep();
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+  const [id] = (await makeDue(on.holdfast, on.holds, tenant, 1)) as [string];
+  await on.holds.set(id, fields);
+  await on.holdfast.app.get(ExpiryService).sweep();
   return { tenant, id };
 }
 
 async function lastEntry(log: (tag: string) => string, id: string): Promise<Record<string, string>> {
-  const [[, flat]] = (await stored.redis.xrevrange(log(tagOf(id)), '+', '-', 'COUNT', 1)) as [
+  const [[, flat]] = (await on.holds.redis.xrevrange(log(tagOf(id)), '+', '-', 'COUNT', 1)) as [
     [string, string[]],
   ];
   return Object.fromEntries(
@@ -59,7 +44,7 @@ async function lastEntry(log: (tag: string) => string, id: string): Promise<Reco
 }
 
 async function isQuarantined(id: string): Promise<boolean> {
-  return (await stored.redis.hexists(quarantineKey(tagOf(id)), id)) === 1;
+  return (await on.holds.redis.hexists(quarantineKey(tagOf(id)), id)) === 1;
 }
 
 describe('the list', () => {
@@ -72,7 +57,10 @@ describe('the list', () => {
     const walk: Json[] = [];
     let cursor = '';
     do {
-      const page = expectStatus(await holdfast.admin('GET', `/ops/quarantine?limit=2&cursor=${cursor}`), 200);
+      const page = expectStatus(
+        await on.holdfast.admin('GET', `/ops/quarantine?limit=2&cursor=${cursor}`),
+        200,
+      );
       walk.push(...page.entries);
       expect(page.has_more).toBe(page.next_cursor !== undefined);
       cursor = page.next_cursor ?? '';
@@ -82,14 +70,14 @@ describe('the list', () => {
     const times = walk.map(({ quarantined_at_ms: at }) => at);
     expect(times).toEqual([...times].sort((a, b) => b - a));
     const byReason = expectStatus(
-      await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_EXPIRY'),
+      await on.holdfast.admin('GET', '/ops/quarantine?reason=INVALID_EXPIRY'),
       200,
     ).entries;
     expect(byReason).toEqual([
       { reservation_id: other, reason: 'INVALID_EXPIRY', quarantined_at_ms: expect.any(Number) },
     ]);
-    expectRefusal(await holdfast.admin('GET', '/ops/quarantine?cursor=x'), 400, 'INVALID_REQUEST');
-    expectRefusal(await holdfast.call('GET', '/ops/quarantine', { key: 'none' }), 401, 'UNAUTHORIZED');
+    expectRefusal(await on.holdfast.admin('GET', '/ops/quarantine?cursor=x'), 400, 'INVALID_REQUEST');
+    expectRefusal(await on.holdfast.call('GET', '/ops/quarantine', { key: 'none' }), 401, 'UNAUTHORIZED');
   });
 });
 
@@ -106,27 +94,27 @@ describe('one reservation', () => {
       keeps: [],
       record: { st: 'ACTIVE', tn: tenant.id, am: '10', gr: 'long', qr: 'INVALID_EXPIRY' },
     });
-    await stored.set(id, { gr: '0' });
+    await on.holds.set(id, { gr: '0' });
     expect(expectStatus(await inspect(id), 200)).not.toHaveProperty('defect');
     expectStatus(await decide(id, 'retry'), 200);
   });
 
   test('that is not in quarantine, or has a foreign id, is not found', async () => {
-    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1), 200);
-    for (const one of [id as string, 'rsv_nothing']) {
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    const id = await on.holdfast.hold(tenant, 1);
+    for (const one of [id, 'rsv_nothing']) {
       expectRefusal(await inspect(one), 404, 'NOT_FOUND');
       expectRefusal(await decide(one, 'retry'), 404, 'NOT_FOUND');
     }
-    expectRefusal(await decide(id as string, 'forget'), 400, 'INVALID_REQUEST');
+    expectRefusal(await decide(id, 'forget'), 400, 'INVALID_REQUEST');
   });
 });
 
 describe('a retry', () => {
   test('expires a repaired reservation, once, and names the operator', async () => {
     const { tenant, id } = await quarantined({ am: 'many' });
-    await stored.set(id, { am: '10' });
-    const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
+    await on.holds.set(id, { am: '10' });
+    const before = await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
     const answer = await decide(id, 'retry', { reason: 'amount repaired' });
     expect(expectStatus(answer, 200)).toEqual({
       reservation_id: id,
@@ -136,14 +124,17 @@ describe('a retry', () => {
       returns: [],
       keeps: [],
     });
-    expect(await stateOf(stored, id)).toBe('EXPIRED');
+    expect(await stateOf(on.holds, id)).toBe('EXPIRED');
     expect(await isQuarantined(id)).toBe(false);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
       before + 1,
     );
     expect(
-      await holdfast.metric('holdfast_quarantine_decisions_total', { action: 'retry', outcome: 'EXPIRED' }),
+      await on.holdfast.metric('holdfast_quarantine_decisions_total', {
+        action: 'retry',
+        outcome: 'EXPIRED',
+      }),
     ).toBeGreaterThanOrEqual(1);
     expect(await lastEntry(eventLogKey, id)).toMatchObject({
       ty: 'custom.reservation.quarantine_decided',
@@ -168,15 +159,18 @@ describe('a retry', () => {
 
   test('of one that is live after all hands it back to the sweeper', async () => {
     const { tenant, id } = await quarantined({ am: 'many' });
-    await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
+    await on.holds.set(id, {
+      am: '10',
+      ex: String(Number((await on.holds.redis.time())[0]) * 1000 + 600_000),
+    });
     expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
       outcome: 'SKIP',
       detail: 'in_grace_period',
     });
     expect(await isQuarantined(id)).toBe(false);
-    expect(await stored.isIndexed(id)).toBe(true);
-    expectStatus(await holdfast.commit(tenant, id, 4), 200);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
+    expect(await on.holds.isIndexed(id)).toBe(true);
+    expectStatus(await on.holdfast.commit(tenant, id, 4), 200);
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
   });
 
   test('of one that is still damaged leaves it in quarantine', async () => {
@@ -186,23 +180,20 @@ describe('a retry', () => {
       detail: 'INVALID_ESTIMATE',
     });
     expect(await isQuarantined(id)).toBe(true);
-    expect(await stored.isIndexed(id)).toBe(false);
+    expect(await on.holds.isIndexed(id)).toBe(false);
   });
 });
 
 describe('a release', () => {
   test('returns what can be returned, for each budget separately, and ends the reservation', async () => {
-    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-    await holdfast.createBudget(tenant, '/agent:bot', 100);
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    await on.holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(
-      await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }),
-      200,
-    );
-    await stored.expireIn(id as string, -1000);
-    await stored.redis.del(budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}/agent:bot`));
-    await holdfast.app.get(ExpiryService).sweep();
-    expect(expectStatus(await decide(id as string, 'release'), 200)).toEqual({
+    const id = await on.holdfast.hold(tenant, 60, { subject, grace_period_ms: 0 });
+    await on.holds.expireIn(id, -1000);
+    await on.holds.redis.del(budgetKey(tagOf(id), 'TOKENS', `tenant:${tenant.id}/agent:bot`));
+    await on.holdfast.app.get(ExpiryService).sweep();
+    expect(expectStatus(await decide(id, 'release'), 200)).toEqual({
       reservation_id: id,
       action: 'release',
       outcome: 'RELEASED',
@@ -210,11 +201,11 @@ describe('a release', () => {
       returns: [{ scope: `tenant:${tenant.id}`, unit: 'TOKENS', amount: 60 }],
       keeps: [{ scope: `tenant:${tenant.id}/agent:bot`, reason: 'MISSING_BUDGET' }],
     });
-    expect((await stored.record(id as string))['st']).toBe('RELEASED');
-    expect(await isQuarantined(id as string)).toBe(false);
-    expect(await stored.redis.pttl(reservationKey(tagOf(id as string), id as string))).toBeGreaterThan(0);
-    const [remaining, reserved] = await stored.redis.hmget(
-      budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}`),
+    expect((await on.holds.record(id))['st']).toBe('RELEASED');
+    expect(await isQuarantined(id)).toBe(false);
+    expect(await on.holds.redis.pttl(reservationKey(tagOf(id), id))).toBeGreaterThan(0);
+    const [remaining, reserved] = await on.holds.redis.hmget(
+      budgetKey(tagOf(id), 'TOKENS', `tenant:${tenant.id}`),
       'remaining',
       'reserved',
     );
@@ -228,17 +219,17 @@ describe('a release', () => {
       returns: [],
       keeps: [],
     });
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
     expectRefusal(await decide(id, 'release'), 404, 'NOT_FOUND');
   });
 
   test('of one whose key is not a record removes the entry and keeps the key', async () => {
-    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-    const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    const [id] = (await makeDue(on.holdfast, on.holds, tenant, 1)) as [string];
     const key = reservationKey(tagOf(id), id);
-    await stored.redis.del(key);
-    await stored.redis.set(key, 'what is this');
-    await holdfast.app.get(ExpiryService).sweep();
+    await on.holds.redis.del(key);
+    await on.holds.redis.set(key, 'what is this');
+    await on.holdfast.app.get(ExpiryService).sweep();
     expect(expectStatus(await inspect(id), 200)).toMatchObject({
       reason: 'NOT_A_RECORD',
       defect: 'NOT_A_RECORD',
@@ -247,24 +238,25 @@ describe('a release', () => {
     });
     expectStatus(await decide(id, 'release'), 200);
     expect(await isQuarantined(id)).toBe(false);
-    expect(await stored.redis.get(key)).toBe('what is this');
+    expect(await on.holds.redis.get(key)).toBe('what is this');
   });
 });
 
 test('a reservation that was repaired and settled by its client leaves the quarantine', async () => {
   const { tenant, id } = await quarantined({ am: 'many' });
-  await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
-  expectStatus(await holdfast.commit(tenant, id, 10), 200);
+  await on.holds.set(id, { am: '10', ex: String(Number((await on.holds.redis.time())[0]) * 1000 + 600_000) });
+  expectStatus(await on.holdfast.commit(tenant, id, 10), 200);
   expect(await isQuarantined(id)).toBe(false);
 });
 
 describe('reservations in quarantine can still be read, listed and released', () => {
   const read = (tenant: TestTenant, id: string): Promise<Answer> =>
-    holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
+    on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
   const rowOf = async (tenant: TestTenant, id: string): Promise<Json> =>
-    expectStatus(await holdfast.call('GET', '/v1/reservations', { key: tenant.key }), 200).reservations.find(
-      (row: Json) => row.reservation_id === id,
-    );
+    expectStatus(
+      await on.holdfast.call('GET', '/v1/reservations', { key: tenant.key }),
+      200,
+    ).reservations.find((row: Json) => row.reservation_id === id);
 
   test('and are afterwards as if they had never been damaged: by a decision of an operator', async () => {
     const { tenant, id } = await quarantined({ gr: 'long' });
@@ -283,14 +275,14 @@ describe('reservations in quarantine can still be read, listed and released', ()
         finalized_at_ms: expect.any(Number),
       });
     }
-    const history = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
+    const history = expectStatus(await on.holdfast.admin('GET', `/ops/reservations/${id}`), 200);
     expect(history).toMatchObject({
       state: 'RELEASED',
       end: { how: 'RELEASED', by: { type: 'admin' }, reason: 'stuck', returned: [{ amount: 10 }] },
     });
     expect(history).not.toHaveProperty('defect');
     expect(history).not.toHaveProperty('quarantine');
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
   });
 
   test.each(['its tenant', 'an operator'])(
@@ -300,8 +292,8 @@ describe('reservations in quarantine can still be read, listed and released', ()
       const body = { idempotency_key: newKey(), reason: 'stuck' };
       const release = (): Promise<Answer> =>
         who === 'its tenant'
-          ? holdfast.settle(tenant, 'release', id, body)
-          : holdfast.admin('POST', `/v1/reservations/${id}/release`, body);
+          ? on.holdfast.settle(tenant, 'release', id, body)
+          : on.holdfast.admin('POST', `/v1/reservations/${id}/release`, body);
       const first = await release();
       expect(expectStatus(first, 200)).toMatchObject({
         status: 'RELEASED',
@@ -330,7 +322,7 @@ describe('reservations in quarantine can still be read, listed and released', ()
         });
       }
       expect(
-        await holdfast.metric('cycles_reservations_release_total', {
+        await on.holdfast.metric('cycles_reservations_release_total', {
           tenant: tenant.id,
           decision: 'RELEASED',
           reason: 'OK',
@@ -342,37 +334,45 @@ describe('reservations in quarantine can still be read, listed and released', ()
   test('a commit waits for the operator: 503 with Retry-After, and its charge follows after the repair', async () => {
     const { tenant, id } = await quarantined({ gr: 'long' });
     const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 4 } };
-    const refused = await holdfast.settle(tenant, 'commit', id, commit);
+    const refused = await on.holdfast.settle(tenant, 'commit', id, commit);
     expectRefusal(refused, 503, 'INTERNAL_ERROR');
     expect([refused.headers.get('retry-after'), refused.body.details]).toEqual([
       '60',
       { reason: 'quarantine' },
     ]);
     expect(
-      await holdfast.metric('cycles_reservations_commit_total', { tenant: tenant.id, reason: 'QUARANTINED' }),
+      await on.holdfast.metric('cycles_reservations_commit_total', {
+        tenant: tenant.id,
+        reason: 'QUARANTINED',
+      }),
     ).toBe(1);
-    await stored.set(id, { gr: '0', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
+    await on.holds.set(id, {
+      gr: '0',
+      ex: String(Number((await on.holds.redis.time())[0]) * 1000 + 600_000),
+    });
     expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
       outcome: 'SKIP',
       detail: 'in_grace_period',
     });
-    expect(Object.keys(await stored.record(id)).filter((name) => name === 'qa' || name === 'qr')).toEqual([]);
-    expectStatus(await holdfast.settle(tenant, 'commit', id, commit), 200);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
+    expect(Object.keys(await on.holds.record(id)).filter((name) => name === 'qa' || name === 'qr')).toEqual(
+      [],
+    );
+    expectStatus(await on.holdfast.settle(tenant, 'commit', id, commit), 200);
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
   });
 
   test('damage that a read finds before the sweeper is counted and presented to an operator, once', async () => {
-    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
-    await stored.set(id as string, { am: 'many', dm: '{"a"', at: '7' });
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    const id = await on.holdfast.hold(tenant, 10);
+    await on.holds.set(id, { am: 'many', dm: '{"a"', at: '7' });
     const unreadable = (reason: string): Promise<number> =>
-      holdfast.metric('holdfast_reservations_unreadable_total', { reason });
+      on.holdfast.metric('holdfast_reservations_unreadable_total', { reason });
     const before = [await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')] as [
       number,
       number,
     ];
     for (let time = 0; time < 3; time += 1) {
-      expect(await rowOf(tenant, id as string)).toMatchObject({
+      expect(await rowOf(tenant, id)).toMatchObject({
         status: 'ACTIVE',
         reserved: { amount: 0 },
         action: { kind: 'llm.completion' },
@@ -383,37 +383,37 @@ describe('reservations in quarantine can still be read, listed and released', ()
       before[1] + 6,
     ]);
     expect(
-      await holdfast.metric('cycles_reservations_quarantined_total', {
+      await on.holdfast.metric('cycles_reservations_quarantined_total', {
         tenant: tenant.id,
         reason: 'INVALID_ESTIMATE',
       }),
     ).toBe(1);
     const { entries } = expectStatus(
-      await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_ESTIMATE&limit=200'),
+      await on.holdfast.admin('GET', '/ops/quarantine?reason=INVALID_ESTIMATE&limit=200'),
       200,
     );
     expect(entries.map(({ reservation_id: one }: Json) => one)).toContain(id);
   });
 
   test('a key that is not a record is 404, and hides no other in a list', async () => {
-    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
-    const { reservation_id: sound } = expectStatus(await holdfast.reserve(tenant, 10), 200);
-    const key = reservationKey(tagOf(id as string), id as string);
-    await stored.redis.del(key);
-    await stored.redis.set(key, 'what is this');
-    const before = await holdfast.metric('holdfast_reservations_unreadable_total', {
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    const id = await on.holdfast.hold(tenant, 10);
+    const sound = await on.holdfast.hold(tenant, 10);
+    const key = reservationKey(tagOf(id), id);
+    await on.holds.redis.del(key);
+    await on.holds.redis.set(key, 'what is this');
+    const before = await on.holdfast.metric('holdfast_reservations_unreadable_total', {
       reason: 'NOT_A_RECORD',
     });
-    expectRefusal(await read(tenant, id as string), 404, 'NOT_FOUND');
-    expectRefusal(await holdfast.settle(tenant, 'release', id as string), 404, 'NOT_FOUND');
+    expectRefusal(await read(tenant, id), 404, 'NOT_FOUND');
+    expectRefusal(await on.holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
     const rows = expectStatus(
-      await holdfast.call('GET', '/v1/reservations', { key: tenant.key }),
+      await on.holdfast.call('GET', '/v1/reservations', { key: tenant.key }),
       200,
     ).reservations;
     expect(rows.map(({ reservation_id: one }: Json) => one)).toEqual([sound]);
-    expect(await holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' })).toBe(
-      before + 3,
-    );
+    expect(
+      await on.holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' }),
+    ).toBe(before + 3);
   });
 });

@@ -1,27 +1,14 @@
-import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { afterEach, expect, jest, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
 
 const HOUR_MS = 3_600_000;
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
+const on = useGovernance();
 
-beforeAll(async () => {
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
 afterEach(() => {
   jest.restoreAllMocks();
-});
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
 });
 
 test.each([
@@ -32,23 +19,19 @@ test.each([
   async (_, skewMs) => {
     const real = Date.now.bind(Date);
     jest.spyOn(Date, 'now').mockImplementation(() => real() + skewMs);
-    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-    const [due] = (await makeDue(holdfast, stored, tenant, 1, 1)) as [string];
-    const { reservation_id: live } = expectStatus(
-      await holdfast.reserve(tenant, 10, { ttl_ms: 60_000, grace_period_ms: 0 }),
-      200,
-    );
-    const { reservation_id: inGrace } = expectStatus(
-      await holdfast.reserve(tenant, 10, { grace_period_ms: 60_000 }),
-      200,
-    );
-    await stored.expireIn(inGrace as string, -1);
-    expect(await holdfast.app.get(ExpiryService).sweep()).toMatchObject({ judged: 1, expired: 1 });
-    expect(
-      await Promise.all([due, live as string, inGrace as string].map((id) => stateOf(stored, id))),
-    ).toEqual(['EXPIRED', 'ACTIVE', 'ACTIVE']);
-    const record = await stored.record(due);
-    const [seconds] = await stored.redis.time();
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    const [due] = (await makeDue(on.holdfast, on.holds, tenant, 1, 1)) as [string];
+    const live = await on.holdfast.hold(tenant, 10, { ttl_ms: 60_000, grace_period_ms: 0 });
+    const inGrace = await on.holdfast.hold(tenant, 10, { grace_period_ms: 60_000 });
+    await on.holds.expireIn(inGrace, -1);
+    expect(await on.holdfast.app.get(ExpiryService).sweep()).toMatchObject({ judged: 1, expired: 1 });
+    expect(await Promise.all([due, live, inGrace].map((id) => stateOf(on.holds, id)))).toEqual([
+      'EXPIRED',
+      'ACTIVE',
+      'ACTIVE',
+    ]);
+    const record = await on.holds.record(due);
+    const [seconds] = await on.holds.redis.time();
     expect(Math.abs(Number(record['fa']) - Number(seconds) * 1000)).toBeLessThan(HOUR_MS / 2);
   },
 );

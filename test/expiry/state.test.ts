@@ -1,34 +1,20 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { ttlIndexKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
-import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 import { leasesOf, makeDue, makeTenants, startSweeper } from './instances.js';
 
-let redis: Store;
-let maker: Holdfast;
-let stored: StoredHolds;
+const on = useGovernance();
 
-beforeAll(async () => {
-  redis = await startStore();
-  maker = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
-afterAll(async () => {
-  stored.close();
-  await maker.stop();
-  await redis.stop();
-});
-
-const state = async (): Promise<Json> => expectStatus(await maker.admin('GET', '/ops/sweeper'), 200);
+const state = async (): Promise<Json> => expectStatus(await on.holdfast.admin('GET', '/ops/sweeper'), 200);
 
 test('without a sweeper, GET /ops/sweeper shows what is due, and that no instance sweeps', async () => {
-  const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
-  const tag = stored.tagOfTenant(tenant.id);
-  await makeDue(maker, stored, tenant, 2, 5000);
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+  const tag = on.holds.tagOfTenant(tenant.id);
+  await makeDue(on.holdfast, on.holds, tenant, 2, 5000);
   const damaged = tag === '{p00}' ? '{p01}' : '{p00}';
-  await stored.redis.set(ttlIndexKey(damaged), 'damaged');
+  await on.holds.redis.set(ttlIndexKey(damaged), 'damaged');
   const body = await state();
   expect(body).toMatchObject({ instances: [], backlog: 2, unreadable: [damaged.slice(2, 4)] });
   expect(body.unheld).toHaveLength(63);
@@ -38,18 +24,18 @@ test('without a sweeper, GET /ops/sweeper shows what is due, and that no instanc
     indexed: 2,
     oldest_due_at_ms: expect.any(Number),
   });
-  await stored.redis.del(ttlIndexKey(damaged));
-  expectRefusal(await maker.call('GET', '/ops/sweeper'), 401, 'UNAUTHORIZED');
+  await on.holds.redis.del(ttlIndexKey(damaged));
+  expectRefusal(await on.holdfast.call('GET', '/ops/sweeper'), 401, 'UNAUTHORIZED');
 });
 
 test('with two, any instance shows what each holds and how its last ticks went', async () => {
-  const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
   const sweepers = [
-    await startSweeper({ REDIS_URL: redis.url }),
-    await startSweeper({ REDIS_URL: redis.url }),
+    await startSweeper({ REDIS_URL: on.redis.url }),
+    await startSweeper({ REDIS_URL: on.redis.url }),
   ];
   try {
-    await makeDue(maker, stored, tenant, 3);
+    await makeDue(on.holdfast, on.holds, tenant, 3);
     const body = await eventually('everything is reported', async () => {
       const now = await state();
       const judged = now.instances

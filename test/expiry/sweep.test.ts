@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import {
   eventLogKey,
@@ -10,45 +10,24 @@ import {
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { useGovernance } from '../support/use-governance.js';
 
 /** A separate server: a sweep covers every partition, and must not process the holds of other files. */
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
+const on = useGovernance({}, { SWEEP_BATCH_SIZE: '50' });
 let sweeper: ExpiryService;
 
-beforeAll(async () => {
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url, SWEEP_BATCH_SIZE: '50' });
-  stored = new StoredHolds(redis.url);
-  sweeper = holdfast.app.get(ExpiryService);
-});
-
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
+beforeAll(() => {
+  sweeper = on.holdfast.app.get(ExpiryService);
 });
 
 async function overdue(tenant: TestTenant, amount = 10, byMs = 1000): Promise<string> {
-  const { reservation_id: id } = expectStatus(
-    await holdfast.reserve(tenant, amount, { grace_period_ms: 0 }),
-    200,
-  );
-  await stored.expireIn(id, -byMs);
-  return id as string;
-}
-
-async function tenantWithBudgets(): Promise<TestTenant> {
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 1_000_000);
-  return tenant;
+  const id = await on.holdfast.hold(tenant, amount, { grace_period_ms: 0 });
+  await on.holds.expireIn(id, -byMs);
+  return id;
 }
 
 async function eventsOf(reservationId: string): Promise<Record<string, string>[]> {
-  const entries = await stored.redis.xrange(
+  const entries = await on.holds.redis.xrange(
     eventLogKey(tagOfReservationId(reservationId, 64) as string),
     '-',
     '+',
@@ -65,29 +44,26 @@ async function eventsOf(reservationId: string): Promise<Record<string, string>[]
 describe('a sweep', () => {
   test('expires due holds: state, refund at every scope, one event, one counter, no index entry, 30 days of record', async () => {
     shows('request id of events');
-    const tenant = await tenantWithBudgets();
-    await holdfast.createBudget(tenant, '/agent:bot', 100);
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
+    await on.holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(
-      await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }),
-      200,
-    );
-    await stored.expireIn(id, -2000);
+    const id = await on.holdfast.hold(tenant, 60, { subject, grace_period_ms: 0 });
+    await on.holds.expireIn(id, -2000);
     const report = await sweeper.sweep();
     expect(report).toMatchObject({ judged: 1, expired: 1, failed: 0, cut: false });
-    expect(await holdfast.balances(tenant)).toEqual({
+    expect(await on.holdfast.balances(tenant)).toEqual({
       [`tenant:${tenant.id}`]: '1000000 0 0 0',
       [`tenant:${tenant.id}/agent:bot`]: '100 0 0 0',
     });
     expectRefusal(
-      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
       410,
       'RESERVATION_EXPIRED',
     );
-    expect(await stored.isIndexed(id)).toBe(false);
-    const record = await stored.record(id);
+    expect(await on.holds.isIndexed(id)).toBe(false);
+    const record = await on.holds.record(id);
     expect(record).toMatchObject({ st: 'EXPIRED', am: '60', eb: 'system' });
-    const ttl = await stored.redis.pttl(reservationKey(tagOfReservationId(id, 64) as string, id));
+    const ttl = await on.holds.redis.pttl(reservationKey(tagOfReservationId(id, 64) as string, id));
     expect(ttl).toBeGreaterThan(29.9 * 86_400_000);
     const [event, ...more] = await eventsOf(id);
     expect(more).toEqual([]);
@@ -99,113 +75,114 @@ describe('a sweep', () => {
       unit: 'TOKENS',
     });
     expect(event).not.toHaveProperty('rq');
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(1);
-    expect(await holdfast.metric('holdfast_expiry_lateness_seconds_count')).toBeGreaterThanOrEqual(1);
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(1);
+    expect(await on.holdfast.metric('holdfast_expiry_lateness_seconds_count')).toBeGreaterThanOrEqual(1);
   });
 
   test('does not touch a hold in its grace window, and emits no event', async () => {
-    const tenant = await tenantWithBudgets();
-    const { reservation_id: id } = expectStatus(
-      await holdfast.reserve(tenant, 60, { grace_period_ms: 60_000 }),
-      200,
-    );
-    await stored.expireIn(id, -1000);
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
+    const id = await on.holdfast.hold(tenant, 60, { grace_period_ms: 60_000 });
+    await on.holds.expireIn(id, -1000);
     expect(await sweeper.sweep()).toMatchObject({ judged: 0 });
     expect(await eventsOf(id)).toEqual([]);
-    expectStatus(await holdfast.commit(tenant, id, 1), 200);
+    expectStatus(await on.holdfast.commit(tenant, id, 1), 200);
   });
 
   test('drains more than a page, every hold once, and a second sweep finds nothing', async () => {
-    const tenant = await tenantWithBudgets();
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     const ids: string[] = [];
     for (let index = 0; index < 130; index += 1) {
       ids.push(await overdue(tenant));
     }
     expect(await sweeper.sweep()).toMatchObject({ judged: 130, expired: 130, failed: 0 });
     expect(await sweeper.sweep()).toMatchObject({ judged: 0 });
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(130);
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(130);
     const [first] = await eventsOf(ids[0] as string);
     const [last] = await eventsOf(ids[129] as string);
     expect(first?.['tr']).toBe(last?.['tr']);
   });
 
   test('of two instances refunds once', async () => {
-    const second = await Holdfast.start({ REDIS_URL: redis.url });
+    const second = await Holdfast.start({ REDIS_URL: on.redis.url });
     try {
-      const tenant = await tenantWithBudgets();
+      const tenant = await on.holdfast.fundedTenant(1_000_000);
       for (let index = 0; index < 40; index += 1) {
         await overdue(tenant);
       }
       const reports = await Promise.all([sweeper.sweep(), second.app.get(ExpiryService).sweep()]);
       expect(reports[0].expired + reports[1].expired).toBe(40);
-      expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+      expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
     } finally {
       await second.stop();
     }
   });
 
   test('removes an entry whose record is gone, and one that a client settled', async () => {
-    const tenant = await tenantWithBudgets();
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     const gone = await overdue(tenant);
     const tag = tagOfReservationId(gone, 64) as string;
-    await stored.redis.del(reservationKey(tag, gone));
-    const { reservation_id: settled } = expectStatus(await holdfast.reserve(tenant, 1), 200);
-    expectStatus(await holdfast.commit(tenant, settled, 1), 200);
-    await stored.redis.zadd(ttlIndexKey(tag), 1, settled);
+    await on.holds.redis.del(reservationKey(tag, gone));
+    const settled = await on.holdfast.hold(tenant, 1);
+    expectStatus(await on.holdfast.commit(tenant, settled, 1), 200);
+    await on.holds.redis.zadd(ttlIndexKey(tag), 1, settled);
     expect(await sweeper.sweep()).toMatchObject({ judged: 2, expired: 0, failed: 0 });
-    expect(await stored.isIndexed(gone)).toBe(false);
-    expect(await stored.isIndexed(settled)).toBe(false);
-    expect(await holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'NOT_FOUND' })).toBe(1);
+    expect(await on.holds.isIndexed(gone)).toBe(false);
+    expect(await on.holds.isIndexed(settled)).toBe(false);
+    expect(await on.holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'NOT_FOUND' })).toBe(1);
     expect(
-      await holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'SKIP', detail: 'COMMITTED' }),
+      await on.holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'SKIP', detail: 'COMMITTED' }),
     ).toBe(1);
   });
 
   test('puts a damaged record into quarantine, reports it, and continues with the others', async () => {
-    const tenant = await tenantWithBudgets();
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     const damaged = await overdue(tenant, 10, 60_000);
-    await stored.set(damaged, { am: 'many' });
+    await on.holds.set(damaged, { am: 'many' });
     const sound = await overdue(tenant);
     expect(await sweeper.sweep()).toMatchObject({ judged: 2, expired: 1, failed: 0 });
-    expect((await stored.record(sound))['st']).toBe('EXPIRED');
-    expect(await stored.record(damaged)).toMatchObject({ st: 'ACTIVE', am: 'many', qr: 'INVALID_ESTIMATE' });
+    expect((await on.holds.record(sound))['st']).toBe('EXPIRED');
+    expect(await on.holds.record(damaged)).toMatchObject({
+      st: 'ACTIVE',
+      am: 'many',
+      qr: 'INVALID_ESTIMATE',
+    });
     const tag = tagOfReservationId(damaged, 64) as string;
-    expect(await stored.redis.hget(quarantineKey(tag), damaged)).toMatch(/^INVALID_ESTIMATE \d+$/);
+    expect(await on.holds.redis.hget(quarantineKey(tag), damaged)).toMatch(/^INVALID_ESTIMATE \d+$/);
     expect((await eventsOf(damaged)).map(({ ty }) => ty)).toEqual(['custom.reservation.quarantined']);
     expect(
-      await holdfast.metric('cycles_reservations_quarantined_total', {
+      await on.holdfast.metric('cycles_reservations_quarantined_total', {
         tenant: tenant.id,
         reason: 'INVALID_ESTIMATE',
       }),
     ).toBe(1);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
     expect(await sweeper.sweep()).toMatchObject({ judged: 0 });
   });
 
   test('continues with the other partitions when the index of one is damaged', async () => {
-    const tenant = await tenantWithBudgets();
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     const id = await overdue(tenant);
     const own = tagOfReservationId(id, 64) as string;
     const broken = ['{p00}', '{p01}'].find((tag) => tag !== own) as string;
-    await stored.redis.set(ttlIndexKey(broken), 'not an index');
+    await on.holds.redis.set(ttlIndexKey(broken), 'not an index');
     try {
       expect(await sweeper.sweep()).toMatchObject({ expired: 1, failed: 1 });
     } finally {
-      await stored.redis.del(ttlIndexKey(broken));
+      await on.holds.redis.del(ttlIndexKey(broken));
     }
   });
 
   test('runs by itself in an instance that has the role, and readiness shows its age', async () => {
-    const tenant = await tenantWithBudgets();
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     const id = await overdue(tenant);
     const second = await Holdfast.start({
-      REDIS_URL: redis.url,
+      REDIS_URL: on.redis.url,
       HOLDFAST_ROLES: 'sweeper',
       SWEEP_INTERVAL_MS: '50',
     });
     try {
-      await eventually('the hold expires', async () => (await stored.record(id))['st'] === 'EXPIRED');
+      await eventually('the hold expires', async () => (await on.holds.record(id))['st'] === 'EXPIRED');
       const runs = () =>
         second.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'success' });
       await eventually('the run is counted', async () => (await runs()) > 0);

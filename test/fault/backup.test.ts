@@ -33,9 +33,7 @@ afterEach(async () => {
   rmSync(backup, { recursive: true, force: true });
 });
 
-async function hold(amount: number): Promise<string> {
-  return expectStatus(await holdfast.reserve(tenant, amount), 200).reservation_id as string;
-}
+const hold = (amount: number): Promise<string> => holdfast.hold(tenant, amount);
 
 /** Starts from the content of the backup directory, as on another machine. */
 async function restore(): Promise<void> {
@@ -56,8 +54,7 @@ async function expectWhole(): Promise<void> {
 }
 
 test('a copy of the log that was made while requests ran is a sound ledger, with everything that was acknowledged before', async () => {
-  const busy = await holdfast.createTenant();
-  await holdfast.createBudget(busy, '', 1_000_000);
+  const busy = await holdfast.fundedTenant(1_000_000);
   let copying = true;
   let operations = 0;
   const client = async (): Promise<void> => {

@@ -58,8 +58,7 @@ test('a clock of the process that jumps by an hour, on and back, changes no deci
     await service.ended;
   });
   const client = new HoldfastClient(service.url);
-  const tenant = await client.createTenant();
-  await client.createBudget(tenant, '', 1_000_000);
+  const tenant = await client.fundedTenant(1_000_000);
   const redisNowMs = async () => Number((await stored.redis.time())[0]) * 1000;
   // Half an hour is between the two wrong clocks.
   const halfAnHour = await client.createKey(tenant.id, {
@@ -95,9 +94,7 @@ test('a clock of the process that jumps by an hour, on and back, changes no deci
       200,
     );
     expect(until).toBe(extended.expires_at_ms + 1000);
-    expect(expectStatus(await client.reserve(tenant, 10, { idempotency_key: key }), 200).reservation_id).toBe(
-      first.body.reservation_id,
-    );
+    expect(await client.hold(tenant, 10, { idempotency_key: key })).toBe(first.body.reservation_id);
     expectStatus(await client.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: halfAnHour }), 200);
 
     await eventually(

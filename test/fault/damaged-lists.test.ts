@@ -426,8 +426,7 @@ test('a key sees no name of a damaged budget outside of its scopes', async () =>
 });
 
 test('many damaged records are named up to a bound, and the rest are counted', async () => {
-  const owner = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(owner, '', 10);
+  const owner = await on.holdfast.fundedTenant(10);
   const index = budgetIndexKey(tagOf(owner.id), owner.id);
   const gone = Array.from({ length: 200 }, (_, number) => `tenant:${owner.id}!agent:gone-${number} TOKENS`);
   await on.stored.redis.zadd(index, ...gone.flatMap((member) => [0, member]));
@@ -449,8 +448,7 @@ describe('a page that leaves one damaged record out has the others, and names it
   });
 
   test('reservations', async () => {
-    const owner = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(owner, '', 10);
+    const owner = await on.holdfast.fundedTenant(10);
     const made = [await on.holdfast.reserve(owner, 1), await on.holdfast.reserve(owner, 1)];
     const [damaged, whole] = made.map((answer) => expectStatus(answer, 200).reservation_id as string);
     const key = reservationKey(tagOf(owner.id), damaged as string);
@@ -463,8 +461,7 @@ describe('a page that leaves one damaged record out has the others, and names it
   });
 
   test('live holds of a budget', async () => {
-    const owner = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(owner, '', 10);
+    const owner = await on.holdfast.fundedTenant(10);
     const made = [await on.holdfast.reserve(owner, 1), await on.holdfast.reserve(owner, 1)];
     const [damaged, whole] = made.map((answer) => expectStatus(answer, 200).reservation_id as string);
     const tag = tagOf(owner.id);

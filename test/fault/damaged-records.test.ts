@@ -60,8 +60,7 @@ interface Pair {
 const FIELDS_OF_TENANT = 8;
 
 async function newTenant(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1_000_000);
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
   await on.holdfast.createBudget(tenant, '/workspace:prod', 1_000_000);
   return tenant;
 }

@@ -25,8 +25,7 @@ afterAll(async () => {
 });
 
 test('on a full Redis a settlement succeeds without evidence, and its repetition gets it once there is room', async () => {
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 100);
+  const tenant = await holdfast.fundedTenant(100);
   const reserved = expectStatus(await holdfast.reserve(tenant, 10), 200);
   const path = `/v1/reservations/${reserved.reservation_id}/commit`;
   const body = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 7 } };

@@ -38,7 +38,7 @@ describe('while Redis is unavailable', () => {
   test.each(['paused', 'killed'])(
     '(%s) requests get 503 in time, nothing is lost or done twice, and everything recovers',
     async (how) => {
-      const held = expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
+      const held = await holdfast.hold(tenant, 10);
       const before = await holdfast.balances(tenant);
       if (how === 'paused') {
         redis.pause();
@@ -97,8 +97,8 @@ describe('scripts that the server forgets', () => {
   test('are loaded again, under load, without a failed request', async () => {
     const working = Array.from({ length: 8 }, async () => {
       for (let round = 0; round < 20; round += 1) {
-        const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1), 200);
-        expectStatus(await holdfast.commit(tenant, id as string, 1), 200);
+        const id = await holdfast.hold(tenant, 1);
+        expectStatus(await holdfast.commit(tenant, id, 1), 200);
       }
     });
     const flushing = (async () => {
@@ -130,29 +130,29 @@ describe('damaged records', () => {
   ])('%s: the operation fails loudly, counted, and changes nothing', async (_what, damage) => {
     damaged = await holdfast.createTenant();
     await holdfast.createBudget(damaged, '', 100);
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(damaged, 10), 200);
-    await damage(id as string);
-    const before = await stored.record(id as string);
+    const id = await holdfast.hold(damaged, 10);
+    await damage(id);
+    const before = await stored.record(id);
     const count = await holdfast.metric('holdfast_unexpected_errors_total');
-    expectRefusal(await holdfast.commit(damaged, id as string, 5), 500, 'INTERNAL_ERROR');
+    expectRefusal(await holdfast.commit(damaged, id, 5), 500, 'INTERNAL_ERROR');
     expect(await holdfast.metric('holdfast_unexpected_errors_total')).toBe(count + 1);
-    expect(await stored.record(id as string)).toEqual(before);
+    expect(await stored.record(id)).toEqual(before);
   });
 
   test('a reservation: a commit is 503 and may be repeated, the hold goes into quarantine, counted, and no budget moves', async () => {
     damaged = await holdfast.createTenant();
     await holdfast.createBudget(damaged, '', 100);
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(damaged, 10), 200);
-    await damageHold(stored.redis, `${tagOfReservationId(id as string, 64) as string}r:${id}`, 'bm');
+    const id = await holdfast.hold(damaged, 10);
+    await damageHold(stored.redis, `${tagOfReservationId(id, 64) as string}r:${id}`, 'bm');
     const before = await holdfast.balances(damaged);
     const count = await holdfast.metric('cycles_reservations_quarantined_total', { tenant: damaged.id });
-    const answer = await holdfast.commit(damaged, id as string, 5);
+    const answer = await holdfast.commit(damaged, id, 5);
     expect(expectRefusal(answer, 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'quarantine' });
     expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
     expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: damaged.id })).toBe(
       count + 1,
     );
-    expect(await stored.record(id as string)).toMatchObject({ st: 'ACTIVE', qr: expect.any(String) });
+    expect(await stored.record(id)).toMatchObject({ st: 'ACTIVE', qr: expect.any(String) });
     expect(await holdfast.balances(damaged)).toEqual(before);
   });
 
@@ -174,13 +174,10 @@ describe('a full Redis', () => {
   });
 
   test('refuses requests that need memory with 503, still settles holds, and readiness says memory', async () => {
-    const owner = await instance.createTenant();
-    await instance.createBudget(owner, '', 1000);
+    const owner = await instance.fundedTenant(1000);
     const ids: string[] = [];
     for (let index = 0; index < 4; index += 1) {
-      ids.push(
-        expectStatus(await instance.reserve(owner, 10, { grace_period_ms: 0 }), 200).reservation_id as string,
-      );
+      ids.push(await instance.hold(owner, 10, { grace_period_ms: 0 }));
     }
     const holds = new StoredHolds(full.url);
     try {

@@ -19,8 +19,7 @@ async function behindProxy(): Promise<{ proxy: BlackholeProxy; holdfast: Holdfas
   cleanUps.push(() => proxy.close());
   const holdfast = await Holdfast.start({ REDIS_URL: proxy.url });
   cleanUps.push(() => holdfast.stop());
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 1_000_000);
+  const tenant = await holdfast.fundedTenant(1_000_000);
   return { proxy, holdfast, tenant };
 }
 

@@ -203,8 +203,7 @@ test('a cluster that is down is answered with 503, and readiness is red', async 
   await eventually('the cluster is up', isOk);
   const holdfast = await Holdfast.start({ REDIS_CLUSTER_NODES: `${node.host}:${node.port}` });
   try {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 1000);
+    const tenant = await holdfast.fundedTenant(1000);
     expectStatus(await holdfast.reserve(tenant, 1), 200);
     await cluster.call('CLUSTER', 'DELSLOTS', '0');
     await eventually('the cluster is down', async () => !(await isOk()));

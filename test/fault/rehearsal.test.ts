@@ -85,15 +85,12 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
     url: subscriber.url,
     event_types: ['reservation.expired'],
   });
-  const { reservation_id: id } = expectStatus(
-    await client.reserve(tenant, 5, { ttl_ms: 600_000, grace_period_ms: 0, idempotency_key: newKey() }),
-    200,
-  );
+  const id = await client.hold(tenant, 5, { ttl_ms: 600_000, grace_period_ms: 0, idempotency_key: newKey() });
   expect(sh(backUp).status).toBe(0);
-  expectStatus(await client.commit(tenant, id as string, 5), 200);
+  expectStatus(await client.commit(tenant, id, 5), 200);
 
   // The hold is overdue by the time of the restore.
-  await makeOverdue(join(folder, 'backup', 'redis'), id as string);
+  await makeOverdue(join(folder, 'backup', 'redis'), id);
   const { deployment_id: original } = await admin('GET', '/ops/verify');
 
   let log = '';

@@ -40,8 +40,7 @@ async function idOf(answer: Promise<Answer>): Promise<string> {
 }
 
 async function saturated(): Promise<[TestTenant, string]> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
+  const tenant = await on.holdfast.fundedTenant(100);
   return [tenant, await idOf(on.holdfast.reserve(tenant, 100))];
 }
 

@@ -11,7 +11,6 @@ import {
   endedDeliveries,
   startDispatcher,
   subscribe,
-  tenantWithBudget,
 } from '../webhooks/dispatching.js';
 
 const POLICY = {
@@ -39,7 +38,7 @@ afterEach(async () => {
 });
 
 test('while Redis is full first attempts continue, and a failed one stays first in its queue until its retry can be stored', async () => {
-  const [refusing, accepting] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+  const [refusing, accepting] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
   const waiting: (() => void)[] = [];
   receiver.react = (response, { path }) =>
     void waiting.push(() => response.writeHead(path === '/refusing' ? 500 : 200).end());

@@ -5,13 +5,7 @@ import type { Holdfast, TestTenant } from '../support/holdfast.js';
 import { stopAllRedis } from '../support/redis-server.js';
 import { startCluster, startSentinel } from '../support/redis-topologies.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import {
-  allowLoopback,
-  endedDeliveries,
-  startDispatcher,
-  subscribe,
-  tenantWithBudget,
-} from '../webhooks/dispatching.js';
+import { allowLoopback, endedDeliveries, startDispatcher, subscribe } from '../webhooks/dispatching.js';
 
 const POLICY = {
   retry_policy: { max_retries: 10, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 },
@@ -67,7 +61,7 @@ async function subscribeTenants(
   await allowLoopback(instance);
   const subscribed: { tenant: TestTenant; id: string }[] = [];
   for (let index = 0; index < count; index += 1) {
-    const tenant = await tenantWithBudget(instance);
+    const tenant = await instance.fundedTenant();
     subscribed.push({ tenant, id: await subscribe(instance, tenant, `${url}/${tenant.id}`, POLICY) });
   }
   return subscribed;

@@ -20,7 +20,7 @@ import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, subscribe, tenantWithBudget } from '../webhooks/dispatching.js';
+import { allowLoopback, subscribe } from '../webhooks/dispatching.js';
 
 const random = randomFrom(seedFrom('WEBHOOKS_SEED', 'webhooks under kills'));
 const below = (limit: number): number => Math.floor(random() * limit);
@@ -83,7 +83,7 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   };
   await allowLoopback(maker);
   for (let index = 0; index < TENANTS; index += 1) {
-    const tenant = await tenantWithBudget(maker);
+    const tenant = await maker.fundedTenant();
     await maker.admin('POST', `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`, {
       operation: 'CREDIT',
       amount: { unit: 'TOKENS', amount: 1_000_000 },

@@ -160,15 +160,9 @@ describe('a custom kind', () => {
       body: { name: newKey(), scope_pattern: `tenant:${tenant.id}`, ...rules },
     });
 
-  async function funded(): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 1000);
-    return tenant;
-  }
-
   test('that is declared has its risk class and policy keys, and is shown to operators only', async () => {
     shows('custom kinds', 'action kind registry', 'policy keys');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const quota = { max_calls: 1, window: 'per_day_tumbling' };
     const made = await policy(tenant, {
       risk_class_quotas: [{ ...quota, risk_class: 'high_risk', max_calls: 3 }],
@@ -205,7 +199,7 @@ describe('a custom kind', () => {
 
   test('that is not declared is 400 and changes nothing, in requests and in the rules of a policy', async () => {
     shows('custom kinds');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const kind = `custom.other.${newKey()}`;
     const before = await on.holdfast.metric(UNREGISTERED, { outcome: 'refused' });
     for (const [path, more] of [
@@ -247,7 +241,7 @@ describe('a custom kind', () => {
 
   test('with any other name counts as a side effect, and is counted and logged once', async () => {
     shows('unregistered kinds');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const kind = `acme.${newKey()}`;
     const quota = { max_calls: 2, window: 'per_day_tumbling' };
     expectStatus(await policy(tenant, { risk_class_quotas: [{ ...quota, risk_class: 'side_effect' }] }), 201);

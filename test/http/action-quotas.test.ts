@@ -31,12 +31,6 @@ const counters = async (tenant: TestTenant, filter?: string): Promise<Json[]> =>
 const windowsOf = async (tenant: TestTenant, filter?: string): Promise<string[]> =>
   (await counters(tenant, filter)).map(({ window, action_kind: kind }) => `${window} ${kind}`);
 
-async function funded(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000);
-  return tenant;
-}
-
 async function limited(tenant: TestTenant, rules: Record<string, unknown>, pattern: string): Promise<string> {
   const body = { name: newKey(), scope_pattern: pattern, ...rules };
   return expectStatus(await on.holdfast.call('POST', '/v1/admin/policies', { key: tenant.key, body }), 201)
@@ -63,7 +57,7 @@ describe('the list of counters', () => {
   let released: string;
 
   beforeAll(async () => {
-    tenant = await funded();
+    tenant = await on.holdfast.fundedTenant();
     policy = await limited(
       tenant,
       {
@@ -165,7 +159,7 @@ describe('the list of counters', () => {
 
   test('is of the tenant of an API key, inside its scope filter, and of any tenant for an operator', async () => {
     shows('quota counter access');
-    const other = await funded();
+    const other = await on.holdfast.fundedTenant();
     expect(await counters(other, `tenant_id=${tenant.id}`)).toEqual([]);
     const confined = await on.holdfast.createKey(tenant.id, { scope_filter: ['agent:b'] });
     expect(expectStatus(await list(tenant, '', confined), 200).counters).toHaveLength(2);
@@ -258,7 +252,7 @@ describe('the reset of a counter', () => {
     window: string,
     rule: Json = { action_quotas: [{ ...quota(window), max_calls: 2, threshold_pct: 0.9 }] },
   ): Promise<{ tenant: TestTenant; policy: string; first: string; fields: Json; counter: Json }> {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const policy = await limited(tenant, rule, rootOf(tenant));
     const first = await reserve(tenant, 'a', RUN);
     await reserve(tenant, 'a', RUN);

@@ -33,12 +33,6 @@ const decide = (tenant: TestTenant, more?: Record<string, unknown>): Promise<Ans
 const reserve = (tenant: TestTenant, more?: Record<string, unknown>): Promise<Answer> =>
   send('/v1/reservations', tenant, more);
 
-async function funded(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000);
-  return tenant;
-}
-
 describe('the rules of a policy on actions', () => {
   const rules = (policy: Json): Json => ({
     action_quotas: policy.action_quotas,
@@ -134,7 +128,7 @@ describe('the rules of a policy on actions', () => {
 
   test('deny what they do not permit, and name the policy and the reason', async () => {
     shows('deny detail');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const { policy_id: id } = await made(tenant, { denied_action_kinds: ['code.exec'] });
     const action = { kind: 'code.exec', name: 'python', policy_keys: { path_prefix: '/tmp' } };
     const detail = {
@@ -163,7 +157,7 @@ describe('the rules of a policy on actions', () => {
 describe('a quota', () => {
   test('refuses with what it counted, and tells of its threshold', async () => {
     shows('deny detail', 'quota thresholds');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const quotas = [{ action_kind: 'message.email.send', max_calls: 1, window: 'per_run' }];
     const { policy_id: id } = await made(tenant, { action_quotas: quotas });
     const email = {
@@ -217,7 +211,7 @@ describe('a quota', () => {
 
   test('of a host covers only kinds that declare a host', async () => {
     shows('policy keys');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const quota = { max_calls: 1, window: 'per_tenant_per_day', host_allowlist: ['api.example.com'] };
     await made(tenant, {
       action_quotas: [

@@ -20,8 +20,7 @@ describe('an operator releases on behalf of a tenant', () => {
     expectStatus(await on.holdfast.admin('GET', `/v1/admin/audit/logs?resource_id=${id}`), 200).logs;
 
   async function held(amount = 30): Promise<{ tenant: TestTenant; id: string }> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, amount), 200);
     return { tenant, id: reservation_id as string };
   }

@@ -149,8 +149,7 @@ describe('the audit log', () => {
 
   test('of a closing has a row for each thing that closes, under one correlation id', async () => {
     shows('close audit');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     const answer = await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' });
     const rows = await logs(`request_id=${answer.headers.get('x-request-id')}&sort_dir=asc`);

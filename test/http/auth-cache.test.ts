@@ -33,17 +33,11 @@ describe('the memory of API keys', () => {
       headers,
     });
 
-  async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant(settings);
-    await on.holdfast.createBudget(tenant, '', 1000);
-    return tenant;
-  }
-
   const keyRecordOf = async ({ id }: TestTenant): Promise<Json> =>
     expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${id}`), 200).keys[0];
 
   test('notes when a key was last used: once a minute, beside the requests', async () => {
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant();
     expect(await keyRecordOf(tenant)).not.toHaveProperty('last_used_at');
     const noted = (outcome: string): Promise<number> =>
       on.holdfast.metric('holdfast_api_key_uses_noted_total', { outcome });
@@ -80,7 +74,7 @@ describe('the memory of API keys', () => {
     const fault = new Error('no');
     const failures = [new StoreUnavailable('timeout'), fault, fault];
     for (const [index, failure] of failures.entries()) {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const spy = jest
         .spyOn(scripts, 'call')
         .mockImplementation((name, ...rest) =>
@@ -113,7 +107,7 @@ describe('the memory of API keys', () => {
     const lookups = async (): Promise<number> => (await commandCounts(on.stored.redis))['get'] ?? 0;
 
     test('a known key costs no round trip, and is known without a promise', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       await eventually('all of it happens while the key is known', async () => {
         await verifier().verify(tenant.key);
         const [before, hitsBefore] = [await misses(), await hits()];
@@ -125,7 +119,7 @@ describe('the memory of API keys', () => {
     });
 
     test('requests that arrive together share one lookup', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const before = await lookups();
       const callers = await Promise.all(
         Array.from({ length: 50 }, () => Promise.resolve(verifier().verify(tenant.key))),
@@ -135,7 +129,7 @@ describe('the memory of API keys', () => {
     });
 
     test('a response that a revocation overtook is not cached', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const asked = verifier().verify(tenant.key);
       expect(asked).toBeInstanceOf(Promise);
       verifier().forget(hashOfSecret(tenant.key));
@@ -154,7 +148,7 @@ describe('the memory of API keys', () => {
     });
 
     test('a refusal is not cached: a key that becomes valid works immediately', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const key = on.stored.apiKeyKey(await keyIdOf(tenant));
       const until = (await on.stored.redis.hget(key, 'expires_at')) as string;
       await on.stored.redis.hset(key, 'expires_at', '1700000000000');
@@ -175,7 +169,7 @@ describe('the memory of API keys', () => {
 
     test('a key that is revoked on one instance is refused there immediately and on the other within a second', async () => {
       shows('revoked key', 'revokeApiKey');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       for (const holdfast of [on.holdfast, other]) {
         expectStatus(
           await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }),
@@ -192,7 +186,7 @@ describe('the memory of API keys', () => {
     });
 
     test('the announcement alone makes the other one forget', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const verifier = other.app.get(ApiKeyVerifier, { strict: false });
       const forget = verifier.forget.bind(verifier);
       const heard = new Promise<string>((done) => {
@@ -208,7 +202,7 @@ describe('the memory of API keys', () => {
     });
 
     test('without an announcement a revoked key works for one second at most', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       expectStatus(await other.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
       await on.stored.redis.hset(on.stored.apiKeyKey(await keyIdOf(tenant)), 'status', 'REVOKED');
       await eventually(

@@ -43,12 +43,6 @@ describe('authentication', () => {
       headers,
     });
 
-  async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant(settings);
-    await on.holdfast.createBudget(tenant, '', 1000);
-    return tenant;
-  }
-
   /** The key's id, which its secret does not reveal. */
   async function keyIdOf(tenant: TestTenant): Promise<string> {
     const { keys } = expectStatus(
@@ -60,7 +54,7 @@ describe('authentication', () => {
 
   describe('the API key', () => {
     test('a valid one is accepted, and the response names its tenant and no rate limit', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const { status, headers } = await lookUp(tenant, tenant.key);
       expect(status).toBe(200);
       expect(headers.get('x-cycles-tenant')).toBe(tenant.id);
@@ -70,9 +64,9 @@ describe('authentication', () => {
 
     test('missing, blank, malformed, unknown, revoked and expired keys all get the very same 401', async () => {
       shows('key required');
-      const revoked = await tenantWithBudget();
+      const revoked = await on.holdfast.fundedTenant();
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(revoked)}`), 200);
-      const expired = await tenantWithBudget();
+      const expired = await on.holdfast.fundedTenant();
       await on.stored.redis.hset(on.stored.apiKeyKey(await keyIdOf(expired)), 'expires_at', '1700000000000');
       const malformed = [
         'odd',
@@ -95,7 +89,7 @@ describe('authentication', () => {
     });
 
     test('a wrong secret that starts like a revoked one is no different from any other', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(tenant)}`), 200);
       const { message } = expectRefusal(
         await lookUp(tenant, tenant.key.slice(0, 15).padEnd(tenant.key.length, 'x')),
@@ -115,7 +109,7 @@ describe('authentication', () => {
     });
 
     test('a suspended tenant is locked out, and admitted again once it is reactivated', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       await on.stored.setTenantStatus(tenant.id, 'SUSPENDED');
       expectRefusal(await lookUp(tenant, tenant.key), 401, 'UNAUTHORIZED');
       expectRefusal(await on.holdfast.reserve(tenant, 1), 401, 'UNAUTHORIZED');
@@ -125,7 +119,7 @@ describe('authentication', () => {
     });
 
     test("a closed tenant's key still gets the closed tenant's own refusal, and reads", async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       await on.stored.setTenantStatus(tenant.id, 'CLOSED');
       expectRefusal(await on.holdfast.reserve(tenant, 1), 409, 'TENANT_CLOSED');
       expectStatus(await lookUp(tenant, tenant.key), 200);
@@ -189,7 +183,7 @@ describe('authentication', () => {
     });
 
     test('the runtime refuses a lacking permission with FORBIDDEN, governance with INSUFFICIENT_PERMISSIONS', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const key = await on.holdfast.createKey(tenant.id, { permissions: ['events:read'] });
       const answers: [Promise<Answer>, string, string][] = [
         [on.holdfast.reserve({ ...tenant, key }, 1), 'FORBIDDEN', 'reservations:create'],
@@ -215,7 +209,7 @@ describe('authentication', () => {
 
     test('admin:write stands for every write and for no read, admin:read the other way round', async () => {
       shows('admin permissions');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const writer = await on.holdfast.createKey(tenant.id, { permissions: ['admin:write'] });
       const reader = await on.holdfast.createKey(tenant.id, { permissions: ['admin:read'] });
       const create = (key: string, below: string): Promise<Answer> =>
@@ -245,7 +239,7 @@ describe('authentication', () => {
 
   describe('scope filters', () => {
     test('a confined key reserves inside its filter only', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const reserve = (filter: string[], subject: Record<string, string>): Promise<Answer> =>
         on.holdfast
           .createKey(tenant.id, { scope_filter: filter })
@@ -264,7 +258,7 @@ describe('authentication', () => {
 
     test('a confined key creates, looks up, funds and lists budgets inside its filter only', async () => {
       shows('budget access');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:eng'] });
       const create = (below: string): Promise<Answer> =>
         on.holdfast.call('POST', '/v1/admin/budgets', {
@@ -311,7 +305,7 @@ describe('authentication', () => {
     });
 
     test('a wrong one is refused even beside a valid API key, and a right one wins over a wrong API key', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const { message } = expectRefusal(
         await lookUp(tenant, tenant.key, { 'x-admin-api-key': 'wrong' }),
         401,
@@ -323,7 +317,7 @@ describe('authentication', () => {
     });
 
     test('it is not accepted where only API keys are', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       expectRefusal(await on.holdfast.reserve({ ...tenant, key: '' }, 1), 401, 'UNAUTHORIZED');
       const headers = { 'x-admin-api-key': ADMIN_API_KEY };
       expectRefusal(

@@ -61,10 +61,7 @@ describe('balances over the wire', () => {
         .balances[0];
     const always = ['allocated', 'remaining', 'reserved', 'scope', 'scope_path', 'spent'];
     expect(Object.keys(await read()).sort()).toEqual([...always, 'overdraft_limit'].sort());
-    const { reservation_id: id } = expectStatus(
-      await holdfast.reserve(other, 1, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
-      200,
-    );
+    const id = await holdfast.hold(other, 1, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
     expectStatus(await holdfast.commit(other, id, 14), 200);
     expect(await read()).toMatchObject({
       remaining: { amount: -4 },
@@ -263,11 +260,9 @@ describe('the live holds of a budget', () => {
   const idsIn = ({ holds }: Json): string[] => holds.map((hold: Json) => hold.reservation_id);
 
   test('are listed in the order in which their amounts return, with those that only a cleanup ends last, in pages of any size', async () => {
-    const other = await holdfast.createTenant();
-    await holdfast.createBudget(other, '', 100);
+    const other = await holdfast.fundedTenant(100);
     const hold = async (amount: number, ttl: number, grace = 0): Promise<string> =>
-      expectStatus(await holdfast.reserve(other, amount, { ttl_ms: ttl, grace_period_ms: grace }), 200)
-        .reservation_id;
+      await holdfast.hold(other, amount, { ttl_ms: ttl, grace_period_ms: grace });
     const late = await hold(3, 600_000);
     const early = await hold(2, 300_000, 5000);
     await holdfast.createBudget(other, '', 9, { unit: 'CREDITS' });

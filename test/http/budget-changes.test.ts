@@ -22,15 +22,9 @@ describe('operators change budgets', () => {
       .map(({ type }) => type)
       .filter((type) => type.startsWith('budget.') && type !== 'budget.created');
 
-  async function tenantWithBudget(more: Record<string, unknown> = {}): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100, more);
-    return tenant;
-  }
-
   /** A tenant whose budget of 100 owes 30 of at most 50. */
   async function tenantInDebt(): Promise<TestTenant> {
-    const tenant = await tenantWithBudget({ overdraft_limit: tokens(50) });
+    const tenant = await on.holdfast.fundedTenant(100, {}, { overdraft_limit: tokens(50) });
     const { reservation_id } = expectStatus(
       await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
       200,
@@ -40,9 +34,9 @@ describe('operators change budgets', () => {
   }
 
   test('an idle budget rolls over at the end of its period, with its event, row and count', async () => {
-    const tenant = await tenantWithBudget();
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 60), 200);
-    expectStatus(await on.holdfast.commit(tenant, id as string, 60), 200);
+    const tenant = await on.holdfast.fundedTenant(100);
+    const id = await on.holdfast.hold(tenant, 60);
+    expectStatus(await on.holdfast.commit(tenant, id, 60), 200);
     const before = await on.holdfast.metric('holdfast_budget_rollovers_total');
     const [start, end] = [-3_600_000, 3_600_000].map((ms) => new Date(Date.now() + ms).toISOString());
     const period = { period_start: start, period_end: end };
@@ -74,8 +68,8 @@ describe('operators change budgets', () => {
   });
 
   test('a budget that is out of balance stops a reserve and a commit, is counted, and can be funded again', async () => {
-    const tenant = await tenantWithBudget();
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
+    const tenant = await on.holdfast.fundedTenant(100);
+    const id = await on.holdfast.hold(tenant, 10);
     const key = budgetKey(
       tagOf(partitionCode(partitionOfTenant(tenant.id, 64))),
       'TOKENS',
@@ -84,7 +78,7 @@ describe('operators change budgets', () => {
     await on.stored.redis.hincrby(key, 'spent', 1);
     const before = await on.holdfast.metric('holdfast_budgets_damaged_total');
     expectRefusal(await on.holdfast.reserve(tenant, 1), 500, 'INTERNAL_ERROR');
-    expectRefusal(await on.holdfast.commit(tenant, id as string, 1), 500, 'INTERNAL_ERROR');
+    expectRefusal(await on.holdfast.commit(tenant, id, 1), 500, 'INTERNAL_ERROR');
     expect(await on.holdfast.metric('holdfast_budgets_damaged_total')).toBe(before + 2);
     expectStatus(
       await on.holdfast.admin('POST', `/v1/admin/budgets/fund${at(tenant)}&tenant_id=${tenant.id}`, {
@@ -95,12 +89,12 @@ describe('operators change budgets', () => {
       }),
       200,
     );
-    expectStatus(await on.holdfast.commit(tenant, id as string, 1), 200);
+    expectStatus(await on.holdfast.commit(tenant, id, 1), 200);
   });
 
   test('a patch changes what it names and nothing else', async () => {
     shows('updateBudget');
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     const body = expectStatus(
       await patch(tenant, {
         overdraft_limit: tokens(7),
@@ -156,7 +150,7 @@ describe('operators change budgets', () => {
 
   test('a frozen budget takes no reservation, commit or funding, returns holds, may be patched, and can be unfrozen', async () => {
     shows('frozen budget', 'freezeBudget', 'unfreezeBudget');
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     const [first, second] = [
       expectStatus(await on.holdfast.reserve(tenant, 10), 200),
       expectStatus(await on.holdfast.reserve(tenant, 10), 200),
@@ -183,7 +177,7 @@ describe('operators change budgets', () => {
 
   test('a closed budget and a closed tenant take no change', async () => {
     shows('frozen budget');
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id), 'status', 'CLOSED');
     for (const answer of [
       patch(tenant, { overdraft_limit: tokens(1) }),
@@ -200,7 +194,7 @@ describe('operators change budgets', () => {
   });
 
   test('only operators may change a budget, and only an existing one', async () => {
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     for (const [method, path] of [
       ['PATCH', ''],
       ['POST', '/freeze'],
@@ -225,12 +219,12 @@ describe('operators change budgets', () => {
     ['a member that may not be changed', { allocated: { unit: 'TOKENS', amount: 1 } }, 'INVALID_REQUEST'],
     ['no body', undefined, 'INVALID_REQUEST'],
   ])('a patch with %s is refused', async (_what, body, code) => {
-    expectRefusal(await patch(await tenantWithBudget(), body), 400, code);
+    expectRefusal(await patch(await on.holdfast.fundedTenant(100), body), 400, code);
   });
 
   test('a reason that is too long is refused', async () => {
     expectRefusal(
-      await turn('freeze', await tenantWithBudget(), { reason: 'r'.repeat(513) }),
+      await turn('freeze', await on.holdfast.fundedTenant(100), { reason: 'r'.repeat(513) }),
       400,
       'INVALID_REQUEST',
     );

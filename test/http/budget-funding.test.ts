@@ -31,18 +31,9 @@ describe('funding', () => {
       body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount }, idempotency_key: newKey(), ...more },
     });
 
-  async function fundedTenant(
-    allocated: bigint | number = 100,
-    more: Record<string, unknown> = {},
-  ): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', allocated, more);
-    return tenant;
-  }
-
   test('adds to allocated and remaining, and the response has the figures of that very step', async () => {
     shows('fundBudget');
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
     const body = expectStatus(await credit(tenant, 50, { reason: 'top-up' }), 200);
     const amount = (value: number): Json => ({ unit: 'TOKENS', amount: value });
@@ -74,7 +65,7 @@ describe('funding', () => {
 
   test('crosses thresholds, as any change of its use does', async () => {
     shows('threshold crossings');
-    const tenant = await fundedTenant(1000);
+    const tenant = await on.holdfast.fundedTenant();
     const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 400), 200);
     expectStatus(await on.holdfast.commit(tenant, reservation_id, 400), 200);
     expectStatus(await credit(tenant, 450, { operation: 'RESET' }), 200);
@@ -102,8 +93,11 @@ describe('funding', () => {
 
   test('repays outstanding debt first, which becomes spent', async () => {
     shows('funding repays debt');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
+    const tenant = await on.holdfast.fundedTenant(
+      100,
+      {},
+      { overdraft_limit: { unit: 'TOKENS', amount: 50 } },
+    );
     const held = expectStatus(
       await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
       200,
@@ -127,7 +121,7 @@ describe('funding', () => {
 
   test('with the same key is done once and gets the same response, whatever happened meanwhile', async () => {
     shows('funding replay');
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     const key = newKey();
     const first = await credit(tenant, 5, { idempotency_key: key });
     expectStatus(first, 200);
@@ -142,7 +136,7 @@ describe('funding', () => {
   });
 
   test('with the same key and another payload is a mismatch', async () => {
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     const key = newKey();
     expectStatus(await credit(tenant, 5, { idempotency_key: key }), 200);
     expectRefusal(await credit(tenant, 6, { idempotency_key: key }), 409, 'IDEMPOTENCY_MISMATCH');
@@ -154,7 +148,7 @@ describe('funding', () => {
   });
 
   test('with one key for two scopes, units or tenants is done for each', async () => {
-    const [tenant, other] = [await fundedTenant(), await fundedTenant()];
+    const [tenant, other] = [await on.holdfast.fundedTenant(100), await on.holdfast.fundedTenant(100)];
     await on.holdfast.createBudget(tenant, '/app:x', 100);
     const key = newKey();
     const body = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 5 }, idempotency_key: key };
@@ -165,7 +159,7 @@ describe('funding', () => {
   });
 
   test('twenty times in parallel with one key is done once', async () => {
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     const key = newKey();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => credit(tenant, 5, { idempotency_key: key })),
@@ -175,7 +169,7 @@ describe('funding', () => {
   });
 
   test('without an idempotency key is done every time', async () => {
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     for (const expected of [105, 110]) {
       expect(
         expectStatus(await credit(tenant, 5, { idempotency_key: undefined }), 200).new_allocated.amount,
@@ -184,7 +178,7 @@ describe('funding', () => {
   });
 
   test('reaches the largest int64 exactly, and is refused beyond it without a trace', async () => {
-    const tenant = await fundedTenant(MAX - 10n);
+    const tenant = await on.holdfast.fundedTenant(MAX - 10n);
     expectRefusal(await credit(tenant, 11), 400, 'INVALID_REQUEST');
     expect(expectStatus(await credit(tenant, 10), 200).new_remaining.amount).toBe(MAX);
     expectRefusal(await credit(tenant, 1), 400, 'INVALID_REQUEST');
@@ -195,7 +189,7 @@ describe('funding', () => {
   });
 
   test('on a frozen or closed budget, or a closed tenant, is refused', async () => {
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     const key = on.stored.budgetKey(tenant.id);
     await on.stored.redis.hset(key, 'status', 'FROZEN');
     expectRefusal(await credit(tenant, 1), 409, 'BUDGET_FROZEN');
@@ -213,7 +207,7 @@ describe('funding', () => {
 
   test('by an operator needs the tenant, by a key ignores it, and never crosses tenants', async () => {
     shows('funding tenant');
-    const [tenant, other] = [await fundedTenant(), await fundedTenant()];
+    const [tenant, other] = [await on.holdfast.fundedTenant(100), await on.holdfast.fundedTenant(100)];
     const path = `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS`;
     const body = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, idempotency_key: newKey() };
     expectRefusal(await on.holdfast.admin('POST', path, body), 400, 'INVALID_REQUEST');
@@ -236,13 +230,13 @@ describe('funding', () => {
     ['an empty idempotency key', { idempotency_key: '' }, 'idempotency_key'],
     ['an unknown field', { colour: 'red' }, 'colour'],
   ])('%s is refused with a clear message', async (_what, more, words) => {
-    const tenant = await fundedTenant();
+    const tenant = await on.holdfast.fundedTenant(100);
     expect(expectRefusal(await credit(tenant, 1, more), 400, 'INVALID_REQUEST').message).toContain(words);
   });
 
   test('each operation responds with its own name and figures, and takes effect once per key', async () => {
     shows('funding operations');
-    const tenant = await fundedTenant(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
     const steps: [string, number, Record<string, unknown>, number, number][] = [
       ['DEBIT', 20, {}, 80, 50],
@@ -278,7 +272,7 @@ describe('funding', () => {
 
   test("a debit of more than remains is refused, and the new spent must be in the budget's unit", async () => {
     shows('funding operations');
-    const tenant = await fundedTenant(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
     expectRefusal(await credit(tenant, 71, { operation: 'DEBIT' }), 409, 'BUDGET_EXCEEDED');
     expectStatus(await credit(tenant, 70, { operation: 'DEBIT' }), 200);
@@ -288,7 +282,7 @@ describe('funding', () => {
   });
 
   test('debits race reserves: debited and held amounts together never exceed what there was', async () => {
-    const tenant = await fundedTenant(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const work = Array.from({ length: 40 }, (_, index) =>
       index % 2 === 0 ? credit(tenant, 7, { operation: 'DEBIT' }) : on.holdfast.reserve(tenant, 7),
     );

@@ -223,8 +223,7 @@ describe('lists of budgets', () => {
    * A tenant with 3,001 budgets, stored as copies of the first one. Each has spent more than the one before.
    */
   async function tenantWithMany(): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 10_000);
+    const tenant = await on.holdfast.fundedTenant(10_000);
     const tag = on.stored.tagOf(tenant.id);
     const template = await on.stored.redis.hgetall(on.stored.budgetKey(tenant.id));
     const pipeline = on.stored.redis.pipeline();

@@ -99,16 +99,10 @@ describe('budgets with a recurrence', () => {
   const turn = async (): Promise<unknown> =>
     on.holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
 
-  async function withBudget(): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
-    return tenant;
-  }
-
   test.each(['Asia/Kolkata', 'Asia/Calcutta', 'europe/berlin', 'Europe/Kyiv'])(
     'give the time zone back as it was given: %s',
     async (zone) => {
-      const tenant = await withBudget();
+      const tenant = await on.holdfast.fundedTenant(100);
       const set = expectStatus(await put(tenant, { every: 'day', time_zone: zone }), 200);
       expect(set).toMatchObject({ time_zone: zone });
       const read = await on.holdfast.admin('GET', `/ops/budgets/recurrence${at(tenant)}`);
@@ -117,7 +111,7 @@ describe('budgets with a recurrence', () => {
   );
 
   test('show their calendar, roll over at its boundaries, and can be ended', async () => {
-    const tenant = await withBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     const calendar = {
       every: 'month',
       time_zone: 'Europe/Berlin',
@@ -131,9 +125,9 @@ describe('budgets with a recurrence', () => {
     const read = await on.holdfast.admin('GET', `/ops/budgets/recurrence${at(tenant)}`);
     expect(expectStatus(read, 200)).toEqual(set);
     await endPeriodAt(on.stored.redis, tenant.id, Date.now());
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 150), 200);
+    const id = await on.holdfast.hold(tenant, 150);
     expect(await lookUp(tenant)).toMatchObject({ period_end: set.next_boundaries[1] });
-    expectStatus(await on.holdfast.commit(tenant, id as string, 150), 200);
+    expectStatus(await on.holdfast.commit(tenant, id, 150), 200);
     const period = { period_end: '2100-01-01T00:00:00Z' };
     expectRefusal(
       await on.holdfast.admin('PATCH', `/ops/budgets/period${at(tenant)}`, period),
@@ -162,12 +156,16 @@ describe('budgets with a recurrence', () => {
     [{ every: 'month', time_zone: 'UTC', anchor_month: 1 }, 'anchor_month'],
     [{ every: 'year', time_zone: 'UTC', anchor_month: 13 }, 'anchor_month'],
   ])('refuse %j, naming %s', async (body, field) => {
-    const refusal = expectRefusal(await put(await withBudget(), body), 400, 'INVALID_REQUEST');
+    const refusal = expectRefusal(
+      await put(await on.holdfast.fundedTenant(100), body),
+      400,
+      'INVALID_REQUEST',
+    );
     expect(refusal.message).toContain(field);
   });
 
   test('stay in their period while no boundary is planned, and continue with the next plan', async () => {
-    const tenant = await withBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await put(tenant, { every: 'day', time_zone: 'UTC' }), 200);
     const [key, tag, member] = [
       on.stored.budgetKey(tenant.id),
@@ -190,7 +188,7 @@ describe('budgets with a recurrence', () => {
   });
 
   test('leave the job that rolls them over if their record is damaged, which is counted', async () => {
-    const tenant = await withBudget();
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await put(tenant, { every: 'day', time_zone: 'UTC' }), 200);
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id), 'period_allocated', 'many');
     await endPeriodAt(on.stored.redis, tenant.id, Date.now() - 1000);

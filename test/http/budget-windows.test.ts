@@ -27,8 +27,7 @@ const shown = async (tenant: TestTenant): Promise<Json[]> =>
   expectStatus(await call(tenant, 'GET'), 200).windows as Json[];
 
 async function withWindows(...windows: unknown[]): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000);
+  const tenant = await on.holdfast.fundedTenant(1000);
   expectStatus(await call(tenant, 'PUT', { windows }), 200);
   return tenant;
 }
@@ -48,8 +47,8 @@ test('a window gives its time zone back as it was given', async () => {
 });
 
 async function spend(tenant: TestTenant, amount: number): Promise<void> {
-  const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, amount), 200);
-  expectStatus(await on.holdfast.commit(tenant, id as string, amount), 200);
+  const id = await on.holdfast.hold(tenant, amount);
+  expectStatus(await on.holdfast.commit(tenant, id, amount), 200);
 }
 
 const asking = (
@@ -197,8 +196,8 @@ describe('a budget over its limit', () => {
     const tenant = await on.holdfast.createTenant();
     const end = new Date(Date.now() + 300_000).toISOString();
     await on.holdfast.createBudget(tenant, '', 100, { period_end: end });
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 100), 200);
-    expectStatus(await on.holdfast.commit(tenant, id as string, 120), 200);
+    const id = await on.holdfast.hold(tenant, 100);
+    expectStatus(await on.holdfast.commit(tenant, id, 120), 200);
     const { details } = expectRefusal(await explained(tenant, 30), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
     expect(details).toMatchObject({ remaining: 0, short_by: 30 });
     expect(details.retry_after_ms).toBeGreaterThan(200_000);
@@ -208,12 +207,11 @@ describe('a budget over its limit', () => {
   });
 
   test('accepts a commit whose debt had no room as soon as a hold returns enough', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: tokens(20) });
+    const tenant = await on.holdfast.fundedTenant(100, {}, { overdraft_limit: tokens(20) });
     const more = { overage_policy: 'ALLOW_WITH_OVERDRAFT' };
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 50, more), 200);
+    const id = await on.holdfast.hold(tenant, 50, more);
     expectStatus(await on.holdfast.reserve(tenant, 50, { ttl_ms: 60_000, grace_period_ms: 0 }), 200);
-    const answer = await on.holdfast.call('POST', `/v1/reservations/${id as string}/commit`, {
+    const answer = await on.holdfast.call('POST', `/v1/reservations/${id}/commit`, {
       key: tenant.key,
       body: { idempotency_key: newKey(), actual: tokens(110) },
       headers: { 'x-holdfast-explain': 'true' },

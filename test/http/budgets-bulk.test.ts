@@ -57,15 +57,14 @@ async function budgeted(...agents: string[]): Promise<TestTenant> {
 
 /** Spends 30 of the root budget and holds 10, without debt. */
 async function used(tenant: TestTenant): Promise<void> {
-  const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 30), 200);
-  expectStatus(await on.holdfast.commit(tenant, id as string, 30), 200);
+  const id = await on.holdfast.hold(tenant, 30);
+  expectStatus(await on.holdfast.commit(tenant, id, 30), 200);
   expectStatus(await on.holdfast.reserve(tenant, 10), 200);
 }
 
 /** A tenant whose root budget of 100 has a debt of 30. */
 async function indebted(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: tokens(50) });
+  const tenant = await on.holdfast.fundedTenant(100, {}, { overdraft_limit: tokens(50) });
   const held = expectStatus(
     await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
     200,

@@ -42,15 +42,6 @@ describe('budgets', () => {
       body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount }, idempotency_key: newKey(), ...more },
     });
 
-  async function fundedTenant(
-    allocated: bigint | number = 100,
-    more: Record<string, unknown> = {},
-  ): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', allocated, more);
-    return tenant;
-  }
-
   describe('creation', () => {
     test('a new ledger has all of its allocation remaining, and is found by scope and unit', async () => {
       shows('ledger tenant', 'createBudget', 'lookupBudget');
@@ -124,7 +115,7 @@ describe('budgets', () => {
     });
 
     test('the largest int64 is stored and returned exactly', async () => {
-      const tenant = await fundedTenant(MAX);
+      const tenant = await on.holdfast.fundedTenant(MAX);
       const ledger = expectStatus(await lookUp(tenant), 200);
       expect(ledger.allocated.amount).toBe(MAX);
       expect(ledger.remaining.amount).toBe(MAX);
@@ -144,7 +135,7 @@ describe('budgets', () => {
 
     test('a duplicate is refused and changes nothing; another unit of the scope is another ledger', async () => {
       shows('new ledger');
-      const tenant = await fundedTenant();
+      const tenant = await on.holdfast.fundedTenant(100);
       expectRefusal(
         await createAs(tenant, { allocated: { unit: 'TOKENS', amount: 7 } }),
         409,
@@ -254,7 +245,7 @@ describe('budgets', () => {
   describe('lookup', () => {
     test("no key sees another tenant's budget, but an operator sees every budget", async () => {
       shows('budget access');
-      const [tenant, other] = [await fundedTenant(), await on.holdfast.createTenant()];
+      const [tenant, other] = [await on.holdfast.fundedTenant(100), await on.holdfast.createTenant()];
       const refused = await lookUp(other, rootOf(tenant));
       expectRefusal(refused, 403, 'FORBIDDEN');
       expect(refused.body.details).toEqual({ field: 'scope' });
@@ -277,7 +268,7 @@ describe('budgets', () => {
     test.each(['remaining', 'allocated', 'status', 'ledger_id', 'created_at'])(
       'with a damaged %s is a 500, and is not changed',
       async (field) => {
-        const tenant = await fundedTenant();
+        const tenant = await on.holdfast.fundedTenant(100);
         const key = on.stored.budgetKey(tenant.id);
         const sound = (await on.stored.redis.hget(key, field)) as string;
         await on.stored.redis.hdel(key, field);

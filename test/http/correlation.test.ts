@@ -34,15 +34,12 @@ describe('what follows from a request names it', () => {
       .filter((event) => event.type === type)
       .map(({ fields }) => [fields['rq'], fields['tr']]);
 
-  async function tenantWithBudget(): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
-    return tenant;
-  }
+  const indebtable = (): Promise<TestTenant> =>
+    on.holdfast.fundedTenant(10, {}, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
 
   test('events of refused and of granted operations, with the flags of the caller', async () => {
     shows('trace of later events', 'request id of events', 'traceparent of delivery');
-    const tenant = await tenantWithBudget();
+    const tenant = await indebtable();
     const denied = await withTrace('POST', '/v1/reservations', reserveBody(tenant, 11), tenant.key);
     expectRefusal(denied, 409, 'BUDGET_EXCEEDED');
     const held = expectStatus(
@@ -68,7 +65,7 @@ describe('what follows from a request names it', () => {
 
   test('events and audit rows of a change by an operator', async () => {
     shows('trace of later events', 'audit correlation');
-    const tenant = await tenantWithBudget();
+    const tenant = await indebtable();
     const frozen = await withTrace('POST', `/v1/admin/budgets/freeze${at(tenant)}`, {});
     expectStatus(frozen, 200);
     expect(await idsOf(tenant, 'budget.frozen')).toEqual([
@@ -83,7 +80,7 @@ describe('what follows from a request names it', () => {
 
   test('every event and audit row of a closing, though nobody requested them one by one', async () => {
     shows('trace of later events', 'audit correlation');
-    const tenant = await tenantWithBudget();
+    const tenant = await indebtable();
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     const closed = await withTrace('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' });
     expectStatus(closed, 200);

@@ -43,8 +43,7 @@ describe('credentials', () => {
 
     test('has its new permissions here immediately and elsewhere within a second, and keeps what was not named', async () => {
       shows('key changes', 'updateApiKey');
-      const tenant = await on.holdfast.createTenant();
-      await on.holdfast.createBudget(tenant, '', 100);
+      const tenant = await on.holdfast.fundedTenant(100);
       const { key_id, key_secret } = await create(tenant, { description: 'd', metadata: { a: 1 } });
       const look = (holdfast: Holdfast): Promise<Answer> =>
         holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: key_secret as string });

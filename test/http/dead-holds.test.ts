@@ -1,32 +1,10 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { budgetKey } from '../../src/redis/keyspace.js';
-import {
-  expectRefusal,
-  expectStatus,
-  Holdfast,
-  newKey,
-  type Answer,
-  type TestTenant,
-} from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  redis = await startStore();
-  // Without a sweeper, only requests expire holds.
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'api' });
-  stored = new StoredHolds(redis.url);
-});
-
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
-});
+// Without a sweeper, only requests expire holds.
+const on = useGovernance();
 
 const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 const scopeOf = ({ id }: TestTenant): string => `tenant:${id}`;
@@ -34,7 +12,7 @@ const lookUp = (tenant: TestTenant): string => `scope=${scopeOf(tenant)}&unit=TO
 const funding =
   (operation: string, amount: number) =>
   (tenant: TestTenant): Promise<Answer> =>
-    holdfast.admin('POST', `/v1/admin/budgets/fund?${lookUp(tenant)}&tenant_id=${tenant.id}`, {
+    on.holdfast.admin('POST', `/v1/admin/budgets/fund?${lookUp(tenant)}&tenant_id=${tenant.id}`, {
       operation,
       amount: tokens(amount),
       idempotency_key: newKey(),
@@ -42,7 +20,7 @@ const funding =
 const bulk =
   (action: string, amount: number) =>
   (tenant: TestTenant): Promise<Answer> =>
-    holdfast.admin('POST', '/v1/admin/budgets/bulk-action', {
+    on.holdfast.admin('POST', '/v1/admin/budgets/bulk-action', {
       filter: { tenant_id: tenant.id },
       action,
       amount: tokens(amount),
@@ -51,11 +29,11 @@ const bulk =
 const limit =
   (overdraft: number) =>
   (tenant: TestTenant): Promise<Answer> =>
-    holdfast.admin('PATCH', `/v1/admin/budgets?${lookUp(tenant)}`, { overdraft_limit: tokens(overdraft) });
+    on.holdfast.admin('PATCH', `/v1/admin/budgets?${lookUp(tenant)}`, { overdraft_limit: tokens(overdraft) });
 const commit =
   (actual: number) =>
   (tenant: TestTenant, alive: string): Promise<Answer> =>
-    holdfast.commit(tenant, alive, actual);
+    on.holdfast.commit(tenant, alive, actual);
 
 test.each([
   ['a commit of more than was held', false, commit(600), '400 0 600 0'],
@@ -67,36 +45,35 @@ test.each([
 ] as const)(
   'an expired hold decides nothing in %s, and its expiry is counted',
   async (_, isMarked, act, figures) => {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 1000);
+    const tenant = await on.holdfast.fundedTenant(1000);
     const more = { overage_policy: 'ALLOW_IF_AVAILABLE', grace_period_ms: 0 };
-    const { reservation_id: alive } = expectStatus(await holdfast.reserve(tenant, 100, more), 200);
-    const { reservation_id: dead } = expectStatus(await holdfast.reserve(tenant, 900, more), 200);
-    await stored.expireIn(dead as string, -1000);
+    const alive = await on.holdfast.hold(tenant, 100, more);
+    const dead = await on.holdfast.hold(tenant, 900, more);
+    await on.holds.expireIn(dead, -1000);
     if (isMarked) {
-      await stored.redis.hset(
-        budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', scopeOf(tenant)),
+      await on.holds.redis.hset(
+        budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', scopeOf(tenant)),
         'is_over_limit',
         '1',
       );
     }
     const labels = { tenant: tenant.id };
-    const before = await holdfast.metric('cycles_reservations_expired_total', labels);
-    const answer = expectStatus(await act(tenant, alive as string), 200);
+    const before = await on.holdfast.metric('cycles_reservations_expired_total', labels);
+    const answer = expectStatus(await act(tenant, alive), 200);
     expect(answer.failed ?? []).toEqual([]);
-    expect(await holdfast.balances(tenant)).toEqual({ [scopeOf(tenant)]: figures });
-    expect(await holdfast.metric('cycles_reservations_expired_total', labels)).toBe(before + 1);
+    expect(await on.holdfast.balances(tenant)).toEqual({ [scopeOf(tenant)]: figures });
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', labels)).toBe(before + 1);
     expect(
-      await stored.redis.hget(
-        budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', scopeOf(tenant)),
+      await on.holds.redis.hget(
+        budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', scopeOf(tenant)),
         'is_over_limit',
       ),
     ).toBe('0');
     expectRefusal(
-      await holdfast.call('GET', `/v1/reservations/${dead}`, { key: tenant.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${dead}`, { key: tenant.key }),
       410,
       'RESERVATION_EXPIRED',
     );
-    expectStatus(await holdfast.reserve(tenant, 300), 200);
+    expectStatus(await on.holdfast.reserve(tenant, 300), 200);
   },
 );

@@ -20,15 +20,6 @@ const decide = (
   more: Record<string, unknown> = {},
 ): Promise<Answer> => decideAs(tenant, reserveBody(tenant, amount, more));
 
-async function funded(
-  allocated: bigint | number = 100,
-  more: Record<string, unknown> = {},
-): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', allocated, more);
-  return tenant;
-}
-
 const setBudget = (tenant: TestTenant, fields: Record<string, string>): Promise<unknown> =>
   on.stored.redis.hset(on.stored.budgetKey(tenant.id), fields);
 const eventsOf = async (tenant: TestTenant): Promise<Readonly<Record<string, string>>[]> =>
@@ -39,7 +30,7 @@ const eventsOf = async (tenant: TestTenant): Promise<Readonly<Record<string, str
 describe('decide', () => {
   test('answers ALLOW with the affected scopes and holds nothing', async () => {
     shows('decide');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const scope = `tenant:${tenant.id}`;
     const answer = await decide(tenant, 100, { subject: { tenant: tenant.id, agent: 'Bot' } });
     expect(expectStatus(answer, 200)).toEqual({
@@ -58,7 +49,7 @@ describe('decide', () => {
   });
 
   test("assumes the key's own tenant for a subject without one", async () => {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const answer = await decide(tenant, 1, { subject: { agent: 'bot' } });
     expect(expectStatus(answer, 200).affected_scopes).toEqual([
       `tenant:${tenant.id}`,
@@ -77,7 +68,7 @@ describe('decide', () => {
     'answers 200 DENY %s for the state of a budget, and emits one event',
     async (reason, fields, amount) => {
       shows('decision on debt');
-      const tenant = await funded();
+      const tenant = await on.holdfast.fundedTenant(100);
       await setBudget(tenant, { status: 'ACTIVE', ...fields });
       const body = reserveBody(tenant, amount, {
         subject: { tenant: tenant.id, agent: 'Bot' },
@@ -128,7 +119,7 @@ describe('decide', () => {
 
   test('answers 200 DENY TENANT_CLOSED, as a dry run does, and replays its earlier decisions', async () => {
     shows('closed tenant denies');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const body = reserveBody(tenant, 1);
     const before = await decideAs(tenant, body);
     expect(before.body.decision).toBe('ALLOW');
@@ -150,7 +141,7 @@ describe('decide', () => {
 
   test("answers 500 when the tenant's record cannot be trusted, and emits no event", async () => {
     shows('unreadable tenant status');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await decide(tenant, 1), 200);
     await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
     for (const answer of [await decide(tenant, 1), await on.holdfast.reserve(tenant, 1, { dry_run: true })]) {
@@ -162,7 +153,7 @@ describe('decide', () => {
 
   test('replays byte for byte whatever happened since, and refuses another request under the same key', async () => {
     shows('replay', 'idempotency mismatch');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const body = reserveBody(tenant, 60);
     const first = await decideAs(tenant, body);
     expectStatus(await on.holdfast.reserve(tenant, 100), 200);
@@ -184,7 +175,7 @@ describe('decide', () => {
 
   test('does not share its keys with reserves', async () => {
     shows('idempotency scope');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const body = reserveBody(tenant, 10);
     expect(expectStatus(await decideAs(tenant, body), 200).decision).toBe('ALLOW');
     expect(
@@ -195,7 +186,7 @@ describe('decide', () => {
   });
 
   test('evaluates twenty equal concurrent requests once', async () => {
-    const tenant = await funded(1);
+    const tenant = await on.holdfast.fundedTenant(1);
     const body = reserveBody(tenant, 2);
     const answers = await Promise.all(Array.from({ length: 20 }, () => decideAs(tenant, body)));
     expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
@@ -203,14 +194,14 @@ describe('decide', () => {
   });
 
   test('is exact for the largest int64', async () => {
-    const tenant = await funded(9223372036854775806n);
+    const tenant = await on.holdfast.fundedTenant(9223372036854775806n);
     expect(expectStatus(await decide(tenant, 9223372036854775806n), 200).decision).toBe('ALLOW');
     expect(expectStatus(await decide(tenant, 9223372036854775807n), 200).decision).toBe('DENY');
   });
 
   test('refuses another tenant, a subject of dimensions only, and what is out of bounds', async () => {
     shows('subject of another tenant');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     expectRefusal(await decide(tenant, 1, { subject: { tenant: 'other-tenant' } }), 403, 'FORBIDDEN');
     expectRefusal(await decide(tenant, 1, { subject: { dimensions: { a: 'b' } } }), 400, 'INVALID_REQUEST');
     expectRefusal(await decide(tenant, -1), 400, 'INVALID_REQUEST');
@@ -227,7 +218,7 @@ describe('decide', () => {
   });
 
   test("needs the permission to reserve, inside the key's scopes", async () => {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const reader = await on.holdfast.createKey(tenant.id, {
       permissions: ['balances:read', 'reservations:commit'],
     });

@@ -230,8 +230,7 @@ describe('the event log', () => {
 
   test('returns each event by its id, and knows no other ids', async () => {
     shows('getEvent');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 10);
+    const tenant = await on.holdfast.fundedTenant(10);
     const [event] = (await page(`tenant_id=${tenant.id}`)).events;
     expect(expectStatus(await on.holdfast.admin('GET', `${EVENTS}/${event.event_id}`), 200)).toEqual(event);
     const { subject, action } = reserveBody(tenant, 1);
@@ -284,8 +283,7 @@ describe('the event log', () => {
   });
 
   test('64-bit amounts pass through it exactly', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 9223372036854775807n);
+    const tenant = await on.holdfast.fundedTenant(9223372036854775807n);
     const answer = await on.holdfast.admin(
       'GET',
       `${EVENTS}?tenant_id=${tenant.id}&event_type=budget.created`,

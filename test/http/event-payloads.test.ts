@@ -79,7 +79,7 @@ async function tellOfBudgets(tenant: TestTenant): Promise<void> {
 async function tellOfReservations(tenant: TestTenant): Promise<void> {
   await on.holdfast.reserve(tenant, 1_000_000, { idempotency_key: randomUUID() });
   const overdue = async (fields: Record<string, string> = {}): Promise<string> => {
-    const id = expectStatus(await on.holdfast.reserve(tenant, 5), 200).reservation_id as string;
+    const id = await on.holdfast.hold(tenant, 5);
     await on.stored.redis.hset(reservationKey(tagOfReservationId(id, PARTITIONS) as string, id), {
       ex: '1000',
       ...fields,
@@ -90,7 +90,7 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   await overdue();
   const broken = await overdue({ am: 'odd' });
   await admin(200, 'POST', `/ops/quarantine/${broken}/decide`, { action: 'retry', reason: 'why' });
-  const lost = expectStatus(await on.holdfast.reserve(tenant, 5), 200).reservation_id as string;
+  const lost = await on.holdfast.hold(tenant, 5);
   await on.stored.redis.zrem(ttlIndexKey(tagOfReservationId(lost, PARTITIONS) as string), lost);
   await on.holdfast.app.get(Reconciler).reconcile();
   const { subject, action } = reserveBody(tenant, 1);

@@ -195,8 +195,11 @@ describe('a direct debit', () => {
   });
 
   test("takes the tenant's default policy, and its debt event says so", async () => {
-    const tenant = await on.holdfast.createTenant({ default_commit_overage_policy: 'ALLOW_WITH_OVERDRAFT' });
-    await on.holdfast.createBudget(tenant, '', 5, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
+    const tenant = await on.holdfast.fundedTenant(
+      5,
+      { default_commit_overage_policy: 'ALLOW_WITH_OVERDRAFT' },
+      { overdraft_limit: { unit: 'TOKENS', amount: 50 } },
+    );
     expectStatus(await record(tenant, 10), 201);
     const told = (await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.debt_incurred');
     expect(told.map(({ fields }) => fields)).toEqual([
@@ -292,10 +295,7 @@ describe('a direct debit', () => {
   test('records, under the same key, usage whose commit came too late', async () => {
     const tenant = await funded(100, 60);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(
-      await on.holdfast.reserve(tenant, 20, { subject, grace_period_ms: 0 }),
-      200,
-    );
+    const id = await on.holdfast.hold(tenant, 20, { subject, grace_period_ms: 0 });
     await holds.expireIn(id, -1000);
     const key = newKey();
     const commit = { idempotency_key: key, actual: { unit: 'TOKENS', amount: 15 } };
@@ -311,7 +311,7 @@ describe('a direct debit', () => {
 
   test('with the key of a commit that succeeded is a debit of its own', async () => {
     const tenant = await funded(100, 60);
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 20), 200);
+    const id = await on.holdfast.hold(tenant, 20);
     const key = newKey();
     expectStatus(
       await on.holdfast.settle(tenant, 'commit', id, {
@@ -325,8 +325,7 @@ describe('a direct debit', () => {
   });
 
   test('is exact for the largest int64', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', MAX);
+    const tenant = await on.holdfast.fundedTenant(MAX);
     expect(expectStatus(await record(tenant, 9007199254740993n), 201).balances[0].spent.amount).toBe(
       9007199254740993n,
     );

@@ -31,15 +31,9 @@ async function hold(tenant: TestTenant, amount: number, ttlMs: number, more = {}
     .reservation_id as string;
 }
 
-async function tenantWith(allocated: bigint | number, settings = {}): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant(settings);
-  await on.holdfast.createBudget(tenant, '', allocated);
-  return tenant;
-}
-
 describe('a refusal for lack of budget', () => {
   test('names what is short, the holds that end first, and the instant from which a retry succeeds', async () => {
-    const tenant = await tenantWith(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     await hold(tenant, 50, 600_000);
     await hold(tenant, 10, 4000);
     await hold(tenant, 30, 4100);
@@ -93,7 +87,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('has no explanation for a client that does not ask for one', async () => {
-    const tenant = await tenantWith(10);
+    const tenant = await on.holdfast.fundedTenant(10);
     for (const headers of [{}, { 'x-holdfast-explain': 'false' }]) {
       const answer = await reserve(tenant, 11, {}, headers);
       const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
@@ -103,7 +97,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('waits for the last of several scopes', async () => {
-    const tenant = await tenantWith(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     await on.holdfast.createBudget(tenant, '/workspace:prod', 50);
     const inProd = { subject: { tenant: tenant.id, workspace: 'prod' } };
     await hold(tenant, 60, 300_000);
@@ -116,7 +110,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('shows a confined key no hold outside its scope filter', async () => {
-    const tenant = await tenantWith(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     await on.holdfast.createBudget(tenant, '/workspace:prod', 60);
     const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
     const confined = { id: tenant.id, key };
@@ -148,7 +142,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('lists at most five holds, of this tenant and unit only', async () => {
-    const tenant = await tenantWith(70);
+    const tenant = await on.holdfast.fundedTenant(70);
     await on.holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
     await hold(tenant, 10, 100_000, { estimate: { unit: 'CREDITS', amount: 10 } });
     for (let i = 0; i < 7; i += 1) {
@@ -163,7 +157,7 @@ describe('a refusal for lack of budget', () => {
     ['nothing is held', 10, 11, 'FUNDING_REQUIRED'],
     ['not even everything held is enough', 10, 21, 'FUNDING_REQUIRED'],
   ])('says that the budget needs funds where %s', async (_, held, amount, unknown) => {
-    const tenant = await tenantWith(10);
+    const tenant = await on.holdfast.fundedTenant(10);
     if (amount > 11) {
       await hold(tenant, held, 600_000);
     }
@@ -178,14 +172,14 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('does not promise what only a cleanup returns', async () => {
-    const tenant = await tenantWith(10, { reservation_expiry_policy: 'MANUAL_CLEANUP' });
+    const tenant = await on.holdfast.fundedTenant(10, { reservation_expiry_policy: 'MANUAL_CLEANUP' });
     await hold(tenant, 10, 1000);
     const { details } = expectRefusal(await reserve(tenant, 10), 409, 'BUDGET_EXCEEDED');
     expect(details).toMatchObject({ holds_ending_first: [], retry_unknown: 'FUNDING_REQUIRED' });
   });
 
   test('says that it cannot tell if too many holds end first', async () => {
-    const tenant = await tenantWith(60);
+    const tenant = await on.holdfast.fundedTenant(60);
     await Promise.all(Array.from({ length: 50 }, () => hold(tenant, 1, 300_000)));
     await hold(tenant, 10, 600_000);
     const { details } = expectRefusal(await reserve(tenant, 60), 409, 'BUDGET_EXCEEDED');
@@ -193,7 +187,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('skips a damaged record', async () => {
-    const tenant = await tenantWith(20);
+    const tenant = await on.holdfast.fundedTenant(20);
     const damaged = await hold(tenant, 5, 300_000);
     await hold(tenant, 15, 600_000);
     await on.stored.redis.hset(reservationKey(on.stored.tagOf(tenant.id), damaged), 'am', 'junk');
@@ -203,7 +197,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('is exact beyond 2^53', async () => {
-    const tenant = await tenantWith(9_000_000_000_000_000_001n);
+    const tenant = await on.holdfast.fundedTenant(9_000_000_000_000_000_001n);
     await reserve(tenant, 9_000_000_000_000_000_000n, { ttl_ms: 600_000 });
     const { details } = expectRefusal(
       await reserve(tenant, 9_000_000_000_000_000_001n),
@@ -219,7 +213,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('of a commit under REJECT says that waiting does not help', async () => {
-    const tenant = await tenantWith(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const id = await hold(tenant, 40, 600_000, { overage_policy: 'REJECT' });
     await hold(tenant, 60, 300_000);
     const answer = await on.holdfast.call('POST', `/v1/reservations/${id}/commit`, {
@@ -240,7 +234,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('is explained for a direct debit', async () => {
-    const tenant = await tenantWith(100);
+    const tenant = await on.holdfast.fundedTenant(100);
     await hold(tenant, 90, 300_000);
     const body = {
       idempotency_key: newKey(),
@@ -260,8 +254,11 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('with debt asks for funds, because debt does not end by itself', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    const tenant = await on.holdfast.fundedTenant(
+      10,
+      {},
+      { overdraft_limit: { unit: 'TOKENS', amount: 100 } },
+    );
     const id = await hold(tenant, 10, 600_000, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
     expectStatus(await on.holdfast.commit(tenant, id, 30), 200);
     const budget = `/v1/admin/budgets?scope=tenant:${tenant.id}&unit=TOKENS`;
@@ -275,7 +272,7 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('cannot be requested by a header that is neither true nor false, and nothing is held', async () => {
-    const tenant = await tenantWith(10);
+    const tenant = await on.holdfast.fundedTenant(10);
     const answer = await reserve(tenant, 1, {}, { 'x-holdfast-explain': 'yes' });
     expectRefusal(answer, 400, 'INVALID_REQUEST');
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '10 0 0 0' });

@@ -27,12 +27,6 @@ afterAll(async () => {
   await holdfast.stop();
 });
 
-async function tenantWithBudget(): Promise<TestTenant> {
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 1000);
-  return tenant;
-}
-
 const post = (tenant: TestTenant, path: string, body: unknown): Promise<Answer> =>
   holdfast.call('POST', path, { key: tenant.key, body });
 
@@ -69,8 +63,8 @@ describe('a repeated idempotency key', () => {
     async (name) => {
       shows('replay', 'idempotency mismatch', 'commitReservation');
       const operation = OPERATIONS[name] as Operation;
-      const tenant = await tenantWithBudget();
-      const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
+      const tenant = await holdfast.fundedTenant();
+      const id = await holdfast.hold(tenant, 10);
       const body = operation.body();
       const first = await post(tenant, operation.path(id), body);
       expectStatus(first, 200);
@@ -96,7 +90,7 @@ describe('a repeated idempotency key', () => {
 
   test('returns the same reservation, whatever the order of the members', async () => {
     shows('createReservation');
-    const tenant = await tenantWithBudget();
+    const tenant = await holdfast.fundedTenant();
     const body = reserveBody(tenant, 10, { metadata: { a: 1, b: { c: 2, d: [1, 2] } } });
     const first = await post(tenant, '/v1/reservations', body);
     const turned = Object.fromEntries(
@@ -115,7 +109,7 @@ describe('a repeated idempotency key', () => {
 
   test("reports the time that is left now, and none after the hold's end", async () => {
     shows('replay remaining ttl');
-    const tenant = await tenantWithBudget();
+    const tenant = await holdfast.fundedTenant();
     const body = reserveBody(tenant, 10, { ttl_ms: 50_000 });
     const { reservation_id: id, expires_at_ms: expiresAt } = (await post(tenant, '/v1/reservations', body))
       .body;
@@ -136,7 +130,7 @@ describe('a repeated idempotency key', () => {
 
   test('is one namespace for live and dry runs', async () => {
     shows('idempotency mismatch');
-    const tenant = await tenantWithBudget();
+    const tenant = await holdfast.fundedTenant();
     const dry = reserveBody(tenant, 10, { dry_run: true });
     const first = await post(tenant, '/v1/reservations', dry);
     expect((await post(tenant, '/v1/reservations', dry)).text).toBe(first.text);
@@ -156,7 +150,7 @@ describe('a repeated idempotency key', () => {
 
   test('sent many times at once creates one reservation', async () => {
     shows('replay');
-    const tenant = await tenantWithBudget();
+    const tenant = await holdfast.fundedTenant();
     const body = reserveBody(tenant, 10);
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => post(tenant, '/v1/reservations', body)),
@@ -167,7 +161,7 @@ describe('a repeated idempotency key', () => {
   });
 
   test('of a refused request can be used again', async () => {
-    const tenant = await tenantWithBudget();
+    const tenant = await holdfast.fundedTenant();
     const body = reserveBody(tenant, 2000);
     expectRefusal(await post(tenant, '/v1/reservations', body), 409, 'BUDGET_EXCEEDED');
     await holdfast.admin(
@@ -184,7 +178,7 @@ describe('a repeated idempotency key', () => {
 
   test('belongs to its tenant and to its reservation', async () => {
     shows('idempotency scope');
-    const [one, two] = [await tenantWithBudget(), await tenantWithBudget()];
+    const [one, two] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
     const body = { ...reserveBody(one, 10), subject: { agent: 'a' } };
     const first = expectStatus(await post(one, '/v1/reservations', body), 200);
     const second = expectStatus(await post(two, '/v1/reservations', body), 200);
@@ -197,8 +191,7 @@ describe('a repeated idempotency key', () => {
 
   test('of a reserve outlives the hold, however often it is extended', async () => {
     const day = 86_400_000;
-    const tenant = await holdfast.createTenant({ max_reservation_ttl_ms: day });
-    await holdfast.createBudget(tenant, '', 1000);
+    const tenant = await holdfast.fundedTenant(1000, { max_reservation_ttl_ms: day });
     const body = reserveBody(tenant, 10, { ttl_ms: day });
     const { reservation_id: id } = expectStatus(await post(tenant, '/v1/reservations', body), 200);
     const key = idempotencyKey.reserve(
@@ -218,8 +211,7 @@ describe('a repeated idempotency key', () => {
     ['in upper case', '0190A5A2-8F3A-7B1C-9D4E-5F60718293FF'],
   ])('that is a UUID %s is returned as it was sent', async (_, sentKey) => {
     const day = 86_400_000;
-    const tenant = await holdfast.createTenant({ max_reservation_ttl_ms: day });
-    await holdfast.createBudget(tenant, '', 1000);
+    const tenant = await holdfast.fundedTenant(1000, { max_reservation_ttl_ms: day });
     const body = reserveBody(tenant, 10, { idempotency_key: sentKey, ttl_ms: day });
     const { reservation_id: id } = expectStatus(await post(tenant, '/v1/reservations', body), 200);
     const get = async (path: string): Promise<Json> =>
@@ -234,7 +226,7 @@ describe('a repeated idempotency key', () => {
   });
 
   test('whose record is damaged gets a retryable 500 and has no second effect', async () => {
-    const tenant = await tenantWithBudget();
+    const tenant = await holdfast.fundedTenant();
     const body = reserveBody(tenant, 10);
     expectStatus(await post(tenant, '/v1/reservations', body), 200);
     const key = idempotencyKey.reserve(

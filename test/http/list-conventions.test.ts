@@ -52,8 +52,7 @@ describe('the lists of operators', () => {
   const tenants: TestTenant[] = [];
   beforeAll(async () => {
     for (let count = 0; count < 3; count += 1) {
-      const tenant = await on.holdfast.createTenant();
-      await on.holdfast.createBudget(tenant, '', 1);
+      const tenant = await on.holdfast.fundedTenant(1);
       const hook = { url: 'https://93.184.216.34/hook', event_types: ['budget.created'] };
       expectStatus(await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, hook), 201);
       tenants.push(tenant);
@@ -134,8 +133,7 @@ describe('the lists of operators', () => {
 
   test('a ledger with nothing allocated has a utilization of 0', async () => {
     shows('utilization filter');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 0);
+    const tenant = await on.holdfast.fundedTenant(0);
     const below = async (bounds: string): Promise<Json[]> =>
       rowsOf(`/v1/admin/budgets?tenant_id=${tenant.id}&${bounds}`, 'ledgers');
     expect(await below('utilization_min=0&utilization_max=0')).toMatchObject([

@@ -101,12 +101,6 @@ async function eventsOf({ id }: TestTenant): Promise<Json[]> {
   return (body.events as unknown[]).map(plain);
 }
 
-async function funded(settings: Record<string, unknown> = {}): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant(settings);
-  await on.holdfast.createBudget(tenant, '', 100);
-  return tenant;
-}
-
 const ACTION = { kind: 'message.email.send', name: 'mail', policy_keys: { recipient_domain: 'example.com' } };
 
 describe('a reserve in observe mode', () => {
@@ -131,7 +125,7 @@ describe('a reserve in observe mode', () => {
     { asks: 'ENFORCE', dryRun: true, outcome: 'dry run' },
   ])('follows the request, then the tenant: %j', async ({ tenant: mode, asks, dryRun, outcome }) => {
     shows('observe mode precedence');
-    const tenant = await funded(mode === undefined ? {} : { observe_mode: mode });
+    const tenant = await on.holdfast.fundedTenant(100, mode === undefined ? {} : { observe_mode: mode });
     const before = await on.holdfast.balances(tenant);
     const more = { observe_mode: asks, dry_run: dryRun };
     const answer = expectStatus(await reserve(tenant, more), 200);
@@ -156,7 +150,7 @@ describe('a reserve in observe mode', () => {
 
   test('that would be denied says why, and emits an event', async () => {
     shows('observed denials');
-    const tenant = await funded({ observe_mode: 'OBSERVE' });
+    const tenant = await on.holdfast.fundedTenant(100, { observe_mode: 'OBSERVE' });
     const labels = { tenant: tenant.id, decision: 'DENY', reason: 'BUDGET_EXCEEDED' };
     const body = plain(expectStatus(await reserve(tenant, { action: ACTION }, 1000), 200));
     const scope = `tenant:${tenant.id}`;
@@ -196,7 +190,7 @@ describe('a reserve in observe mode', () => {
 
   test('has the correlation id of the denial that follows when the tenant enforces again', async () => {
     shows('observed denials', 'observe mode transitions');
-    const tenant = await funded({ observe_mode: 'OBSERVE' });
+    const tenant = await on.holdfast.fundedTenant(100, { observe_mode: 'OBSERVE' });
     await reserve(tenant, {}, 1000);
     await reserve(tenant, {}, 2000);
     await reserve(tenant, { action: { kind: 'code.exec', name: 'python' } }, 1000);
@@ -217,7 +211,7 @@ describe('a reserve in observe mode', () => {
 
   test('that would be allowed emits an event with its caps and the correlation id of its run', async () => {
     shows('observed allowances');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const scope = `tenant:${tenant.id}`;
     const policy = { name: 'capped', scope_pattern: scope, caps: { max_tokens: 5, tool_denylist: ['ü r'] } };
     expectStatus(
@@ -250,7 +244,7 @@ describe('a reserve in observe mode', () => {
 
   test('counts toward no quota, and reports no threshold', async () => {
     shows('observe mode side effects');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const quotas = [{ action_kind: ACTION.kind, max_calls: 1, window: 'per_tenant_per_day' }];
     const policy = { name: 'quota', scope_pattern: `tenant:${tenant.id}`, action_quotas: quotas };
     expectStatus(
@@ -274,7 +268,7 @@ describe('a reserve in observe mode', () => {
 
   test('is replayed as it was, whatever the mode is by then, and emits nothing again', async () => {
     shows('observe mode transitions');
-    const tenant = await funded({ observe_mode: 'OBSERVE' });
+    const tenant = await on.holdfast.fundedTenant(100, { observe_mode: 'OBSERVE' });
     const [allowed, denied] = [{ idempotency_key: 'a' }, { idempotency_key: 'd' }];
     const first = [await reserve(tenant, allowed), await reserve(tenant, denied, 1000)];
     expectStatus(await setMode(tenant.id, 'ENFORCE'), 200);
@@ -287,7 +281,7 @@ describe('a reserve in observe mode', () => {
 
   test('does not change earlier reservations', async () => {
     shows('observe mode transitions');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const { reservation_id: id } = expectStatus(await reserve(tenant, {}, 10), 200);
     expectStatus(await setMode(tenant.id, 'OBSERVE'), 200);
     expectStatus(await on.holdfast.commit(tenant, id, 10), 200);
@@ -295,7 +289,7 @@ describe('a reserve in observe mode', () => {
   });
 
   test.each([['SHADOW'], [null], [1]])('with the mode %j is refused', async (mode) => {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant(100);
     const answer = await reserve(tenant, { observe_mode: mode });
     expect(expectRefusal(answer, 400, 'INVALID_REQUEST').details.field).toBe('observe_mode');
   });
@@ -303,7 +297,7 @@ describe('a reserve in observe mode', () => {
 
 test('a client of 0.1.25 notices nothing: its responses, refusals and events stay the same', async () => {
   shows('clients of 0.1.25');
-  const tenant = await funded();
+  const tenant = await on.holdfast.fundedTenant(100);
   const scope = `tenant:${tenant.id}`;
   // Not `extended`: the call fails if there are members that the published clients do not know.
   const live = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
@@ -335,8 +329,7 @@ test('a tenant can subscribe to what is observed, and receives it', async () => 
   expectStatus(await on.holdfast.admin('PUT', '/v1/admin/config/webhook-security', local), 200);
   const receiver = await WebhookReceiver.start();
   try {
-    const tenant = await on.holdfast.createTenant({ observe_mode: 'OBSERVE' });
-    await on.holdfast.createBudget(tenant, '', 10);
+    const tenant = await on.holdfast.fundedTenant(10, { observe_mode: 'OBSERVE' });
     const key = await on.holdfast.createKey(tenant.id, { permissions: ['webhooks:write', 'webhooks:read'] });
     const types = ['reservation.observed_denied', 'reservation.observed_allowed'];
     const body = { url: receiver.url, event_types: types };
@@ -371,8 +364,7 @@ test('a tenant can subscribe to what is observed, and receives it', async () => 
 test('a sample of the allowed reserves in observe mode emits events, which name the sample rate', async () => {
   const sampling = await Holdfast.start({ REDIS_URL: on.redis.url, OBSERVE_ALLOW_SAMPLE_RATE: '0.5' });
   try {
-    const tenant = await sampling.createTenant({ observe_mode: 'OBSERVE' });
-    await sampling.createBudget(tenant, '', 1000);
+    const tenant = await sampling.fundedTenant(1000, { observe_mode: 'OBSERVE' });
     for (let reserve = 0; reserve < 60; reserve += 1) {
       expectStatus(await sampling.reserve(tenant, 1), 200);
     }

@@ -138,8 +138,7 @@ describe('the overview', () => {
         },
       ],
     });
-    const other = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(other, '', 100);
+    const other = await on.holdfast.fundedTenant(100);
     const rules = { name: 'p', scope_pattern: `tenant:${other.id}`, allowed_action_kinds: ['http.get'] };
     expectStatus(
       await on.holdfast.admin('POST', '/v1/admin/policies', { tenant_id: other.id, ...rules }),
@@ -182,8 +181,7 @@ describe('the overview', () => {
     const debts = [30, 7, 12];
     const tenants: TestTenant[] = [];
     for (const debt of debts) {
-      const tenant = await on.holdfast.createTenant();
-      await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: tokens(50) });
+      const tenant = await on.holdfast.fundedTenant(100, {}, { overdraft_limit: tokens(50) });
       const held = expectStatus(
         await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
         200,
@@ -217,8 +215,7 @@ describe('the overview', () => {
 
   test('lists the ten worst of each', async () => {
     shows('overview lists');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 1);
+    const tenant = await on.holdfast.fundedTenant(1);
     const template = await on.stored.redis.hgetall(on.stored.budgetKey(tenant.id));
     const index = budgetIndexKey(on.stored.tagOf(tenant.id), tenant.id);
     for (let debt = 1; debt <= 12; debt += 1) {
@@ -276,8 +273,7 @@ describe('the overview', () => {
   test('counts the events of the last hour by category, and shows the latest denials and expirations', async () => {
     shows('overview events');
     const before = await read();
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const asked: Json[] = [];
     for (let amount = 101; amount <= 112; amount += 1) {
       const answer = await on.holdfast.reserve(tenant, amount, { dry_run: true });
@@ -328,8 +324,7 @@ describe('the overview', () => {
 
   test('counts a damaged record as far as it can be read', async () => {
     shows('overview counts');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const before = await read();
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id), { debt: 'much', status: 'FROZEN' });
     await on.stored.setTenantStatus(tenant.id, 'BROKEN');

@@ -30,12 +30,6 @@ const list = (tenant: TestTenant, query = ''): Promise<Answer> =>
 const decide = (tenant: TestTenant, more: Record<string, unknown> = {}, extended = false): Promise<Answer> =>
   on.holdfast.call('POST', '/v1/decide', { key: tenant.key, body: reserveBody(tenant, 1, more), extended });
 
-async function funded(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000);
-  return tenant;
-}
-
 /** Sends up to two requests, because a minute may end before the first of them. */
 async function firstRefused(send: () => Promise<Answer>): Promise<Answer> {
   const answer = await send();
@@ -179,7 +173,7 @@ describe('a policy', () => {
 
   test('limits the reserves and commits of a minute, at every instance, with 429 and the time to retry', async () => {
     shows('policy limits');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const policy = await made(tenant, {
       rate_limits: { max_reservations_per_minute: 1, max_commits_per_minute: 1 },
     });
@@ -451,7 +445,7 @@ describe('a reserve or decision under a policy', () => {
   const CAPS = { max_tokens: 4096, tool_allowlist: ['web.search', 'Ünïcode "x"'] };
 
   test('is ALLOW_WITH_CAPS with the caps, live, dry and decided, and replays them after they changed', async () => {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const policy = await made(tenant, { caps: CAPS });
     const body = reserveBody(tenant, 10);
     const post = (path: string, more: Record<string, unknown> = {}): Promise<Answer> =>
@@ -491,7 +485,7 @@ describe('a reserve or decision under a policy', () => {
 
   test('is DENY without caps when the budget refuses', async () => {
     shows('caps');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     await made(tenant, { caps: CAPS });
     expect(expectStatus(await decide(tenant, { estimate: { unit: 'TOKENS', amount: 1001 } }), 200)).toEqual({
       decision: 'DENY',
@@ -502,7 +496,7 @@ describe('a reserve or decision under a policy', () => {
 
   test('follows the policy of the highest priority that matches and is in force', async () => {
     shows('policy precedence');
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     const subject = { subject: { tenant: tenant.id, workspace: 'eng', agent: 'bot' } };
     const capsOf = async (): Promise<unknown> =>
       expectStatus(await decide(tenant, subject), 200).caps?.max_tokens;
@@ -532,7 +526,7 @@ describe('a reserve or decision under a policy', () => {
   });
 
   test('takes lease and overage policy from it unless the request has its own', async () => {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     await made(tenant, {
       commit_overage_policy: 'REJECT',
       reservation_ttl_override: { default_ttl_ms: 20_000, max_ttl_ms: 30_000, max_extensions: 1 },
@@ -561,7 +555,7 @@ describe('a reserve or decision under a policy', () => {
   });
 
   test('costs nothing for a tenant without policies', async () => {
-    const tenant = await funded();
+    const tenant = await on.holdfast.fundedTenant();
     expect(expectStatus(await on.holdfast.reserve(tenant, 1), 200).decision).toBe('ALLOW');
     expect(await on.stored.redis.hget(on.stored.tenantKey(tenant.id), 'policies')).toBeNull();
   });

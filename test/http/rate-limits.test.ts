@@ -3,14 +3,7 @@ import { WindowClock } from '../../src/auth/rate-limits.js';
 import { loadConfig } from '../../src/config/config.js';
 import { shows } from '../compatibility/shows.js';
 import { ConsoleClient } from '../support/console-client.js';
-import {
-  ADMIN_API_KEY,
-  expectRefusal,
-  expectStatus,
-  Holdfast,
-  type Answer,
-  type TestTenant,
-} from '../support/holdfast.js';
+import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Answer } from '../support/holdfast.js';
 import type { Settings } from '../support/settings.js';
 
 const UNKNOWN_KEY = `cyc_live_00${'a'.repeat(43)}`;
@@ -52,15 +45,9 @@ describe('the limit of each API key', () => {
   const balances = (holdfast: Holdfast, key: string): Promise<Answer> =>
     holdfast.call('GET', '/v1/balances?tenant=', { key });
 
-  async function tenantWithBudget(holdfast: Holdfast): Promise<TestTenant> {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 1000);
-    return tenant;
-  }
-
   test('is off unless it is set, and the headers say so', async () => {
     const holdfast = await start();
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     for (let count = 0; count < 50; count += 1) {
       const { headers } = await holdfast.reserve(tenant, 1);
       expect([
@@ -74,7 +61,7 @@ describe('the limit of each API key', () => {
   test('counts down, refuses without touching the ledger, and starts anew in the next window', async () => {
     shows('throttling');
     const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '3' });
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     const remaining: (string | null)[] = [];
     for (let count = 0; count < 3; count += 1) {
       const answer = await holdfast.reserve(tenant, 10);
@@ -95,7 +82,7 @@ describe('the limit of each API key', () => {
 
   test('counts what is refused for other reasons, and not what other keys, operators or the governance plane do', async () => {
     const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '2' });
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     const powerless = await holdfast.createKey(tenant.id, { permissions: ['events:read'] });
     expectRefusal(await balances(holdfast, powerless), 403, 'FORBIDDEN');
     expectRefusal(

@@ -23,14 +23,13 @@ const bytesOf = (text: string): string => Buffer.from(text).toString('latin1');
 const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 
 async function held(): Promise<{ tenant: TestTenant; id: string }> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
+  const tenant = await on.holdfast.fundedTenant(100);
   const metadata = { a: { b: [1] } };
-  const { reservation_id: id } = expectStatus(
-    await on.holdfast.reserve(tenant, 10, { subject: { agent: 'Bot', dimensions: { run: '1' } }, metadata }),
-    200,
-  );
-  return { tenant, id: id as string };
+  const id = await on.holdfast.hold(tenant, 10, {
+    subject: { agent: 'Bot', dimensions: { run: '1' } },
+    metadata,
+  });
+  return { tenant, id: id };
 }
 
 const debitBody = (tenant: TestTenant, amount: number): Record<string, unknown> => {
@@ -218,8 +217,7 @@ describe('requests with large bodies', () => {
     });
 
   test('go through LargeBodies, and have the usual effect', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const inTurn = jest.spyOn(LargeBodies.prototype, 'inTurn');
     const metadata = { note: 'x'.repeat(200_000) };
     const refused = Array.from({ length: 20 }, () => on.holdfast.reserve(tenant, 1, { metadata }));
@@ -236,8 +234,7 @@ describe('requests with large bodies', () => {
   });
 
   test('take turns by valid keys: callers with made-up keys share one turn, however many they are', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     const inTurn = jest.spyOn(LargeBodies.prototype, 'inTurn');
     expect((await padded(tenant, 40_000)).status).toBe(200);
     const bodies = inTurn.mock.contexts[0] as LargeBodies;

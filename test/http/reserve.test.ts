@@ -1,50 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
-import {
-  expectRefusal,
-  expectStatus,
-  Holdfast,
-  newKey,
-  reserveBody,
-  type TestTenant,
-} from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { expectRefusal, expectStatus, newKey, reserveBody, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  // A store of its own: requests of another file could expire the holds that this file makes overdue.
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
-
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
-});
-
-async function tenantWithBudget(
-  allocated: bigint | number = 1000,
-  settings: Record<string, unknown> = {},
-): Promise<TestTenant> {
-  const tenant = await holdfast.createTenant(settings);
-  await holdfast.createBudget(tenant, '', allocated);
-  return tenant;
-}
+const on = useGovernance();
 
 describe('reserve over HTTP', () => {
   test('holds the amount at every budgeted scope, and answers with exactly the fields of a live hold', async () => {
     shows('scope derivation', 'createReservation');
-    const tenant = await tenantWithBudget(1000);
-    await holdfast.createBudget(tenant, '/agent:bot', 100);
+    const tenant = await on.holdfast.fundedTenant();
+    await on.holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, workspace: 'prod', agent: 'bot' };
-    await holdfast.createBudget(tenant, '/workspace:prod/agent:bot', 80);
-    const answer = await holdfast.reserve(tenant, 60, { subject, ttl_ms: 30_000 });
+    await on.holdfast.createBudget(tenant, '/workspace:prod/agent:bot', 80);
+    const answer = await on.holdfast.reserve(tenant, 60, { subject, ttl_ms: 30_000 });
     const body = expectStatus(answer, 200);
     expect(Object.keys(body).sort()).toEqual(
       [
@@ -76,7 +44,7 @@ describe('reserve over HTTP', () => {
       ],
     );
     expect(answer.headers.get('x-cycles-tenant')).toBe(tenant.id);
-    expect(await holdfast.balances(tenant)).toEqual({
+    expect(await on.holdfast.balances(tenant)).toEqual({
       [`tenant:${tenant.id}`]: '940 60 0 0',
       [`tenant:${tenant.id}/agent:bot`]: '100 0 0 0',
       [`tenant:${tenant.id}/workspace:prod/agent:bot`]: '20 60 0 0',
@@ -85,12 +53,16 @@ describe('reserve over HTTP', () => {
 
   test('is refused as a whole when one scope cannot pay', async () => {
     shows('insufficient budget', 'reserve atomic');
-    const tenant = await tenantWithBudget(1000);
-    await holdfast.createBudget(tenant, '/agent:bot', 100);
+    const tenant = await on.holdfast.fundedTenant();
+    await on.holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const refusal = expectRefusal(await holdfast.reserve(tenant, 150, { subject }), 409, 'BUDGET_EXCEEDED');
+    const refusal = expectRefusal(
+      await on.holdfast.reserve(tenant, 150, { subject }),
+      409,
+      'BUDGET_EXCEEDED',
+    );
     expect(refusal.message).toContain(`tenant:${tenant.id}/agent:bot`);
-    expect(await holdfast.balances(tenant)).toEqual({
+    expect(await on.holdfast.balances(tenant)).toEqual({
       [`tenant:${tenant.id}`]: '1000 0 0 0',
       [`tenant:${tenant.id}/agent:bot`]: '100 0 0 0',
     });
@@ -98,22 +70,22 @@ describe('reserve over HTTP', () => {
 
   test('lets exactly ten of fifty parallel holds of 10 into 100', async () => {
     shows('reserve atomic');
-    const tenant = await tenantWithBudget(100);
-    const answers = await Promise.all(Array.from({ length: 50 }, () => holdfast.reserve(tenant, 10)));
+    const tenant = await on.holdfast.fundedTenant(100);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => on.holdfast.reserve(tenant, 10)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
     expect(
       answers.filter(({ status, body }) => status === 409 && body.error === 'BUDGET_EXCEEDED'),
     ).toHaveLength(40);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '0 100 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '0 100 0 0' });
   });
 
   test('finds the same ledger in upper and lower case', async () => {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '/agent:Bot', 10);
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '/agent:Bot', 10);
     const subject = { tenant: tenant.id.toUpperCase(), agent: 'bOT' };
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, { subject }), 200);
+    const id = await on.holdfast.hold(tenant, 10, { subject });
     const detail = expectStatus(
-      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
       200,
     );
     expect(detail.subject).toEqual(subject);
@@ -122,17 +94,17 @@ describe('reserve over HTTP', () => {
 
   test("assumes the key's owner as tenant if the subject names none", async () => {
     shows('scope derivation');
-    const tenant = await tenantWithBudget(10);
-    const body = expectStatus(await holdfast.reserve(tenant, 1, { subject: { agent: 'bot' } }), 200);
+    const tenant = await on.holdfast.fundedTenant(10);
+    const body = expectStatus(await on.holdfast.reserve(tenant, 1, { subject: { agent: 'bot' } }), 200);
     expect(body.affected_scopes).toEqual([`tenant:${tenant.id}`, `tenant:${tenant.id}/agent:bot`]);
   });
 
   test('returns 404 without any budget and 400 UNIT_MISMATCH if there is one in another unit', async () => {
     shows('wrong unit', 'scope derivation');
-    const tenant = await holdfast.createTenant();
-    expectRefusal(await holdfast.reserve(tenant, 1), 404, 'NOT_FOUND');
-    await holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
-    const { details } = expectRefusal(await holdfast.reserve(tenant, 1), 400, 'UNIT_MISMATCH');
+    const tenant = await on.holdfast.createTenant();
+    expectRefusal(await on.holdfast.reserve(tenant, 1), 404, 'NOT_FOUND');
+    await on.holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
+    const { details } = expectRefusal(await on.holdfast.reserve(tenant, 1), 400, 'UNIT_MISMATCH');
     expect(details).toEqual({
       scope: `tenant:${tenant.id}`,
       requested_unit: 'TOKENS',
@@ -142,61 +114,61 @@ describe('reserve over HTTP', () => {
 
   test('refuses the subject of another tenant and changes nothing', async () => {
     shows('subject of another tenant');
-    const tenant = await tenantWithBudget(10);
-    const other = await tenantWithBudget(10);
-    expectRefusal(await holdfast.reserve(tenant, 1, { subject: { tenant: other.id } }), 403, 'FORBIDDEN');
-    expect(await holdfast.balances(other)).toEqual({ [`tenant:${other.id}`]: '10 0 0 0' });
+    const tenant = await on.holdfast.fundedTenant(10);
+    const other = await on.holdfast.fundedTenant(10);
+    expectRefusal(await on.holdfast.reserve(tenant, 1, { subject: { tenant: other.id } }), 403, 'FORBIDDEN');
+    expect(await on.holdfast.balances(other)).toEqual({ [`tenant:${other.id}`]: '10 0 0 0' });
   });
 
   test('follows the tenant: its default lease, its longest lease, its overage policy', async () => {
     shows('tenant defaults');
-    const tenant = await tenantWithBudget(1000, {
+    const tenant = await on.holdfast.fundedTenant(1000, {
       default_reservation_ttl_ms: 30_000,
       max_reservation_ttl_ms: 40_000,
       default_commit_overage_policy: 'REJECT',
     });
-    const first = expectStatus(await holdfast.reserve(tenant, 10), 200);
+    const first = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
     expect(first.remaining_ttl_ms).toBe(30_000);
-    expect(expectStatus(await holdfast.reserve(tenant, 10, { ttl_ms: 60_000 }), 200).remaining_ttl_ms).toBe(
-      40_000,
-    );
-    expectRefusal(await holdfast.commit(tenant, first.reservation_id, 11), 409, 'BUDGET_EXCEEDED');
+    expect(
+      expectStatus(await on.holdfast.reserve(tenant, 10, { ttl_ms: 60_000 }), 200).remaining_ttl_ms,
+    ).toBe(40_000);
+    expectRefusal(await on.holdfast.commit(tenant, first.reservation_id, 11), 409, 'BUDGET_EXCEEDED');
     const second = expectStatus(
-      await holdfast.reserve(tenant, 10, { overage_policy: 'ALLOW_IF_AVAILABLE' }),
+      await on.holdfast.reserve(tenant, 10, { overage_policy: 'ALLOW_IF_AVAILABLE' }),
       200,
     );
-    expectStatus(await holdfast.commit(tenant, second.reservation_id, 11), 200);
+    expectStatus(await on.holdfast.commit(tenant, second.reservation_id, 11), 200);
   });
 
   test('gives a lease of 60 s with 5 s of grace by default', async () => {
-    const tenant = await tenantWithBudget(10);
-    const body = expectStatus(await holdfast.reserve(tenant, 1), 200);
+    const tenant = await on.holdfast.fundedTenant(10);
+    const body = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     expect(body.remaining_ttl_ms).toBe(60_000);
-    expect((await stored.record(body.reservation_id))['gr']).toBe('5000');
+    expect((await on.holds.record(body.reservation_id))['gr']).toBe('5000');
   });
 
   test('expires overdue holds before it denies', async () => {
-    const tenant = await tenantWithBudget(100);
-    const dead = expectStatus(await holdfast.reserve(tenant, 100, { grace_period_ms: 0 }), 200);
-    await stored.expireIn(dead.reservation_id, -1000);
-    const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
-    expectStatus(await holdfast.reserve(tenant, 40), 200);
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
+    const tenant = await on.holdfast.fundedTenant(100);
+    const dead = expectStatus(await on.holdfast.reserve(tenant, 100, { grace_period_ms: 0 }), 200);
+    await on.holds.expireIn(dead.reservation_id, -1000);
+    const before = await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
+    expectStatus(await on.holdfast.reserve(tenant, 40), 200);
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
       before + 1,
     );
     expectRefusal(
-      await holdfast.call('GET', `/v1/reservations/${dead.reservation_id}`, { key: tenant.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${dead.reservation_id}`, { key: tenant.key }),
       410,
       'RESERVATION_EXPIRED',
     );
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '60 40 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '60 40 0 0' });
   });
 
   test('carries the largest int64 through request, ledger, replay, reading and release without losing a digit', async () => {
     const max = 9223372036854775807n;
-    const tenant = await tenantWithBudget(max);
+    const tenant = await on.holdfast.fundedTenant(max);
     const body = reserveBody(tenant, max);
-    const send = () => holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
+    const send = () => on.holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
     const first = expectStatus(await send(), 200);
     expect(first.reserved.amount).toBe(max);
     expect(first.balances[0]).toMatchObject({
@@ -206,13 +178,13 @@ describe('reserve over HTTP', () => {
     });
     expect((await send()).body.balances).toEqual(first.balances);
     const detail = expectStatus(
-      await holdfast.call('GET', `/v1/reservations/${first.reservation_id}`, { key: tenant.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${first.reservation_id}`, { key: tenant.key }),
       200,
     );
     expect(detail.reserved.amount).toBe(max);
-    const released = expectStatus(await holdfast.settle(tenant, 'release', first.reservation_id), 200);
+    const released = expectStatus(await on.holdfast.settle(tenant, 'release', first.reservation_id), 200);
     expect(released.released.amount).toBe(max);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: `${max} 0 0 0` });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: `${max} 0 0 0` });
   });
 
   test.each([
@@ -254,13 +226,13 @@ describe('reserve over HTTP', () => {
   ])('refuses a bad %s by name: %j', async (field, change) => {
     shows('subject levels');
     const tenant = { id: shared.id, key: shared.key };
-    const { message } = expectRefusal(await holdfast.reserve(tenant, 1, change), 400, 'INVALID_REQUEST');
+    const { message } = expectRefusal(await on.holdfast.reserve(tenant, 1, change), 400, 'INVALID_REQUEST');
     expect(message).toContain(field);
   });
 
   let shared: TestTenant;
   beforeAll(async () => {
-    shared = await tenantWithBudget(1_000_000);
+    shared = await on.holdfast.fundedTenant(1_000_000);
   });
 
   test('accepts each limit itself', async () => {
@@ -281,9 +253,9 @@ describe('reserve over HTTP', () => {
       action,
       metadata,
     };
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(shared, 0, most), 200);
+    const id = await on.holdfast.hold(shared, 0, most);
     const detail = expectStatus(
-      await holdfast.call('GET', `/v1/reservations/${id}`, { key: shared.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: shared.key }),
       200,
     );
     expect(detail).toMatchObject({
@@ -295,19 +267,19 @@ describe('reserve over HTTP', () => {
     });
     expect(detail.finalized_at_ms).toBeUndefined();
     expectStatus(
-      await holdfast.reserve(shared, 0, { ttl_ms: 1000, grace_period_ms: 0, idempotency_key: 'k' }),
+      await on.holdfast.reserve(shared, 0, { ttl_ms: 1000, grace_period_ms: 0, idempotency_key: 'k' }),
       200,
     );
   });
 
   test('counts one sample for an allowed, a denied and a replayed reserve', async () => {
-    const tenant = await tenantWithBudget(10);
+    const tenant = await on.holdfast.fundedTenant(10);
     const body = reserveBody(tenant, 5, { overage_policy: 'REJECT' });
-    await holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
-    await holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
-    await holdfast.reserve(tenant, 50);
+    await on.holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
+    await on.holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
+    await on.holdfast.reserve(tenant, 50);
     const count = (reason: string, decision: string, overage_policy: string) =>
-      holdfast.metric('cycles_reservations_reserve_total', {
+      on.holdfast.metric('cycles_reservations_reserve_total', {
         tenant: tenant.id,
         decision,
         reason,
@@ -320,8 +292,8 @@ describe('reserve over HTTP', () => {
 
   test('a dry run responds as a live one would and changes nothing', async () => {
     shows('dry run', 'shape of dry run');
-    const tenant = await tenantWithBudget(10);
-    const allowed = expectStatus(await holdfast.reserve(tenant, 4, { dry_run: true }), 200);
+    const tenant = await on.holdfast.fundedTenant(10);
+    const allowed = expectStatus(await on.holdfast.reserve(tenant, 4, { dry_run: true }), 200);
     expect(allowed).toMatchObject({
       decision: 'ALLOW',
       balances: [{ remaining: { amount: 6 }, reserved: { amount: 4 } }],
@@ -329,13 +301,13 @@ describe('reserve over HTTP', () => {
     expect(Object.keys(allowed)).not.toEqual(
       expect.arrayContaining(['reservation_id', 'expires_at_ms', 'remaining_ttl_ms']),
     );
-    const denied = expectStatus(await holdfast.reserve(tenant, 11, { dry_run: true }), 200);
+    const denied = expectStatus(await on.holdfast.reserve(tenant, 11, { dry_run: true }), 200);
     expect(denied).toEqual({
       decision: 'DENY',
       reason_code: 'BUDGET_EXCEEDED',
       affected_scopes: [`tenant:${tenant.id}`],
       scope_path: `tenant:${tenant.id}`,
     });
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '10 0 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '10 0 0 0' });
   });
 });

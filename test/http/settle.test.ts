@@ -1,32 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
-import {
-  expectRefusal,
-  expectStatus,
-  Holdfast,
-  newKey,
-  type Json,
-  type TestTenant,
-} from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { expectRefusal, expectStatus, newKey, type Json, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 
-let redis: Store;
-let holdfast: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  // A store of its own: requests of another file could expire the holds that this file makes overdue.
-  redis = await startStore();
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
-  stored = new StoredHolds(redis.url);
-});
-
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-  await redis.stop();
-});
+const on = useGovernance();
 
 interface Held {
   readonly tenant: TestTenant;
@@ -40,9 +17,8 @@ async function hold(
   more: Record<string, unknown> = {},
   settings: Record<string, unknown> = {},
 ): Promise<Held> {
-  const tenant = await holdfast.createTenant(settings);
-  await holdfast.createBudget(tenant, '', allocated);
-  const created = expectStatus(await holdfast.reserve(tenant, amount, more), 200);
+  const tenant = await on.holdfast.fundedTenant(allocated, settings);
+  const created = expectStatus(await on.holdfast.reserve(tenant, amount, more), 200);
   return { tenant, id: created.reservation_id as string, created };
 }
 
@@ -50,16 +26,16 @@ describe('commit over HTTP', () => {
   test('charges the actual amount and returns the rest', async () => {
     shows('commitReservation');
     const { tenant, id } = await hold(1000, 100);
-    const body = expectStatus(await holdfast.commit(tenant, id, 60, { metadata: { run: 7 } }), 200);
+    const body = expectStatus(await on.holdfast.commit(tenant, id, 60, { metadata: { run: 7 } }), 200);
     expect(Object.keys(body).sort()).toEqual(['balances', 'charged', 'released', 'status']);
     expect(body).toMatchObject({
       status: 'COMMITTED',
       charged: { amount: 60 },
       released: { unit: 'TOKENS', amount: 40 },
     });
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '940 0 60 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '940 0 60 0' });
     const detail = expectStatus(
-      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
       200,
     );
     expect(detail).toMatchObject({
@@ -68,65 +44,67 @@ describe('commit over HTTP', () => {
       committed_metadata: { run: 7 },
     });
     expect(typeof detail.finalized_at_ms).toBe('number');
-    expect(await stored.isIndexed(id)).toBe(false);
+    expect(await on.holds.isIndexed(id)).toBe(false);
   });
 
   test('of the whole estimate mentions no returned amount, and neither does its repetition', async () => {
     const { tenant, id } = await hold(1000, 100);
     const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 100 } };
-    const answer = await holdfast.settle(tenant, 'commit', id, commit);
+    const answer = await on.holdfast.settle(tenant, 'commit', id, commit);
     expect(Object.keys(expectStatus(answer, 200)).sort()).toEqual(['balances', 'charged', 'status']);
-    expect((await holdfast.settle(tenant, 'commit', id, commit)).text).toBe(answer.text);
+    expect((await on.holdfast.settle(tenant, 'commit', id, commit)).text).toBe(answer.text);
   });
 
   test('caps the charge at the smallest headroom and marks only the scope that fell short', async () => {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 110);
-    await holdfast.createBudget(tenant, '/agent:bot', 30);
+    const tenant = await on.holdfast.fundedTenant(110);
+    await on.holdfast.createBudget(tenant, '/agent:bot', 30);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, { subject }), 200);
-    const body = expectStatus(await holdfast.commit(tenant, id, 50), 200);
+    const id = await on.holdfast.hold(tenant, 10, { subject });
+    const body = expectStatus(await on.holdfast.commit(tenant, id, 50), 200);
     expect(body.charged.amount).toBe(30);
     expect(body).not.toHaveProperty('released');
     expect(body.balances.map((balance: Json) => [balance.is_over_limit, balance.debt])).toEqual([
       [undefined, undefined],
       [true, undefined],
     ]);
-    expectRefusal(await holdfast.reserve(tenant, 0, { subject }), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
-    expectStatus(await holdfast.reserve(tenant, 1), 200);
+    expectRefusal(await on.holdfast.reserve(tenant, 0, { subject }), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
+    expectStatus(await on.holdfast.reserve(tenant, 1), 200);
   });
 
   test('goes into debt only as far as the overdraft limit, and only for the unfunded part', async () => {
     shows('overdraft limit at commit');
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 30, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    const tenant = await on.holdfast.fundedTenant(
+      30,
+      {},
+      { overdraft_limit: { unit: 'TOKENS', amount: 100 } },
+    );
     const policy = { overage_policy: 'ALLOW_WITH_OVERDRAFT' };
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, policy), 200);
-    expectRefusal(await holdfast.commit(tenant, id, 131), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '20 10 0 0' });
-    const body = expectStatus(await holdfast.commit(tenant, id, 60), 200);
+    const id = await on.holdfast.hold(tenant, 10, policy);
+    expectRefusal(await on.holdfast.commit(tenant, id, 131), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '20 10 0 0' });
+    const body = expectStatus(await on.holdfast.commit(tenant, id, 60), 200);
     expect(body.charged.amount).toBe(60);
     expect(body.balances[0]).toMatchObject({
       debt: { unit: 'TOKENS', amount: 30 },
       overdraft_limit: { unit: 'TOKENS', amount: 100 },
     });
     expect(body.balances[0]).not.toHaveProperty('is_over_limit');
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '-30 0 30 30' });
-    expect(await holdfast.metric('cycles_overdraft_incurred_total', { tenant: tenant.id })).toBe(1);
-    expectRefusal(await holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '-30 0 30 30' });
+    expect(await on.holdfast.metric('cycles_overdraft_incurred_total', { tenant: tenant.id })).toBe(1);
+    expectRefusal(await on.holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');
   });
 
   test('under REJECT refuses more than the estimate and keeps the hold for a smaller commit', async () => {
     const { tenant, id } = await hold(1000, 10, { overage_policy: 'REJECT' });
-    expectRefusal(await holdfast.commit(tenant, id, 11), 409, 'BUDGET_EXCEEDED');
-    expectStatus(await holdfast.commit(tenant, id, 10), 200);
+    expectRefusal(await on.holdfast.commit(tenant, id, 11), 409, 'BUDGET_EXCEEDED');
+    expectStatus(await on.holdfast.commit(tenant, id, 10), 200);
   });
 
   test('refuses another unit and keeps the hold', async () => {
     shows('wrong unit');
     const { tenant, id } = await hold(1000, 10);
     const { details } = expectRefusal(
-      await holdfast.settle(tenant, 'commit', id, { actual: { unit: 'CREDITS', amount: 1 } }),
+      await on.holdfast.settle(tenant, 'commit', id, { actual: { unit: 'CREDITS', amount: 1 } }),
       400,
       'UNIT_MISMATCH',
     );
@@ -135,30 +113,30 @@ describe('commit over HTTP', () => {
       requested_unit: 'CREDITS',
       expected_units: ['TOKENS'],
     });
-    expectStatus(await holdfast.commit(tenant, id, 10), 200);
+    expectStatus(await on.holdfast.commit(tenant, id, 10), 200);
   });
 
   test('is honoured in the grace window and refused after it, whether or not the sweep has run', async () => {
     shows('expired');
     const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
-    await stored.expireIn(inGrace.id, -30_000);
-    expectStatus(await holdfast.commit(inGrace.tenant, inGrace.id, 10), 200);
+    await on.holds.expireIn(inGrace.id, -30_000);
+    expectStatus(await on.holdfast.commit(inGrace.tenant, inGrace.id, 10), 200);
     const late = await hold(100, 10, { grace_period_ms: 1000 });
-    await stored.expireIn(late.id, -30_000);
-    expectRefusal(await holdfast.commit(late.tenant, late.id, 10), 410, 'RESERVATION_EXPIRED');
-    expect(await holdfast.balances(late.tenant)).toEqual({ [`tenant:${late.tenant.id}`]: '100 0 0 0' });
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: late.tenant.id })).toBe(1);
-    expectRefusal(await holdfast.commit(late.tenant, late.id, 10), 410, 'RESERVATION_EXPIRED');
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: late.tenant.id })).toBe(1);
+    await on.holds.expireIn(late.id, -30_000);
+    expectRefusal(await on.holdfast.commit(late.tenant, late.id, 10), 410, 'RESERVATION_EXPIRED');
+    expect(await on.holdfast.balances(late.tenant)).toEqual({ [`tenant:${late.tenant.id}`]: '100 0 0 0' });
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: late.tenant.id })).toBe(1);
+    expectRefusal(await on.holdfast.commit(late.tenant, late.id, 10), 410, 'RESERVATION_EXPIRED');
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: late.tenant.id })).toBe(1);
   });
 
   test('of many with different keys exactly one wins', async () => {
     shows('finalized');
     const { tenant, id } = await hold(100, 10);
-    const answers = await Promise.all(Array.from({ length: 20 }, () => holdfast.commit(tenant, id, 10)));
+    const answers = await Promise.all(Array.from({ length: 20 }, () => on.holdfast.commit(tenant, id, 10)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expect(answers.filter(({ body }) => body.error === 'RESERVATION_FINALIZED')).toHaveLength(19);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 0 10 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 0 10 0' });
   });
 });
 
@@ -166,26 +144,26 @@ describe('release over HTTP', () => {
   test('returns the hold, and its response has exactly its fields', async () => {
     shows('releaseReservation');
     const { tenant, id } = await hold(100, 40);
-    const body = expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
+    const body = expectStatus(await on.holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
     expect(Object.keys(body).sort()).toEqual(['balances', 'released', 'status']);
     expect(body).toMatchObject({ status: 'RELEASED', released: { unit: 'TOKENS', amount: 40 } });
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
-    expectRefusal(await holdfast.settle(tenant, 'release', id), 409, 'RESERVATION_FINALIZED');
-    expectRefusal(await holdfast.commit(tenant, id, 1), 409, 'RESERVATION_FINALIZED');
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
+    expectRefusal(await on.holdfast.settle(tenant, 'release', id), 409, 'RESERVATION_FINALIZED');
+    expectRefusal(await on.holdfast.commit(tenant, id, 1), 409, 'RESERVATION_FINALIZED');
     expectRefusal(
-      await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
+      await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
       409,
       'RESERVATION_FINALIZED',
     );
     expect(
-      await holdfast.metric('cycles_reservations_release_total', {
+      await on.holdfast.metric('cycles_reservations_release_total', {
         tenant: tenant.id,
         decision: 'RELEASED',
         actor_type: 'tenant',
       }),
     ).toBe(1);
     expect(
-      await holdfast.metric('cycles_reservations_release_total', {
+      await on.holdfast.metric('cycles_reservations_release_total', {
         tenant: tenant.id,
         reason: 'RESERVATION_FINALIZED',
       }),
@@ -195,11 +173,11 @@ describe('release over HTTP', () => {
   test('works in the grace window, and gets 410 after it', async () => {
     shows('expired');
     const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
-    await stored.expireIn(inGrace.id, -30_000);
-    expectStatus(await holdfast.settle(inGrace.tenant, 'release', inGrace.id), 200);
+    await on.holds.expireIn(inGrace.id, -30_000);
+    expectStatus(await on.holdfast.settle(inGrace.tenant, 'release', inGrace.id), 200);
     const late = await hold(100, 10, { grace_period_ms: 0 });
-    await stored.expireIn(late.id, -1000);
-    expectRefusal(await holdfast.settle(late.tenant, 'release', late.id), 410, 'RESERVATION_EXPIRED');
+    await on.holds.expireIn(late.id, -1000);
+    expectRefusal(await on.holdfast.settle(late.tenant, 'release', late.id), 410, 'RESERVATION_EXPIRED');
   });
 });
 
@@ -207,35 +185,35 @@ describe('extend over HTTP', () => {
   test('moves the expiry from where it was, not from now', async () => {
     shows('extendReservation');
     const { tenant, id, created } = await hold(100, 10, { ttl_ms: 20_000 });
-    const body = expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 5000 }), 200);
+    const body = expectStatus(await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 5000 }), 200);
     expect(Object.keys(body).sort()).toEqual(['expires_at_ms', 'remaining_ttl_ms', 'status']);
     expect(body).toMatchObject({ status: 'ACTIVE', expires_at_ms: created.expires_at_ms + 5000 });
     expect(body.remaining_ttl_ms).toBeGreaterThan(20_000);
     expect(body.remaining_ttl_ms).toBeLessThanOrEqual(25_000);
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
   });
 
   test('is refused once the lease has ended, grace or not', async () => {
     shows('expired');
     const { tenant, id } = await hold(100, 10, { grace_period_ms: 60_000 });
-    await stored.expireIn(id, -10);
+    await on.holds.expireIn(id, -10);
     expectRefusal(
-      await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
+      await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
       410,
       'RESERVATION_EXPIRED',
     );
-    expectStatus(await holdfast.commit(tenant, id, 1), 200);
+    expectStatus(await on.holdfast.commit(tenant, id, 1), 200);
   });
 
   test('stops at the number of extensions that the reserve captured', async () => {
     shows('tenant defaults');
     const { tenant, id } = await hold(100, 10, {}, { max_reservation_extensions: 2 });
-    const extend = () => holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 });
+    const extend = () => on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 });
     expectStatus(await extend(), 200);
     expectStatus(await extend(), 200);
     expectRefusal(await extend(), 409, 'MAX_EXTENSIONS_EXCEEDED');
     expect(
-      await holdfast.metric('cycles_reservations_extend_total', {
+      await on.holdfast.metric('cycles_reservations_extend_total', {
         tenant: tenant.id,
         reason: 'MAX_EXTENSIONS_EXCEEDED',
       }),
@@ -249,14 +227,17 @@ describe('extend over HTTP', () => {
       {},
       { max_reservation_ttl_ms: 10_000, default_reservation_ttl_ms: 10_000 },
     );
-    const body = expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }), 200);
+    const body = expectStatus(
+      await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }),
+      200,
+    );
     expect(body.expires_at_ms).toBe(created.expires_at_ms + 10_000);
   });
 
   test.each([0, 86_400_001, 1.5, '1000', null])('refuses extend_by_ms %j', async (extend_by_ms) => {
     const { tenant, id } = await hold(100, 10);
     const { message } = expectRefusal(
-      await holdfast.settle(tenant, 'extend', id, { extend_by_ms }),
+      await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms }),
       400,
       'INVALID_REQUEST',
     );
@@ -265,8 +246,8 @@ describe('extend over HTTP', () => {
 
   test('accepts both limits', async () => {
     const { tenant, id } = await hold(100, 10);
-    expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 200);
-    expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }), 200);
+    expectStatus(await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 200);
+    expectStatus(await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }), 200);
   });
 });
 
@@ -275,12 +256,12 @@ describe('the owner of a reservation', () => {
     'an id that was never issued is 404: %s',
     async (id) => {
       shows('unknown reservation');
-      const tenant = await holdfast.createTenant();
-      expectRefusal(await holdfast.commit(tenant, id, 1), 404, 'NOT_FOUND');
-      expectRefusal(await holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
-      expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 404, 'NOT_FOUND');
+      const tenant = await on.holdfast.createTenant();
+      expectRefusal(await on.holdfast.commit(tenant, id, 1), 404, 'NOT_FOUND');
+      expectRefusal(await on.holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
+      expectRefusal(await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 404, 'NOT_FOUND');
       expectRefusal(
-        await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+        await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
         404,
         'NOT_FOUND',
       );
@@ -289,60 +270,64 @@ describe('the owner of a reservation', () => {
 
   test('an id of 128 characters is looked up, one of 129 is refused by every operation', async () => {
     shows('unknown reservation');
-    const tenant = await holdfast.createTenant();
+    const tenant = await on.holdfast.createTenant();
     for (const [id, status, code] of [
       ['r'.repeat(128), 404, 'NOT_FOUND'],
       ['r'.repeat(129), 400, 'INVALID_REQUEST'],
     ] as const) {
       const path = `/v1/reservations/${id}`;
       for (const answer of [
-        await holdfast.commit(tenant, id, 1),
-        await holdfast.settle(tenant, 'release', id),
-        await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }),
-        await holdfast.call('GET', path, { key: tenant.key }),
-        await holdfast.admin('GET', path),
-        await holdfast.admin('POST', `${path}/release`, { idempotency_key: newKey() }),
-        await holdfast.admin('GET', `/ops/reservations/${id}`),
-        await holdfast.admin('GET', `/ops/quarantine/${id}`),
-        await holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'retry' }),
+        await on.holdfast.commit(tenant, id, 1),
+        await on.holdfast.settle(tenant, 'release', id),
+        await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }),
+        await on.holdfast.call('GET', path, { key: tenant.key }),
+        await on.holdfast.admin('GET', path),
+        await on.holdfast.admin('POST', `${path}/release`, { idempotency_key: newKey() }),
+        await on.holdfast.admin('GET', `/ops/reservations/${id}`),
+        await on.holdfast.admin('GET', `/ops/quarantine/${id}`),
+        await on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'retry' }),
       ]) {
         const { message } = expectRefusal(answer, status, code);
         expect(
           status === 404 || message.includes('reservation_id must be a string of 1 to 128 characters'),
         ).toBe(true);
       }
-      expectRefusal(await holdfast.call('GET', path), 401, 'UNAUTHORIZED');
+      expectRefusal(await on.holdfast.call('GET', path), 401, 'UNAUTHORIZED');
     }
   });
 
   test("another tenant's reservation is 403 for every operation, and stays as it was", async () => {
     shows('reservation of another tenant', 'getReservation');
     const { tenant, id } = await hold(100, 10);
-    const other = await holdfast.createTenant();
-    expectRefusal(await holdfast.commit(other, id, 1), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.settle(other, 'release', id), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.settle(other, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: other.key }), 403, 'FORBIDDEN');
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+    const other = await on.holdfast.createTenant();
+    expectRefusal(await on.holdfast.commit(other, id, 1), 403, 'FORBIDDEN');
+    expectRefusal(await on.holdfast.settle(other, 'release', id), 403, 'FORBIDDEN');
+    expectRefusal(await on.holdfast.settle(other, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: other.key }),
+      403,
+      'FORBIDDEN',
+    );
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
   });
 
   test('a key confined to a scope may touch only reservations inside it', async () => {
     const { tenant, id } = await hold(100, 10, { subject: { agent: 'b' } });
     const confined = {
       id: tenant.id,
-      key: await holdfast.createKey(tenant.id, { scope_filter: ['agent:a'] }),
+      key: await on.holdfast.createKey(tenant.id, { scope_filter: ['agent:a'] }),
     };
-    expectRefusal(await holdfast.reserve(confined, 1, { subject: { agent: 'b' } }), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.commit(confined, id, 1), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.settle(confined, 'release', id), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.settle(confined, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
+    expectRefusal(await on.holdfast.reserve(confined, 1, { subject: { agent: 'b' } }), 403, 'FORBIDDEN');
+    expectRefusal(await on.holdfast.commit(confined, id, 1), 403, 'FORBIDDEN');
+    expectRefusal(await on.holdfast.settle(confined, 'release', id), 403, 'FORBIDDEN');
+    expectRefusal(await on.holdfast.settle(confined, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
     expectRefusal(
-      await holdfast.call('GET', `/v1/reservations/${id}`, { key: confined.key }),
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: confined.key }),
       403,
       'FORBIDDEN',
     );
-    const own = expectStatus(await holdfast.reserve(confined, 1, { subject: { agent: 'a' } }), 200);
-    expectStatus(await holdfast.commit(confined, own.reservation_id, 1), 200);
+    const own = expectStatus(await on.holdfast.reserve(confined, 1, { subject: { agent: 'a' } }), 200);
+    expectStatus(await on.holdfast.commit(confined, own.reservation_id, 1), 200);
   });
 
   test.each([
@@ -363,21 +348,21 @@ describe('the owner of a reservation', () => {
       'balances:read',
     ];
     const permissions = all.filter((permission) => permission !== missing);
-    const weak = { id: tenant.id, key: await holdfast.createKey(tenant.id, { permissions }) };
+    const weak = { id: tenant.id, key: await on.holdfast.createKey(tenant.id, { permissions }) };
     const calls: Record<string, () => Promise<Json>> = {
-      reserve: () => holdfast.reserve(weak, 1),
-      commit: () => holdfast.commit(weak, id, 1),
-      release: () => holdfast.settle(weak, 'release', id),
-      extend: () => holdfast.settle(weak, 'extend', id, { extend_by_ms: 1 }),
-      get: () => holdfast.call('GET', `/v1/reservations/${id}`, { key: weak.key }),
-      balances: () => holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: weak.key }),
+      reserve: () => on.holdfast.reserve(weak, 1),
+      commit: () => on.holdfast.commit(weak, id, 1),
+      release: () => on.holdfast.settle(weak, 'release', id),
+      extend: () => on.holdfast.settle(weak, 'extend', id, { extend_by_ms: 1 }),
+      get: () => on.holdfast.call('GET', `/v1/reservations/${id}`, { key: weak.key }),
+      balances: () => on.holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: weak.key }),
     };
     expectRefusal(await (calls[operation] as () => Promise<Json>)(), 403, 'FORBIDDEN');
   });
 
   test('the header key must equal the body key', async () => {
     const { tenant, id } = await hold(100, 10);
-    const answer = await holdfast.call('POST', `/v1/reservations/${id}/release`, {
+    const answer = await on.holdfast.call('POST', `/v1/reservations/${id}/release`, {
       key: tenant.key,
       body: { idempotency_key: newKey() },
       headers: { 'x-idempotency-key': newKey() },

@@ -14,9 +14,8 @@ const REASON = '\r\nleaked\r\nlevel=info\n\u0085\u2028FORGED\u001b[2K\u0000\u202
 const STORED = 'leaked level=info FORGED [2K end';
 
 async function held(): Promise<{ tenant: TestTenant; id: string; tag: string }> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
-  const id = expectStatus(await on.holdfast.reserve(tenant, 10), 200).reservation_id as string;
+  const tenant = await on.holdfast.fundedTenant(100);
+  const id = await on.holdfast.hold(tenant, 10);
   return { tenant, id, tag: tagOfReservationId(id, PARTITIONS) as string };
 }
 

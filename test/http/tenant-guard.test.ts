@@ -7,10 +7,9 @@ import { useGovernance } from '../support/use-governance.js';
 const on = useGovernance();
 
 async function held(): Promise<{ tenant: TestTenant; id: string }> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
-  const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
-  return { tenant, id: id as string };
+  const tenant = await on.holdfast.fundedTenant(100);
+  const id = await on.holdfast.hold(tenant, 10);
+  return { tenant, id: id };
 }
 
 const VERBS = {
@@ -138,8 +137,7 @@ describe('a tenant without a record is not guarded', () => {
 
   test('its settings apply again once it is created again', async () => {
     shows('tenant without record');
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(
       await on.holdfast.call('POST', '/v1/admin/policies', {
         key: tenant.key,

@@ -36,12 +36,6 @@ describe('the life of a tenant', () => {
       .map(({ type }) => type)
       .filter((type) => type.endsWith('_via_tenant_cascade') || type === 'tenant.closed');
 
-  async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant(settings);
-    await on.holdfast.createBudget(tenant, '', 1000);
-    return tenant;
-  }
-
   /** Only flips the status, as if the instance had died immediately afterwards. */
   async function flip(tenant: TestTenant): Promise<void> {
     const scripts = new ScriptRegistry(on.stored.redis);
@@ -57,7 +51,7 @@ describe('the life of a tenant', () => {
   describe('its settings', () => {
     test('change as named, are honoured by the next reserve, and differ from its description', async () => {
       shows('updateTenant');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const body = expectStatus(
         await patch(tenant, {
           name: 'New',
@@ -86,7 +80,7 @@ describe('the life of a tenant', () => {
     });
 
     test('are refused when the default would exceed the maximum, also against what is stored', async () => {
-      const tenant = await tenantWithBudget({ default_reservation_ttl_ms: 50_000 });
+      const tenant = await on.holdfast.fundedTenant(1000, { default_reservation_ttl_ms: 50_000 });
       expectRefusal(await patch(tenant, { max_reservation_ttl_ms: 49_999 }), 400, 'INVALID_REQUEST');
       expectRefusal(await patch(tenant, { default_reservation_ttl_ms: 3_600_001 }), 400, 'INVALID_REQUEST');
       expectStatus(
@@ -136,7 +130,7 @@ describe('the life of a tenant', () => {
 
     test('its keys are refused within a second on every instance, and work again when it is back; holds survive', async () => {
       shows('tenant status');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
       expectStatus(await other.reserve(tenant, 1), 200);
       expect(expectStatus(await patch(tenant, { status: 'SUSPENDED' }), 200)).toMatchObject({
@@ -166,7 +160,7 @@ describe('the life of a tenant', () => {
   describe('closed', () => {
     test('everything it owns is closed with it: holds, budgets, keys, each reported once with one correlation id, tenant.closed last', async () => {
       shows('close cascade');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       await on.holdfast.createBudget(tenant, '/agent:b', 10);
       const second = await on.holdfast.createKey(tenant.id);
@@ -225,7 +219,7 @@ describe('the life of a tenant', () => {
 
     test('stays closed: another status is 400, another change 409, and closing again changes and reports nothing', async () => {
       shows('close again', 'tenant status');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
       const told = await on.stored.events(tenant.id);
       for (const status of ['ACTIVE', 'SUSPENDED']) {
@@ -239,17 +233,17 @@ describe('the life of a tenant', () => {
 
     test('as soon as its status is CLOSED, before anything else is closed, every mutation is refused and reads continue', async () => {
       shows('closed tenant refuses', 'close reads', 'change after close');
-      const tenant = await tenantWithBudget();
-      const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
+      const tenant = await on.holdfast.fundedTenant();
+      const id = await on.holdfast.hold(tenant, 10);
       const [{ key_id: keyId }] = (await keys(tenant)) as [Json];
       await flip(tenant);
       const at = `?scope=tenant:${tenant.id}&unit=TOKENS`;
       const tokens = { unit: 'TOKENS', amount: 1 };
       const refused: Promise<Answer>[] = [
         on.holdfast.reserve(tenant, 1),
-        on.holdfast.commit(tenant, id as string, 1),
-        on.holdfast.settle(tenant, 'release', id as string),
-        on.holdfast.settle(tenant, 'extend', id as string, { extend_by_ms: 1000 }),
+        on.holdfast.commit(tenant, id, 1),
+        on.holdfast.settle(tenant, 'release', id),
+        on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
         on.holdfast.call('POST', '/v1/admin/budgets', {
           key: tenant.key,
           body: { scope: `tenant:${tenant.id}/agent:x`, unit: 'TOKENS', allocated: tokens },
@@ -274,7 +268,7 @@ describe('the life of a tenant', () => {
 
     test('an interrupted closing is finished by a janitor, once', async () => {
       shows('trace of later events', 'close interrupted');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       for (let count = 0; count < 150; count += 1) {
         expectStatus(
@@ -319,7 +313,7 @@ describe('the life of a tenant', () => {
 
     test('closing again only handles what was left', async () => {
       shows('close again');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
       const before = (await cascadeOf(tenant)).length;
       await on.stored.redis.hset(on.stored.budgetKey(tenant.id), 'status', 'ACTIVE');
@@ -328,7 +322,7 @@ describe('the life of a tenant', () => {
     });
 
     test('what cannot be closed is named, the rest is closed, and the closing completes after the repair', async () => {
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       const bad = on.stored.budgetKey(tenant.id, '/agent:a');
       await on.stored.redis.hset(bad, 'spent', 'much');
@@ -353,7 +347,7 @@ describe('the life of a tenant', () => {
     });
 
     test('a run that cannot read one partition closes the tenants of the others, and names it', async () => {
-      const tenants = await Promise.all([0, 1, 2].map(() => tenantWithBudget()));
+      const tenants = await Promise.all([0, 1, 2].map(() => on.holdfast.fundedTenant()));
       for (const tenant of tenants) {
         await flip(tenant);
       }
@@ -373,7 +367,7 @@ describe('the life of a tenant', () => {
     });
 
     test('a run that is cut goes on with the tenants that it has not reached', async () => {
-      const tenants = await Promise.all([0, 1, 2].map(() => tenantWithBudget()));
+      const tenants = await Promise.all([0, 1, 2].map(() => on.holdfast.fundedTenant()));
       for (const tenant of tenants) {
         await flip(tenant);
       }
@@ -413,7 +407,7 @@ describe('the life of a tenant', () => {
 
     test('during reserves and commits nothing stays held, and every granted hold is accounted for', async () => {
       shows('close guard');
-      const tenant = await tenantWithBudget();
+      const tenant = await on.holdfast.fundedTenant();
       const traffic = Array.from({ length: 60 }, async () => {
         const answer = await on.holdfast.reserve(tenant, 1);
         return answer.status === 200

@@ -147,16 +147,15 @@ describe('what a tenant may own', () => {
 
 describe('what a tenant holds and stores', () => {
   async function limited(limits: object): Promise<TestTenant> {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 1000);
+    const tenant = await on.holdfast.fundedTenant(1000);
     expectStatus(await put(tenant, limits), 200);
     return tenant;
   }
 
   test('live reservations: one too many is 429 with the time to wait, and counted; settling, expiry and closing make room', async () => {
     const tenant = await limited({ live_reservations: 2 });
-    const { reservation_id: first } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
-    const { reservation_id: second } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    const first = await on.holdfast.hold(tenant, 1);
+    const second = await on.holdfast.hold(tenant, 1);
     const before = await refusals('live_reservations');
     const answer = await on.holdfast.reserve(tenant, 1);
     expect(expectRefusal(answer, 429, 'LIMIT_EXCEEDED').details).toEqual({
@@ -190,7 +189,7 @@ describe('what a tenant holds and stores', () => {
   test('stored bytes: a request beyond the limit is 429, while settling continues', async () => {
     const tenant = await limited({ stored_bytes: 20_000 });
     const metadata = { text: 'x'.repeat(8000) };
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1, { metadata }), 200);
+    const id = await on.holdfast.hold(tenant, 1, { metadata });
     expectStatus(await on.holdfast.reserve(tenant, 1, { metadata }), 200);
     const answer = await on.holdfast.reserve(tenant, 1, { metadata });
     expect(expectRefusal(answer, 429, 'LIMIT_EXCEEDED').details).toMatchObject({

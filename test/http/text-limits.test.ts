@@ -44,13 +44,12 @@ const admin = (method: string, path: string, body: object): Promise<Answer> =>
 const tokens = { unit: 'TOKENS', amount: 1 };
 
 async function subject(): Promise<Subject> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000);
+  const tenant = await on.holdfast.fundedTenant(1000);
   return { tenant, scope: `tenant:${tenant.id}` };
 }
 
 async function hold({ tenant }: Subject): Promise<string> {
-  return expectStatus(await on.holdfast.reserve(tenant, 1), 200).reservation_id as string;
+  return await on.holdfast.hold(tenant, 1);
 }
 
 function debit({ tenant }: Subject, more: object): object {

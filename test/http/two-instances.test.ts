@@ -70,8 +70,7 @@ describe('two instances that share nothing but Redis', () => {
 
   test('an observe mode that is set at one applies to the next reserve at the other', async () => {
     shows('observe mode transitions');
-    const watched = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(watched, '', 1000);
+    const watched = await on.holdfast.fundedTenant(1000);
     for (const mode of ['ENFORCE', 'OBSERVE', 'DISABLED', 'OBSERVE']) {
       const changed = await on.holdfast.admin('PATCH', `/v1/admin/tenants/${watched.id}`, {
         observe_mode: mode,

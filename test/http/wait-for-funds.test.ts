@@ -56,8 +56,7 @@ function reserve(tenant: TestTenant, amount: number, options: Options = {}): Pro
 
 /** A tenant with a budget that one reservation has used up. */
 async function saturated(more: Record<string, unknown> = {}): Promise<[TestTenant, string]> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
+  const tenant = await on.holdfast.fundedTenant(100);
   const held = expectStatus(await on.holdfast.reserve(tenant, 100, { grace_period_ms: 0, ...more }), 200);
   return [tenant, held.reservation_id as string];
 }
@@ -180,8 +179,7 @@ describe('a reserve that waits', () => {
   });
 
   test('does not delay reserves on other budgets', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 1000);
+    const tenant = await on.holdfast.fundedTenant(1000);
     await on.holdfast.createBudget(tenant, '/workspace:a', 30);
     await on.holdfast.createBudget(tenant, '/workspace:b', 10);
     const usedInA = { subject: { tenant: tenant.id, workspace: 'a' } };
@@ -242,8 +240,11 @@ describe('a reserve that waits', () => {
   });
 
   test('is woken by the repayment of debt', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    const tenant = await on.holdfast.fundedTenant(
+      10,
+      {},
+      { overdraft_limit: { unit: 'TOKENS', amount: 100 } },
+    );
     const held = await on.holdfast.reserve(tenant, 10, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
     expectStatus(await on.holdfast.commit(tenant, expectStatus(held, 200).reservation_id as string, 60), 200);
     const answer = reserve(tenant, 5);
@@ -425,8 +426,7 @@ describe('a reserve that cannot have its funds', () => {
   });
 
   test('because a workspace lacks them does not hold up other workspaces', async () => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 100);
+    const tenant = await on.holdfast.fundedTenant(100);
     await on.holdfast.createBudget(tenant, '/workspace:a', 90);
     expectStatus(await on.holdfast.reserve(tenant, 40, inWorkspace(tenant, 'a')), 200);
     // Both budgets lack 20 of 80, but those of the tenant alone would not help.
@@ -483,8 +483,7 @@ describe('no reserve waits', () => {
       decision: 'DENY',
       reason_code: 'BUDGET_EXCEEDED',
     });
-    const observed = await on.holdfast.createTenant({ observe_mode: 'OBSERVE' });
-    await on.holdfast.createBudget(observed, '', 1);
+    const observed = await on.holdfast.fundedTenant(1, { observe_mode: 'OBSERVE' });
     expect(expectStatus(await reserve(observed, 2, { extended: true }), 200)).toMatchObject({
       decision: 'DENY',
     });

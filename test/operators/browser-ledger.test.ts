@@ -138,8 +138,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   });
 
   test('a live hold says whether its amount returns by itself', async () => {
-    const manual = await holdfast.createTenant({ reservation_expiry_policy: 'MANUAL_CLEANUP' });
-    await holdfast.createBudget(manual, '', 1000);
+    const manual = await holdfast.fundedTenant(1000, { reservation_expiry_policy: 'MANUAL_CLEANUP' });
     const waits = expectStatus(await holdfast.reserve(manual, 40), 200);
     await visit(
       `/reservations/${waits.reservation_id}`,
@@ -215,8 +214,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   }
 
   test('ten thousand budgets can be scrolled, sorted and searched with few rows in the document', async () => {
-    const many = await holdfast.createTenant();
-    await holdfast.createBudget(many, '', 100);
+    const many = await holdfast.fundedTenant(100);
     await storeAgents(many);
     await visit(`/budgets?tenant_id=${many.id}&sort_by=scope`, '100 rows, more to come', async (page) => {
       const rows = (): Promise<number> =>
@@ -237,8 +235,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   });
 
   test('of many holds those with the first deadlines are shown, and a long search waits for the user', async () => {
-    const many = await holdfast.createTenant();
-    await holdfast.createBudget(many, '', 1000);
+    const many = await holdfast.fundedTenant(1000);
     const stored = new StoredHolds(redis.url);
     const holds = Array.from({ length: 101 }, () => ({}));
     await makeHolds(stored.redis, stored.tagOfTenant(many.id), many.id, holds);
@@ -272,8 +269,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   });
 
   test('an operator gives a budget a calendar, changes it and ends it, with a preview', async () => {
-    const other = await holdfast.createTenant();
-    await holdfast.createBudget(other, '', 100);
+    const other = await holdfast.fundedTenant(100);
     const root = `tenant:${other.id}`;
     const recurrence = async (): Promise<Json> =>
       expectStatus(await holdfast.admin('GET', `/ops/budgets/recurrence?scope=${root}&unit=TOKENS`), 200);
@@ -331,8 +327,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   });
 
   test('an operator limits a budget by windows, changes one and ends them, with a preview', async () => {
-    const other = await holdfast.createTenant();
-    await holdfast.createBudget(other, '', 100);
+    const other = await holdfast.fundedTenant(100);
     const root = `tenant:${other.id}`;
     const windows = async (): Promise<Json[]> =>
       expectStatus(await holdfast.admin('GET', `/ops/budgets/windows?scope=${root}&unit=TOKENS`), 200)
@@ -388,8 +383,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   });
 
   test('a window whose time zone is no longer known gets another calendar only if the operator sees that', async () => {
-    const other = await holdfast.createTenant();
-    await holdfast.createBudget(other, '', 100);
+    const other = await holdfast.fundedTenant(100);
     const root = `tenant:${other.id}`;
     const day = { name: 'day', limit: { unit: 'TOKENS', amount: 50 }, every: 'day', time_zone: 'UTC' };
     const week = { ...day, name: 'week', every: 'week' };

@@ -46,7 +46,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     tenant = await holdfast.createTenant();
     await storeExpirations();
     await holdfast.createBudget(tenant, '', 100);
-    expired = expectStatus(await holdfast.reserve(tenant, 7), 200).reservation_id as string;
+    expired = await holdfast.hold(tenant, 7);
     await stored.expireIn(expired, -60_000);
     await holdfast.admin('GET', `/ops/reservations/${expired}`);
     await fund();

@@ -80,8 +80,7 @@ test('a viewer whose session ends while figures are computed gets none of them',
 });
 
 test("a snapshot has the ledger's activity, the readiness, and the sweeper's leases", async () => {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
+  const tenant = await on.holdfast.fundedTenant(100);
   const held = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
   expectStatus(await on.holdfast.reserve(tenant, 20), 200);
   expectStatus(await on.holdfast.commit(tenant, held.reservation_id as string, 5), 200);
@@ -130,8 +129,7 @@ test('figures that cannot be read are reported once with their cause, and second
   for (const key of keys) {
     await redis.set(key, 'not a hash');
   }
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
+  const tenant = await on.holdfast.fundedTenant(100);
   const page = new ConsoleClient(on.holdfast.url);
   await page.logIn();
   const live = new LiveReader(page.url, page.cookie);

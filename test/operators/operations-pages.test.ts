@@ -187,13 +187,12 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
   });
 
   test('an operator creates a policy, and closes a tenant, with a preview of what ends with it', async () => {
-    const closing = await holdfast.createTenant({ name: ATTACK });
-    await holdfast.createBudget(closing, '', 100);
+    const closing = await holdfast.fundedTenant(100, { name: ATTACK });
     await subscribe(holdfast, closing, `${receiver.url}/works`);
     await subscribe(holdfast, SYSTEM, `${receiver.url}/told`, {
       event_types: ['reservation.released_via_tenant_cascade'],
     });
-    const held = expectStatus(await holdfast.reserve(closing, 40), 200).reservation_id as string;
+    const held = await holdfast.hold(closing, 40);
     await visit(`/tenants/${closing.id}`, 'No policies', async (page) => {
       const dialog = page.getByRole('dialog');
       await page.getByRole('button', { name: 'Create policy' }).click();
@@ -280,9 +279,9 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       ] as const) {
         if (amount > 0) {
           const more = { subject, estimate: cents(amount), ttl_ms: 3_600_000 };
-          const { reservation_id: id } = expectStatus(await holdfast.reserve(client, 0, more), 200);
+          const id = await holdfast.hold(client, 0, more);
           if (isSpent) {
-            expectStatus(await holdfast.commit(client, id as string, 0, { actual: cents(amount) }), 200);
+            expectStatus(await holdfast.commit(client, id, 0, { actual: cents(amount) }), 200);
           }
         }
       }

@@ -27,8 +27,7 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     tenant = await holdfast.createTenant();
     const period = { period_end: '2100-01-01T00:00:00Z', rollover_policy: 'CARRY_FORWARD' };
     await holdfast.createBudget(tenant, '', 100, period);
-    held = expectStatus(await holdfast.reserve(tenant, 7, { ttl_ms: 3_600_000 }), 200)
-      .reservation_id as string;
+    held = await holdfast.hold(tenant, 7, { ttl_ms: 3_600_000 });
     subscription = await subscribe(holdfast, tenant, PUBLIC_URL);
   });
 

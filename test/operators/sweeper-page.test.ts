@@ -29,8 +29,7 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
       SWEEP_INTERVAL_MS: '50',
       VIEWER_API_KEY,
     });
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 100);
+    const tenant = await holdfast.fundedTenant(100);
     const hold = expectStatus(
       await holdfast.reserve(tenant, 10, { grace_period_ms: 0, idempotency_key: ATTACK }),
       200,

@@ -52,8 +52,7 @@ test('concurrent requests share runs of the script, and each gets its own respon
 });
 
 test('concurrent debits share runs', async () => {
-  const mine = await holdfast.createTenant();
-  await holdfast.createBudget(mine, '', 1_000_000);
+  const mine = await holdfast.fundedTenant(1_000_000);
   const debits = await Promise.all(
     Array.from({ length: AT_ONCE }, (_, index) =>
       holdfast.call('POST', '/v1/events', {
@@ -75,8 +74,7 @@ test('concurrent debits share runs', async () => {
 });
 
 test('requests for two scripts that come at once never share a run', async () => {
-  const mine = await holdfast.createTenant();
-  await holdfast.createBudget(mine, '', 1_000_000);
+  const mine = await holdfast.fundedTenant(1_000_000);
   const reserves = await Promise.all(Array.from({ length: AT_ONCE / 2 }, () => holdfast.reserve(mine, 1)));
   const ids = reserves.map((answer) => expectStatus(answer, 200).reservation_id as string);
   const before = [await sizes('count', 'reserve'), await sizes('count', 'commit')] as const;
@@ -100,8 +98,7 @@ test('requests for two scripts that come at once never share a run', async () =>
 });
 
 test('a call that fails is the error of its own request, and the others of its run succeed', async () => {
-  const mine = await holdfast.createTenant();
-  await holdfast.createBudget(mine, '', 1_000_000);
+  const mine = await holdfast.fundedTenant(1_000_000);
   const redis = connectTo(proxy.url);
   const tag = tagOf(partitionCode(partitionOfTenant(mine.id, 64)));
   await redis.set(budgetKey(tag, 'TOKENS', `tenant:${mine.id}/agent:broken`), 'damaged');

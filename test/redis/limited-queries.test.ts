@@ -49,12 +49,6 @@ async function occupy(owner: string, count = PER_TENANT): Promise<void> {
   }
 }
 
-async function newTenant(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1_000_000);
-  return tenant;
-}
-
 const list = ({ key }: TestTenant): Promise<Answer> => on.holdfast.call('GET', '/v1/reservations', { key });
 const refused = (reason: string): Promise<number> =>
   on.holdfast.metric('holdfast_queries_refused_total', { reason });
@@ -68,7 +62,7 @@ test('a query that waited is judged again: a key that was revoked meanwhile read
     queryConcurrencyPerTenant: 1,
     queryQueueMs: 30_000,
   });
-  const tenant = await newTenant();
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
   const body = { tenant_id: tenant.id, name: 'revoked during a wait' };
   const { key_id: id, key_secret: key } = expectStatus(
     await on.holdfast.admin('POST', '/v1/admin/api-keys', body),
@@ -88,7 +82,10 @@ test('a query that waited is judged again: a key that was revoked meanwhile read
 describe('a tenant that occupies all its places', () => {
   test('waits for one, and gets 429 with Retry-After when none becomes free in time; others and the ledger continue', async () => {
     shows('throttling');
-    const [tenant, other] = [await newTenant(), await newTenant()];
+    const [tenant, other] = [
+      await on.holdfast.fundedTenant(1_000_000),
+      await on.holdfast.fundedTenant(1_000_000),
+    ];
     await occupy(tenant.id);
     expect(await running()).toBe(PER_TENANT);
     const before = await refused('queue_timeout');
@@ -109,7 +106,7 @@ describe('a tenant that occupies all its places', () => {
   });
 
   test('proceeds when a place becomes free while it waits', async () => {
-    const tenant = await newTenant();
+    const tenant = await on.holdfast.fundedTenant(1_000_000);
     await occupy(tenant.id);
     const started = await on.holdfast.metric('holdfast_queries_started_total');
     const waits = list(tenant);
@@ -121,7 +118,10 @@ describe('a tenant that occupies all its places', () => {
   });
 
   test('is refused when its queue is full, no sooner than if it had waited, and another tenant is not', async () => {
-    const [tenant, other] = [await newTenant(), await newTenant()];
+    const [tenant, other] = [
+      await on.holdfast.fundedTenant(1_000_000),
+      await on.holdfast.fundedTenant(1_000_000),
+    ];
     await occupy(tenant.id);
     const before = await refused('queue_full');
     const began = performance.now();
@@ -139,7 +139,10 @@ describe('a tenant that occupies all its places', () => {
 });
 
 test('no tenant waits behind the queue of another one', async () => {
-  const [tenant, other] = [await newTenant(), await newTenant()];
+  const [tenant, other] = [
+    await on.holdfast.fundedTenant(1_000_000),
+    await on.holdfast.fundedTenant(1_000_000),
+  ];
   await occupy('somebody', 1);
   await occupy(tenant.id);
   const many = Array.from({ length: 20 }, () => list(tenant));
@@ -152,7 +155,7 @@ test('no tenant waits behind the queue of another one', async () => {
 });
 
 test('a client that disconnects while it waits leaves the queue', async () => {
-  const tenant = await newTenant();
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
   await occupy(tenant.id);
   const before = await on.holdfast.metric('holdfast_queries_abandoned_total');
   const leaving = new AbortController();
@@ -172,7 +175,7 @@ describe('a query of many runs', () => {
 
   /** Many enough that a twentieth of the time suffices for the test to watch. */
   async function manyHolds(): Promise<void> {
-    tenant = await newTenant();
+    tenant = await on.holdfast.fundedTenant(1_000_000);
     const client = connectTo(on.redis.url);
     await makeHolds(
       client,
@@ -233,7 +236,7 @@ const TENANT_QUERIES: readonly string[] = [
 ];
 
 test('operators count as one tenant, and each operation that reads many records is bounded for them and for tenants', async () => {
-  const tenant = await newTenant();
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
   const key = await on.holdfast.createKey(tenant.id, {
     permissions: ['reservations:list', 'balances:read', 'admin:read'],
   });
@@ -260,7 +263,7 @@ test('operators count as one tenant, and each operation that reads many records 
 });
 
 test('an export keeps its place until it ends, and returns it when its reader disconnects', async () => {
-  const tenant = await newTenant();
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
   const stored = new StoredHolds(on.redis.url);
   const due = await makeDue(on.holdfast, stored, tenant, EXPIRED);
   for (const id of due) {
@@ -299,7 +302,7 @@ test('an export keeps its place until it ends, and returns it when its reader di
 }, 120_000);
 
 test('an export that is pipelined behind another response returns its place when the connection ends', async () => {
-  const tenant = await newTenant();
+  const tenant = await on.holdfast.fundedTenant(1_000_000);
   await occupy(tenant.id);
   const socket = connect(Number(new URL(on.holdfast.url).port), '127.0.0.1');
   await once(socket, 'connect');

@@ -8,13 +8,11 @@ const HOUR_MS = 3_600_000;
 const on = useGovernance();
 
 test('without a test clock, each reserve, commit and release reads the record of its tenant once, and no clock', async () => {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 1000);
+  const tenant = await on.holdfast.fundedTenant(1000);
   const at = `?scope=tenant:${tenant.id}&unit=TOKENS`;
   const period = { period_end: new Date(Date.now() + HOUR_MS).toISOString() };
   expectStatus(await on.holdfast.admin('PATCH', `/ops/budgets/period${at}`, period), 200);
-  const hold = async (): Promise<string> =>
-    expectStatus(await on.holdfast.reserve(tenant, 10), 200).reservation_id as string;
+  const hold = async (): Promise<string> => await on.holdfast.hold(tenant, 10);
   const [used, unused] = [await hold(), await hold()];
   const record = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
   for (const act of [

@@ -44,11 +44,6 @@ describe('two instances', () => {
     return counts.reduce((sum, count) => sum + count, 0);
   };
 
-  const tenantWithBudget = async (): Promise<TestTenant> => {
-    const tenant = await on.holdfast.createTenant();
-    await on.holdfast.createBudget(tenant, '', 1000);
-    return tenant;
-  };
   const deny = async (
     tenant: TestTenant,
     times: number,
@@ -67,7 +62,7 @@ describe('two instances', () => {
     shows('rate spikes', 'event payload');
     const type = 'reservation.denial_rate_spike';
     const before = await emitted(type);
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant();
     for (let made = 0; made < 4; made += 1) {
       expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     }
@@ -98,9 +93,9 @@ describe('two instances', () => {
     shows('rate spikes');
     const type = 'reservation.denial_rate_spike';
     const [few, low, evaluated] = [
-      await tenantWithBudget(),
-      await tenantWithBudget(),
-      await tenantWithBudget(),
+      await on.holdfast.fundedTenant(),
+      await on.holdfast.fundedTenant(),
+      await on.holdfast.fundedTenant(),
     ];
     await deny(few, 9);
     await deny(evaluated, 12, { dry_run: true });
@@ -115,7 +110,7 @@ describe('two instances', () => {
   test('check each threshold and window that the subscriptions of a tenant and of operators name', async () => {
     shows('rate spikes');
     const type = 'reservation.denial_rate_spike';
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant();
     await subscribe(tenant.id, type, { denial_rate_threshold: 0.5, rate_window_seconds: 86_400 });
     await subscribe(tenant.id, type, { denial_rate_threshold: 0.25 });
     await subscribe(tenant.id, 'reservation.denied', { denial_rate_threshold: 0.01 });
@@ -132,9 +127,9 @@ describe('two instances', () => {
     shows('rate spikes', 'event payload');
     const type = 'reservation.expiry_rate_spike';
     const before = await emitted(type);
-    const tenant = await tenantWithBudget();
+    const tenant = await on.holdfast.fundedTenant();
     for (let made = 0; made < 20; made += 1) {
-      const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+      const id = await on.holdfast.hold(tenant, 1);
       if (made % 2 === 0) {
         await on.stored.redis.hset(reservationKey(tagOfReservationId(id, PARTITIONS) as string, id), {
           ex: '1000',
@@ -213,11 +208,11 @@ describe('two instances', () => {
   test('report once that a budget is spent faster than before, if a subscription asks for it', async () => {
     shows('burn rate', 'event payload');
     const type = 'budget.burn_rate_anomaly';
-    const [tenant, unwatched] = [await tenantWithBudget(), await tenantWithBudget()];
+    const [tenant, unwatched] = [await on.holdfast.fundedTenant(), await on.holdfast.fundedTenant()];
     const spend = async (amount: number): Promise<void> => {
       for (const who of [tenant, unwatched]) {
-        const { reservation_id: id } = expectStatus(await on.holdfast.reserve(who, amount), 200);
-        expectStatus(await on.holdfast.commit(who, id as string, amount), 200);
+        const id = await on.holdfast.hold(who, amount);
+        expectStatus(await on.holdfast.commit(who, id, amount), 200);
       }
     };
     const check = (): Promise<unknown> =>
@@ -282,7 +277,7 @@ describe('two instances', () => {
     };
     const [events, cuts] = ['holdfast_spike_events_counted_total', 'holdfast_spike_runs_cut_total'] as const;
     const before = [await sum(events), await sum(cuts)] as const;
-    await deny(await tenantWithBudget(), 2);
+    await deny(await on.holdfast.fundedTenant(), 2);
     await on.holdfast.app.get(TenantRates).count(-1);
     expect((await sum(cuts)) - before[1]).toBeGreaterThanOrEqual(1);
     await countTenants();
@@ -290,8 +285,8 @@ describe('two instances', () => {
   });
 
   test('watch existing routes', async () => {
-    const tenant = await tenantWithBudget();
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    const tenant = await on.holdfast.fundedTenant();
+    const id = await on.holdfast.hold(tenant, 1);
     const commit = { actual: { unit: 'TOKENS', amount: 1 }, idempotency_key: 'k' };
     expectStatus(await on.holdfast.settle(tenant, 'commit', id, commit), 200);
     const requests = on.holdfast.app.get(RequestMetrics);

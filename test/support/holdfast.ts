@@ -138,6 +138,26 @@ export class HoldfastClient {
     expectStatus(answer, 201);
   }
 
+  /** A tenant with a budget of tokens at its root. */
+  async fundedTenant(
+    allocated: bigint | number = 1000,
+    settings: Record<string, unknown> = {},
+    budget: Record<string, unknown> = {},
+  ): Promise<TestTenant> {
+    const tenant = await this.createTenant(settings);
+    await this.createBudget(tenant, '', allocated, budget);
+    return tenant;
+  }
+
+  /** A reserve that must be admitted. @returns the id of the reservation */
+  async hold(
+    tenant: TestTenant,
+    amount: bigint | number,
+    more: Record<string, unknown> = {},
+  ): Promise<string> {
+    return expectStatus(await this.reserve(tenant, amount, more), 200).reservation_id as string;
+  }
+
   reserve(tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Promise<Answer> {
     return this.call('POST', '/v1/reservations', {
       key: tenant.key,

@@ -88,10 +88,8 @@ export class KnownMetrics {
  * A reserve, a denial, a commit and a release: counters with labels have no samples until they first count.
  */
 async function work(holdfast: Holdfast): Promise<void> {
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 100);
-  const held = async (): Promise<string> =>
-    expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
+  const tenant = await holdfast.fundedTenant(100);
+  const held = async (): Promise<string> => await holdfast.hold(tenant, 10);
   expectStatus(await holdfast.commit(tenant, await held(), 10), 200);
   expectStatus(await holdfast.settle(tenant, 'release', await held()), 200);
   expectStatus(await holdfast.reserve(tenant, 1000), 409);

@@ -10,8 +10,7 @@ export class ReservationLists {
   constructor(private readonly on: Governance) {}
 
   async newTenant(allocated: number | bigint = 1_000_000_000): Promise<TestTenant> {
-    const tenant = await this.on.holdfast.createTenant();
-    await this.on.holdfast.createBudget(tenant, '', allocated);
+    const tenant = await this.on.holdfast.fundedTenant(allocated);
     return tenant;
   }
 
@@ -20,7 +19,7 @@ export class ReservationLists {
     more: Record<string, unknown> = {},
     amount: number | bigint = 10,
   ): Promise<string> {
-    return expectStatus(await this.on.holdfast.reserve(tenant, amount, more), 200).reservation_id as string;
+    return await this.on.holdfast.hold(tenant, amount, more);
   }
 
   list(tenant: TestTenant, query = ''): Promise<Answer> {

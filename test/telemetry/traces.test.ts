@@ -145,8 +145,8 @@ test('the delivery of an event is a child of the request that caused it, and the
 
 test('a sweep is a trace with its scripts and the deliveries of what expired', async () => {
   endpoint.react = (response) => response.writeHead(503).end();
-  const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1, { grace_period_ms: 0 }), 200);
-  await stored.expireIn(id as string, -1000);
+  const id = await holdfast.hold(tenant, 1, { grace_period_ms: 0 });
+  await stored.expireIn(id, -1000);
   const delivery = await collector.span(
     'the delivery of the expiry is traced',
     ({ attributes }) => attributes['holdfast.event_type'] === 'reservation.expired',

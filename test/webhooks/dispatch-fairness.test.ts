@@ -21,7 +21,6 @@ import {
   endedDeliveries,
   startDispatcher,
   subscribe,
-  tenantWithBudget,
 } from './dispatching.js';
 
 /** All tenants are in one partition, so they share its event log and its index of retries. */
@@ -79,7 +78,7 @@ async function writeEvents(tenant: TestTenant, count: number, ...more: string[])
 }
 
 test('a tenant with thousands of deliveries to queue delays neither an event nor a retry of another tenant of its partition', async () => {
-  const [busy, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+  const [busy, quiet] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
   const ids = await Promise.all(
     Array.from({ length: SUBSCRIPTIONS }, (_, index) =>
       subscribe(holdfast, busy, `${receiver.url}/busy-${index}`),
@@ -120,7 +119,7 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
 }, 120_000);
 
 test('events that come as fast as they are read do not keep those before them from being queued', async () => {
-  const tenant = await tenantWithBudget(holdfast);
+  const tenant = await holdfast.fundedTenant();
   await subscribe(holdfast, tenant, receiver.url);
   const { scripts } = holdfast.app.get(RedisService);
   const real = scripts.call.bind(scripts) as (...args: unknown[]) => Promise<unknown>;
@@ -154,7 +153,7 @@ describe('a queue', () => {
   const webhookIds = (): unknown[] => receiver.received.map(({ headers }) => headers['webhook-id']);
 
   test('whose deliveries this process has just created is not read', async () => {
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     await subscribe(holdfast, tenant, receiver.url);
     const before = await reads();
     const eventIds = await writeEvents(tenant, 100);
@@ -164,7 +163,7 @@ describe('a queue', () => {
   });
 
   test('is not read either while the endpoints of others hang, however much they have waiting', async () => {
-    const [hanging, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+    const [hanging, quiet] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
     const answers: (() => unknown)[] = [];
     receiver.react = (response, { path }) => {
       const answer = (): unknown => response.writeHead(200).end();
@@ -211,7 +210,7 @@ describe('a queue', () => {
   }, 120_000);
 
   test("longer than the part in this process' memory is read behind that, in order", async () => {
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     const id = await subscribe(holdfast, tenant, receiver.url);
     let answerFirst = (): unknown => undefined;
     receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
@@ -227,7 +226,7 @@ describe('a queue', () => {
   }, 120_000);
 
   test('is read again after a delivery whose outcome could not be stored, which is then repeated', async () => {
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     const id = await subscribe(holdfast, tenant, receiver.url);
     let answerFirst = (): unknown => undefined;
     receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
@@ -250,7 +249,7 @@ describe('a queue', () => {
   });
 
   test('is read again soon, not only when it is empty, after an outcome that could not be stored', async () => {
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     const id = await subscribe(holdfast, tenant, receiver.url);
     let answerFirst = (): unknown => undefined;
     receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
@@ -279,7 +278,7 @@ describe('a queue', () => {
   }, 120_000);
 
   test('that a replay has filled comes before a later event, which is attempted once', async () => {
-    const tenant = await tenantWithBudget(holdfast);
+    const tenant = await holdfast.fundedTenant();
     const id = await subscribe(holdfast, tenant, receiver.url, {
       retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 },
     });

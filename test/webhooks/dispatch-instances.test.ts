@@ -35,7 +35,6 @@ import {
   startDispatcher,
   subscribe,
   subscription,
-  tenantWithBudget,
 } from './dispatching.js';
 
 const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
@@ -56,7 +55,7 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   receiver = await WebhookReceiver.start();
-  tenant = await tenantWithBudget(api);
+  tenant = await api.fundedTenant();
 });
 
 afterEach(async () => {
@@ -175,7 +174,7 @@ describe('a partition that is to be handed to another instance', () => {
   test('is kept until its attempt in flight has ended, and stays here if the other instance has gone by then', async () => {
     // The first instance takes the partitions in order, and hands over the last ones.
     tenant = await eventually('a tenant of a late partition', async () => {
-      const made = await tenantWithBudget(api);
+      const made = await api.fundedTenant();
       return partitionOfTenant(made.id, 64) >= 32 && made;
     });
     let release = (): void => undefined;

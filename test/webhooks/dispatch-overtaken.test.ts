@@ -7,14 +7,7 @@ import { HeldReplies } from '../support/held-replies.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import {
-  allowLoopback,
-  causeEvent,
-  causeEvents,
-  startDispatcher,
-  subscribe,
-  tenantWithBudget,
-} from './dispatching.js';
+import { allowLoopback, causeEvent, causeEvents, startDispatcher, subscribe } from './dispatching.js';
 
 /** A dispatch that begins anew while a reply is on its way: what the reply says is out of date, because another instance may have worked. */
 
@@ -35,7 +28,7 @@ beforeEach(async () => {
   holdfast = await startDispatcher({ REDIS_URL: server.url });
   await allowLoopback(holdfast);
   receiver = await WebhookReceiver.start();
-  tenant = await tenantWithBudget(holdfast);
+  tenant = await holdfast.fundedTenant();
   id = await subscribe(holdfast, tenant, receiver.url);
   queue = orderedQueueKey(tagOf(partitionCode(partitionOfTenant(tenant.id, 64))), `${id}:${tenant.id}`);
 });

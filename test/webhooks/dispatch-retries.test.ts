@@ -18,7 +18,6 @@ import {
   subscribe,
   subscription,
   SYSTEM,
-  tenantWithBudget,
 } from './dispatching.js';
 
 const QUICK = { initial_delay_ms: 100, backoff_multiplier: 2, max_delay_ms: 1000 };
@@ -39,7 +38,7 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   receiver = await WebhookReceiver.start();
-  tenant = await tenantWithBudget(holdfast);
+  tenant = await holdfast.fundedTenant();
 });
 
 afterEach(async () => {

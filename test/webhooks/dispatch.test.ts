@@ -26,7 +26,6 @@ import {
   subscribe,
   subscription,
   SYSTEM,
-  tenantWithBudget,
 } from './dispatching.js';
 
 let redis: Store;
@@ -42,7 +41,7 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   receiver = await WebhookReceiver.start();
-  tenant = await tenantWithBudget(holdfast);
+  tenant = await holdfast.fundedTenant();
 });
 
 afterEach(async () => {
@@ -117,7 +116,7 @@ describe('an event', () => {
   });
 
   test('goes to each of its subscribers, and to no other', async () => {
-    const other = await tenantWithBudget(holdfast);
+    const other = await holdfast.fundedTenant();
     await subscribe(holdfast, tenant, `${receiver.url}/one`);
     await subscribe(holdfast, tenant, `${receiver.url}/two`);
     const elsewhere = await subscribe(holdfast, other, `${receiver.url}/elsewhere`);
@@ -143,7 +142,7 @@ const isTried = ({ status }: Record<string, unknown>): boolean => status !== 'PE
 describe('first attempts', () => {
   test('of one tenant are in order, whichever of them fail, and tenants proceed in parallel', async () => {
     shows('delivery order');
-    const other = await tenantWithBudget(holdfast);
+    const other = await holdfast.fundedTenant();
     // Every third is refused; its retry is much later and blocks nothing.
     let count = 0;
     receiver.react = (response) => response.writeHead(count++ % 3 === 0 ? 500 : 200).end();
@@ -334,7 +333,7 @@ describe('an event without a subscription in its partition', () => {
     const tagOfAlone = (): string => tagOf(partitionCode(partitionOfTenant(alone.id, 64)));
     try {
       do {
-        alone = await tenantWithBudget(holdfast);
+        alone = await holdfast.fundedTenant();
       } while ((await client.exists(webhookRevisionKey(tagOfAlone()))) === 1);
       log = eventLogKey(tagOfAlone());
       await eventually(
@@ -403,7 +402,7 @@ describe('an event without a subscription in its partition', () => {
 describe("the operators' subscription", () => {
   test("gets the events of all tenants, each tenant's in order", async () => {
     shows('delivery order');
-    const other = await tenantWithBudget(holdfast);
+    const other = await holdfast.fundedTenant();
     const id = await subscribe(holdfast, SYSTEM, receiver.url);
     const [mine, others] = await Promise.all([
       causeEvents(holdfast, tenant, 10),

@@ -39,13 +39,6 @@ export async function subscribe(
   return expectStatus(answer, 201).subscription.subscription_id as string;
 }
 
-/** A tenant whose reservations are refused as often as a test needs. */
-export async function tenantWithBudget(holdfast: Holdfast): Promise<TestTenant> {
-  const tenant = await holdfast.createTenant();
-  await holdfast.createBudget(tenant, '', 1000);
-  return tenant;
-}
-
 /**
  * Causes one event of the tenant: a refused reserve. Returns the request's id, which the delivery carries.
  */

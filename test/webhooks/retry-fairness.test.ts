@@ -4,14 +4,7 @@ import { eventually } from '../support/eventually.js';
 import type { Holdfast } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import {
-  allowLoopback,
-  causeEvent,
-  endedDeliveries,
-  startDispatcher,
-  subscribe,
-  tenantWithBudget,
-} from './dispatching.js';
+import { allowLoopback, causeEvent, endedDeliveries, startDispatcher, subscribe } from './dispatching.js';
 
 const EVENTS = 60;
 const POLICY = {
@@ -46,7 +39,7 @@ afterAll(async () => {
 });
 
 test("retries to endpoints that hang take no more places than one owner may have, and delay no other owner's retries", async () => {
-  const [busy, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+  const [busy, quiet] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
   const seen = new Set<string>();
   const hanging: (() => void)[] = [];
   let hangs = true;

@@ -13,7 +13,6 @@ import {
   startDispatcher,
   subscribe,
   subscription,
-  tenantWithBudget,
 } from './dispatching.js';
 
 const SILENT = 40;
@@ -52,7 +51,7 @@ async function subscribeSilent(tenant: TestTenant, count: number): Promise<strin
 }
 
 test('forty endpoints whose name servers are silent delay no delivery of another tenant, and only count against themselves', async () => {
-  const [tenant, other] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+  const [tenant, other] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
   dns.answers.set('hooks.example', ['127.0.0.1']);
   dns.answers.set('own.example', ['127.0.0.1']);
   const silent = await subscribeSilent(tenant, SILENT);
@@ -95,7 +94,7 @@ test('forty endpoints whose name servers are silent delay no delivery of another
 
 test('a registration waits for its turn like a delivery: beyond the bound it is 429, and another tenant is not', async () => {
   shows('webhook urls');
-  const [tenant, other] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+  const [tenant, other] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const register = (owner: TestTenant, url: string) =>
     holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${owner.id}`, {
@@ -125,7 +124,7 @@ test('a registration waits for its turn like a delivery: beyond the bound it is 
 }, 120_000);
 
 test('a test of an endpoint is 429 while too many names of its tenant are looked up, and works afterwards', async () => {
-  const tenant = await tenantWithBudget(holdfast);
+  const tenant = await holdfast.fundedTenant();
   dns.ttlS = 0;
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const id = await subscribe(holdfast, tenant, `http://hooks.example:${receiver.port}/`);
@@ -145,7 +144,7 @@ test('a test of an endpoint is 429 while too many names of its tenant are looked
 }, 60_000);
 
 test('a name is not looked up again while its answer is fresh', async () => {
-  const tenant = await tenantWithBudget(holdfast);
+  const tenant = await holdfast.fundedTenant();
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const id = await subscribe(holdfast, tenant, `http://hooks.example:${receiver.port}/`);
   expect(dns.countOf('hooks.example')).toBe(1);

@@ -16,8 +16,7 @@ const on = useGovernance();
 
 /** A tenant with as many budgets, all of whose periods are over. */
 async function tenantWithEndedPeriods(): Promise<TestTenant> {
-  const tenant = await on.holdfast.createTenant();
-  await on.holdfast.createBudget(tenant, '', 100);
+  const tenant = await on.holdfast.fundedTenant(100);
   const period = { period_end: new Date(Date.now() + 3_600_000).toISOString() };
   const path = `/ops/budgets/period?scope=tenant:${tenant.id}&unit=TOKENS`;
   expectStatus(await on.holdfast.admin('PATCH', path, period), 200);

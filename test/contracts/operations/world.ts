@@ -132,8 +132,7 @@ export class World {
     budget: Record<string, unknown> = {},
     settings: Record<string, unknown> = {},
   ): Promise<TestTenant> {
-    const tenant = await this.holdfast.createTenant(settings);
-    await this.holdfast.createBudget(tenant, '', ALLOCATED, budget);
+    const tenant = await this.holdfast.fundedTenant(ALLOCATED, settings, budget);
     return tenant;
   }
 
@@ -161,8 +160,8 @@ export class World {
     settings: Record<string, unknown> = {},
   ): Promise<{ tenant: TestTenant; id: string }> {
     const tenant = await this.tenant({}, settings);
-    const { reservation_id: id } = expectStatus(await this.holdfast.reserve(tenant, 10, more), 200);
-    return { tenant, id: id as string };
+    const id = await this.holdfast.hold(tenant, 10, more);
+    return { tenant, id: id };
   }
 
   async released(): Promise<{ tenant: TestTenant; id: string }> {
