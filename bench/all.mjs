@@ -3,29 +3,46 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHORT } from './duration.mjs';
-import { circumstances, figuresTable, sectionText, today } from './report.mjs';
+import { circumstances, figuresTable, sectionText, today, watched } from './report.mjs';
 import { RESULTS, marked, updatePage } from './summary.mjs';
 
 /** @typedef {import('./types.ts').Result} Result */
 
+const NAMES = [
+  'reserve',
+  'sweep',
+  'leak',
+  'webhooks',
+  'audit-bytes',
+  'quotas',
+  'waits',
+  'evidence',
+  'isolation',
+  'growth',
+  'start',
+  'counter',
+];
+
+/**
+ * @param {string} name
+ * @returns {Promise<unknown>}
+ */
+const load = (name) => import(`./${name}.mjs`);
+
 /**
  * Their modules need the built service, so they are loaded only when one is run.
- * @type {Record<string, (options: { only?: string, most?: number }) => Promise<Result>>}
+ * @typedef {(options: { only?: string, most?: number }) => Promise<import('./types.ts').Measured>} Measure
+ * @type {Record<string, Measure>}
  */
-export const BENCHMARKS = {
-  reserve: async () => (await import('./reserve.mjs')).measure(),
-  sweep: async () => (await import('./sweep.mjs')).measure(),
-  leak: async (options) => (await import('./leak.mjs')).measure(options),
-  webhooks: async () => (await import('./webhooks.mjs')).measure(),
-  'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
-  quotas: async () => (await import('./quotas.mjs')).measure(),
-  waits: async () => (await import('./waits.mjs')).measure(),
-  evidence: async () => (await import('./evidence.mjs')).measure(),
-  isolation: async (options) => (await import('./isolation.mjs')).measure(options),
-  growth: async (options) => (await import('./growth.mjs')).measure(options),
-  start: async () => (await import('./start.mjs')).measure(),
-  counter: async () => (await import('./counter.mjs')).measure(),
-};
+export const BENCHMARKS = Object.fromEntries(
+  NAMES.map((name) => [
+    name,
+    async (options) => {
+      const { measure } = /** @type {{ measure: Measure }} */ (await load(name));
+      return measure(options);
+    },
+  ]),
+);
 
 /** @param {{ most?: number }} options */
 export async function recordAll(options) {
@@ -36,7 +53,7 @@ export async function recordAll(options) {
   const results = [];
   for (const [name, measure] of Object.entries(BENCHMARKS)) {
     process.stderr.write(`bench: ${name}\n`);
-    results.push(await measure(options));
+    results.push(await watched(() => measure(options)));
     // An interrupted run keeps its measurements so far.
     writeFileSync(file, reportText(results));
   }

@@ -9,7 +9,7 @@ import { Client } from './client.mjs';
 import { usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
-import { aim, doubts, storeOf, tableOf, whole } from './report.mjs';
+import { aim, storeOf, tableOf, whole } from './report.mjs';
 import { tagOfTenant } from './workload.mjs';
 
 const { eventLogKey, idempotencyKey, journalKey, reservationIndexKey, reservationKey, ttlIndexKey } =
@@ -207,7 +207,7 @@ class AuditBytes {
  * @param {number} growth
  * @param {number} eventBytes
  * @param {string} store
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 function resultOf(rows, growth, eventBytes, store) {
   const unit = ' bytes';
@@ -231,6 +231,5 @@ function resultOf(rows, growth, eventBytes, store) {
       aim('released, by growth of `used_memory`, with its share of the table of expiries', growth, { unit }),
       aim('an entry of the event log', eventBytes, { unit }),
     ],
-    notes: doubts([]),
   };
 }

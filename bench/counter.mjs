@@ -5,7 +5,7 @@ import { parseJson } from '../scripts/install.mjs';
 import { Client } from './client.mjs';
 import { SHORT } from './duration.mjs';
 import { Harness } from './harness.mjs';
-import { doubts, figure, say, storeOf, tableOf, whole } from './report.mjs';
+import { figure, say, storeOf, tableOf, whole } from './report.mjs';
 import { tenantWithBudget } from './service.mjs';
 
 /**
@@ -177,7 +177,7 @@ const percent = (/** @type {number} */ amount) => `${((100 * amount) / BUDGET).t
 /**
  * @param {string} store
  * @param {Row[]} rows
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 function resultOf(store, rows) {
   const ours = rows.filter(({ way }) => way === 'Holdfast');
@@ -210,6 +210,5 @@ function resultOf(store, rows) {
         ours.every((row) => errorOf(row) === 0),
       ),
     ],
-    notes: doubts([]),
   };
 }

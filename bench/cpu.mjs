@@ -7,22 +7,51 @@ import { cpus } from 'node:os';
 const CLOCK_TICKS_PER_SECOND = 100;
 
 /**
- * CPU seconds that a process has used, from /proc; NaN where there is none.
- * @param {number | undefined} pid
+ * Clock ticks of a process in user and system mode, and the same of its children that have ended.
+ * @param {number | 'self' | undefined} pid
  */
-export function cpuSecondsOf(pid) {
+function ticksOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS_PER_SECOND;
+    return fields.slice(11, 15).map(Number);
   } catch {
-    return NaN;
+    return [];
   }
 }
 
-/** CPU seconds of all processes. The part that does not belong to the run shows whether other work disturbed it. */
-export function machineCpuSeconds() {
+/**
+ * CPU seconds that a process has used; NaN where there is no /proc.
+ * @param {number | undefined} pid
+ */
+export function cpuSecondsOf(pid) {
+  const [user = NaN, system = NaN] = ticksOf(pid);
+  return (user + system) / CLOCK_TICKS_PER_SECOND;
+}
+
+/** CPU seconds of all processes of the machine. */
+function machineCpuSeconds() {
   return cpus().reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) / 1000, 0);
+}
+
+/** CPU seconds of this process and of those that it started, as far as they have ended; NaN where there is no /proc. */
+function ownCpuSeconds() {
+  const [user = NaN, system = NaN, children = NaN, systemOfChildren = NaN] = ticksOf('self');
+  return (user + system + children + systemOfChildren) / CLOCK_TICKS_PER_SECOND;
+}
+
+/**
+ * Begins to watch what other processes use. When everything that was started has ended, the returned function gives their share of the
+ * processors, or NaN.
+ */
+export function watchOthers() {
+  const sample = () => ({ at: performance.now(), machine: machineCpuSeconds(), own: ownCpuSeconds() });
+  const before = sample();
+  return () => {
+    const now = sample();
+    const seconds = ((now.at - before.at) / 1000) * cpus().length;
+    return (now.machine - before.machine - (now.own - before.own)) / seconds;
+  };
 }
 
 /**
@@ -57,7 +86,6 @@ export async function countCpu(pid, redis) {
     at: performance.now(),
     server: cpuSecondsOf(pid),
     redis: await redisCpuSeconds(redis),
-    machine: machineCpuSeconds(),
   });
   const before = await used();
   return async () => {
@@ -66,18 +94,8 @@ export async function countCpu(pid, redis) {
       elapsed_s: (now.at - before.at) / 1000,
       server_cpu_s: now.server - before.server,
       redis_cpu_s: now.redis - before.redis,
-      machine_cpu_s: now.machine - before.machine,
     };
   };
-}
-
-/**
- * The CPU seconds of processes that do not belong to the run.
- * @param {import('./types.ts').CpuUse} use
- * @param {number} ownSeconds of the load generators
- */
-export function otherCpuSeconds({ machine_cpu_s, server_cpu_s, redis_cpu_s }, ownSeconds) {
-  return Math.max(0, machine_cpu_s - (server_cpu_s || 0) - redis_cpu_s - ownSeconds);
 }
 
 /**

@@ -5,7 +5,7 @@ import { comparisonOf, measurePairs } from './reserve-pairs.mjs';
 /** Nobody calls it, because the load does not read envelopes. */
 const SERVER_ID = 'http://127.0.0.1/v1';
 
-/** @returns {Promise<import('./types.ts').Result>} */
+/** @returns {Promise<import('./types.ts').Measured>} */
 export async function measure() {
   const { pairs, store } = await measurePairs({
     ours: { settings: { EVIDENCE_SERVER_ID: SERVER_ID } },

@@ -2,7 +2,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { unlessShort } from './duration.mjs';
 import { curve } from './growth-page.mjs';
-import { OWN_USE } from './growth-use.mjs';
 import { Harness } from './harness.mjs';
 import { Holds, latenessOf } from './holds.mjs';
 import { say, whole } from './report.mjs';
@@ -17,8 +16,7 @@ const AFTER_MS = 1500;
 /** @returns {Promise<import('./types.ts').Curve>} */
 export const byRateOfDue = () =>
   Harness.with({}, async (harness) => {
-    const { pid, socket } = harness.service;
-    harness.use(harness.redis, (redis) => OWN_USE.add(pid, redis));
+    const { socket } = harness.service;
     const tenants = await harness.targets('due', TENANTS);
     const holds = harness.use(new Holds(socket, tenants), (one) => one.close());
     const measured = [];

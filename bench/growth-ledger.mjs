@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto';
 import { randomFrom, seedFrom } from '../scripts/seed.mjs';
 import { ScriptRegistry, keyspace } from './built.mjs';
 import { mainThreadSeconds } from './cpu.mjs';
-import { OWN_USE } from './growth-use.mjs';
 import { Harness } from './harness.mjs';
 import { median } from './report.mjs';
 import { provision } from './service.mjs';
@@ -46,10 +45,9 @@ export class GrowthLedger {
    * @param {(ledger: GrowthLedger) => Promise<Value>} work
    */
   static with(work) {
-    return Harness.with({ settings: { HOLDFAST_ROLES: 'api' } }, async (harness) => {
-      harness.use(harness, ({ service, redis }) => OWN_USE.add(service.pid, redis));
-      return work(new GrowthLedger(harness));
-    });
+    return Harness.with({ settings: { HOLDFAST_ROLES: 'api' } }, (harness) =>
+      work(new GrowthLedger(harness)),
+    );
   }
 
   /** @returns {import('../src/redis/scripts.ts').ScriptRegistry} */

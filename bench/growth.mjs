@@ -3,7 +3,7 @@
 import { byBudgets, byLiveReservations, byScopes, bySubscriptions, byTenants } from './growth-curves.mjs';
 import { byRateOfDue } from './growth-lateness.mjs';
 import { keep, ratiosOf, tableOf } from './growth-page.mjs';
-import { OWN_USE } from './growth-use.mjs';
+import { watchOthers } from './cpu.mjs';
 import { circumstances, doubts, figure, say, today } from './report.mjs';
 
 /** Takes a gigabyte of memory. `--most=5000000` measures more. */
@@ -11,10 +11,10 @@ const MOST_LIVE = 1_000_000;
 
 /**
  * @param {{ most?: number }} options
- * @returns {Promise<import('./types.ts').Result>}
+ * @returns {Promise<import('./types.ts').Measured>}
  */
 export async function measure({ most = MOST_LIVE }) {
-  OWN_USE.begin();
+  const shareOfOthers = watchOthers();
   const scopes = await byScopes();
   const { curves: live, store } = await byLiveReservations(most);
   const measured = [
@@ -26,8 +26,8 @@ export async function measure({ most = MOST_LIVE }) {
     await byRateOfDue(),
   ];
   const curves = measured.map(rounded);
-  const notes = doubts([OWN_USE.phase()]);
-  const folder = keep({ run: [`${today()}; ${circumstances()}; ${store}.`, ...notes].join(' '), curves });
+  const run = [`${today()}; ${circumstances()}; ${store}.`, ...doubts(shareOfOthers())].join(' ');
+  const folder = keep({ run, curves });
   say(`the curves are in ${folder}`);
   return {
     title: 'Growth',
@@ -38,7 +38,6 @@ export async function measure({ most = MOST_LIVE }) {
     figures: curves.map((curve) =>
       figure(`${curve.title}: largest size beside the smallest`, ratiosOf(curve).join(', ')),
     ),
-    notes,
   };
 }
 

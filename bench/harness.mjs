@@ -1,8 +1,8 @@
 // The one way in which a benchmark gets a service: with its embedded Redis, tenants, load, and the CPU seconds that each phase takes of the
-// service, of its Redis and of everything else.
+// service and of its Redis.
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { countCpu, otherCpuSeconds } from './cpu.mjs';
+import { countCpu } from './cpu.mjs';
 import { startHttpLoad } from './load.mjs';
 import { say } from './report.mjs';
 import { provision, startService } from './service.mjs';
@@ -149,9 +149,8 @@ export class Harness {
   async timed(load) {
     const used = await countCpu(this.service.pid, this.redis);
     const result = await load();
-    const use = await used();
+    const { server_cpu_s, redis_cpu_s } = await used();
     this.next = Math.max(this.next, result.next);
-    const { server_cpu_s, redis_cpu_s } = use;
-    return { ...result, server_cpu_s, redis_cpu_s, other_cpu_s: otherCpuSeconds(use, result.cpu_s) };
+    return { ...result, server_cpu_s, redis_cpu_s };
   }
 }

@@ -287,25 +287,12 @@ async function watch(plan) {
   return { ...result, ...summaryOf(latencies), failures };
 }
 
-/** @param {HttpPlan} plan */
-function load(plan) {
-  switch (plan.kind) {
-    case 'closed':
-      return saturate(plan);
-    case 'leak':
-      return leak(plan);
-    case 'attack':
-      return attack(plan);
-    case 'paced':
-      return pace(plan);
-    case 'watch':
-      return watch(plan);
-  }
-}
+const LOADS = { closed: saturate, leak, attack, paced: pace, watch };
 
 /** @param {HttpPlan} plan */
 async function run(plan) {
   const cpu = process.cpuUsage();
+  const load = /** @type {(plan: HttpPlan) => Promise<object>} */ (LOADS[plan.kind]);
   const result = await load(plan);
   const { user, system } = process.cpuUsage(cpu);
   return { ...result, cpu_s: (user + system) / 1e6 };

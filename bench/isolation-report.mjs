@@ -1,5 +1,5 @@
 // The figures of the isolation benchmark, each beside its target.
-import { aim, doubts, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
+import { aim, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./types.ts').Counts} Counts
@@ -43,7 +43,7 @@ const COLUMNS = {
 
 /**
  * @param {{ rate: number, seconds: number, rounds: Round[] }} measured
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 export function isolationResult({ rate, seconds, rounds }) {
   return {
@@ -53,7 +53,6 @@ export function isolationResult({ rate, seconds, rounds }) {
     store: rounds[0]?.store ?? '',
     tables: [tableOf(rounds, COLUMNS, 4)],
     figures: rounds.flatMap(figuresOf),
-    notes: doubts([]),
   };
 }
 

@@ -1,5 +1,5 @@
 // The figures of the benchmark of leaked holds, each beside its target.
-import { aim, doubts, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
+import { aim, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./leak.mjs').Measured} Measured
@@ -23,7 +23,7 @@ const FIRST_SECOND = 4;
 /**
  * @param {string} store
  * @param {readonly Measured[]} measured
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 export function leakResult(store, measured) {
   return {
@@ -40,7 +40,6 @@ export function leakResult(store, measured) {
       ...measured.map(({ name, rounds }) => secondsTable(name, rounds)),
     ],
     figures: measured.flatMap(figuresOf),
-    notes: doubts(measured),
   };
 }
 

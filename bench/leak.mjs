@@ -1,7 +1,5 @@
 // The sweeper and the dispatcher at saturation: 200 connections make holds of 2 s as fast as the service answers, and nobody settles them.
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { cpuSecondsOf, machineCpuSeconds, redisCpuSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
 import { Harness } from './harness.mjs';
@@ -17,7 +15,7 @@ import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
  *   calm: readonly import('./types.ts').LeakResult[], leak: import('./types.ts').LeakResult, lateness: import('./types.ts').Lateness,
  *   seconds: readonly Second[], loadSeconds: number,
  * }} Round  `calm` before and after it
- * @typedef {import('./types.ts').Shared & { name: string, isSubscribed: boolean, rounds: readonly Round[] }} Measured
+ * @typedef {{ name: string, isSubscribed: boolean, rounds: readonly Round[] }} Measured
  */
 
 const CONNECTIONS = 200;
@@ -98,23 +96,16 @@ class LeakBenchmark {
    * @returns {Promise<Measured>}
    */
   async measure({ name, isSubscribed }) {
-    const cpu = await this.cpuSeconds();
-    const began = performance.now();
     await this.reserve(`${name}: warming up`, SECONDS.warmUp, LASTING_MS);
     let before = await this.reserve(`${name}: without leaks`, SECONDS.calm, LASTING_MS);
-    let loads_s = before.cpu_s;
     const rounds = [];
     while (rounds.length < ROUNDS) {
       const { leak, ...found } = await this.leaking(name);
       const after = await this.reserve(`${name}: without leaks`, SECONDS.calm, LASTING_MS);
-      loads_s += leak.cpu_s + after.cpu_s;
       rounds.push({ ...found, leak, calm: [before, after], loadSeconds: SECONDS.leak });
       before = after;
     }
-    const used = await this.cpuSeconds();
-    const elapsed_s = (performance.now() - began) / 1000;
-    const other_cpu_s = Math.max(0, used.machine - cpu.machine - (used.own - cpu.own) - loads_s);
-    return { name, isSubscribed, elapsed_s, other_cpu_s, rounds };
+    return { name, isSubscribed, rounds };
   }
 
   /** @param {string} name */
@@ -168,33 +159,10 @@ class LeakBenchmark {
       await delay(POLL_MS);
     }
   }
-
-  /** Of the machine, and of the processes of this run but for the load. */
-  async cpuSeconds() {
-    const { user, system } = process.cpuUsage();
-    const others = (cpuSecondsOf(this.endpoint?.pid) || 0) + (await redisCpuSeconds(this.redis));
-    return {
-      machine: machineCpuSeconds(),
-      own: (user + system) / 1e6 + others + nodeSeconds(this.service.pid),
-    };
-  }
 }
 
 /** @param {Iterable<number>} values */
 const sumOf = (values) => [...values].reduce((sum, value) => sum + value, 0);
-
-/**
- * CPU seconds of a process and its workers. Its Redis is not counted.
- * @param {number} pid
- * @returns {number}
- */
-function nodeSeconds(pid) {
-  if (!readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('node')) {
-    return 0;
-  }
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
-  return children.reduce((sum, child) => sum + nodeSeconds(Number(child)), cpuSecondsOf(pid) || 0);
-}
 
 /** @param {readonly import('./holds.mjs').Expired[]} expired */
 function latenessIn(expired) {

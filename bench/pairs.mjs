@@ -4,13 +4,12 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { BENCHMARKS } from './all.mjs';
-import { SHORT, unlessShort } from './duration.mjs';
+import { unlessShort } from './duration.mjs';
 import { ratioFigure, say, versionOf } from './report.mjs';
 import { compareReserve } from './reserve-pairs.mjs';
-import { compareStart } from './start.mjs';
 
 /**
- * @typedef {import('./types.ts').Result} Result
+ * @typedef {import('./types.ts').Measured} Result
  * @typedef {{ ours: Result, theirs: Result }} Pair
  */
 
@@ -23,14 +22,9 @@ const PAIRS = unlessShort(3, 1);
  * @returns {Promise<Result>}
  */
 export function comparePairs(name, { against, pairs, ...options }) {
-  switch (name) {
-    case 'reserve':
-      return compareReserve(against, pairs);
-    case 'start':
-      return compareStart(against, pairs);
-    default:
-      return compareResults(name, against, pairs ?? PAIRS, options);
-  }
+  return name === 'reserve'
+    ? compareReserve(against, pairs)
+    : compareResults(name, against, pairs ?? PAIRS, options);
 }
 
 /**
@@ -93,9 +87,7 @@ function resultOf(command, version, pairs) {
       const ratios = measured.map(({ ours, theirs }) => numberIn(ours) / numberIn(theirs));
       return ratios.every((ratio) => Number.isFinite(ratio) && ratio > 0) ? [ratioFigure(name, ratios)] : [];
     }),
-    notes: SHORT
-      ? ['Not to be relied on: a short run.']
-      : pairs.flatMap(({ ours, theirs }) => [...ours.notes, ...theirs.notes]),
+    notes: pairs.flatMap(({ ours, theirs }) => [...(ours.notes ?? []), ...(theirs.notes ?? [])]),
   };
 }
 

@@ -3,8 +3,7 @@
 import { mainThreadSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { GrowthLedger } from './growth-ledger.mjs';
-import { OWN_USE } from './growth-use.mjs';
-import { aim, doubts, hundredths, median, storeOf, tableOf, tenths } from './report.mjs';
+import { aim, hundredths, median, storeOf, tableOf, tenths } from './report.mjs';
 import { askAsAdmin } from './service.mjs';
 
 /** The number of rounds; odd, so that there is a median. */
@@ -41,15 +40,7 @@ const SIDES = [
  * @typedef {{ alone: number, together: number }} Cost  µs of a reserve
  */
 
-/** @returns {Promise<import('./types.ts').Result>} */
-export async function measure() {
-  OWN_USE.begin();
-  const result = await measureRounds();
-  // The ledger's use of CPU is known once it has stopped.
-  return { ...result, notes: doubts([OWN_USE.phase()]) };
-}
-
-const measureRounds = () =>
+export const measure = () =>
   GrowthLedger.with(async (ledger) => {
     const sides = [];
     for (const [index, { rules, run }] of SIDES.entries()) {
@@ -141,7 +132,7 @@ const KINDS = { alone: 'alone in a run', together: `${GROUP} in a run` };
 /**
  * @param {readonly Cost[][]} rounds
  * @param {string} store
- * @returns {Omit<import('./types.ts').Result, 'notes'>}
+ * @returns {import('./types.ts').Measured}
  */
 function resultOf(rounds, store) {
   const kinds = /** @type {(keyof Cost)[]} */ (Object.keys(KINDS));

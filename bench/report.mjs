@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import { ROOT, readJson } from '../scripts/install.mjs';
+import { watchOthers } from './cpu.mjs';
 import { SHORT } from './duration.mjs';
 
 /** What the rest of a machine uses when it is otherwise idle. */
@@ -140,18 +141,27 @@ export function sectionText({ command, subject, store, tables, figures, notes },
 
 /**
  * A run that had to share the processors with other processes is not a measurement, and says so; so does one that was shortened.
- * @param {readonly import('./types.ts').Shared[]} phases
+ * @param {number} share of the processors that others used
  */
-export function doubts(phases) {
-  const seconds = phases.reduce((sum, { elapsed_s }) => sum + elapsed_s, 0) * cpus().length;
-  const others = phases.reduce((sum, { other_cpu_s }) => sum + other_cpu_s, 0);
-  const share = seconds === 0 ? 0 : Math.round((100 * others) / seconds);
+export function doubts(share) {
+  const percent = Math.round(share * 100);
   return [
     ...(SHORT ? ['Not to be relied on: a short run.'] : []),
-    ...(share <= QUIET_PERCENT
-      ? []
-      : [`Not to be relied on: other processes used ${share} % of the processors during the run.`]),
+    ...(percent > QUIET_PERCENT
+      ? [`Not to be relied on: other processes used ${percent} % of the processors during the run.`]
+      : []),
   ];
+}
+
+/**
+ * The whole result of a benchmark, with what there is to doubt about it.
+ * @param {() => Promise<import('./types.ts').Measured>} measure
+ * @returns {Promise<Result>}
+ */
+export async function watched(measure) {
+  const shareOfOthers = watchOthers();
+  const measured = await measure();
+  return { ...measured, notes: [...(measured.notes ?? []), ...doubts(shareOfOthers())] };
 }
 
 export const today = () => new Date().toISOString().slice(0, 10);

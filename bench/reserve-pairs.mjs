@@ -2,18 +2,7 @@
 // under load at a time.
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
-import {
-  aim,
-  doubts,
-  hundredths,
-  ratioFigure,
-  say,
-  storeOf,
-  tableOf,
-  tenths,
-  versionOf,
-  whole,
-} from './report.mjs';
+import { aim, hundredths, ratioFigure, say, storeOf, tableOf, tenths, versionOf, whole } from './report.mjs';
 
 /**
  * @typedef {import('./harness.mjs').What} What
@@ -32,7 +21,7 @@ const WARM_UP_SECONDS = unlessShort(5, 1);
 /**
  * @param {string} against the folder of the other checkout
  * @param {number | undefined} count of pairs
- * @returns {Promise<import('./types.ts').Result>}
+ * @returns {Promise<import('./types.ts').Measured>}
  */
 export async function compareReserve(against, count = PAIRS) {
   const { pairs, store } = await measurePairs({ ours: {}, theirs: { root: against } }, count);
@@ -122,7 +111,7 @@ const redisUs = ({ saturated }) => (saturated.redis_cpu_s * 1e6) / saturated.ope
  * @param {string} what the two sides are
  * @param {readonly [ours: string, theirs: string]} names
  * @param {Pair[]} pairs
- * @returns {Pick<import('./types.ts').Result, 'tables' | 'figures' | 'notes'>}
+ * @returns {Pick<import('./types.ts').Measured, 'tables' | 'figures'>}
  */
 export function comparisonOf(what, [ourName, theirName], pairs) {
   /** @type {(name: string, valueOf: (round: Round) => number) => import('./types.ts').Figure} */
@@ -141,12 +130,6 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
     { ...ours, pair: `${index + 1}`, side: ourName },
     { ...theirs, pair: `${index + 1}`, side: theirName },
   ]);
-  const phasesOf = (/** @type {Round} */ { saturated, half, third, single }) => [
-    saturated,
-    half,
-    third,
-    single,
-  ];
   /** @type {Record<string, (row: (typeof rows)[number]) => string>} */
   const columns = {
     pair: ({ pair }) => pair,
@@ -159,7 +142,6 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
     'a third: p50 ms': ({ third }) => hundredths(third.p50_ms),
     'p99 ms ': ({ third }) => hundredths(third.p99_ms),
     'one connection: p50 ms': ({ single }) => hundredths(single.p50_ms),
-    'CPU s: others': (row) => tenths(phasesOf(row).reduce((sum, { other_cpu_s }) => sum + other_cpu_s, 0)),
   };
   return {
     tables: [tableOf(rows, columns, 2)],
@@ -173,6 +155,5 @@ export function comparisonOf(what, [ourName, theirName], pairs) {
       tail('ours', ourName),
       tail('theirs', theirName),
     ],
-    notes: doubts(rows.flatMap(phasesOf)),
   };
 }

@@ -4,7 +4,7 @@ import { usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { startRawLoad } from './load.mjs';
-import { aim, doubts, hundredths, median, say, storeOf, tableOf, tenths, whole } from './report.mjs';
+import { aim, hundredths, median, say, storeOf, tableOf, tenths, whole } from './report.mjs';
 import { keysOfHold, tagOfTenant } from './workload.mjs';
 
 /**
@@ -153,7 +153,7 @@ class ReserveBenchmark {
 /**
  * @param {Measured} measured
  * @param {string} store
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 function resultOf({ cost, raw, levels, rounds, rewriting }, store) {
   // The machine's speed drifts, so the raw limit is measured before and after the service, and the mean
@@ -176,7 +176,6 @@ function resultOf({ cost, raw, levels, rounds, rewriting }, store) {
     ['HTTP, open loop', 'half of the median, log rewritten', rewriting],
     after && ['raw scripts, pipelined', 'after', after],
   ];
-  const shared = [cost.reserve.phase, cost.commit.phase, ...raw, ...levels];
   return {
     title: 'Reserve and commit',
     command: 'npm run bench -- reserve',
@@ -184,7 +183,6 @@ function resultOf({ cost, raw, levels, rounds, rewriting }, store) {
     store,
     tables: [tableOf(/** @type {NamedPhase[]} */ (phases.filter(Boolean)), columnsBeside(limit), 2)],
     figures: figuresOf({ cost, rounds }, limit),
-    notes: doubts([...shared, ...rounds.flatMap(({ saturated, half, high }) => [saturated, half, high])]),
   };
 }
 
@@ -206,7 +204,6 @@ function columnsBeside(limit) {
     'CPU s: service': ([, , { server_cpu_s }]) => tenths(server_cpu_s),
     Redis: ([, , { redis_cpu_s }]) => tenths(redis_cpu_s),
     load: ([, , { cpu_s }]) => tenths(cpu_s),
-    others: ([, , { other_cpu_s }]) => tenths(other_cpu_s),
     seconds: ([, , { elapsed_s }]) => tenths(elapsed_s),
   };
 }

@@ -12,7 +12,7 @@ import {
   runCommand,
 } from '../scripts/install.mjs';
 import { BENCHMARKS, recordAll } from './all.mjs';
-import { circumstances, sectionText, today } from './report.mjs';
+import { circumstances, sectionText, today, watched } from './report.mjs';
 import { updateGrowth } from './growth-page.mjs';
 import { updatePage } from './summary.mjs';
 
@@ -23,51 +23,38 @@ function print(result) {
   process.stdout.write(`\n${sectionText(result, `${today()}; ${circumstances()}; `)}`);
 }
 
-/**
- * @param {string[]} words
- * @returns {{ name: string, against?: string, pairs?: number, only?: string, most?: number }}
- */
-function readArguments(words) {
-  const [name, ...rest] = words;
-  if (name === undefined || !COMMANDS.includes(name)) {
+/** Which benchmarks have an option. */
+const OPTIONS = {
+  against: Object.keys(BENCHMARKS),
+  pairs: Object.keys(BENCHMARKS),
+  only: ['isolation', 'leak'],
+  most: ['growth', 'all'],
+};
+
+/** @param {string[]} words */
+function readArguments([name = '', ...rest]) {
+  if (!COMMANDS.includes(name)) {
     throw new SetupError(
       `give the name of one benchmark: ${COMMANDS.join(', ')}; as in \`npm run bench -- reserve\``,
     );
   }
-  /** @type {Record<string, string>} */
+  /** @type {Partial<Record<keyof typeof OPTIONS, string>>} */
   const given = {};
   for (const word of rest) {
     const [, option = '', value = ''] = /^--(against|pairs|only|most)=(.+)$/.exec(word) ?? [];
-    if (!isOptionOf(name, option)) {
+    const known = /** @type {keyof typeof OPTIONS} */ (option);
+    if (!OPTIONS[known]?.includes(name)) {
       throw new SetupError(`${JSON.stringify(word)} is no option of npm run bench -- ${name}`);
     }
-    given[option] = value;
+    given[known] = value;
   }
+  const { against, pairs, only, most } = given;
   return {
     name,
-    ...(given.against === undefined ? {} : { against: builtCheckout(given.against) }),
-    ...(given.pairs === undefined ? {} : { pairs: oddNumber(given.pairs) }),
-    ...(given.only === undefined ? {} : { only: given.only }),
-    ...(given.most === undefined ? {} : { most: wholeNumber(given.most) }),
+    against: against === undefined ? undefined : builtCheckout(against),
+    pairs: pairs === undefined ? undefined : oddNumber(pairs),
+    options: { ...(only && { only }), ...(most && { most: wholeNumber(most) }) },
   };
-}
-
-/**
- * @param {string} name of a command
- * @param {string} option
- */
-function isOptionOf(name, option) {
-  switch (option) {
-    case 'against':
-    case 'pairs':
-      return Object.hasOwn(BENCHMARKS, name);
-    case 'only':
-      return name === 'isolation' || name === 'leak';
-    case 'most':
-      return name === 'growth' || name === 'all';
-    default:
-      return false;
-  }
 }
 
 /** @param {string} folder */
@@ -97,7 +84,7 @@ function oddNumber(text) {
 }
 
 runCommand(async () => {
-  const { name, against, pairs, ...options } = readArguments(process.argv.slice(2));
+  const { name, against, pairs, options } = readArguments(process.argv.slice(2));
   checkNode();
   ensureDependencies();
   ensureRedis({});
@@ -109,10 +96,10 @@ runCommand(async () => {
     updatePage();
     updateGrowth();
   } else if (against === undefined) {
-    print(await measure(options));
+    print(await watched(() => measure(options)));
   } else {
     const { comparePairs } = await import('./pairs.mjs');
-    print(await comparePairs(name, { ...options, against, pairs }));
+    print(await watched(() => comparePairs(name, { ...options, against, pairs })));
   }
   return 0;
 });

@@ -1,12 +1,12 @@
 // The figures of the sweeper's benchmark, each beside its target.
-import { aim, doubts, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
+import { aim, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./types.ts').Figure} Figure
  * @typedef {import('./types.ts').Lateness} Lateness
  * @typedef {{ service: number, redis: number }} IdleCost  CPU seconds a second
- * @typedef {import('./types.ts').Shared & {
- *   server_cpu_s: number, redis_cpu_s: number, wait_p99_ms: number, wait_max_ms: number, rss_max: number
+ * @typedef {{
+ *   elapsed_s: number, server_cpu_s: number, redis_cpu_s: number, wait_p99_ms: number, wait_max_ms: number, rss_max: number
  * }} Watched
  * @typedef {{ count: number, per_second: number, lateness: Lateness }} Drain
  * @typedef {Watched & { result: import('./types.ts').HttpResult }} Calm
@@ -55,7 +55,7 @@ const COLUMNS = {
 /**
  * @param {string} store
  * @param {SweepMeasurement} measured
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 export function sweepResult(store, { backlog, idle, steady, alone, rounds, grace }) {
   const { count, perSecond, seconds } = steady;
@@ -84,7 +84,6 @@ export function sweepResult(store, { backlog, idle, steady, alone, rounds, grace
       ...drain(backlog, alone, rounds),
       ...costs({ idle, grace }),
     ],
-    notes: doubts([alone, ...rounds.flatMap(({ calm, beside }) => [calm, beside])]),
   };
 }
 

@@ -3,7 +3,7 @@
 // do.
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { countCpu, otherCpuSeconds } from './cpu.mjs';
+import { countCpu } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { Holds, latenessOf } from './holds.mjs';
@@ -188,7 +188,6 @@ class SweepBenchmark {
       elapsed_s,
       server_cpu_s,
       redis_cpu_s,
-      other_cpu_s: otherCpuSeconds(use, result?.cpu_s ?? 0),
       wait_p99_ms: quantile(state.waits, 0.99),
       wait_max_ms: quantile(state.waits, 1),
       rss_max: state.rss,

@@ -148,17 +148,9 @@ export interface CpuUse {
   readonly elapsed_s: number;
   readonly server_cpu_s: number;
   readonly redis_cpu_s: number;
-  /** All processes of the machine. */
-  readonly machine_cpu_s: number;
 }
 
-/** A phase that reports how much of the machine others used. */
-export interface Shared {
-  readonly elapsed_s: number;
-  readonly other_cpu_s: number;
-}
-
-export interface Phase extends RateResult, Shared, Partial<Latency> {
+export interface Phase extends RateResult, Partial<Latency> {
   readonly server_cpu_s: number;
   readonly redis_cpu_s: number;
 }
@@ -188,13 +180,19 @@ export interface Table {
   readonly texts: number;
 }
 
-export interface Result {
+/** What a benchmark measured. */
+export interface Measured {
   readonly title: string;
   readonly command: string;
   readonly subject: string;
   readonly store: string;
   readonly tables: readonly Table[];
   readonly figures: readonly Figure[];
+  readonly notes?: readonly string[];
+}
+
+/** With what there is to doubt about it. */
+export interface Result extends Measured {
   readonly notes: readonly string[];
 }
 

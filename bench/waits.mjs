@@ -29,7 +29,7 @@ const TARGET_REQUESTS = 10;
  * @typedef {{ rounds: number, requests: number, seconds: number, waits: number[], refused: number }} Outcome
  */
 
-/** @returns {Promise<import('./types.ts').Result>} */
+/** @returns {Promise<import('./types.ts').Measured>} */
 export const measure = () =>
   Harness.with({ settings: { HOLDFAST_WORKERS: '2' } }, async (harness) => {
     say(`${CLIENTS} clients that wait, ${whole(ROUNDS)} rounds`);
@@ -144,7 +144,7 @@ async function wakeUpsOf(port) {
  * @param {Outcome} retrying
  * @param {{ freed: number, renewal: number }} wakeUps
  * @param {string} store
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 function resultOf(waiting, retrying, wakeUps, store) {
   const perRound = (/** @type {Outcome} */ { requests, rounds }) => requests / rounds;
@@ -186,7 +186,6 @@ function resultOf(waiting, retrying, wakeUps, store) {
       }),
       aim('wake-ups for a round', wakeUps.freed / waiting.rounds, { text: tenths }),
     ],
-    notes: [],
   };
 }
 

@@ -1,12 +1,12 @@
 // The dispatcher: how many deliveries one process makes per second, how long an expiry takes to its first
 // attempt, and how an endpoint that hangs affects the others.
 import { setTimeout as delay } from 'node:timers/promises';
-import { countCpu, cpuSecondsOf, otherCpuSeconds } from './cpu.mjs';
+import { countCpu, cpuSecondsOf } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
 import { Harness } from './harness.mjs';
 import { Holds } from './holds.mjs';
-import { aim, doubts, quantile, say, storeOf, tableOf, tenths, whole } from './report.mjs';
+import { aim, quantile, say, storeOf, tableOf, tenths, whole } from './report.mjs';
 import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
 
 /**
@@ -46,12 +46,6 @@ function subscribe(port, tenant, url) {
     url,
     event_types: ['reservation.expired'],
   });
-}
-
-/** Creating the holds takes its share, too. */
-function ownCpuSeconds() {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1e6;
 }
 
 class WebhooksBenchmark {
@@ -124,11 +118,10 @@ class WebhooksBenchmark {
   async watched(work) {
     await this.endpoint.received({ forget: true });
     const used = await countCpu(this.service.pid, this.redis);
-    const before = { endpoint: cpuSecondsOf(this.endpoint.pid), own: ownCpuSeconds() };
+    const before = cpuSecondsOf(this.endpoint.pid);
     await work();
     const use = await used();
-    const endpoint_cpu_s = cpuSecondsOf(this.endpoint.pid) - before.endpoint;
-    const own_cpu_s = ownCpuSeconds() - before.own;
+    const endpoint_cpu_s = cpuSecondsOf(this.endpoint.pid) - before;
     const { inboxes, delays } = await this.endpoint.received({ forget: true });
     const { elapsed_s, server_cpu_s, redis_cpu_s } = use;
     return {
@@ -142,7 +135,6 @@ class WebhooksBenchmark {
       server_cpu_s,
       redis_cpu_s,
       endpoint_cpu_s,
-      other_cpu_s: otherCpuSeconds(use, (endpoint_cpu_s || 0) + own_cpu_s),
     };
   }
 }
@@ -150,7 +142,7 @@ class WebhooksBenchmark {
 /**
  * @param {Measured} measured
  * @param {string} store
- * @returns {import('./types.ts').Result}
+ * @returns {import('./types.ts').Measured}
  */
 function resultOf({ backlog, calm, beside }, store) {
   const { perSecond } = STEADY;
@@ -189,6 +181,5 @@ function resultOf({ backlog, calm, beside }, store) {
       aim('from expiry to first attempt, p99', calm.p99_ms, { unit: ms, atMost: TARGETS.p99_ms }),
       aim('the same beside an endpoint that hangs: more', more, { unit: ms, atMost: TARGETS.more_ms }),
     ],
-    notes: doubts([backlog, calm, beside]),
   };
 }
