@@ -13,6 +13,7 @@ import {
 } from '../redis/index.js';
 import { canonicalJson, readJson } from '../wire/index.js';
 import type { Operation } from './admission.js';
+import { attestable } from './given-fields.js';
 import { type Artifact, ATTESTED_ENDPOINTS, type Outcome } from './ledger-operation.js';
 
 /**
@@ -116,12 +117,8 @@ export class AttestedAnswers {
 
 /** The members of a request that an envelope has: those of cycles-protocol-v0, without its extensions. */
 function attestedRequest(request: object): object {
-  const { observe_mode: _mode, ...body } = request as { readonly observe_mode?: unknown };
-  if (!('action' in body)) {
-    return body;
-  }
-  const { policy_keys: _, ...action } = body.action as { readonly policy_keys?: unknown };
-  return { ...body, action };
+  const { observe_mode: _, ...body } = request as Record<string, unknown>;
+  return attestable(body);
 }
 
 /** Whether the evidence of a denial includes the request. Not if it has no canonical form. */

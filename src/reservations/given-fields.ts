@@ -23,6 +23,8 @@ interface GivenField {
   readonly otherwise?: string;
   /** Left out of the rows that scripts read for lists: see `withMetadata`. */
   readonly isLong?: true;
+  /** The schemas of envelopes lack it, so that evidence leaves it out. */
+  readonly isUnattested?: true;
 }
 
 const isObject = (value: unknown): boolean =>
@@ -37,7 +39,7 @@ const textOf =
 
 /**
  * What a request says that is kept for readers. From this table follow the fields that are stored, and the members of GET, of lists, of the
- * audit view and of events. The action's kind and name come first, where scripts read them.
+ * audit view, of events and of evidence. The action's kind and name come first, where scripts read them.
  */
 export const GIVEN_FIELDS: readonly GivenField[] = [
   {
@@ -63,7 +65,13 @@ export const GIVEN_FIELDS: readonly GivenField[] = [
     isSound: (value) =>
       Array.isArray(value) && value.length <= 10 && value.every((entry) => isText(entry, 64)),
   },
-  { of: 'action', member: 'policy_keys', stored: FIELD.policy_keys, isSound: isObject },
+  {
+    of: 'action',
+    member: 'policy_keys',
+    stored: FIELD.policy_keys,
+    isSound: isObject,
+    isUnattested: true,
+  },
   {
     of: 'subject',
     member: 'dimensions',
@@ -78,6 +86,20 @@ export const GIVEN_FIELDS: readonly GivenField[] = [
 export const LEVEL_FIELDS: Readonly<Record<ScopeLevel, string>> = Object.fromEntries(
   SCOPE_LEVELS.map((level) => [level, FIELD[level]]),
 ) as Record<ScopeLevel, string>;
+
+/** A request without the given members that envelopes lack. */
+export function attestable(request: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const attested = { ...request };
+  for (const { of, member } of GIVEN_FIELDS.filter(({ isUnattested }) => isUnattested)) {
+    if (of === 'request') {
+      delete attested[member];
+    } else if (attested[of] !== undefined) {
+      const { [member]: _, ...part } = attested[of] as Record<string, unknown>;
+      attested[of] = part;
+    }
+  }
+  return attested;
+}
 
 /** The given members of a part of a request as field and value pairs. */
 export function givenPairs(of: Part, part: object): string[] {
