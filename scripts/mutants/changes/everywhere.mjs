@@ -270,4 +270,39 @@ export const EVERYWHERE = {
       },
     ],
   },
+  'lib/journal.lua': {
+    tests: ['journal'],
+    mutations: [
+      {
+        what: 'what a client reported is not journaled if less was charged',
+        find: "  if charge.debt == '0' and metrics == '' and (charge.charged == actual) then",
+        put: "  if charge.debt == '0' and metrics == '' then",
+      },
+      {
+        what: 'a commit into debt is journaled without its debt',
+        find: "  if charge.debt ~= '0' then\n    entry[#entry + 1], entry[#entry + 2] = 'debt', charge.debt\n  end\n  if metrics",
+        put: '  if metrics',
+      },
+    ],
+  },
+  'lib/ended_holds.lua': {
+    tests: ['journal', 'give-backs'],
+    mutations: [
+      {
+        what: 'an end that charges nothing is not journaled',
+        find: "  journal.append_end(tag, reservation_id, '0')\n",
+        put: '',
+      },
+    ],
+  },
+  'audit/pack_records.lua': {
+    tests: ['pack-records', 'three-pages'],
+    mutations: [
+      {
+        what: 'entries of the journal that packing has passed stay',
+        find: "  redis.call('XTRIM', stream, 'MINID', stream_walk.id_after(last))\n",
+        put: '',
+      },
+    ],
+  },
 };

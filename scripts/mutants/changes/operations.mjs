@@ -126,7 +126,7 @@ export const OPERATIONS = {
       },
       {
         what: 'a commit counts as live',
-        find: 'grouped.end_in_group(group, hold.tenant, reservation_id, #metadata > owned_counts.LONG_VALUE and #metadata or 0)',
+        find: 'grouped.end_in_group(group, hold.tenant, reservation_id, owned_counts.long_text({ metadata, metrics }, 1))',
         put: '',
       },
       {
