@@ -181,6 +181,11 @@ describe('list_holds', () => {
       'both',
       ({ redis, tenant }, key) => redis.hset(key, FIELD.subject, `${tenant}\u001fjunk`),
     ],
+    [
+      'of another tenant',
+      'none',
+      ({ redis }, key) => redis.multi().hdel(key, FIELD.subject).hset(key, FIELD.tenant, 'other').exec(),
+    ],
     ['of another type', 'both', ({ redis }, key) => redis.multi().del(key).set(key, 'junk').exec()],
     ['that is gone', 'none', ({ redis }, key) => redis.del(key)],
   ])('names a damaged hold %s where it may be a hold of the budget: %s', async (_what, names, damage) => {

@@ -206,7 +206,7 @@ export const EVERYWHERE = {
     ],
   },
   'redis/grouped-calls.ts': {
-    tests: ['redis/grouped-calls'],
+    tests: ['redis/call-queue', 'group'],
     mutations: [
       {
         what: 'a failure is an answer',
