@@ -3,6 +3,7 @@ import { EVERYWHERE } from './changes/everywhere.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
 import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
+import { OVERTAKEN } from './changes/overtaken.mjs';
 import { PASSES } from './changes/passes.mjs';
 import { RUNS } from './changes/runs.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
@@ -29,6 +30,7 @@ export const MUTATIONS = together([
   RUNS,
   PASSES,
   EVERYWHERE,
+  OVERTAKEN,
 ]);
 
 /**

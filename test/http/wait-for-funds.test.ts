@@ -384,10 +384,11 @@ describe('whoever may no longer act', () => {
   test.each(CHANGES.slice(0, 3))('does not hold up others: one %s', async (_, change, status, code) => {
     const [tenant, held] = await saturated();
     const caller = await keyOf(tenant);
-    const first = reserve(caller, 90, { at: other });
+    const first = reserve(caller, 90, { at: other, waitMs: 30_000 });
     await untilWaiting(tenant, 1);
     expectStatus(await on.holdfast.commit(tenant, held, 50), 200);
-    const second = reserve(tenant, 10);
+    // Refused long before the first would leave by itself.
+    const second = reserve(tenant, 10, { waitMs: 15_000 });
     await untilWaiting(tenant, 2);
     expectStatus(await change(caller), 200);
     expectRefusal(await first, status, code);
