@@ -39,9 +39,9 @@ export const OVERTAKEN = {
     tests: ['webhooks/dispatch-overtaken'],
     mutations: [
       {
-        what: 'a queue that was read in an earlier term is attempted',
-        find: '    if (partition.term !== term) {\n      return;',
-        put: '    if (false) {\n      return;',
+        what: 'deliveries that are known from an earlier term are attempted',
+        find: '    this.forgetEarlierTerm(queue);\n    const delivery = queue.ready.shift();',
+        put: '    const delivery = queue.ready.shift();',
       },
     ],
   },
