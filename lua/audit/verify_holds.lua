@@ -6,10 +6,12 @@
 -- ARGV[2]   walked_id      its reservation
 -- ARGV[3]   examine        maximum entries to examine
 -- ARGV[4]   first_ms       start of the window in which the budgets were read
+-- ARGV[5]   passed_ms      reservations that ended later are listed in ended
 -- ARGV[...] budgets as 'unit scope' whose live holds are to be listed
 -- RETURNS   walked_ms:text? walked_id? has_stepped:flag sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms
 --             ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)*
 --             named_count named(reservation_id amount quarantined:flag budget)*
+--             ended_count ended(reservation_id ended_ms:int)*
 -- BOUND     examine entries
 -- EMITS     nothing
 -- @include  field, hold_record, index_walk, int64, keys, time
@@ -22,8 +24,8 @@
 -- that other instants may be wrong as well.
 local index = KEYS[1]
 local walked_ms, walked_id, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local first_ms = tonumber(ARGV[4])
-local first_named = 5
+local first_ms, passed_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local first_named = 6
 local wanted = {}
 for i = first_named, #ARGV do
   wanted[ARGV[i]] = true
@@ -32,7 +34,7 @@ end
 local tag = keys.tag_of(index)
 local now = time.now_ms()
 local has_stepped = false
-local sums, moving, unreadable, named = {}, {}, {}, {}
+local sums, moving, unreadable, named, ended_later = {}, {}, {}, {}, {}
 
 local function quarantined(reservation_id)
   return tostring(tonumber(redis.pcall('HEXISTS', keys.quarantine(tag), reservation_id)) or 0)
@@ -60,7 +62,7 @@ local function add(budget, amount)
 end
 
 -- Returns when a hold ended, or '' while it is live; nil if it ended before the window or its end is not recorded.
-local function end_within(key, hold)
+local function end_within(reservation_id, key, hold)
   if hold.state == 'ACTIVE' then
     return ''
   end
@@ -69,6 +71,9 @@ local function end_within(key, hold)
   if ended and ended > now then
     has_stepped = true
     return nil
+  end
+  if ended and ended > passed_ms then
+    put(ended_later, reservation_id, time.ms_text(ended))
   end
   return ended and ended >= first_ms and time.ms_text(ended) or nil
 end
@@ -100,7 +105,7 @@ local function examine_entry(reservation_id)
     put(unreadable, reservation_id, 'NOT_A_RECORD', quarantined(reservation_id))
     return
   end
-  local ended = hold and end_within(key, hold)
+  local ended = hold and end_within(reservation_id, key, hold)
   if not ended then
     return
   end
@@ -124,7 +129,7 @@ for budget, sum in pairs(sums) do
   put(summed, budget, tostring(sum.count), sum.amount)
 end
 local reply = { ended_here and '' or walked_ms, walked_id, has_stepped and '1' or '0' }
-for _, list in ipairs({ summed, moving, unreadable, named }) do
+for _, list in ipairs({ summed, moving, unreadable, named, ended_later }) do
   reply[#reply + 1] = tostring(list.count or 0)
   for _, text in ipairs(list) do
     reply[#reply + 1] = text

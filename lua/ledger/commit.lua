@@ -99,7 +99,7 @@ local limited = policy_rate.rate_refusal(tag, governing, 'commits', now)
 if limited then
   return limited
 end
-journal.require_journal(tag)
+journal.require_journal(tag, group)
 if charge.overage ~= '0' or not is_plain and charging.charge_emits(budgets) then
   event_writer.require_event_log(tag)
 end

@@ -101,7 +101,7 @@ if not charge then
   return refused(over)
 end
 event_writer.require_event_log(tag)
-journal.require_journal(tag)
+journal.require_journal(tag, group)
 
 -- Nothing is refused below this line.
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }

@@ -7,6 +7,7 @@
 --   `budgets`, `changed`, `charged_windows`        lua/lib/shared_budgets.lua
 --   `turn`, `counted`                              lua/lib/kept_counters.lua
 --   `policies`                                     lua/ledger/lib/policy_search.lua
+--   `has_journal`                                  lua/lib/journal.lua
 --   `tenants`, `indexes`, `owned`, `ended`         here
 -- Each call decides as if the calls before it had been separate runs. Its changes to budgets, indexes and counts stay in memory until
 -- `write`. It writes its own keys itself: record, idempotency record and events.

@@ -23,9 +23,14 @@ local function short_id(tag, reservation_id)
 end
 
 -- Ends the script if the journal is not a stream. Scripts that append entries call this before their first write: a later error would
--- leave a change without its entry.
-local function require_journal(tag)
-  redis.call('XLEN', keys.journal(tag))
+-- leave a change without its entry. Calls that share a run pass their `group`, and it is checked once.
+local function require_journal(tag, group)
+  if not group or not group.has_journal then
+    redis.call('XLEN', keys.journal(tag))
+  end
+  if group then
+    group.has_journal = true
+  end
 end
 
 local function append_end(tag, reservation_id, charged)

@@ -1,6 +1,7 @@
 import { BUDGETS } from './changes/budgets.mjs';
 import { EVERYWHERE } from './changes/everywhere.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
+import { JOURNAL } from './changes/journal.mjs';
 import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
 import { OVERTAKEN } from './changes/overtaken.mjs';
@@ -24,6 +25,7 @@ export const MUTATIONS = together([
   SETTLEMENTS,
   EXPIRY,
   BUDGETS,
+  JOURNAL,
   LIMITS,
   WAITING,
   WINDOWS,

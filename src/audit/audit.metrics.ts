@@ -32,7 +32,7 @@ export const AUDIT_METRICS = {
   drifts: {
     kind: 'counter',
     name: 'holdfast_verify_drift_total',
-    help: 'Budgets that did not match their reservations, counted at each verification.',
+    help: 'Budgets that did not match their reservations, and reservations that did not match the journal, counted at each verification.',
   },
   unreadable: {
     kind: 'counter',

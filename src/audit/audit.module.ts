@@ -15,6 +15,7 @@ import { LogJanitor } from './log.janitor.js';
 import { OpsController } from './ops.controller.js';
 import { HistoryService } from './reservation-history.js';
 import { RetentionJanitor } from './retention.janitor.js';
+import { JournalReader } from './journal-reader.js';
 import { TenantReader } from './tenant-reader.js';
 import { VerifyService } from './verify.service.js';
 
@@ -33,6 +34,7 @@ import { VerifyService } from './verify.service.js';
     HistoryService,
     LogJanitor,
     RetentionJanitor,
+    JournalReader,
     TenantReader,
     VerifyService,
   ],

@@ -153,6 +153,8 @@ export interface WalkedHolds {
   /** Live reservations of the budgets requested by name. */
   readonly named: Map<BudgetName, NamedHold[]>;
   readonly unreadable: UnreadableHold[];
+  /** The reservations that ended after `passedMs`, by id, and when. */
+  readonly ended: Map<string, number>;
 }
 
 /** Reads a tenant's budgets and reservations in small steps, so that other requests are not blocked. Changes nothing. */
@@ -198,8 +200,16 @@ export class TenantReader {
     return atMs;
   }
 
-  /** Walks all reservations of the tenant and sums up what was live during the readings, which began at `firstMs`. */
-  async walkHolds(tenantId: string, firstMs: number, names: readonly BudgetName[]): Promise<WalkedHolds> {
+  /**
+   * Walks all reservations of the tenant and sums up what was live during the readings, which began at `firstMs`. Lists those that ended
+   * after `passedMs`.
+   */
+  async walkHolds(
+    tenantId: string,
+    firstMs: number,
+    passedMs: number,
+    names: readonly BudgetName[],
+  ): Promise<WalkedHolds> {
     const index = reservationIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
     const found: WalkedHolds = {
       hasStepped: false,
@@ -207,13 +217,14 @@ export class TenantReader {
       moving: new Map(),
       named: new Map(),
       unreadable: [],
+      ended: new Map(),
     };
     let [walkedMs, walkedId] = ['', ''];
     do {
       const run = await this.redis.queries.call(
         'verify_holds',
         { reservationIndex: index },
-        { walkedMs, walkedId, examine: EXAMINED_A_RUN, firstMs, rest: names },
+        { walkedMs, walkedId, examine: EXAMINED_A_RUN, firstMs, passedMs, rest: names },
       );
       [walkedMs, walkedId] = [run.walkedMs ?? '', run.walkedId ?? ''];
       addRun(run, found);
@@ -240,6 +251,7 @@ function addRun(run: ScriptReply<'verify_holds'>, found: WalkedHolds): void {
     budgets.forEach((budget) => put(found.moving, budget, hold));
   }
   found.unreadable.push(...run.unreadable);
+  run.ended.forEach(({ reservationId, endedMs }) => found.ended.set(reservationId, endedMs));
   for (const { reservationId, amount, quarantined, budget } of run.named) {
     put(found.named, budget, { reservationId, amount: BigInt(amount), quarantined });
   }

@@ -23,6 +23,7 @@ import {
   type WalkedHolds,
 } from './tenant-reader.js';
 import { AUDIT_METRICS } from './audit.metrics.js';
+import { type JournalFault, JournalReader } from './journal-reader.js';
 
 /** Readings of the budgets, at different instants. With this many, even a busy budget has a reading at which nothing changed. */
 const ROUNDS = 8;
@@ -44,14 +45,16 @@ interface TenantReport {
   readonly budgets: number;
   readonly drifts: readonly BudgetDrift[];
   readonly unreadable: readonly UnreadableHold[];
+  readonly journal: readonly JournalFault[];
 }
 
-/** GET /ops/verify: recomputes every budget's `reserved` from its live reservations, and the invariant at every scope. */
+/** GET /ops/verify: recomputes every budget's `reserved` from its live reservations, the invariant at every scope, and the journal. */
 @Injectable()
 export class VerifyService {
   constructor(
     private readonly redis: RedisService,
     private readonly reader: TenantReader,
+    private readonly journals: JournalReader,
     private readonly metrics: MetricsRegistry,
   ) {}
 
@@ -61,7 +64,13 @@ export class VerifyService {
    */
   async page(tenant: string | undefined, cursor: string | undefined): Promise<object> {
     const started = performance.now();
-    const total = { tenants: 0, budgets: 0, drift: [] as object[], unreadable: [] as object[] };
+    const total = {
+      tenants: 0,
+      budgets: 0,
+      drift: [] as object[],
+      unreadable: [] as object[],
+      journal: [] as object[],
+    };
     let next: string | undefined;
     for await (const [partition, tenantId] of this.tenants(tenant, cursor)) {
       if (total.tenants > 0 && performance.now() - started > PAGE_BUDGET_MS) {
@@ -71,23 +80,31 @@ export class VerifyService {
       const report = await this.verify(tenantId);
       const { verifiedBudgets, drifts, unreadable } = this.metrics.of(AUDIT_METRICS);
       verifiedBudgets.inc(report.budgets);
-      drifts.inc(report.drifts.length);
+      drifts.inc(report.drifts.length + report.journal.length);
       unreadable.inc(report.unreadable.length);
       total.tenants += 1;
       total.budgets += report.budgets;
       total.drift.push(...report.drifts.map(driftView));
       total.unreadable.push(...report.unreadable.map((hold) => unreadableView(tenantId, hold)));
+      total.journal.push(
+        ...report.journal.map(({ reservationId: reservation_id, kind }) => ({
+          tenant_id: tenantId,
+          reservation_id,
+          kind,
+        })),
+      );
     }
     const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: next };
     const { id: deployment_id, restoredFrom } = this.redis.deployment;
     return {
       deployment_id,
       ...(restoredFrom === undefined ? {} : { restored_from: restoredFrom }),
-      ok: total.drift.length === 0,
+      ok: total.drift.length + total.journal.length === 0,
       tenants: total.tenants,
       budgets: total.budgets,
       drift: total.drift,
       unreadable: total.unreadable,
+      journal: total.journal,
       ...more,
     };
   }
@@ -166,12 +183,15 @@ export class VerifyService {
 
   private async snapshot(tenantId: string, names: readonly BudgetName[]): Promise<TenantReport> {
     const { readings, firstMs } = await this.reader.readBudgets(tenantId, ROUNDS);
-    const walked = await this.reader.walkHolds(tenantId, firstMs, names);
+    const passedMs = await this.journals.passedMs(tenantId);
+    const walked = await this.reader.walkHolds(tenantId, firstMs, passedMs, names);
+    // After a step back, instants do not tell which ends packing has passed.
+    const journal = await this.journals.faultsOf(tenantId, walked.hasStepped ? new Map() : walked.ended);
     const budgets = new Set([...readings.keys(), ...walked.steady.keys()]);
     const drifts = [...budgets]
       .sort()
       .flatMap((budget) => driftsOf(tenantId, budget, readings.get(budget) ?? [], walked));
-    return { budgets: readings.size, drifts, unreadable: walked.unreadable };
+    return { budgets: readings.size, drifts, unreadable: walked.unreadable, journal };
   }
 }
 

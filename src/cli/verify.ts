@@ -38,6 +38,8 @@ interface Page {
   readonly budgets: number;
   readonly drift: readonly Drift[];
   readonly unreadable: readonly Readonly<Record<'tenant_id' | 'reservation_id' | 'reason', string>>[];
+  /** Servers before 0.7 lack it. */
+  readonly journal?: readonly Readonly<Record<'tenant_id' | 'reservation_id' | 'kind', string>>[];
   readonly next_cursor?: string;
 }
 
@@ -67,9 +69,12 @@ export async function verifyLedger({
       for (const { tenant_id, reservation_id, reason } of page.unreadable) {
         print(`unreadable reservation ${reservation_id} of ${tenant_id}: ${reason}`);
       }
+      for (const { tenant_id, reservation_id, kind } of page.journal ?? []) {
+        print(`journal of reservation ${reservation_id} of ${tenant_id}: ${kind}`);
+      }
       total.tenants += page.tenants;
       total.budgets += page.budgets;
-      total.drift += page.drift.length;
+      total.drift += page.drift.length + (page.journal?.length ?? 0);
       total.unreadable += page.unreadable.length;
       cursor = page.next_cursor ?? '';
     } while (cursor !== '');

@@ -1,8 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
+import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
 import { treeOrder } from '../../src/ledger/scopes.js';
-import { budgetKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
+import { budgetKey, journalKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
+import { appendEnd } from '../support/journal.js';
 import { serverTimeMs } from '../support/server-time.js';
 import { commandCounts } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -53,6 +55,7 @@ describe('verifying the ledger', () => {
       unreadable: [
         { tenant_id: tenant.id, reservation_id: broken, reason: 'INVALID_EXPIRY', quarantined: false },
       ],
+      journal: [],
       has_more: false,
     });
     await on.holds.set(broken, { ex: String(Number.MAX_SAFE_INTEGER).slice(0, 13) });
@@ -63,6 +66,7 @@ describe('verifying the ledger', () => {
       budgets: 2,
       drift: [],
       unreadable: [],
+      journal: [],
       has_more: false,
     });
   });
@@ -96,6 +100,47 @@ describe('verifying the ledger', () => {
     const tenant = await newTenant();
     await on.holds.redis.del(tenantKey(on.holds.tagOfTenant(tenant.id), tenant.id));
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, tenants: 1, budgets: 2 });
+  });
+
+  test('names reservations whose end the journal does not have exactly once, with its charge', async () => {
+    const [tenant, other] = [await newTenant(), await newTenant()];
+    const tag = on.holds.tagOfTenant(tenant.id);
+    const key = journalKey(tag);
+    const ids: string[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      const id = await hold(tenant, 10);
+      expectStatus(await on.holdfast.commit(tenant, id, 4), 200);
+      ids.push(id);
+    }
+    const [missing, doubled, charge, mended] = ids as [string, string, string, string];
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, journal: [] });
+    const before = (await on.holdfast.metric('holdfast_verify_drift_total')) ?? 0;
+    const live = await hold(tenant, 10);
+    for (const [entry, [, id]] of await on.holds.redis.xrange(key, '-', '+')) {
+      if ([missing, charge].includes(`${missing.slice(0, 6)}${id}`)) {
+        await on.holds.redis.xdel(key, entry);
+      }
+    }
+    await appendEnd(on.holds.redis, tag, charge, live);
+    await on.holds.redis.xadd(key, '*', 'id', doubled.slice(6), 'ch', '4');
+    await on.holds.redis.xadd(key, '*', 'id', mended.slice(6), 'ch', '4', 'mended', '1');
+    const { ok, drift, journal } = await verify(`tenant=${tenant.id}`);
+    expect({ ok, drift, journal: (journal as Json[]).map(({ kind, ...of }) => [kind, of]) }).toEqual({
+      ok: false,
+      drift: [],
+      journal: expect.arrayContaining([
+        ['CHARGE', { tenant_id: tenant.id, reservation_id: charge }],
+        ['LIVE', { tenant_id: tenant.id, reservation_id: live }],
+        ['DOUBLED', { tenant_id: tenant.id, reservation_id: doubled }],
+        ['MISSING', { tenant_id: tenant.id, reservation_id: missing }],
+      ]),
+    });
+    expect(journal).toHaveLength(4);
+    expect(await on.holdfast.metric('holdfast_verify_drift_total')).toBe(before + 4);
+    expect(await verify(`tenant=${other.id}`)).toMatchObject({ ok: true, journal: [] });
+    // Nothing can be said of what packing has passed.
+    await on.holdfast.app.get(RetentionJanitor).pack(Infinity);
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, journal: [] });
   });
 
   test('names the scope, the drift and the reservations involved', async () => {

@@ -131,7 +131,7 @@ describe('verify', () => {
         const reply = await ledger.scripts.run(
           'verify_holds',
           [reservationIndexKey(ledger.tag, ledger.tenant)],
-          [ms, id, examine, now, name],
+          [ms, id, examine, now, now, name],
         );
         [ms, id] = reply as [string, string];
         expect(reply[2]).toBe('0');

@@ -261,6 +261,7 @@ export class BudgetModel {
     hold.isQuarantined = false;
     for (const budget of charge > 0n ? hold.budgets : []) {
       budget.spent += charge;
+      budget.charged = (budget.charged ?? 0n) + charge;
       budget.windows &&= chargedWindows(budget.windows, charge) ?? [];
     }
     this.events.push(`reservation.expired ${tenant} ${leaf} ${id}${charge > 0n ? ` ${charge}` : ''}`);

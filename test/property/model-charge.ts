@@ -84,6 +84,7 @@ function charge(
   for (const { budget, before, after, unfunded, capped } of effects) {
     const wasOver = isOver(budget);
     budget.spent += charged - unfunded;
+    budget.charged = (budget.charged ?? 0n) + charged;
     budget.debt += unfunded;
     budget.marked ||= capped;
     budget.windows &&= chargedWindows(budget.windows, charged) ?? [];

@@ -22,6 +22,8 @@ export interface ModelBudget {
   allocated: bigint;
   spent: bigint;
   debt: bigint;
+  /** All that it was ever charged, whatever periods and funds have made of `spent` and `debt`. */
+  charged?: bigint;
   overdraftLimit: bigint;
   marked: boolean;
   status: string;

@@ -1,7 +1,15 @@
 import { INT64_MAX } from '../../src/ledger/amount.js';
 import { debit, decide } from '../support/admission-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
-import { faultsOf, isCrossing, type LedgerState, readLedger, snapshot } from '../support/ledger-state.js';
+import {
+  chargedBy,
+  faultsOf,
+  isCrossing,
+  type LedgerState,
+  linesOf,
+  readLedger,
+  snapshot,
+} from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
 import {
   chargeField,
@@ -177,6 +185,15 @@ export class Play {
       ),
       ...faultsOf(state),
       ...this.stateFaults(state),
+      ...this.differences(
+        'charges in the journal',
+        chargedBy(state),
+        linesOf(
+          new Map(
+            this.model.budgets.map(({ unit, scope, charged = 0n }) => [`${unit}:${scope}`, charged] as const),
+          ),
+        ),
+      ),
       ...(await comparedReads(client, this.model, this.tenants)).flatMap((pair) => this.differences(...pair)),
     );
     if (!this.model.touched) {

@@ -12,7 +12,7 @@ import {
 import { debit } from '../support/admission-client.js';
 import { fund, setFrozen } from '../support/governance-client.js';
 import { DEFAULT_UNIT, LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
-import { faultsOf, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
+import { chargedBy, faultsOf, isCrossing, linesOf, readLedger, snapshot } from '../support/ledger-state.js';
 import { changedKeys } from './readings.js';
 import { CallsInOrder, readStored, setClock } from './spec-scripts.js';
 import type { SpecBudget, SpecEvent, SpecStep, Walk } from './spec-walks.js';
@@ -98,6 +98,7 @@ export class Replay {
     const faults = [
       ...faultsOf(state),
       ...(state.holds.size === this.ids.size ? [] : ['there are more holds']),
+      ...different('charges in the journal', chargedBy(state).join(), this.charges().join()),
     ];
     if (faults.length > 0) {
       throw new Error(`at the end:\n${faults.join('\n')}`);
@@ -269,6 +270,23 @@ export class Replay {
       ),
       deadlines.map(({ id, at }) => `${id} ${at}`).join(' '),
     ].join('\n');
+  }
+
+  /**
+   * What each budget was charged in the walk. Its spent and debt grow by charges alone: funds only turn debt into spent, and the end of a
+   * period leaves the debt.
+   */
+  private charges(): string[] {
+    const charged = new Map<string, bigint>();
+    for (const [index, { budgets }] of this.walk.entries()) {
+      for (const [name, { spent, debt, ends }] of budgets) {
+        const before = this.walk[index - 1]?.budgets.get(name) ?? { spent, debt, ends };
+        const kept = before.debt + (before.ends === ends ? before.spent : 0);
+        const scope = `${DEFAULT_UNIT}:${this.scope(name)}`;
+        charged.set(scope, (charged.get(scope) ?? 0n) + BigInt(spent + debt - kept));
+      }
+    }
+    return linesOf(charged);
   }
 
   private eventText({ kind, scope, hold }: SpecEvent): string {

@@ -295,6 +295,38 @@ function counterFaults(state: LedgerState): string[] {
   );
 }
 
+/** The budgeted scopes of a direct debit, in the same form. */
+function debitedBudgets(state: LedgerState, { event, bm: mask }: JournalEntry): string[] {
+  const { sc: leaf = '', unit } = state.events.find(({ id }) => id === event)?.fields ?? {};
+  const segments = leaf.split('/');
+  return segments.flatMap((_, index) =>
+    mask?.[index] === '1' ? [`${unit}:${segments.slice(0, index + 1).join('/')}`] : [],
+  );
+}
+
+/** What each budget was charged by the journal, if packing has passed none of it: a line each, without those that were charged nothing. */
+export function chargedBy(state: LedgerState): string[] {
+  const charged = new Map<string, bigint>();
+  for (const entry of state.journal.filter(({ mended }) => mended === undefined)) {
+    const budgets =
+      entry['id'] === undefined
+        ? debitedBudgets(state, entry)
+        : heldBudgets(state.holds.get(entry['id']) as Record<string, string>);
+    for (const name of budgets) {
+      charged.set(name, (charged.get(name) ?? 0n) + BigInt(entry['ch'] as string));
+    }
+  }
+  return linesOf(charged);
+}
+
+/** Sums in the form of `chargedBy`. */
+export function linesOf(charged: ReadonlyMap<string, bigint>): string[] {
+  return [...charged]
+    .filter(([, sum]) => sum !== 0n)
+    .map(([name, sum]) => `${name} ${sum}`)
+    .sort();
+}
+
 /** Each end of a hold that packing has not passed must have one entry with its charge, and a live hold must have none. */
 function journalFaults(state: LedgerState): string[] {
   const entries = new Map<string, string[]>();

@@ -192,6 +192,17 @@ export const OPERATIONS_SCHEMAS = {
         ),
       ),
       unreadable: list(object({ tenant_id: TEXT, reservation_id: TEXT, reason: TEXT, quarantined: FLAG })),
+      journal: list(
+        object({
+          tenant_id: TEXT,
+          reservation_id: TEXT,
+          kind: {
+            ...oneOf('MISSING', 'DOUBLED', 'LIVE', 'CHARGE'),
+            description:
+              'What is wrong with the entry of its end: none, several, one too early, or another charge.',
+          },
+        }),
+      ),
       has_more: FLAG,
     },
     { ...PAGE, restored_from: { ...TEXT, description: 'The deployment that this one is a copy of.' } },

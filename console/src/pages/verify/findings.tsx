@@ -5,7 +5,7 @@ import { Amount } from '../../parts/amount';
 import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
-import type { Drift, Unreadable } from './run';
+import type { Drift, JournalFault, Unreadable } from './run';
 import { Table } from '../../parts/table';
 
 const SHOWN = 200;
@@ -141,6 +141,42 @@ export function Advice({ drift }: { drift: readonly Drift[] }): ReactNode {
     </Panel>
   );
 }
+
+/** Ends of reservations that the journal does not have exactly once with their charge. */
+export function JournalTable({ journal }: { journal: readonly JournalFault[] }): ReactNode {
+  return (
+    <Panel
+      title="Wrong in the journal"
+      flush
+      aside={journal.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(journal.length)}` : ''}
+    >
+      <Table
+        label="Wrong in the journal"
+        columns={['Reservation', 'Tenant', 'Its entry']}
+        items={journal.slice(0, SHOWN)}
+      >
+        {({ reservation_id: id, tenant_id: tenant, kind }) => (
+          <tr key={id}>
+            <td className="id">
+              <Link to="/reservations/$id" params={{ id }}>
+                {id}
+              </Link>
+            </td>
+            <td className="id">{tenant}</td>
+            <td>{JOURNAL_FAULTS[kind]}</td>
+          </tr>
+        )}
+      </Table>
+    </Panel>
+  );
+}
+
+const JOURNAL_FAULTS: Readonly<Record<JournalFault['kind'], string>> = {
+  MISSING: 'is missing',
+  DOUBLED: 'is there more than once',
+  LIVE: 'is there, but it has not ended',
+  CHARGE: 'has another charge than its record',
+};
 
 export function UnreadableTable({ unreadable }: { unreadable: readonly Unreadable[] }): ReactNode {
   return (

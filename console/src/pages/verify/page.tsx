@@ -9,7 +9,7 @@ import { Progress } from '../../parts/progress';
 import { Empty, Failure } from '../../parts/states';
 import { formatDuration, Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { Advice, DriftTable, UnreadableTable } from './findings';
+import { Advice, DriftTable, JournalTable, UnreadableTable } from './findings';
 import { resume, type Run, start, stop, useRun } from './run';
 
 const route = getRouteApi('/verify');
@@ -47,6 +47,7 @@ export function Verify(): ReactNode {
           <Result run={run} />
           {run.drift.length > 0 && <DriftTable drift={run.drift} />}
           {run.drift.length > 0 && <Advice drift={run.drift} />}
+          {run.journal.length > 0 && <JournalTable journal={run.journal} />}
           {run.unreadable.length > 0 && <UnreadableTable unreadable={run.unreadable} />}
         </div>
       )}
@@ -54,9 +55,18 @@ export function Verify(): ReactNode {
   );
 }
 
-function verdictOf({ state, drift, unreadable, budgets }: Run): readonly [words: string, look: string] {
+function verdictOf({
+  state,
+  drift,
+  unreadable,
+  journal,
+  budgets,
+}: Run): readonly [words: string, look: string] {
   if (drift.length > 0) {
     return [`${COUNT.format(drift.length)} of ${COUNT.format(budgets)} budgets drift`, 'bad'];
+  }
+  if (journal.length > 0) {
+    return [`The journal of ${COUNT.format(journal.length)} reservations is wrong`, 'bad'];
   }
   if (unreadable.length > 0) {
     return ['No drift, but unreadable reservations', 'warn'];

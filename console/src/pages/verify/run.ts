@@ -7,6 +7,7 @@ import { queryClient } from '../../api/session';
 type Report = Schema<'VerifyReport'>;
 export type Drift = Report['drift'][number];
 export type Unreadable = Report['unreadable'][number];
+export type JournalFault = Report['journal'][number];
 
 export interface Run {
   /** Of all tenants if undefined. */
@@ -18,6 +19,7 @@ export interface Run {
   readonly budgets: number;
   readonly drift: readonly Drift[];
   readonly unreadable: readonly Unreadable[];
+  readonly journal: readonly JournalFault[];
   readonly error?: Error;
   /** Where the next page starts. */
   readonly cursor?: string | undefined;
@@ -33,7 +35,7 @@ export function useRun(): Run | undefined {
 const current = (): Run | undefined => queryClient.getQueryData<Run>(RUN);
 
 export async function start(tenant: string | undefined): Promise<void> {
-  const empty = { tenants: 0, budgets: 0, drift: [], unreadable: [] };
+  const empty = { tenants: 0, budgets: 0, drift: [], unreadable: [], journal: [] };
   await proceed({ tenant, state: 'running', startedMs: serverNowMs(), ...empty });
 }
 
@@ -67,6 +69,7 @@ async function afterNextPage(run: Run): Promise<Run> {
       budgets: run.budgets + page.budgets,
       drift: [...run.drift, ...page.drift],
       unreadable: [...run.unreadable, ...page.unreadable],
+      journal: [...run.journal, ...page.journal],
       cursor: page.next_cursor,
       ...(page.next_cursor === undefined ? { state: 'done', endedMs: serverNowMs() } : {}),
     };

@@ -1,0 +1,52 @@
+#!lua flags=no-writes
+-- verify_journal: the entries of a partition's journal about ends of a tenant's reservations, with what the records say, in bounded pages.
+--
+-- KEYS[1]   journal        stream
+-- ARGV[1]   tenant_id
+-- ARGV[2]   after          the last entry of the page before, or empty
+-- ARGV[3]   limit          maximum entries to examine
+-- RETURNS   passed_ms:int next? entries(reservation_id charged expected?)*
+-- BOUND     limit entries, 256 KiB of them
+-- EMITS     nothing
+-- @include  field, hold_record, journal, keys, stream_walk
+--
+-- passed_ms is the time of the last entry that packing has passed, and next is the last entry of this page, empty at the end of the journal.
+-- expected is what the record was charged, empty while it is live. Entries whose record is gone or damaged are left out, and so are those of
+-- mended records, at whose time nothing ended.
+local stream = KEYS[1]
+local tenant_id, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local tag = keys.tag_of(stream)
+local passed = redis.call('HGET', keys.journal_places(tag), 'packed') or ''
+local reply = { string.match(passed, '^%d+') or '0', '' }
+
+local function value_of(fields, name)
+  for i = 1, #fields, 2 do
+    if fields[i] == name then
+      return fields[i + 1]
+    end
+  end
+  return nil
+end
+
+-- What the end of the hold cost, or '' while it is live.
+local function charge_of(hold)
+  if hold.state == 'ACTIVE' then
+    return ''
+  end
+  return hold.state == 'COMMITTED' and hold[field.charged] or hold.state == 'EXPIRED' and hold[field.charge_on_expiry] or '0'
+end
+
+local last, _, more = stream_walk.walk_stream('XRANGE', stream, after == '' and '-' or '(' .. after, '+', limit, function(entry)
+  local reservation_id = not value_of(entry[2], 'mended') and journal.reservation_of(tag, entry[2])
+  local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry)
+  if reservation_id and readable and hold and hold.tenant == tenant_id and hold_record.HOLD_STATES[hold.state] then
+    reply[#reply + 1] = reservation_id
+    reply[#reply + 1] = value_of(entry[2], field.charged) or ''
+    reply[#reply + 1] = charge_of(hold)
+  end
+end)
+if more and last then
+  reply[2] = last
+end
+return reply
