@@ -219,6 +219,22 @@ describe('an expiry that cannot charge waits for an operator', () => {
     expect(faults.filter((fault) => !fault.includes('1 events custom.reservation.quarantined'))).toEqual([]);
   });
 
+  test.each([
+    ['60', '60'],
+    ['101', undefined],
+    ['junk', undefined],
+  ])('and a release from there charges nothing, and keeps a charge of %s as %s', async (ce, kept) => {
+    const ledger = await withBudget();
+    const id = await overdue(ledger, 100, ce);
+    await ledger.redis.hset(ledger.reservationKeyOf(id), { gr: 'junk' });
+    expect((await ledger.expire(id)).slice(0, 2)).toEqual(['QUARANTINED', 'INVALID_EXPIRY']);
+    const key = ledger.reservationKeyOf(id);
+    const decision = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE] as const;
+    expect((await ledger.scripts.run('decide_quarantined', [key], [...decision]))[0]).toBe('RELEASED');
+    expect(await figures(ledger)).toBe('1000,0,0');
+    expect((await ledger.record(id))['ce']).toBe(kept);
+  });
+
   test('but a damaged figure that only charges need does not keep a hold that costs nothing', async () => {
     const ledger = await withBudget();
     const id = await overdue(ledger, 100, '0');

@@ -65,7 +65,7 @@ describe('packing', () => {
     await ledger.commit(committed.id, 12, { metadata: '{"a":1}' });
     const released = await ledger.hold({ amount: 10, subject });
     await ledger.release(released.id, { reason: 'a reason | of some words' });
-    const expired = await ledger.hold({ amount: 10 });
+    const expired = await ledger.hold({ amount: 10, fields: { ce: '4' } });
     await ledger.makeOverdue(expired.id);
     await ledger.expire(expired.id);
     const live = await ledger.hold();
