@@ -17,7 +17,7 @@
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  field, grouped, hold_record, idempotency_record, keys, run_time, settle, tenant_state, time
+-- @include  all_or_none, field, grouped, hold_record, idempotency_record, keys, run_time, settle, tenant_state, time
 --
 -- Like the reserve's lease, one extension is cut to the max_ttl_ms of the policy that governed the reserve, or else at the
 -- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
@@ -40,7 +40,7 @@ elseif earlier then
 end
 
 local hold, refusal = settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.extensions_used, field.constants,
-  field.idempotency_key, field.idempotency_uuid, field.max_ttl_ms)
+  field.idempotency_key, field.idempotency_uuid, field.max_ttl_ms, field.reservation_set)
 if not hold then
   return refusal
 end
@@ -73,7 +73,15 @@ local reserve_key = hold_record.key_of_hold(hold)
 if reserve_key then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms)
+  local record = keys.reserve_idempotency(tag, hold.tenant, reserve_key)
+  idempotency_record.outlast(record, lifetime_ms)
+  if hold[field.reservation_set] then
+    -- The records of a set lapse together.
+    local _, records = all_or_none.set_of_parts(tag, idempotency_record.parts_of(record))
+    for _, one in ipairs(records) do
+      idempotency_record.outlast(one, lifetime_ms)
+    end
+  end
 end
 idempotency_record.remember(idempotency, fingerprint, { expires_text }, time.ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
 return { 'ACTIVE', 'fresh', expires_text, time.ms_text(math.max(0, expires_at - now)) }

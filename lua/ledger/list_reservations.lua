@@ -19,7 +19,7 @@
 --           sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive);
 --           a scope_path among these values is in tree order (scope_tree)
 -- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
---             unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? pk? ik? un? am? ca? ex?
+--             unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? pk? ik? sg? un? am? ca? ex?
 --             fa? ch?)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
@@ -42,7 +42,8 @@ local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 -- Fields are never stored empty.
 local ROW_FIELDS = {
   field.state, field.tenant, field.given_tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.dimensions,
-  field.action_kind, field.action_name, field.action_tags, field.policy_keys, field.idempotency_key, field.unit, field.amount, field.created_at,
+  field.action_kind, field.action_name, field.action_tags, field.policy_keys, field.idempotency_key, field.reservation_set,
+  field.unit, field.amount, field.created_at,
   field.expires_at, field.ended_at, field.charged,
 }
 local FINALIZED_AT, CHARGED

@@ -35,15 +35,17 @@
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
 --           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
---           | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | OBSERVED_SET | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
+-- SET       8, which are granted together or not at all: see lib/all_or_none
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  action_quota, action_rules, admission, budget_figures, charge_on_expiry, count_actions, denial, emit_denial, event_writer,
---           expiry, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts, plain_move,
---           policy_rate, policy_search, reserve_replay, run_time, shared_budgets, tenant_state, threshold, time, waiters
+-- @include  action_quota, action_rules, admission, all_or_none, budget_figures, charge_on_expiry, count_actions,
+--           denial, emit_denial, event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys,
+--           observe, owned_counts, plain_move, policy_rate, policy_search, reserve_replay, run_time, shared_budgets,
+--           tenant_state, threshold, time, waiters
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
@@ -56,10 +58,14 @@ local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local tag = keys.tag_of(reservation)
 local now = run_time.now(group)
 
+local set = group.set
 local earlier = idempotency_record.recall(idempotency, fingerprint)
-if earlier == 'MISMATCH' then
+if earlier == 'MISMATCH' or earlier and set and set.is_torn then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
+  if set then
+    set.id = all_or_none.set_of_parts(tag, earlier)
+  end
   return reserve_replay.replayed_reserve(tag, scopes, earlier, now)
 end
 
@@ -69,7 +75,11 @@ if tenant and tenant.status == 'SUSPENDED' then
 end
 local observance = observe.observance_of(asked, tenant)
 local is_observed = observance == 'OBSERVED'
+if set and is_observed then
+  return { 'OBSERVED_SET' }
+end
 dry_run = dry_run or is_observed
+local is_counted = not set or all_or_none.counts(set, subject, action_facts, ARGV, first_field)
 local waiter = ARGV[18] ~= '' and not dry_run and waiters.parse(ARGV[18])
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
@@ -80,7 +90,7 @@ if not refusal then
   end
   policy = tenant and tenant.has_policies and policy_search.group_policy(group, tag, tenant_id, scopes, now)
   refusal = action_rules.action_refusal(policy, scopes, ARGV, first_field)
-  if not refusal then
+  if not refusal and is_counted then
     refusal, counts = action_quota.quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
   end
   if refusal and refusal[1] == 'MISSING_RUN_ID' then
@@ -107,7 +117,9 @@ if not refusal then
   subject.text_bytes = subject.text_bytes or owned_counts.long_text(subject.levels, 1)
   owned, text_bytes = grouped.owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + owned_counts.long_text(ARGV, first_field)
   refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)
-  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', now)
+  if not refusal and is_counted then
+    refusal = policy_rate.rate_refusal(tag, policy, 'reservations', now, set and policy and set.rates[policy.id])
+  end
 end
 if refusal then
   local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
@@ -178,6 +190,28 @@ end
 local approaches = count_actions.require_counting(tag, tenant_id, counts)
 
 -- Nothing is refused below this line.
+local lives_ms = ttl_ms + grace_ms
+if group.rehearses then
+  -- What the members behind this one need to know, and damaged indexes, which would end the script in the middle of its change.
+  redis.call('ZCARD', hold_record.deadline_index_of(tag, expiry_policy))
+  redis.call('ZCARD', keys.reservation_index(tag, tenant_id))
+  for _, budget in ipairs(budgets) do
+    if is_plain then
+      shared_budgets.keep_plain_move(group, budget, -held, held, 0)
+    else
+      shared_budgets.keep_copy(group, budget)
+    end
+  end
+  owned_counts.count_live(owned, text_bytes, stored_after)
+  if counts then
+    count_actions.count(group, policy, counts)
+  end
+  if is_counted and policy then
+    set.rates[policy.id] = (set.rates[policy.id] or 0) + 1
+  end
+  set.lives_ms = math.max(set.lives_ms, lives_ms)
+  return { 'ALLOW', 'rehearsed' }
+end
 local caps = policy and policy.caps
 if dry_run then
   local answer = is_observed and 'observed' or 'fresh'
@@ -237,7 +271,9 @@ if default_charge then
   redis.call('HSET', reservation, field.charge_on_expiry, default_charge)
 end
 owned_counts.count_live(owned, text_bytes, stored_after)
-policy_rate.count_rate(tag, policy, 'reservations', now)
+if is_counted then
+  policy_rate.count_rate(tag, policy, 'reservations', now)
+end
 local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
 local run_counters = counts and count_actions.count_actions(group, tag, tenant_id, policy, counts, origin)
 if run_counters then
@@ -254,6 +290,8 @@ for _, budget in ipairs(emits and budgets or {}) do
   end
 end
 -- The replay must last as long as the reservation can.
-local lives_ms = ttl_ms + grace_ms
+if set then
+  parts[parts_size + 1], lives_ms = all_or_none.last_part(set, ARGV, first_field), set.lives_ms
+end
 idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms)
 return reply

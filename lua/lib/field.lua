@@ -38,6 +38,8 @@ local field = {
   idempotency_key = 'ik',
   -- Live records only: the same of a UUID in lower case, as its bytes in base64url.
   idempotency_uuid = 'iu',
+  -- The id of the set that the reservation was granted with.
+  reservation_set = 'sg',
   unit = 'un',
   -- The amount held.
   amount = 'am',

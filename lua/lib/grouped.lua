@@ -59,6 +59,11 @@ local function group_owned(group, tag, tenant_id, max_live, max_stored)
   local owned = group.owned[tenant_id]
   if not owned then
     owned = owned_counts.read_owned(tag, tenant_id, max_live, max_stored)
+    owned.rehearses = group.rehearses
+    if group.set and not group.rehearses then
+      -- The rehearsal has met the limits. The events of the members before must not count against those after them.
+      owned.max_live, owned.max_stored = 0, 0
+    end
     group.owned[tenant_id] = owned
   end
   return owned
@@ -106,17 +111,23 @@ local function write(group, tag)
 end
 
 -- Called before a call does extra work and changes what other calls share: the run ends with this call, and the service sends the
--- other calls again.
+-- other calls again. A rehearsal (lua/ledger/lib/all_or_none.lua) forgets what it has changed.
 local function leave(group, tag)
-  write(group, tag)
+  if not group.rehearses then
+    write(group, tag)
+  end
   for name, nothing in pairs(new_group()) do
     group[name] = nothing
   end
   group.is_left = true
 end
 
+local function text_of(reply)
+  return table.concat(reply, SEPARATOR)
+end
+
 local function text_of_call(call, key_list, args, group)
-  return table.concat(call(key_list, args, group), SEPARATOR)
+  return text_of(call(key_list, args, group))
 end
 
 local function made_call(call, key_list, args, group)
@@ -124,39 +135,41 @@ local function made_call(call, key_list, args, group)
   return done and reply or FAILED .. (type(reply) == 'table' and reply.err or 'ERR ' .. reply)
 end
 
--- Makes each of several calls, until one leaves the group.
-local function made_calls(call, key_list, args, calls, group)
-  local replies, size, keys_of_each, first = {}, #args, #key_list / calls, 1
-  for i = 1, calls do
-    local last = first + tonumber(args[size - 1 - calls + i]) - 1
-    replies[i] = made_call(call, { unpack(key_list, (i - 1) * keys_of_each + 1, i * keys_of_each) }, { unpack(args, first, last) }, group)
+-- The keys and arguments of each call of a run. `key_list` has the keys of all calls, one after the other. `args` has their arguments in the same
+-- way, then the number of arguments of each call, then the number of calls.
+local function calls_in(key_list, args)
+  local calls, size = {}, #args
+  local count = tonumber(args[size])
+  local keys_of_each, first = #key_list / count, 1
+  for i = 1, count do
+    local last = first + tonumber(args[size - 1 - count + i]) - 1
+    calls[i] = { keys = { unpack(key_list, (i - 1) * keys_of_each + 1, i * keys_of_each) }, args = { unpack(args, first, last) } }
     first = last + 1
-    if group.is_left then
-      break
-    end
   end
-  return replies
+  return calls
 end
 
--- `keys` has the keys of all calls, one after the other. `args` has their arguments in the same way, then the number of arguments of
--- each call, then the number of calls. Returns a text for each call that was made, in order: the texts of its reply, or FAILED and
--- its error.
+-- Returns a text for each call that was made, in order: the texts of its reply, or FAILED and its error.
 local function run_calls(call, key_list, args)
   local size, group = #args, new_group()
-  local calls = tonumber(args[size])
   local replies = {}
-  if calls > 1 then
-    replies = made_calls(call, key_list, args, calls, group)
-  else
+  if args[size] == '1' then
     -- A call that is alone needs no copies of its keys and arguments.
     args[size], args[size - 1] = nil, nil
     replies[1] = made_call(call, key_list, args, group)
+  else
+    for i, one in ipairs(calls_in(key_list, args)) do
+      replies[i] = made_call(call, one.keys, one.args, group)
+      if group.is_left then
+        break
+      end
+    end
   end
   write(group, keys.tag_of(key_list[1]))
   return replies
 end
 
 return {
-  add_to_index = add_to_index, end_in_group = end_in_group, leave = leave, new = new_group, owned = group_owned,
-  remove_from_index = remove_from_index, run_calls = run_calls, tenant = group_tenant,
+  add_to_index = add_to_index, calls_in = calls_in, end_in_group = end_in_group, leave = leave, new = new_group, owned = group_owned,
+  remove_from_index = remove_from_index, run_calls = run_calls, tenant = group_tenant, text_of = text_of, write = write,
 }

@@ -46,6 +46,14 @@ local function recall(key, fingerprint)
   return parts
 end
 
+-- The parts of a record as texts, whatever its payload was. Empty if there is none, or if it is damaged.
+local function parts_of(key)
+  local record = redis.call('GET', key)
+  local texts = record and recorded_texts(record) or {}
+  table.remove(texts, 1)
+  return texts
+end
+
 -- remember keeps the reply for at least `ttl_ms`.
 local function remember(key, fingerprint, parts, ttl_ms)
   redis.call('SET', key, cmsgpack.pack(fingerprint, unpack(parts)), 'PX', ttl_ms)
@@ -56,4 +64,4 @@ local function outlast(key, ttl_ms)
   redis.call('PEXPIRE', key, time.ms_text(ttl_ms), 'GT')
 end
 
-return { outlast = outlast, recall = recall, recorded_texts = recorded_texts, remember = remember }
+return { outlast = outlast, parts_of = parts_of, recall = recall, recorded_texts = recorded_texts, remember = remember }

@@ -111,8 +111,9 @@ local function reserve_refusal(tag, tenant_id, owned, text)
   if allowed == 0 or stored <= allowed then
     return nil, stored
   end
-  -- Of the reservations that this run has made, only the first is in the index yet.
-  stored = stored_bytes(tag, tenant_id, owned.text + text) + math.max(1, owned.made) * RESERVATION_BYTES
+  -- Of the reservations that this run has made, only the first is in the index yet, and in a rehearsal none.
+  local pending = owned.rehearses and owned.made + 1 or math.max(1, owned.made)
+  stored = stored_bytes(tag, tenant_id, owned.text + text) + pending * RESERVATION_BYTES
   return stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', time.ms_text(allowed), time.ms_text(stored) } or nil, stored
 end
 

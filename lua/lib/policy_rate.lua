@@ -9,8 +9,9 @@ local function rate_counter(tag, policy, kind, now)
   return keys.policy_rate(tag, policy.id, kind, math.floor(now / RATE_WINDOW_MS))
 end
 
--- The refusal of one more request, or nil: RATE_LIMITED, the limit, what it allows and the time until the next minute in ms.
-local function rate_refusal(tag, policy, kind, now)
+-- The refusal of one more request, or nil: RATE_LIMITED, the limit, what it allows and the time until the next minute in ms. `rehearsed` is how
+-- many requests of a rehearsal are not counted in Redis.
+local function rate_refusal(tag, policy, kind, now, rehearsed)
   local allowed = policy and policy['max_' .. kind]
   if not allowed then
     return nil
@@ -20,7 +21,7 @@ local function rate_refusal(tag, policy, kind, now)
   if used and not string.find(used, '^[1-9]%d*$') then
     error('corrupt rate counter of policy ' .. policy.id)
   end
-  if not used or tonumber(used) < allowed then
+  if tonumber(used or 0) + (rehearsed or 0) < allowed then
     return nil
   end
   return { 'RATE_LIMITED', 'max_' .. kind .. '_per_minute', time.ms_text(allowed), time.ms_text(RATE_WINDOW_MS - now % RATE_WINDOW_MS) }

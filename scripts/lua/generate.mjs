@@ -62,7 +62,7 @@ const decoders = new DecoderWriter();
 
 /** @param {ScriptSource} script */
 function entryOf({ path, header, alternatives, audits }) {
-  const { name, keys, args, rest, flags, group, attested } = header;
+  const { name, keys, args, rest, flags, group, attested, set } = header;
   const members = {
     functionName: library.functionNames.get(name),
     keys: keys.map(camelCase),
@@ -72,12 +72,13 @@ function entryOf({ path, header, alternatives, audits }) {
     group,
     audits,
     attested,
+    set,
   };
   return `/** lua/${path}: ${header.title} */\n${name}: { ...${JSON.stringify(members)}, decode: ${decoders.decoderOf(alternatives)} },`;
 }
 
 /** @param {ScriptSource} script */
-function typesOf({ path, header: { name, title, keys, args, rest, attested }, alternatives }) {
+function typesOf({ path, header: { name, title, keys, args, rest, attested, set }, alternatives }) {
   const given = [
     ...args.map((arg) => `readonly ${camelCase(arg)}: Argument;`),
     ...(rest ? ['readonly rest: readonly Argument[];'] : []),
@@ -89,6 +90,7 @@ readonly ${name}: {
   readonly args: { ${given.join(' ')} };
   readonly argList: [${[...args.map(() => 'Argument'), ...(rest ? ['...Argument[]'] : [])].join(', ')}];
   readonly attested: ${attested};
+  readonly set: ${set !== undefined};
   readonly reply: ${alternatives.map((one) => `\n    | ${alternativeType(one)}`).join('')};
 };`;
 }
@@ -134,6 +136,8 @@ export interface ScriptEntry {
   readonly flags: readonly string[];
   /** The maximum number of calls per run, if calls are grouped. */
   readonly group?: number;
+  /** The maximum number of calls that are granted together or not at all, if it has such runs. */
+  readonly set?: number;
   /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/audit_log.lua. */
   readonly audits: boolean;
   /** Whether there is a function with the suffix \`_attested\`, too; see lua/lib/attest.lua. */

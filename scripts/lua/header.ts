@@ -59,6 +59,8 @@ export interface ScriptHeader {
   readonly group: number | undefined;
   /** Whether it has a second function that says when and in which trace it decided; see lua/lib/attest.lua. */
   readonly attested: boolean;
+  /** The maximum number of calls that are granted together or not at all, if it has such runs; see lua/ledger/lib/all_or_none.lua. */
+  readonly set: number | undefined;
 }
 
 /** The value of the field that starts at a line of the header, with its continuation lines. */
@@ -126,6 +128,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
   const title = new RegExp(`^-- ${name}: (\\S.*)$`, 'm').exec(text)?.[1];
   const [returns, bound, emits] = ['RETURNS', 'BOUND', 'EMITS'].map((field) => headerField(text, field));
   const group = headerField(text, 'GROUP');
+  const set = headerField(text, 'SET');
   if (
     shebang === null ||
     title === undefined ||
@@ -149,6 +152,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     bound,
     group: group === undefined ? undefined : Number(group),
     attested: headerField(text, 'ATTESTED') !== undefined,
+    set: set === undefined ? undefined : Number.parseInt(set, 10),
   };
 }
 

@@ -40,10 +40,21 @@ const LIBRARY_PREFIX = 'holdfast_';
 const AUDITS = 'audit_log';
 const GROUPS = 'grouped';
 const ATTESTS = 'attest';
+const SETS = 'all_or_none';
 const TEST_CLOCK = 'test_clock';
 
+/** The functions of a script: itself, with stamps, and for sets of calls. */
+interface Variant {
+  readonly isAttested: boolean;
+  readonly isSet: boolean;
+}
+
 /** What runs a script's own code, which is the function `call`: the stamp comes before what tells of audit rows. */
-function runOf({ name, keys, args, group }: ScriptHeader, audits: boolean, isAttested: boolean): string {
+function runOf(
+  { name, keys, args, group }: ScriptHeader,
+  audits: boolean,
+  { isAttested, isSet }: Variant,
+): string {
   const place = (names: readonly string[], wanted: string): number => names.indexOf(wanted) + 1;
   const places = `idempotency = ${place(keys, 'idempotency')}, fingerprint = ${place(args, 'fingerprint')}, trace = ${place(args, 'trace')}`;
   const decided = isAttested
@@ -52,12 +63,21 @@ function runOf({ name, keys, args, group }: ScriptHeader, audits: boolean, isAtt
   if (group !== undefined && audits) {
     throw new Error(`${name}: a grouped script cannot write audit rows`);
   }
+  if (isSet) {
+    return `function(keys, args) return ${SETS}.run_set(${decided}, keys, args) end`;
+  }
   if (group !== undefined) {
     return `function(keys, args) return ${GROUPS}.run_calls(${decided}, keys, args) end`;
   }
   return audits
     ? `function(keys, args) return ${AUDITS}.with_audited_request(${decided}, keys, args) end`
     : decided;
+}
+
+function variantsOf({ attested, set }: ScriptHeader): Variant[] {
+  const attestations = attested ? [false, true] : [false];
+  const sets = set === undefined ? [false] : [false, true];
+  return sets.flatMap((isSet) => attestations.map((isAttested) => ({ isSet, isAttested })));
 }
 
 const withoutComments = (code: string): string => code.replace(/^\s*--.*\n/gm, '');
@@ -107,12 +127,10 @@ function sharedPart(part: string, code: string): string {
 /** A script's own code, and the functions that run it. */
 function functionsOf({ text, includes, header, audits }: ScriptSource, functionName: string): string {
   const flags = header.flags.map((flag) => `'${flag}'`).join(', ');
-  const register = (name: string, isAttested: boolean): string =>
-    `register{ function_name = '${name}', callback = ${runOf(header, audits, isAttested)}, flags = { ${flags} } }\n`;
-  const functions = [
-    register(functionName, false),
-    ...(header.attested ? [register(`${functionName}_attested`, true)] : []),
-  ];
+  const functions = variantsOf(header).map((variant) => {
+    const name = `${functionName}${variant.isSet ? '_set' : ''}${variant.isAttested ? '_attested' : ''}`;
+    return `register{ function_name = '${name}', callback = ${runOf(header, audits, variant)}, flags = { ${flags} } }\n`;
+  });
   return `;(function()\n${localsOf(includes)}${callOf(text)}${functions.join('')}end)()\n`;
 }
 

@@ -11,7 +11,12 @@ import { loadTools } from './load.mjs';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
 /** Called by the code that scripts/lua/library.ts puts around a script. */
-const CALLED_FROM_OUTSIDE = ['audit_log.with_audited_request', 'attest.attested_reply', 'grouped.run_calls'];
+const CALLED_FROM_OUTSIDE = [
+  'audit_log.with_audited_request',
+  'attest.attested_reply',
+  'grouped.run_calls',
+  'all_or_none.run_set',
+];
 
 const { importsOf, readLua } = await loadTools();
 

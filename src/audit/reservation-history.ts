@@ -103,6 +103,7 @@ function requestOf(
 ): History {
   return {
     ...optional('idempotency_key', record.get(FIELD.idempotency_key)),
+    ...optional('reservation_set_id', record.get(FIELD.reservation_set)),
     ...optional('key_id', record.get(FIELD.key_id)),
     subject,
     action,

@@ -48,11 +48,11 @@ export class RateLimit {
   }
 
   /**
-   * Counts a request, and sets the headers with the number of requests left.
-   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if none was left
+   * Counts a request, or several that come in one, and sets the headers with the number of requests left.
+   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if too few were left
    */
-  admit(source: string, reply: FastifyReply): void {
-    const window = this.count(source);
+  admit(source: string, reply: FastifyReply, requests = 1): void {
+    const window = this.count(source, requests);
     if (window.used > this.perMinute) {
       throw this.refusal(window, reply);
     }
@@ -67,7 +67,7 @@ export class RateLimit {
     return window.used > this.perMinute ? this.refusal(window, reply) : undefined;
   }
 
-  private count(source: string): RateWindow {
+  private count(source: string, requests = 1): RateWindow {
     const nowMs = this.clock.nowMs();
     let window = this.windows.get(source);
     if (window === undefined || nowMs >= window.endsAtMs) {
@@ -79,7 +79,7 @@ export class RateLimit {
       };
       this.windows.set(source, window);
     }
-    window.used += 1;
+    window.used += requests;
     return window;
   }
 

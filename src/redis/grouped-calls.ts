@@ -48,7 +48,12 @@ export function groupOf(calls: readonly GroupedCall[]): { keys: Arguments; args:
 
 /** The reply of one call. The run may have ended before a call; such a call has no text. */
 export function replyOf(text: string): Reply | Error {
-  return text.startsWith(FAILED) ? new ReplyError(text.slice(FAILED.length)) : text.split(SEPARATOR);
+  return text.startsWith(FAILED) ? new ReplyError(text.slice(FAILED.length)) : textsIn(text);
+}
+
+/** The texts of a reply that is part of another one. */
+export function textsIn(text: string): Reply {
+  return text.split(SEPARATOR);
 }
 
 /**

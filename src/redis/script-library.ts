@@ -25,6 +25,8 @@ export interface Script extends Runnable {
   readonly decode: (reply: readonly string[]) => Fields;
   /** The same script with a stamp behind each reply; see lua/lib/attest.lua. */
   readonly attested: Runnable | undefined;
+  /** The function for calls that are granted together or not at all, without and with stamps; see lua/ledger/lib/all_or_none.lua. */
+  readonly set: { readonly plain: Runnable; readonly attested: Runnable } | undefined;
 }
 
 type NamedValues = Readonly<Record<string, Argument | readonly Argument[]>>;
@@ -70,9 +72,13 @@ export function libraryWithTestClock(): Library {
     body: renamed(body),
     code: codeOf(name, renamed(body)),
     scripts: new Map(
-      [...LIBRARY.scripts].map(([script, { attested, ...rest }]) => [
+      [...LIBRARY.scripts].map(([script, { attested, set, ...rest }]) => [
         script,
-        { ...renamedScript(rest), attested: attested && renamedScript(attested) },
+        {
+          ...renamedScript(rest),
+          attested: attested && renamedScript(attested),
+          set: set && { plain: renamedScript(set.plain), attested: renamedScript(set.attested) },
+        },
       ]),
     ),
   };
@@ -80,13 +86,16 @@ export function libraryWithTestClock(): Library {
 
 function scriptOf(name: ScriptName, entry: ScriptEntry): Script {
   const { functionName, flags, group, audits, keys, args, rest } = entry;
-  const runnable: Runnable = { name, functionName, flags, audits, ...(group === undefined ? {} : { group }) };
+  const alone: Runnable = { name, functionName, flags, audits };
+  const runnable: Runnable = { ...alone, ...(group === undefined ? {} : { group }) };
+  const setFunction = (suffix: string): Runnable => ({ ...alone, functionName: `${functionName}${suffix}` });
   return {
     ...runnable,
     keysOf: inOrder(keys, false),
     argsOf: inOrder(args, rest),
     decode: (reply) => decodeReply(name, entry.decode, reply),
     attested: entry.attested ? { ...runnable, functionName: `${functionName}_attested` } : undefined,
+    set: entry.set ? { plain: setFunction('_set'), attested: setFunction('_set_attested') } : undefined,
   };
 }
 

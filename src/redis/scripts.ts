@@ -1,7 +1,7 @@
 import { Cluster, type Redis } from 'ioredis';
 import { Tracing } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
-import { GroupedCalls } from './grouped-calls.js';
+import { GroupedCalls, groupOf } from './grouped-calls.js';
 import { keyRevokedChannel, metaKey } from './keyspace.js';
 import {
   type Arguments,
@@ -17,6 +17,7 @@ import {
   spanOfCall,
   statusIn,
 } from './script-call.js';
+import { type Attestable, setReply, type SetName, type SetReply, stampedReply } from './script-replies.js';
 import {
   isOwnLibrary,
   type Library,
@@ -40,12 +41,6 @@ export interface NamedCall<Name extends ScriptName> {
 type AttestedName = {
   [Name in ScriptName]: ScriptContracts[Name]['attested'] extends true ? Name : never;
 }[ScriptName];
-
-/** What comes with the reply of an attested script. */
-export interface Attestable {
-  /** When and in which trace the outcome was decided, if it can be attested; see lua/lib/attest.lua. */
-  readonly stamp?: string;
-}
 
 /** The same, with keys and arguments in the order of the header. */
 export interface ScriptCall<Name extends ScriptName> {
@@ -238,8 +233,24 @@ export class ScriptRegistry {
     const script = this.script(name);
     const attested = script.attested as Runnable;
     const reply = await this.sendTraced(attested, script.keysOf(keys), script.argsOf(args));
-    const stamp = reply.pop();
-    return { ...script.decode(reply), stamp } as ScriptReply<Name> & Attestable;
+    return stampedReply(script, reply) as ScriptReply<Name> & Attestable;
+  }
+
+  /**
+   * Runs calls of one script in a run of their own, which grants all of them or none. With stamps if outcomes are attested.
+   * @throws as `call` does.
+   */
+  async callSet<Name extends SetName>(
+    name: Name,
+    calls: readonly NamedCall<Name>[],
+  ): Promise<SetReply<Name>> {
+    const script = this.script(name);
+    const set = script.set as NonNullable<Script['set']>;
+    const { keys, args } = groupOf(
+      calls.map((call) => ({ keys: script.keysOf(call.keys), args: script.argsOf(call.args) })),
+    );
+    const reply = await this.sendTraced(this.attests ? set.attested : set.plain, keys, args);
+    return setReply<Name>(script, reply, this.attests);
   }
 
   /**

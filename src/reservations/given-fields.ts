@@ -82,6 +82,15 @@ export const GIVEN_FIELDS: readonly GivenField[] = [
   { of: 'request', member: 'metadata', stored: FIELD.metadata, isSound: isObject, isLong: true },
 ];
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The field and the value by which the record has the idempotency key: most are UUIDs, and a UUID takes 22 characters instead of 36. */
+export function keyFields(key: string): [field: string, value: string] {
+  return UUID.test(key)
+    ? [FIELD.idempotency_uuid, Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url')]
+    : [FIELD.idempotency_key, key];
+}
+
 /** The fields of a subject's levels. */
 export const LEVEL_FIELDS: Readonly<Record<ScopeLevel, string>> = Object.fromEntries(
   SCOPE_LEVELS.map((level) => [level, FIELD[level]]),

@@ -10,6 +10,12 @@ export const RESERVATION_METRICS = {
     help: 'Reserve requests by outcome.',
     labels: ['tenant', 'decision', 'reason', 'overage_policy'],
   },
+  sets: {
+    kind: 'counter',
+    name: 'holdfast_reservation_sets_total',
+    help: 'Sets of reserves by outcome: granted, replayed, refused, or failed. Their members count as reserves; of a refused set, the one that was refused.',
+    labels: ['outcome'],
+  },
   observations: {
     kind: 'counter',
     name: 'holdfast_observed_reserves_total',

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { AuthModule } from '../auth/index.js';
 import { EvidenceModule } from '../evidence/index.js';
 import { ExpiryModule } from '../expiry/index.js';
 import { GovernanceModule } from '../governance/index.js';
@@ -28,6 +29,8 @@ import { ReservationStore } from './reservation-store.js';
 import { FundsWaiters } from './reserve/funds-waiters.js';
 import { ReserveController } from './reserve/reserve.controller.js';
 import { ReserveService } from './reserve/reserve.service.js';
+import { ReservationSetController } from './reservation-sets/reservation-sets.controller.js';
+import { ReservationSetService } from './reservation-sets/reservation-sets.service.js';
 import { DamagedRecords } from './script-refusals.js';
 
 /** What is read, decided and debited at once, and what the four modules below share with it. */
@@ -56,14 +59,14 @@ import { DamagedRecords } from './script-refusals.js';
     ReservationIndex,
     ReservationStore,
   ],
-  exports: [Admission, DamagedRecords, OperationAnswers, ReservationStore],
+  exports: [Admission, AttestedAnswers, DamagedRecords, OperationAnswers, ReservationStore],
 })
 export class ReservationsModule {}
 
 @Module({
-  imports: [HttpModule, LimitsModule, ReservationsModule],
-  controllers: [ReserveController],
-  providers: [FundsWaiters, ReserveService],
+  imports: [AuthModule, HttpModule, LimitsModule, ReservationsModule],
+  controllers: [ReserveController, ReservationSetController],
+  providers: [FundsWaiters, ReservationSetService, ReserveService],
 })
 export class ReserveModule {}
 

@@ -83,6 +83,14 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
       message: `the quota of ${limit} ${window} in policy ${policyId} is used up`,
     }),
   ],
+  OBSERVED_SET: [
+    'INVALID_REQUEST',
+    () => ({
+      message:
+        'reservations of a tenant in observe mode cannot be granted together; send each by itself, or with observe_mode ENFORCE',
+      details: { field: 'observe_mode' },
+    }),
+  ],
   UNDECLARED_KIND: [
     'INVALID_REQUEST',
     () => ({

@@ -33,6 +33,7 @@ const BEFORE: Readonly<Record<string, string>> = {
 /** The counters of changes on the runtime plane. All others are counted together, by operation. */
 const RUNTIME_COUNTERS: Readonly<Record<string, string>> = {
   createReservation: 'cycles_reservations_reserve_total',
+  createReservationSet: 'holdfast_reservation_sets_total',
   commitReservation: 'cycles_reservations_commit_total',
   releaseReservation: 'cycles_reservations_release_total',
   extendReservation: 'cycles_reservations_extend_total',
@@ -101,6 +102,8 @@ class Reader {
     this.sent += 1;
     const key = again && body?.['idempotency_key'] !== undefined ? `again-${this.sent}` : undefined;
     const answer = await this.holdfast.call(method, path, {
+      // One of the examples reserves in a set.
+      extended: true,
       headers: this.headersOf(this.examples.operation(id).operation, path, body),
       body: key === undefined ? body : { ...body, idempotency_key: key },
     });

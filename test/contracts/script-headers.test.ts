@@ -88,7 +88,7 @@ describe('the library of the scripts', () => {
   test('has each part once, before the functions that use it, with their flags', () => {
     const { code } = LIBRARY;
     expect(code.match(/^function keys\.reservation\(/gm)).toHaveLength(1);
-    expect(code.match(/^register\{/gm)).toHaveLength(scriptPaths().size + 4);
+    expect(code.match(/^register\{/gm)).toHaveLength(scriptPaths().size + 6);
     const probe = libraryWith("'a'");
     expect(probe.body.indexOf('function keys.reservation(')).toBeLessThan(
       probe.body.indexOf('local function call(KEYS, ARGV'),

@@ -89,7 +89,9 @@ test(
         'turn in reserve',
         'turn in group',
         'short window',
-        ...['reserve', 'commit', 'debit', 'group', 'fund', 'idle'].map((kind) => `rollover in ${kind}`),
+        ...['reserve', 'commit', 'debit', 'group', 'set', 'fund', 'idle'].map(
+          (kind) => `rollover in ${kind}`,
+        ),
       ];
       expect(words.filter((word) => !replies.has(word))).toEqual([]);
     }

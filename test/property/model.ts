@@ -41,6 +41,9 @@ interface Outcome {
   readonly at: number;
 }
 
+/** The refusals before a reserve looks at budgets. */
+const UNREAD = new Set(['IDEMPOTENCY_MISMATCH', 'TENANT_SUSPENDED', 'TENANT_CLOSED']);
+
 /** A reply as it would be returned now, with 'fresh' or 'replay' after its first word. */
 function shown({ reply, lease }: Outcome, which: 'fresh' | 'replay', now: number): string[] {
   const [word = '', ...rest] = reply;
@@ -118,6 +121,31 @@ export class LedgerModel extends OperatedModel {
         ? this.rehearse(budgets, amount, remember)
         : this.makeHold(request, budgets, tenant, now, remember);
     });
+  }
+
+  /**
+   * Each reserve on what those before it would have left, and then all of them, or none. A refusal leaves its event and what time has made due.
+   * The reply is that of the refused one with its place, or those of all.
+   */
+  reserveSet(requests: readonly ReserveRequest[], now: number): string[] {
+    const rehearsal = this.copy();
+    for (const [place, request] of requests.entries()) {
+      const reply = rehearsal.reserve(request, now);
+      if (reply[1] !== 'replay' && !UNREAD.has(reply[0] as string)) {
+        this.current(
+          budgetsAt(this.budgets, deriveScopes(request.subject, request.tenant), request.unit),
+          now,
+        );
+      }
+      if (reply[0] === 'RECLAIMED') {
+        return [...(this.reclaimed(now) as string[]), String(place)];
+      }
+      if (reply[0] !== 'ALLOW') {
+        this.events.push(...rehearsal.events.filter((event) => event.startsWith('reservation.denied ')));
+        return [...reply, String(place)];
+      }
+    }
+    return requests.flatMap((request) => this.reserve(request, now));
   }
 
   commit(request: CommitRequest, now: number): string[] {

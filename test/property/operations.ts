@@ -66,7 +66,14 @@ export type Operation =
       amount: bigint;
     }
   | { kind: 'tenant'; tenant: number; status: string }
-  | { kind: 'group'; client: number; operations: readonly GroupableOperation[] };
+  | { kind: 'group'; client: number; operations: readonly GroupableOperation[] }
+  /** Reserves of one tenant that are granted together or not at all. */
+  | { kind: 'set'; client: number; tenant: number; members: readonly SetMember[] };
+
+type SetMember = Omit<
+  Extract<Operation, { kind: 'reserve' }>,
+  'kind' | 'client' | 'tenant' | 'dryRun' | 'share'
+>;
 
 /** Operations whose concurrent calls share a run. */
 export type GroupableOperation = Extract<Operation, { kind: 'reserve' | 'commit' }>;
@@ -131,16 +138,20 @@ const amount = fc.oneof(
   { weight: 1, arbitrary: fc.bigInt({ min: INT64_MAX - 200n, max: INT64_MAX }) },
 );
 
-const reserve = fc.record({
-  kind: fc.constant('reserve' as const),
-  client,
-  tenant,
+const terms = {
   subject,
   unit,
   amount,
   policy: fc.oneof(fc.constant(''), policy),
   ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
   graceMs: fc.constantFrom(0, 5000, HOUR_MS),
+};
+
+const reserve = fc.record({
+  kind: fc.constant('reserve' as const),
+  client,
+  tenant,
+  ...terms,
   dryRun: fc.nat(9).map((die) => die === 0),
   share: fc.constantFrom(undefined, undefined, undefined, 0n, 40n, 100n),
 });
@@ -166,8 +177,16 @@ const group = fc.oneof(
   fc.array<GroupableOperation>(commit, { minLength: 2, maxLength: 6 }),
 );
 
+const set = fc.record({
+  kind: fc.constant('set' as const),
+  client,
+  tenant,
+  members: fc.array(fc.record(terms), { minLength: 2, maxLength: 5 }),
+});
+
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 30, arbitrary: reserve },
+  { weight: 14, arbitrary: set },
   { weight: 20, arbitrary: fc.record({ kind: fc.constant('group' as const), client, operations: group }) },
   {
     weight: 10,

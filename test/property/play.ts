@@ -32,6 +32,7 @@ import {
   storePeriod,
 } from './play-periods.js';
 import { comparedWindows, firstWindows, operatorCall, passedWindow, storeWindows } from './play-operators.js';
+import { reserveSet } from '../support/reservation-sets.js';
 import { changedKeys, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
@@ -263,6 +264,8 @@ export class Play {
         return this.groupableCallOf(operation);
       case 'debit':
         return this.remember(this.debitRequest(operation));
+      case 'set':
+        return this.remember(this.setRequest(operation));
       case 'decide':
         return this.remember(this.decideRequest(operation));
       case 'release':
@@ -370,6 +373,30 @@ export class Play {
       return {
         send: (client) => client.reserve({ ...request, ...chargeField(request), by: client.tenant }),
         judge: (model, now) => model.reserve(request, now),
+      };
+    };
+  }
+
+  private setRequest({ tenant, members }: Operation & { kind: 'set' }): Request {
+    const keys = members.map(() => this.nextKey());
+    const name = this.tenants[tenant] as string;
+    return (altered) => {
+      const requests = members.map((member, place): ReserveRequest => ({
+        ...member,
+        amount: altered && place === 0 ? member.amount / 2n + 1n : member.amount,
+        dryRun: false,
+        tenant: name,
+        key: keys[place] as string,
+        id: this.first.newId(),
+      }));
+      return {
+        send: async (client) => {
+          const by = requests.map((request) => ({ ...request, by: client.tenant }));
+          const fingerprint = [keys[0], requests[0]?.amount].join();
+          const { refused, replies } = await reserveSet(client, by, { fingerprint });
+          return refused === undefined ? replies.flat() : [...(replies[0] as string[]), String(refused)];
+        },
+        judge: (model, now) => model.reserveSet(requests, now),
       };
     };
   }

@@ -13,9 +13,10 @@ import { debit } from '../support/admission-client.js';
 import { fund, setFrozen } from '../support/governance-client.js';
 import { DEFAULT_UNIT, LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { chargedBy, faultsOf, isCrossing, linesOf, readLedger, snapshot } from '../support/ledger-state.js';
+import { reserveSet } from '../support/reservation-sets.js';
 import { changedKeys } from './readings.js';
 import { CallsInOrder, readStored, setClock } from './spec-scripts.js';
-import type { SpecBudget, SpecEvent, SpecStep, Walk } from './spec-walks.js';
+import type { SpecBudget, SpecEvent, SpecRequest, SpecStep, Walk } from './spec-walks.js';
 
 /** The scopes of the model, without the tenant. */
 const SUBJECTS: Record<string, SubjectLevels> = {
@@ -25,6 +26,8 @@ const SUBJECTS: Record<string, SubjectLevels> = {
   'acme/prod': { workspace: 'prod' },
   'acme/prod/bot': { workspace: 'prod', agent: 'bot' },
 };
+/** Of the model: the scope of the second reserve of a set, and what its number adds to that of the first. */
+const [COMPANION, SECOND] = ['acme/prod/bot', 1000];
 const MAX_EXTENSIONS = '1';
 /** In this event, `hold` is the instant. */
 const PERIOD_ENDED = 'budget.reset_spent';
@@ -183,6 +186,9 @@ export class Replay {
   private send({ key, request, word, isReplay }: SpecStep): Promise<string[]> {
     const { ledger } = this;
     const { kind, scope, amount, policy, ttl, grace, charge } = request;
+    if (kind === 'set') {
+      return this.sendSet(key, request, word === 'ALLOW' && !isReplay);
+    }
     const id = kind === 'reserve' ? ledger.newId() : (this.ids.get(request.hold) as string);
     const options = { key: `key-${key}` };
     switch (kind) {
@@ -220,6 +226,21 @@ export class Replay {
       default:
         return this.close(kind);
     }
+  }
+
+  /** The word, the answer and the ids. */
+  private async sendSet(key: number, request: SpecRequest, isGranted: boolean): Promise<string[]> {
+    const { scope, amount, policy, ttl: ttlMs, grace: graceMs } = request;
+    const members = [scope, COMPANION].map((place, index) => ({
+      ...{ key: `key-${key}-${index}`, id: this.ledger.newId(), amount, policy, ttlMs, graceMs },
+      subject: SUBJECTS[place] as SubjectLevels,
+    }));
+    if (isGranted) {
+      members.forEach(({ id }, index) => this.ids.set(key + index * SECOND, id));
+    }
+    const { replies } = await reserveSet(this.ledger, members, { fingerprint: `set of ${amount}` });
+    const [word = '', answer = ''] = replies[0] as string[];
+    return [word, answer, ...replies.map((reply) => reply[2] ?? ''), '', ''];
   }
 
   private async endPeriods(): Promise<string[]> {

@@ -88,7 +88,7 @@ export async function takeWalks({ seed, count, steps }: WalkOptions): Promise<Wa
       [
         QUINT,
         'run',
-        join(ROOT, 'spec/ledger.qnt'),
+        join(ROOT, 'spec/walk.qnt'),
         '--backend=typescript',
         '--invariant=safe',
         `--seed=${seed}`,
@@ -105,7 +105,7 @@ export async function takeWalks({ seed, count, steps }: WalkOptions): Promise<Wa
     child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
     const [code] = (await once(child, 'close')) as [number | null];
     if (code !== 0) {
-      throw new Error(`the simulation of spec/ledger.qnt with seed ${seed} failed:\n${output}`);
+      throw new Error(`the simulation of spec/walk.qnt with seed ${seed} failed:\n${output}`);
     }
     return readdirSync(folder).map((file) => walkIn(readFileSync(join(folder, file), 'utf8')));
   } finally {

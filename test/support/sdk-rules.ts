@@ -325,10 +325,12 @@ function ruleOf(method: string, path: string): Rule | undefined {
 
 /**
  * Whether the problem concerns members that clients of 0.1.25 do not know, and receive only if they use the
- * extensions.
+ * extensions or reserve in sets.
  */
 export function isOfExtensions(problem: string): boolean {
-  return /(?:\.deny_detail|\.action\.policy_keys) is unknown to the (?:client|MCP server)$/.test(problem);
+  return /(?:\.deny_detail|\.action\.policy_keys|\.reservation_set_id) is unknown to the (?:client|MCP server)$/.test(
+    problem,
+  );
 }
 
 /**

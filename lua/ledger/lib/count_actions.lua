@@ -60,19 +60,24 @@ local function run_text(plan)
   return table.concat(texts, '\31')
 end
 
--- Counts an action that quota_refusal has let pass. Returns the text of its run's counters for the hold's record, or nil. `origin` may
--- be missing if require_counting has found nothing to emit.
-local function count_actions(group, tag, tenant_id, policy, plan, origin)
+-- Counts an action in memory.
+local function count(group, policy, plan)
   if plan.day[1] then
     kept_counters.count_one(group, plan.day, policy.id)
   end
   if plan.of_run[1] then
     kept_counters.count_one(group, plan.of_run, policy.id)
   end
+end
+
+-- Counts an action that quota_refusal has let pass. Returns the text of its run's counters for the hold's record, or nil. `origin` may
+-- be missing if require_counting has found nothing to emit.
+local function count_actions(group, tag, tenant_id, policy, plan, origin)
+  count(group, policy, plan)
   if plan.needs_checks then
     emit_approaches(tag, tenant_id, policy, plan, origin)
   end
   return plan.of_run[1] and run_text(plan)
 end
 
-return { count_actions = count_actions, require_counting = require_counting }
+return { count = count, count_actions = count_actions, require_counting = require_counting }

@@ -15,7 +15,7 @@ local AT_A_SCOPE = {
 -- What the event of a denied or observed request does not keep of it.
 local UNTOLD = {
   [field.metadata] = true, [field.idempotency_key] = true, [field.idempotency_uuid] = true, [field.charge_on_expiry] = true,
-  metrics = true, client_time_ms = true,
+  [field.reservation_set] = true, metrics = true, client_time_ms = true,
 }
 -- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'

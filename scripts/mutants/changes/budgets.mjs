@@ -155,13 +155,13 @@ export const BUDGETS = {
       },
       {
         what: 'the next calls go on after one that left the group',
-        find: '    if group.is_left then\n      break\n    end',
+        find: '      if group.is_left then\n        break\n      end',
         put: '',
       },
       {
         what: 'a call that left the group does not write what the others did',
-        find: '  write(group, tag)\n  for name, nothing',
-        put: '  for name, nothing',
+        find: '  if not group.rehearses then\n    write(group, tag)\n  end\n',
+        put: '',
       },
       {
         what: 'what the tenant owns is read again for each call',

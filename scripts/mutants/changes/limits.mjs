@@ -30,8 +30,8 @@ export const LIMITS = {
     mutations: [
       {
         what: 'one request more is allowed in a minute',
-        find: '  if not used or tonumber(used) < allowed then',
-        put: '  if not used or tonumber(used) <= allowed then',
+        find: '  if tonumber(used or 0) + (rehearsed or 0) < allowed then',
+        put: '  if tonumber(used or 0) + (rehearsed or 0) <= allowed then',
       },
       { what: 'requests are not counted', find: "    redis.call('INCR', counter)", put: '' },
     ],

@@ -5,8 +5,8 @@ export const OPERATIONS = {
     mutations: [
       {
         what: 'another payload under a used key is replayed',
-        find: "if earlier == 'MISMATCH' then",
-        put: "if earlier == 'NEVER' then",
+        find: "if earlier == 'MISMATCH' or",
+        put: "if earlier == 'NEVER' or",
       },
       {
         what: 'a suspended tenant may reserve',
@@ -30,7 +30,7 @@ export const OPERATIONS = {
       },
       {
         what: 'the rate of the governing policy is not checked',
-        find: "  refusal = refusal or policy_rate.rate_refusal(tag, policy, 'reservations', now)",
+        find: "    refusal = policy_rate.rate_refusal(tag, policy, 'reservations', now, set and policy and set.rates[policy.id])",
         put: '',
       },
       {
@@ -70,7 +70,7 @@ export const OPERATIONS = {
       },
       {
         what: 'the live reservations are not counted',
-        find: 'owned_counts.count_live(owned, text_bytes, stored_after)',
+        find: '\nowned_counts.count_live(owned, text_bytes, stored_after)',
         put: '',
       },
       {

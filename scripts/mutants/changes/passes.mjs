@@ -15,6 +15,46 @@ export const PASSES = {
       },
     ],
   },
+  'ledger/lib/all_or_none.lua': {
+    tests: ['reservation-sets'],
+    mutations: [
+      {
+        what: 'a refused set grants the members before',
+        find: '  rehearsal.set, rehearsal.rehearses = new_set(calls), true',
+        put: '  rehearsal.set = new_set(calls)',
+      },
+      {
+        what: 'an action in two units counts twice',
+        find: '  if set.units[of_unit] <= (set.actions[action] or 0) then\n    return false\n  end\n',
+        put: '',
+      },
+      {
+        what: 'two actions in one unit count once',
+        find: '  set.actions[action] = set.units[of_unit]',
+        put: '  set.actions[action] = math.huge',
+      },
+      {
+        what: 'a set of which a record is gone is granted again',
+        find: 'is_torn = known > 0 and known < #calls,',
+        put: 'is_torn = false,',
+      },
+      {
+        what: 'the records of a set lapse one after the other',
+        find: 'new_set(calls, rehearsal.set.lives_ms)',
+        put: 'new_set(calls, 0)',
+      },
+    ],
+  },
+  'ledger/extend.lua': {
+    tests: ['reservation-sets'],
+    mutations: [
+      {
+        what: 'an extension leaves the other records of the set behind',
+        find: '      idempotency_record.outlast(one, lifetime_ms)\n',
+        put: '',
+      },
+    ],
+  },
   'lib/index_walk.lua': {
     tests: ['list-reservations'],
     mutations: [

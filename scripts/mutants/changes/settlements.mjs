@@ -71,7 +71,7 @@ export const SETTLEMENTS = {
       },
       {
         what: 'a retry of the reserve makes a second hold',
-        find: 'idempotency_record.outlast(keys.reserve_idempotency(tag, hold.tenant, reserve_key), lifetime_ms)',
+        find: '  idempotency_record.outlast(record, lifetime_ms)\n',
         put: '',
       },
       {

@@ -9,6 +9,7 @@ export const CONTENTS: readonly {
     description: 'Hold budget before the work, and settle it afterwards.',
     operations: [
       'createReservation',
+      'createReservationSet',
       'commitReservation',
       'releaseReservation',
       'extendReservation',

@@ -16,6 +16,7 @@ import {
   TIME,
   TRACE_ID,
 } from './parts.js';
+import { SET_ID } from './runtime-schemas.js';
 
 const AMOUNT = ref('Amount');
 const EVENT = object(
@@ -67,7 +68,7 @@ export const OPERATIONS_SCHEMAS = {
           ttl_ms: MILLISECONDS,
           grace_period_ms: MILLISECONDS,
         },
-        { idempotency_key: TEXT, key_id: TEXT, metadata: FREE },
+        { idempotency_key: TEXT, reservation_set_id: SET_ID, key_id: TEXT, metadata: FREE },
       ),
       scope_path: TEXT,
       scopes: list(object({ scope: TEXT, budgeted: FLAG })),

@@ -34,6 +34,11 @@ const EVIDENCE = ref('CyclesEvidenceRef');
 const EVIDENCE_ID = { type: 'string', pattern: '^[0-9a-f]{64}$' } as const;
 const TRACE_ID = { type: 'string', pattern: '^[0-9a-f]{32}$' } as const;
 
+export const SET_ID = {
+  type: 'string',
+  description: 'The set that the reservations were granted with.',
+} as const;
+
 const RESERVATION_ALWAYS = {
   reservation_id: TEXT,
   status: oneOf('ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'),
@@ -47,6 +52,7 @@ const RESERVATION_ALWAYS = {
 };
 const RESERVATION_SOMETIMES = {
   idempotency_key: { type: 'string', minLength: 1, maxLength: 256 },
+  reservation_set_id: SET_ID,
   committed: AMOUNT,
   finalized_at_ms: MILLISECONDS,
   metadata: FREE,
@@ -147,6 +153,14 @@ export const RUNTIME_SCHEMAS = {
       cycles_evidence: EVIDENCE,
     },
   ),
+  ReservationSetResponse: object({
+    reservation_set_id: SET_ID,
+    reservations: {
+      type: 'array',
+      items: ref('ReservationCreateResponse'),
+      description: 'In the order of the request.',
+    },
+  }),
   CommitResponse: object(
     { status: oneOf('COMMITTED'), charged: AMOUNT, balances: BALANCES },
     {

@@ -21,6 +21,8 @@ export interface ReservationSummary {
   readonly reservation_id: string;
   readonly status: string;
   readonly idempotency_key?: string;
+  /** Of a reservation that was granted together with others. */
+  readonly reservation_set_id?: string;
   readonly subject: Record<string, unknown>;
   readonly action: {
     readonly kind: string;
@@ -79,6 +81,7 @@ export function summaryOf(
       'idempotency_key',
       key === undefined ? undefined : storedText(key, IDEMPOTENCY_KEY_MAX_LENGTH, onDamage),
     ),
+    ...optional('reservation_set_id', record.get(FIELD.reservation_set)),
     subject: subjectOf(record, onDamage),
     action: actionOf(record, onDamage),
     ...givenMembers('request', record, onDamage),

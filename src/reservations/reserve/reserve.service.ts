@@ -16,6 +16,7 @@ import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
   idempotencyKey,
+  type NamedCall,
   partitionCode,
   partitionOfTenant,
   RedisService,
@@ -40,7 +41,7 @@ import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { FundsWaiters } from './funds-waiters.js';
 import type { Patience } from './waiter.js';
-import { givenPairs } from '../given-fields.js';
+import { givenPairs, keyFields } from '../given-fields.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
@@ -75,15 +76,6 @@ export class ReserveDto extends AdmissionDto {
   observe_mode?: ObserveMode;
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-/** The field and the value by which the record has the idempotency key: most are UUIDs, and a UUID takes 22 characters instead of 36. */
-function keyFields(key: string): [field: string, value: string] {
-  return UUID.test(key)
-    ? [FIELD.idempotency_uuid, Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url')]
-    : [FIELD.idempotency_key, key];
-}
-
 /** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;
 
@@ -98,11 +90,22 @@ const DECISIONS = {
 
 type Deciding = keyof typeof DECISIONS;
 type Run = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' }>;
-type Decided = Exclude<Run, { status: 'WAITING' }>;
+export type Decided = Exclude<Run, { status: 'WAITING' }>;
 type ReserveDecision = Extract<Decided, { status: Deciding }>;
 
 function isDecision(reply: Decided): reply is ReserveDecision {
   return reply.status in DECISIONS;
+}
+
+/** How a request comes to the script. */
+interface Circumstances {
+  readonly fingerprint: string;
+  /** Its place among those that wait for funds. */
+  readonly waiter?: string;
+  /** What it costs if it expires. */
+  readonly charge?: bigint | undefined;
+  /** The set that it belongs to. */
+  readonly setId?: string;
 }
 
 export interface ReserveCall extends Call {
@@ -204,48 +207,59 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
    * INVALID_REQUEST (int64).
    */
   async perform(call: ReserveCall, request: ReserveDto): Promise<Outcome> {
-    const { tenantId } = call.caller;
-    const policy = request.overage_policy ?? 'DEFAULT';
     const isDryRun = request.dry_run === true;
     const charge = chargeOf(call, request);
     try {
       const scopes = admittedScopes(call.caller, request.subject);
       const run = (waiter: string): Promise<Run> => this.run(call, request, waiter, charge);
       const reply = await this.decide(call, request, isDryRun ? undefined : call.patience, run);
-      if (reply.status === 'LIMIT_EXCEEDED') {
-        throw this.limits.refusal(reply);
-      } else if (!isDecision(reply)) {
-        throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
-      }
-      const reason = reply.status === 'DENY' ? reply.reason : 'OK';
-      this.count(tenantId, reply, reason, policy, isDryRun);
-      return outcomeOf(reply, scopes, request);
+      return this.outcome(call, request, scopes, reply);
     } catch (error) {
-      const reason = reasonOf(this.counts, error);
-      this.counts.reserves.inc({ tenant: tenantId, decision: 'DENY', reason, overage_policy: policy });
-      // A dry run holds nothing and denies nothing, so it does not count as activity.
-      if (error instanceof Refusal && !isDryRun) {
-        this.metrics.activity.add('denials');
-      }
+      this.countRefusal(call, request, error);
       throw error;
     }
   }
 
-  private count(
-    tenant: string,
-    { answer, status }: ReserveDecision,
-    reason: string,
-    policy: string,
-    isDryRun: boolean,
-  ): void {
+  /** The outcome of what the script decided, which is counted. @throws Refusal as `perform` */
+  outcome({ caller }: Call, request: ReserveDto, scopes: readonly string[], reply: Decided): Outcome {
+    if (reply.status === 'LIMIT_EXCEEDED') {
+      throw this.limits.refusal(reply);
+    } else if (!isDecision(reply)) {
+      throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
+    }
+    this.count(caller.tenantId, reply, request);
+    return outcomeOf(reply, scopes, request);
+  }
+
+  countRefusal({ caller }: Call, request: ReserveDto, error: unknown): void {
+    this.counts.reserves.inc({
+      tenant: caller.tenantId,
+      decision: 'DENY',
+      reason: reasonOf(this.counts, error),
+      overage_policy: request.overage_policy ?? 'DEFAULT',
+    });
+    // A dry run holds nothing and denies nothing, so it does not count as activity.
+    if (error instanceof Refusal && request.dry_run !== true) {
+      this.metrics.activity.add('denials');
+    }
+  }
+
+  private count(tenant: string, reply: ReserveDecision, request: ReserveDto): void {
+    const { answer, status } = reply;
+    const reason = reply.status === 'DENY' ? reply.reason : 'OK';
     const decision = DECISIONS[status];
     if (answer === 'observed') {
       this.counts.observations.inc({ tenant, decision, reason });
       return;
     }
     const counted = answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
-    this.counts.reserves.inc({ tenant, decision, reason: counted, overage_policy: policy });
-    if (counted === 'OK' && !isDryRun) {
+    this.counts.reserves.inc({
+      tenant,
+      decision,
+      reason: counted,
+      overage_policy: request.overage_policy ?? 'DEFAULT',
+    });
+    if (counted === 'OK' && request.dry_run !== true) {
       this.metrics.activity.add('reserves');
     }
   }
@@ -285,51 +299,60 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     operation: Operation,
     request: ReserveDto,
     waiter: string,
-    chargeOnExpiry: bigint | undefined,
+    charge: bigint | undefined,
   ): Promise<Run> {
-    const { caller, trace } = operation;
+    const fingerprint = fingerprintOf(
+      charge === undefined ? request : { ...request, charge_on_expiry: charge },
+    );
+    const { keys, args } = this.scriptCall(operation, request, { fingerprint, waiter, charge });
+    return this.store.decided(() => this.redis.scripts.callAttestable('reserve', keys, args));
+  }
+
+  /** The call of the script for a request: alone, or as one of a set. */
+  scriptCall(
+    { caller, trace }: Operation,
+    request: ReserveDto,
+    { fingerprint, waiter = '', charge, setId }: Circumstances,
+  ): NamedCall<'reserve'> {
     const { estimate } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
     const tag = tagOf(code);
     const reservationId = `rsv_${code}${randomBase62(16)}`;
     const fields = otherFields(request.subject, request.action, caller.tenantId);
     fields.push(...keyFields(request.idempotency_key), ...givenPairs('request', request));
-    let fingerprinted: object = request;
-    if (chargeOnExpiry !== undefined) {
-      fields.push(FIELD.charge_on_expiry, chargeOnExpiry.toString());
-      fingerprinted = { ...request, charge_on_expiry: chargeOnExpiry };
+    if (charge !== undefined) {
+      fields.push(FIELD.charge_on_expiry, charge.toString());
     }
-    const fingerprint = fingerprintOf(fingerprinted);
-    return this.store.decided(() =>
-      this.redis.scripts.callAttestable(
-        'reserve',
-        {
-          reservation: reservationKey(tag, reservationId),
-          idempotency: idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
-          tenant: tenantKey(tag, caller.tenantId),
-        },
-        {
-          reservationId,
-          fingerprint,
-          subject: subjectText(request.subject, caller.tenantId, estimate.unit),
-          amount: estimate.amount.toString(),
-          overagePolicy: request.overage_policy ?? '',
-          ttlMs: request.ttl_ms ?? '',
-          graceMs: request.grace_period_ms ?? DEFAULT_GRACE_MS,
-          dryRun: request.dry_run === true ? 1 : 0,
-          idempotencyTtlMs: this.store.idempotencyTtlMs,
-          retentionMs: this.store.retentionMs,
-          keyId: caller.keyId,
-          requestId: trace.requestId,
-          trace: traceText(trace),
-          maxLive: this.limits.deployment.live_reservations,
-          maxStored: this.limits.deployment.stored_bytes,
-          actionFacts: this.admission.actionFacts(request.subject, request.action),
-          observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
-          waiter,
-          rest: fields,
-        },
-      ),
-    );
+    if (setId !== undefined) {
+      fields.push(FIELD.reservation_set, setId);
+    }
+    return {
+      keys: {
+        reservation: reservationKey(tag, reservationId),
+        idempotency: idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
+        tenant: tenantKey(tag, caller.tenantId),
+      },
+      args: {
+        reservationId,
+        fingerprint,
+        subject: subjectText(request.subject, caller.tenantId, estimate.unit),
+        amount: estimate.amount.toString(),
+        overagePolicy: request.overage_policy ?? '',
+        ttlMs: request.ttl_ms ?? '',
+        graceMs: request.grace_period_ms ?? DEFAULT_GRACE_MS,
+        dryRun: request.dry_run === true ? 1 : 0,
+        idempotencyTtlMs: this.store.idempotencyTtlMs,
+        retentionMs: this.store.retentionMs,
+        keyId: caller.keyId,
+        requestId: trace.requestId,
+        trace: traceText(trace),
+        maxLive: this.limits.deployment.live_reservations,
+        maxStored: this.limits.deployment.stored_bytes,
+        actionFacts: this.admission.actionFacts(request.subject, request.action),
+        observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
+        waiter,
+        rest: fields,
+      },
+    };
   }
 }

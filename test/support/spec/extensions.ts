@@ -77,6 +77,12 @@ const REFERENCES: Readonly<Record<string, unknown>> = {
   risk_class_quotas: { type: 'array', maxItems: 20, items: { $ref: '#/components/schemas/RiskClassQuota' } },
 };
 
+/**
+ * Holdfast's own, as its EVOLUTION CONTRACT lets fields be added: no reservation has it that was not granted in a set, so nobody meets it who
+ * does not use them.
+ */
+const OF_SETS = { reservation_set_id: { type: 'string' } };
+
 function partOf(root: unknown, ...path: readonly string[]): Node {
   let node = root;
   for (const name of path) {
@@ -121,6 +127,9 @@ export function mergeExtensions(
   for (const [plane, path] of OPERATIONS) {
     partOf(documents[plane], 'paths')[path] = partOf(extensions.actions, 'paths', path);
     Object.assign(parametersOf(documents[plane]), parametersOf(extensions.actions));
+  }
+  for (const name of ['ReservationSummary', 'ReservationDetail']) {
+    Object.assign(partOf(schemaOf(documents.runtime, name), 'properties'), OF_SETS);
   }
   schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
     'enum'

@@ -128,6 +128,12 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
         </dd>
         <dt>Idempotency key</dt>
         <dd className="id">{request?.idempotency_key ?? '–'}</dd>
+        {request?.reservation_set_id === undefined ? null : (
+          <>
+            <dt>Granted with the set</dt>
+            <dd className="id">{request.reservation_set_id}</dd>
+          </>
+        )}
         <dt>API key</dt>
         <dd className="id">{request?.key_id ?? '–'}</dd>
         <dt>Lease and grace</dt>
