@@ -79,6 +79,11 @@ export const WEBHOOK_METRICS = {
     name: 'holdfast_webhook_queueing_pauses_total',
     help: 'Pauses in which the queueing of deliveries left Redis to the ledger.',
   },
+  held: {
+    kind: 'counter',
+    name: 'holdfast_webhook_queueing_held_total',
+    help: 'Times that events stayed in the log because the queues of all their deliveries were long.',
+  },
   failurePauses: {
     kind: 'counter',
     name: 'holdfast_webhook_failure_pauses_total',

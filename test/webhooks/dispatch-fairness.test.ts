@@ -30,6 +30,8 @@ const EVENTS = 600;
 /** Events that the dispatcher reads at a time. */
 const A_PAGE = 100;
 const MANY_PAGES = 40;
+/** From this length on, a queue gets no more from the log. */
+const LONG_QUEUE = 5000;
 
 let server: Store;
 let redis: StoreClient;
@@ -224,6 +226,32 @@ describe('a queue', () => {
     expect([...new Set(webhookIds())]).toEqual(eventIds);
     expect(await reads()).toBeGreaterThan(before);
   }, 120_000);
+
+  test('that is long leaves later events in the log, delays no other tenant, and gets them as it gets shorter', async () => {
+    const [busy, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+    const id = await subscribe(holdfast, busy, `${receiver.url}/busy`);
+    await subscribe(holdfast, quiet, `${receiver.url}/quiet`);
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response, { path }) => {
+      const answer = (): unknown => response.writeHead(200).end();
+      void (path === '/quiet' ? answer() : (answerFirst = answer));
+    };
+    const held = (): Promise<number> => holdfast.metric('holdfast_webhook_queueing_held_total');
+    const before = await held();
+    const eventIds = await writeEvents(busy, LONG_QUEUE + 100);
+    await eventually('its queue is long', async () => (await held()) > before, 60_000);
+    const queue = orderedQueueKey(TAG, `${id}:${busy.id}`);
+    // A batch that was on its way may come on top.
+    expect(Math.abs((await redis.llen(queue)) - LONG_QUEUE)).toBeLessThan(60);
+    const [later] = await writeEvents(quiet, 1);
+    await eventually('the other tenant gets its event', () => webhookIds().includes(later));
+    const { body } = await holdfast.call('GET', '/health/ready');
+    expect(body.status).toBe('up');
+    receiver.react = (response) => response.writeHead(200).end();
+    answerFirst();
+    await eventually('all arrive', () => receiver.received.length > eventIds.length, 60_000);
+    expect([...new Set(webhookIds())].filter((one) => one !== later)).toEqual(eventIds);
+  }, 180_000);
 
   test('is read again after a delivery whose outcome could not be stored, which is then repeated', async () => {
     const tenant = await holdfast.fundedTenant();

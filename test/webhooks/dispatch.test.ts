@@ -13,7 +13,7 @@ import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
-import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import {
@@ -196,21 +196,37 @@ describe('first attempts', () => {
     expect(most).toBe(1);
   });
 
-  test('go on while up to 32 outcomes are being stored, and then with each one that is', async () => {
-    const { scripts } = holdfast.app.get(RedisService);
-    const call: ScriptRegistry['call'] = scripts.call;
-    let isHeld = true;
+  describe('while outcomes are being stored', () => {
+    /** What the dispatcher waits for to store an outcome, in the order of the attempts. */
     const stores: (() => void)[] = [];
-    const holding = async (...given: Parameters<typeof call>): Promise<unknown> => {
-      if (isHeld && given[0] === 'settle_delivery') {
-        await new Promise<void>((store) => stores.push(store));
-      }
-      return call.apply(scripts, given);
-    };
-    Object.assign(scripts, { call: holding });
-    let answerFirst = (): unknown => undefined;
-    receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
-    try {
+    let storeAll = (): void => undefined;
+
+    function holdOutcomes(): void {
+      const { scripts } = holdfast.app.get(RedisService);
+      const call: ScriptRegistry['call'] = scripts.call;
+      let isHeld = true;
+      const holding = async (...given: Parameters<typeof call>): Promise<unknown> => {
+        if (isHeld && given[0] === 'settle_delivery') {
+          await new Promise<void>((store) => stores.push(store));
+        }
+        return call.apply(scripts, given);
+      };
+      Object.assign(scripts, { call: holding });
+      storeAll = () => {
+        isHeld = false;
+        stores.splice(0).forEach((store) => store());
+        Object.assign(scripts, { call });
+      };
+    }
+
+    afterEach(() => storeAll());
+
+    const eventIds = (): unknown[] => receiver.received.map(({ headers }) => headers['x-cycles-event-id']);
+
+    test('go on up to 32, and then with each one that is stored', async () => {
+      holdOutcomes();
+      let answerFirst = (): unknown => undefined;
+      receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
       const id = await subscribe(holdfast, tenant, receiver.url);
       await causeEvents(holdfast, tenant, 36);
       await eventually('all are queued', async () => (await deliveries(holdfast, id)).length === 36);
@@ -222,16 +238,24 @@ describe('first attempts', () => {
         expect(receiver.received).toHaveLength(32 + stored);
         stores[stored]?.();
       }
-      isHeld = false;
-      stores.forEach((store) => store());
+      storeAll();
       await endedDeliveries(holdfast, id, 36);
-      const inOrder = receiver.received.map(({ headers }) => headers['x-cycles-event-id']);
-      expect(inOrder).toEqual([...new Set(inOrder)].sort());
-    } finally {
-      isHeld = false;
-      stores.forEach((store) => store());
-      Object.assign(scripts, { call });
-    }
+      expect(eventIds()).toEqual([...new Set(eventIds())].sort());
+    });
+
+    test('go on past the end of a page that was read, and repeat none of them', async () => {
+      const id = await subscribe(holdfast, tenant, receiver.url);
+      await causeEvents(holdfast, tenant, 20);
+      await endedDeliveries(holdfast, id, 20);
+      const inOrder = eventIds();
+      holdOutcomes();
+      // Their queue has to be read, at first one delivery at a time.
+      expectStatus(await holdfast.admin('POST', `/v1/admin/webhooks/${id}/replay`, { max_events: 20 }), 202);
+      await eventually('all arrive again, although no outcome is stored', () => stores.length === 20);
+      storeAll();
+      await endedDeliveries(holdfast, id, 40);
+      expect(eventIds()).toEqual([...inOrder, ...inOrder]);
+    });
   });
 
   test('of others are not delayed by an endpoint that hangs, even one of the same tenant, and readiness stays green', async () => {

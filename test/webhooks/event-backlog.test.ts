@@ -18,6 +18,8 @@ function entries(tenant: string, from: number, count: number): LogEntry[] {
 
 /** The part of a log that was read and is not acknowledged. */
 class Log {
+  /** Tenants whose queues are long. */
+  readonly ahead = new Set<string>();
   private readonly pending = new Map<string, LogEntry>();
 
   read(backlog: EventBacklog, read: readonly LogEntry[]): void {
@@ -38,13 +40,16 @@ class Log {
       backlog.refill(toRefill.tenant, behind.slice(0, 250));
       return [];
     }
-    const { complete, deliveries } = backlog.takeBatch(SIZE, ({ entryId, event }) =>
-      Array.from({ length: deliveriesEach }, () => ({
-        entryId,
-        subscriptionId: '',
-        tenant: event.get('tn') ?? '',
-        event: NO_EVENT,
-      })),
+    const { complete, deliveries } = backlog.takeBatch(
+      SIZE,
+      ({ entryId, event }) =>
+        Array.from({ length: deliveriesEach }, () => ({
+          entryId,
+          subscriptionId: '',
+          tenant: event.get('tn') ?? '',
+          event: NO_EVENT,
+        })),
+      ({ tenant }) => this.ahead.has(tenant),
     );
     complete.forEach((entryId) => this.pending.delete(entryId));
     expect(deliveries.length).toBeLessThanOrEqual(SIZE);
@@ -70,7 +75,13 @@ test('an event with more deliveries than one batch takes several, and is complet
   const backlog = new EventBacklog();
   backlog.add([entry(1, 'a')]);
   const wanted = Array.from({ length: 120 }, () => ({}) as WantedDelivery);
-  const batches = Array.from({ length: 3 }, () => backlog.takeBatch(SIZE, () => wanted));
+  const batches = Array.from({ length: 3 }, () =>
+    backlog.takeBatch(
+      SIZE,
+      () => wanted,
+      () => false,
+    ),
+  );
   expect(batches.map(({ complete, deliveries }) => [complete.length, deliveries.length])).toEqual([
     [0, 50],
     [0, 50],
@@ -101,4 +112,27 @@ test('a tenant with more events than are kept is read again from the log, in ord
   expect(numbers).toHaveLength(8 * 249);
   expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
   expect([backlog.isEmpty, backlog.hasExcess]).toEqual([true, false]);
+});
+
+test('the events of a tenant whose queues are long stay, in order, and others go on', () => {
+  const [log, backlog] = [new Log(), new EventBacklog()];
+  log.ahead.add('busy');
+  log.read(backlog, [...entries('busy', 0, 3), entry(3, 'quiet')]);
+  expect(log.take(backlog, 1)).toEqual(['quiet 3']);
+  expect(log.take(backlog, 1)).toEqual([]);
+  expect([backlog.isEmpty, backlog.hasExcess, backlog.oldestMs]).toEqual([false, true, undefined]);
+  log.ahead.clear();
+  expect(log.take(backlog, 1)).toEqual(['busy 0', 'busy 1', 'busy 2']);
+  expect([backlog.isEmpty, backlog.hasExcess]).toEqual([true, false]);
+});
+
+test('an event stays only if the queues of all its deliveries are long', () => {
+  const backlog = new EventBacklog();
+  const [long, short] = [{ subscriptionId: 'long' }, { subscriptionId: 'short' }] as WantedDelivery[];
+  const isAhead = ({ subscriptionId }: WantedDelivery): boolean => subscriptionId === 'long';
+  backlog.add([entry(1, 'a'), entry(2, 'a')]);
+  const wanted = ({ entryId }: LogEntry): WantedDelivery[] =>
+    sequence(entryId) === 1 ? ([long, short] as WantedDelivery[]) : ([long] as WantedDelivery[]);
+  const { complete, deliveries } = backlog.takeBatch(SIZE, wanted, isAhead);
+  expect([complete.length, deliveries]).toEqual([1, [long, short]]);
 });

@@ -1,6 +1,6 @@
 import { dispatchLeaseKey, eventLogKey, partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
-import type { Delivery } from './delivery.js';
 import { EventBacklog } from './event-backlog.js';
+import type { OrderedQueue } from './ordered-queue.js';
 
 /** The longest wait for a retry without checking the index, because this process' clock may drift from that of Redis. */
 const RECHECK_MS = 10_000;
@@ -8,33 +8,6 @@ const RECHECK_MS = 10_000;
 /** Another instance holds the lease of the partition. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
-}
-
-/** The deliveries of one tenant's events to one subscription that wait in Redis for their first attempt. */
-export interface OrderedQueue {
-  readonly partition: DispatchPartition;
-  /** `<subscription_id>:<tenant>` */
-  readonly name: string;
-  /** Its first deliveries, as far as this process knows them. */
-  ready: Delivery[];
-  /** What `ready` takes in memory, about. */
-  readyBytes: number;
-  /** The partition's term in which these were read or queued. */
-  term: number;
-  /** Whether Redis may have more of them, behind these. */
-  hasMore: boolean;
-  /** Whether a delivery that is not in `ready` was pushed since the queue was last read. */
-  missed: boolean;
-  /** Its length in Redis, as last known. */
-  left: number;
-  /** When its first delivery was made, by Redis' clock. */
-  oldestMs: number;
-  /** How many to read at a time. Starts at one and doubles, so a queue that makes no progress costs one read per try, not a whole page. */
-  pageSize: number;
-  /** Whether its endpoint was slow the last time. */
-  isSlow: boolean;
-  /** First attempts that failed since the last one that succeeded. */
-  failuresInRow: number;
 }
 
 /**

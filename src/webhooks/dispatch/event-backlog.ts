@@ -29,6 +29,8 @@ interface TenantEvents {
   readonly kept: KeptEvent[];
   /** The entry after which the tenant's events were read but not kept. Undefined if all are kept. */
   unkeptAfter: string | undefined;
+  /** Whether its first event waits for the ordered queues that it goes to. */
+  isHeld: boolean;
 }
 
 /** What one run of `queue_deliveries` takes: deliveries to make, and events that are complete. */
@@ -54,15 +56,15 @@ export class EventBacklog {
     return this.keptCount >= KEPT;
   }
 
-  /** Whether a tenant has more events than are kept. They wait only for that tenant's own events. */
+  /** Whether a tenant has more events than are kept, or its queues are long. Such events wait only for that tenant's own. */
   get hasExcess(): boolean {
-    return [...this.tenants.values()].some(({ unkeptAfter }) => unkeptAfter !== undefined);
+    return [...this.tenants.values()].some(waitsForItself);
   }
 
-  /** When the oldest event was written, by Redis' clock, leaving out tenants with more events than are kept. */
+  /** When the oldest event was written, by Redis' clock, leaving out tenants whose events wait for their own. */
   get oldestMs(): number | undefined {
     const instants = [...this.tenants.values()]
-      .filter(({ unkeptAfter }) => unkeptAfter === undefined)
+      .filter((events) => !waitsForItself(events))
       .map(({ kept }) => Number.parseInt(kept[0]?.entryId ?? '', 10));
     return instants.length === 0 ? undefined : Math.min(...instants);
   }
@@ -71,7 +73,7 @@ export class EventBacklog {
   add(entries: readonly LogEntry[]): void {
     for (const entry of entries) {
       const tenant = tenantOf(entry);
-      const events = this.tenants.get(tenant) ?? { tenant, kept: [], unkeptAfter: undefined };
+      const events = this.tenants.get(tenant) ?? { tenant, kept: [], unkeptAfter: undefined, isHeld: false };
       this.tenants.set(tenant, events);
       this.keep(events, entry);
     }
@@ -99,12 +101,17 @@ export class EventBacklog {
 
   /**
    * Takes out the next deliveries, tenant by tenant, as many as one script makes.
-   * @param wanted returns the deliveries of an event
+   * @param wanted  returns the deliveries of an event
+   * @param isAhead whether the queue of a delivery is long. If those of all deliveries of an event are, it waits, and its tenant with it.
    */
-  takeBatch(size: number, wanted: (entry: LogEntry) => WantedDelivery[]): Batch {
+  takeBatch(
+    size: number,
+    wanted: (entry: LogEntry) => WantedDelivery[],
+    isAhead: (delivery: WantedDelivery) => boolean,
+  ): Batch {
     const batch: Batch = { complete: [], deliveries: [] };
     for (const events of [...this.tenants.values()]) {
-      this.takeFrom(events, batch, size, wanted);
+      this.takeFrom(events, batch, size, wanted, isAhead);
       this.endTurn(events);
       if (batch.deliveries.length >= size || batch.complete.length >= KEPT_OF_TENANT) {
         break;
@@ -134,14 +141,20 @@ export class EventBacklog {
   }
 
   private takeFrom(
-    { kept }: TenantEvents,
+    events: TenantEvents,
     { complete, deliveries }: Batch,
     size: number,
     wanted: (entry: LogEntry) => WantedDelivery[],
+    isAhead: (delivery: WantedDelivery) => boolean,
   ): void {
+    const { kept } = events;
     while (kept.length > 0 && complete.length < KEPT_OF_TENANT) {
       const event = kept[0] as KeptEvent;
       event.left ??= wanted(event);
+      events.isHeld = event.left.length > 0 && event.left.every(isAhead);
+      if (events.isHeld) {
+        return;
+      }
       deliveries.push(...event.left.splice(0, size - deliveries.length));
       if (event.left.length > 0) {
         return;
@@ -151,6 +164,10 @@ export class EventBacklog {
       complete.push(event.entryId);
     }
   }
+}
+
+function waitsForItself({ unkeptAfter, isHeld }: TenantEvents): boolean {
+  return unkeptAfter !== undefined || isHeld;
 }
 
 function tenantOf({ event }: LogEntry): string {

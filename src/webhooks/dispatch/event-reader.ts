@@ -16,6 +16,12 @@ const PAGE = 100;
 const TURN_BUDGET_MS = 50;
 /** Deliveries made by one script, in about half a millisecond. One event may match thousands of subscriptions. */
 const QUEUED_AT_ONCE = 15;
+/**
+ * Events whose queues all have this many waiting stay in the log, which costs nothing. Queueing costs more than half of a delivery, and
+ * would take that from requests and attempts for as long as events come faster than an endpoint answers. The next turn, about 100 ms
+ * later, sees whether a queue is shorter, long before it is empty.
+ */
+const QUEUED_AHEAD = 5000;
 const DAY_MS = 86_400_000;
 
 /**
@@ -80,17 +86,19 @@ export class EventReader {
         partition.unknown = false;
       }
       let more = true;
+      let isHeld = false;
       // Events may come as fast as pages are read, so a page's worth of deliveries is queued before the next page.
       let toQueue = 0;
       while (partition.active && turn.goesOn() && performance.now() < deadline) {
         const { isEmpty, isFull } = partition.backlog;
-        if (more && !isFull && (isEmpty || toQueue <= 0)) {
+        if (more && !isFull && (isEmpty || isHeld || toQueue <= 0)) {
           more = await this.readPage(partition, turn);
           toQueue = PAGE;
-        } else if (isEmpty) {
+          isHeld = false;
+        } else if (isEmpty || isHeld) {
           return false;
         } else {
-          await this.queueBatch(partition, turn);
+          isHeld = !(await this.queueBatch(partition, turn));
           toQueue -= QUEUED_AT_ONCE;
         }
       }
@@ -174,20 +182,28 @@ export class EventReader {
     return false;
   }
 
-  /** Queues the next deliveries, as many as one script makes. */
-  private async queueBatch(partition: DispatchPartition, turn: Turn): Promise<void> {
+  /** Queues the next deliveries, as many as one script makes. @returns false if all events wait for their queues */
+  private async queueBatch(partition: DispatchPartition, turn: Turn): Promise<boolean> {
     const { tag, code, keys, token, backlog, term } = partition;
     const { toRefill } = backlog;
     if (toRefill !== undefined) {
       const { events } = await this.readEvents(partition, toRefill.after);
       backlog.refill(toRefill.tenant, events);
-      return;
+      return true;
     }
-    await this.time.run(tag, async () => {
+    return this.time.run(tag, async () => {
       if (!partition.active || !turn.goesOn() || partition.backlog !== backlog) {
-        return;
+        return true;
       }
-      const { complete, deliveries } = backlog.takeBatch(QUEUED_AT_ONCE, (one) => this.wanted(code, one));
+      const { complete, deliveries } = backlog.takeBatch(
+        QUEUED_AT_ONCE,
+        (one) => this.wanted(code, one),
+        (one) => waitingIn(partition, one) >= QUEUED_AHEAD,
+      );
+      if (complete.length === 0 && deliveries.length === 0) {
+        this.counts.held.inc();
+        return false;
+      }
       const reply = await this.redis.scripts.call('queue_deliveries', keys, {
         token,
         retentionMs: this.config.webhookDeliveryRetentionDays * DAY_MS,
@@ -201,7 +217,7 @@ export class EventReader {
       this.counts.queued.inc({ result: 'queued' }, deliveries.length);
       if (partition.term !== term) {
         // Another instance may have held the partition meanwhile. The next turn finds its queues.
-        return;
+        return true;
       }
       const lengths = (reply.made ?? '').split(' ').map(Number);
       const unattempted = {
@@ -219,6 +235,7 @@ export class EventReader {
           this.queues.push(partition, { ref, subscriptionId, tenant, event, ...unattempted }, length);
         }
       }
+      return true;
     });
   }
 
@@ -244,6 +261,11 @@ export class EventReader {
       return [];
     }
   }
+}
+
+/** How many deliveries wait in its queue, as far as this process knows. */
+function waitingIn({ queues }: DispatchPartition, { subscriptionId, tenant }: WantedDelivery): number {
+  return queues.get(`${subscriptionId}:${tenant}`)?.left ?? 0;
 }
 
 /** A delivery as lua/webhooks/queue_deliveries.lua takes it. */

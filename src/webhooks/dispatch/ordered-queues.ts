@@ -13,7 +13,8 @@ import {
 import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
 import { type Delivery, readDeliveries, type Verdict } from './delivery.js';
-import type { DispatchPartition, OrderedQueue } from './dispatch-partition.js';
+import type { DispatchPartition } from './dispatch-partition.js';
+import { OrderedQueue, type Page, type ReadyMemory } from './ordered-queue.js';
 import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 /** An endpoint is slow if its last first attempt took longer than this. */
@@ -24,22 +25,6 @@ export const PER_SUBSCRIPTION = 32;
 const PAUSE_MS = 250;
 /** Longest pause between first attempts that fail in a row. */
 const FAILURE_PAUSE_MS = 100;
-/** Most deliveries of a queue that are read at a time, a few kilobytes each. */
-const PAGE = 50;
-/** What the deliveries of all queues may take that stay in memory from their queueing on, so that they need not be read. */
-const READY_BYTES = 24 * 1024 * 1024;
-/**
- * A queue may take at most one part in this many of what is free of that: about 1,000 deliveries when it is alone. So queues that get long
- * because their endpoints hang always leave some to the others.
- */
-const PART_OF_FREE = 16;
-/** What a delivery takes beside the event's bytes, about. */
-const DELIVERY_BYTES = 1024;
-/**
- * Deliveries of a queue that may be in Redis besides those in memory: some are just being attempted or settled, and few are a replay's. If
- * there are more, a replay has pushed many, which come first. QUEUE_SEARCHED of lua/webhooks/lib/delivery_record.lua is larger by UNSETTLED at least.
- */
-const UNKNOWN_IN_QUEUE = 64;
 /** Names of queues read at a time. */
 const NAMES = 500;
 /** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
@@ -55,8 +40,7 @@ const UNSETTLED = 32;
 export class OrderedQueues {
   /** Limits all attempts by subscription, including retries. */
   readonly limiter: ConcurrencyLimiter;
-  /** What the `ready` deliveries of all queues take. */
-  private readyBytes = 0;
+  private readonly memory: ReadyMemory = { bytes: 0 };
 
   constructor(
     private readonly redis: RedisService,
@@ -86,44 +70,21 @@ export class OrderedQueues {
    */
   push(partition: DispatchPartition, delivery: Delivery, length: number): void {
     const name = `${delivery.subscriptionId}:${delivery.tenant}`;
-    const queue = partition.queues.get(name) ?? this.start(partition, name, false);
-    this.forgetEarlierTerm(queue);
-    queue.left += 1;
-    const isBehindOthers = length > queue.ready.length + UNKNOWN_IN_QUEUE;
-    const maxBytes = (READY_BYTES - this.readyBytes) / PART_OF_FREE;
-    if (queue.hasMore || isBehindOthers || queue.readyBytes >= maxBytes) {
-      queue.hasMore = true;
-      queue.missed = true;
-    } else {
-      this.remember(queue, delivery);
-    }
+    (partition.queues.get(name) ?? this.start(partition, name, 'empty')).push(delivery, length);
   }
 
   private found(partition: DispatchPartition, name: string): void {
     const known = partition.queues.get(name);
     if (known === undefined) {
-      this.start(partition, name, true);
+      this.start(partition, name, 'found');
     } else {
       // A replay may have pushed to it.
       known.left = Math.max(known.left, 1);
     }
   }
 
-  private start(partition: DispatchPartition, name: string, hasMore: boolean): OrderedQueue {
-    const queue: OrderedQueue = {
-      partition,
-      name,
-      ready: [],
-      readyBytes: 0,
-      term: partition.term,
-      hasMore,
-      missed: false,
-      left: 0,
-      oldestMs: Number.POSITIVE_INFINITY,
-      pageSize: 1,
-      isSlow: false,
-      failuresInRow: 0,
-    };
+  private start(partition: DispatchPartition, name: string, how: 'found' | 'empty'): OrderedQueue {
+    const queue = new OrderedQueue(partition, name, this.memory, (...page) => this.readHead(...page), how);
     partition.queues.set(name, queue);
     // Starts when the caller is done with the queue.
     void partition.track(Promise.resolve().then(() => this.drain(queue)));
@@ -138,15 +99,16 @@ export class OrderedQueues {
   /** Attempts the queue's deliveries until it is empty. Never rejects. */
   private async drain(queue: OrderedQueue): Promise<void> {
     const { partition, name } = queue;
-    const isEmpty = (): boolean => queue.ready.length === 0 && !queue.hasMore && queue.left <= 0;
-    while (partition.active && !this.limiter.isClosed && !isEmpty()) {
+    while (partition.active && !this.limiter.isClosed && !queue.isEmpty) {
       try {
-        this.forgetEarlierTerm(queue);
-        if (queue.ready.length === 0) {
-          await this.read(queue);
+        queue.forgetEarlierTerm();
+        if (!queue.hasReady) {
+          queue.enter('reading');
+          await queue.read([]);
         }
         await this.attemptReady(queue);
       } catch (error) {
+        queue.enter('pausing');
         // The connection logs outages, and postponed attempts are counted.
         if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
           this.logger.error(
@@ -154,100 +116,81 @@ export class OrderedQueues {
             'a delivery could not be attempted; it will be retried',
           );
         }
-        this.forget(queue);
-        queue.pageSize = 1;
+        queue.beginAnew();
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
-    this.forget(queue);
+    queue.enter('ended');
+    queue.forget();
     partition.queues.delete(name);
   }
 
-  /** Reads the first deliveries of a queue. @throws StoreUnavailable */
-  private async read(queue: OrderedQueue): Promise<void> {
-    const { partition, name, pageSize } = queue;
-    const { tag, code, term } = partition;
-    queue.hasMore = true;
-    queue.missed = false;
-    const refs = await orStoreError(this.redis.client.lrange(orderedQueueKey(tag, name), 0, pageSize - 1));
+  /** @throws StoreUnavailable */
+  private async readHead(
+    { partition, name }: OrderedQueue,
+    count: number,
+    skipped: ReadonlySet<string>,
+  ): Promise<Page> {
+    const refs = await orStoreError(
+      this.redis.client.lrange(orderedQueueKey(partition.tag, name), 0, count - 1),
+    );
     const [subscriptionId = '', ...tenant] = name.split(':');
-    const deliveries = await readDeliveries(this.redis, code, refs);
-    if (partition.term !== term) {
-      return;
-    }
-    queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
-    queue.hasMore = queue.missed || refs.length === pageSize;
-    for (const read of deliveries) {
-      this.remember(queue, { ...read, subscriptionId, tenant: tenant.join(':') });
-    }
+    const next = refs.filter((ref) => !skipped.has(ref));
+    const deliveries = await readDeliveries(this.redis, partition.code, next);
+    return {
+      length: refs.length,
+      deliveries: deliveries.map((read) => ({ ...read, subscriptionId, tenant: tenant.join(':') })),
+    };
   }
 
-  /** Attempts the deliveries of a queue that are known. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
+  /**
+   * Attempts the deliveries of a queue, until none is known that could be next, and reads on before they run out. What is read leaves out
+   * those that are still under way. @throws StoreUnavailable, AttemptPostponed, or an unexpected error
+   */
   private async attemptReady(queue: OrderedQueue): Promise<void> {
-    const settling = new Set<Promise<void>>();
+    queue.enter('attempting');
+    // The outcomes that are being stored, oldest first.
+    const underWay = new Map<string, Promise<void>>();
     let hasFailed = false;
     try {
-      for (let delivery = this.takeReady(queue); delivery !== undefined; delivery = this.takeReady(queue)) {
+      for (;;) {
+        if (!queue.hasReady && queue.goesOn && queue.partition.active) {
+          await queue.read(underWay.keys());
+        }
+        const delivery = queue.take();
+        if (delivery === undefined) {
+          break;
+        }
         queue.oldestMs = delivery.createdMs;
         const verdict = await this.attemptFirst(queue, delivery);
         if (verdict === undefined) {
-          this.forget(queue);
+          queue.forget();
           break;
         }
-        const written = this.attempts.settle(delivery, verdict).then((left) => {
+        const stored = this.attempts.settle(delivery, verdict).then((left) => {
           queue.left = left;
-          settling.delete(written);
+          underWay.delete(delivery.ref);
         });
-        settling.add(written);
+        underWay.set(delivery.ref, stored);
         // The error is thrown where all are awaited, which is at the next delivery.
-        written.catch(() => (hasFailed = true));
+        stored.catch(() => (hasFailed = true));
+        if (queue.isRunningLow) {
+          void queue.read(underWay.keys());
+        }
         if (verdict.outcome !== 'SUCCESS' || hasFailed) {
-          await Promise.all(settling);
-        } else if (settling.size >= UNSETTLED) {
+          await Promise.all(underWay.values());
+        } else if (underWay.size >= UNSETTLED) {
           // The oldest. Waiting for all would leave the endpoint idle for as long as Redis takes.
-          await settling.values().next().value;
+          await underWay.values().next().value;
         }
         queue.partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
         await this.pauseAfterFailure(queue, verdict);
       }
     } finally {
-      // The queue must not be read again before everything done has left it.
-      await Promise.allSettled(settling);
+      queue.enter('settling');
+      await Promise.allSettled(underWay.values());
     }
-    await Promise.all(settling);
-    queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
-  }
-
-  private remember(queue: OrderedQueue, delivery: Delivery): void {
-    queue.ready.push(delivery);
-    this.countBytes(queue, bytesOf(delivery));
-  }
-
-  /** @returns the first delivery; undefined if none is known, or another instance may have held the partition since */
-  private takeReady(queue: OrderedQueue): Delivery | undefined {
-    this.forgetEarlierTerm(queue);
-    const delivery = queue.ready.shift();
-    this.countBytes(queue, delivery === undefined ? 0 : -bytesOf(delivery));
-    return delivery;
-  }
-
-  private countBytes(queue: OrderedQueue, bytes: number): void {
-    queue.readyBytes += bytes;
-    this.readyBytes += bytes;
-  }
-
-  private forgetEarlierTerm(queue: OrderedQueue): void {
-    if (queue.term !== queue.partition.term) {
-      this.forget(queue);
-    }
-  }
-
-  /** Has the queue read from Redis again, because what is known of it may be wrong. */
-  private forget(queue: OrderedQueue): void {
-    this.countBytes(queue, -queue.readyBytes);
-    queue.ready = [];
-    queue.hasMore = true;
-    queue.term = queue.partition.term;
+    await Promise.all(underWay.values());
   }
 
   /**
@@ -281,8 +224,4 @@ export class OrderedQueues {
       queue.isSlow = performance.now() - began > SLOW_MS;
     }
   }
-}
-
-function bytesOf({ event }: Delivery): number {
-  return DELIVERY_BYTES + (event?.body.length ?? 0);
 }
