@@ -35,13 +35,13 @@ export const OVERTAKEN = {
       },
     ],
   },
-  'webhooks/dispatch/ordered-queues.ts': {
+  'webhooks/dispatch/ordered-queue.ts': {
     tests: ['webhooks/dispatch-overtaken'],
     mutations: [
       {
         what: 'deliveries that are known from an earlier term are attempted',
-        find: '    this.forgetEarlierTerm(queue);\n    const delivery = queue.ready.shift();',
-        put: '    const delivery = queue.ready.shift();',
+        find: '    this.forgetEarlierTerm();\n    const delivery = this.ready.shift();',
+        put: '    const delivery = this.ready.shift();',
       },
     ],
   },
