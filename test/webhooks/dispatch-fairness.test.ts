@@ -228,7 +228,7 @@ describe('a queue', () => {
   }, 120_000);
 
   test('that is long leaves later events in the log, delays no other tenant, and gets them as it gets shorter', async () => {
-    const [busy, quiet] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
+    const [busy, quiet] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
     const id = await subscribe(holdfast, busy, `${receiver.url}/busy`);
     await subscribe(holdfast, quiet, `${receiver.url}/quiet`);
     let answerFirst = (): unknown => undefined;
