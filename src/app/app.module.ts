@@ -13,6 +13,7 @@ import { OperatorsModule } from '../operators/index.js';
 import { OverviewModule } from '../overview/index.js';
 import { RedisModule } from '../redis/index.js';
 import {
+  BatchModule,
   CommitModule,
   ExtendModule,
   ReleaseModule,
@@ -53,6 +54,7 @@ export class AppModule {
         CommitModule,
         ReleaseModule,
         ExtendModule,
+        BatchModule,
         EventLogModule,
         WebhooksModule,
         SpikesModule,

@@ -86,14 +86,13 @@ export class RateLimit {
   private refusal({ endsAtMs, resetsAtS }: RateWindow, reply: FastifyReply): Refusal {
     this.refused();
     const waitS = Math.max(1, Math.ceil((endsAtMs - this.clock.nowMs()) / 1000));
-    reply
-      .header('X-RateLimit-Remaining', '0')
-      .header('X-RateLimit-Reset', resetsAtS)
-      .header('Retry-After', String(waitS));
-    return new Refusal(
+    reply.header('X-RateLimit-Remaining', '0').header('X-RateLimit-Reset', resetsAtS);
+    const refusal = new Refusal(
       'LIMIT_EXCEEDED',
       `more than ${this.perMinute} ${this.what} in a minute; retry in ${waitS} s`,
     );
+    refusal.retryAfterS = waitS;
+    return refusal;
   }
 }
 

@@ -15,13 +15,13 @@ import {
   AUTH_METRICS,
   AuthAttempts,
   type Caller,
-  grants,
   type Permission,
   RateLimits,
   sourceOf,
   type TenantCaller,
 } from '../auth/index.js';
 import { headerText, Refusal } from '../ledger/index.js';
+import { OperationAccess } from './operation-access.js';
 import { isRead, SessionAccess } from './session-access.js';
 import { MetricsRegistry } from '../telemetry/index.js';
 
@@ -98,6 +98,7 @@ export class AccessGuard implements CanActivate {
     private readonly metrics: MetricsRegistry,
     private readonly limits: RateLimits,
     private readonly sessions: SessionAccess,
+    private readonly access: OperationAccess,
   ) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
@@ -148,7 +149,7 @@ export class AccessGuard implements CanActivate {
       readmit = async (request) => {
         if (request.caller?.kind === 'tenant') {
           request.caller = await this.verified(request);
-          this.requirePermission(request.caller, rule);
+          this.access.requirePermission(request.caller, rule);
         } else if (this.sessions.isPresented(request)) {
           request.caller = await this.sessions.callerOf(request);
         }
@@ -220,33 +221,13 @@ export class AccessGuard implements CanActivate {
     this.attempts.succeeded();
     request.caller = caller;
     reply.header('X-Cycles-Tenant', caller.tenantId);
-    if (this.limits.perKey === undefined || rule.plane !== 'runtime') {
-      reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
-    } else {
-      this.limits.perKey.admit(caller.keyId, reply);
-    }
-    const used = this.requirePermission(caller, rule);
+    this.access.count(caller, rule, reply);
+    const used = this.access.requirePermission(caller, rule);
     if (used !== undefined) {
       this.metrics.of(AUTH_METRICS).deprecated.inc({ permission: used });
       reply.header('X-Cycles-Permission-Deprecated', used);
     }
     return true;
-  }
-
-  /** @returns the permission that the key uses in place of the one that it lacks, if it does */
-  private requirePermission(
-    { permissions }: TenantCaller,
-    { tenant: needed, deprecated, plane }: AccessRule,
-  ): Permission | undefined {
-    if (needed === undefined || needed === 'any' || grants(permissions, needed)) {
-      return undefined;
-    }
-    if (deprecated !== undefined && grants(permissions, deprecated)) {
-      return deprecated;
-    }
-    this.attempts.refused('missing_permission');
-    const code = plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
-    throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
   }
 }
 

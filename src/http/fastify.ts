@@ -135,7 +135,7 @@ export async function createFastify(
   logger: Logger,
   { trustProxy, corsOrigins }: Pick<HoldfastConfig, 'trustProxy' | 'corsOrigins'>,
 ): Promise<HttpServer> {
-  const routes: { table?: RouteTable; refused?: AnswerListener } = {};
+  const router: { refused?: AnswerListener } = {};
   const instance = fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -155,9 +155,9 @@ export async function createFastify(
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     frameworkErrors: (error, request, reply) => {
       startTrace(request, reply);
-      routes.refused?.(request, reply);
+      router.refused?.(request, reply);
       reply.header(...NO_SNIFFING);
-      sendError(reply, answerTo(error, request, routes.table as RouteTable), request.trace);
+      sendError(reply, answerTo(error, request), request.trace);
     },
     clientErrorHandler: (error, socket) => {
       answerRaw(error, socket);
@@ -170,7 +170,6 @@ export async function createFastify(
     await installCors(instance, corsOrigins);
   }
   const table = installRouteTable(instance);
-  routes.table = table;
   refuseEarly(instance, table);
   const largeBodies = new LargeBodies();
   installJson(instance, largeBodies);
@@ -179,7 +178,7 @@ export async function createFastify(
     fastify: instance,
     routes: table,
     onRouterRefusal: (listener) => {
-      routes.refused = listener;
+      router.refused = listener;
     },
   };
 }

@@ -3,11 +3,12 @@ import { APP_GUARD } from '@nestjs/core';
 import { TerminusModule } from '@nestjs/terminus';
 import { AuthModule } from '../auth/index.js';
 import { AccessGuard, CallerFinder } from './access.guard.js';
-import { UnexpectedErrors } from './errors/error.filter.js';
+import { ErrorAnswers, UnexpectedErrors } from './errors/error.filter.js';
 import { HealthController, ReadinessCheck, StoreHealth } from './health.controller.js';
 import { KnownParameters } from './known-parameters.guard.js';
 import { OpenApiDocument } from './openapi/document.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
+import { OperationAccess } from './operation-access.js';
 import { SessionAccess } from './session-access.js';
 
 @Module({
@@ -16,7 +17,9 @@ import { SessionAccess } from './session-access.js';
   controllers: [HealthController, OpenApiController],
   providers: [
     CallerFinder,
+    ErrorAnswers,
     OpenApiDocument,
+    OperationAccess,
     ReadinessCheck,
     SessionAccess,
     StoreHealth,
@@ -25,6 +28,6 @@ import { SessionAccess } from './session-access.js';
     // Behind the access guard, so that only operators learn what there is.
     { provide: APP_GUARD, useClass: KnownParameters },
   ],
-  exports: [CallerFinder, ReadinessCheck, SessionAccess, UnexpectedErrors],
+  exports: [CallerFinder, ErrorAnswers, OperationAccess, ReadinessCheck, SessionAccess, UnexpectedErrors],
 })
 export class HttpModule {}

@@ -6,8 +6,8 @@ export {
   PublicAccess,
   PublicRateLimit,
 } from './access.guard.js';
-export { ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
-export { refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
+export { ErrorAnswers, ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
+export { errorBody, refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
 export { HttpModule } from './http.module.js';
 export { LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
@@ -21,10 +21,12 @@ export {
   IdempotencyKeyHeader,
   OpenApiDocument,
   QuerySchema,
+  requireReservationId,
   ReservationId,
   SkipsDamaged,
   WaitHeader,
 } from './openapi/document.js';
+export { OperationAccess } from './operation-access.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';
 export { RouteTable } from './route-table.js';
 export { isRead, refuseForged, SessionAccess } from './session-access.js';

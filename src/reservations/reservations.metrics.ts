@@ -40,6 +40,12 @@ export const RESERVATION_METRICS = {
     help: 'Extend requests by outcome.',
     labels: ['tenant', 'decision', 'reason'],
   },
+  batched: {
+    kind: 'counter',
+    name: 'holdfast_batch_operations_total',
+    help: 'Operations in batches by the status of their results. Each also counts as the operation that it is.',
+    labels: ['op', 'status'],
+  },
   decisions: {
     kind: 'counter',
     name: 'holdfast_decisions_total',

@@ -9,6 +9,8 @@ import { Admission } from './admission.js';
 import { AttestedAnswers } from './attested-answers.js';
 import { BalancesController } from './balances/balances.controller.js';
 import { BalancesService, LedgersService } from './balances/balances.service.js';
+import { BatchController } from './batch/batch.controller.js';
+import { BatchedOperations } from './batch/batched-operations.js';
 import { CommitController } from './commit/commit.controller.js';
 import { CommitService } from './commit/commit.service.js';
 import { DecideController } from './decide/decide.controller.js';
@@ -59,7 +61,14 @@ import { DamagedRecords } from './script-refusals.js';
     ReservationIndex,
     ReservationStore,
   ],
-  exports: [Admission, AttestedAnswers, DamagedRecords, OperationAnswers, ReservationStore],
+  exports: [
+    Admission,
+    AttestedAnswers,
+    DamagedRecords,
+    DirectDebitService,
+    OperationAnswers,
+    ReservationStore,
+  ],
 })
 export class ReservationsModule {}
 
@@ -67,14 +76,37 @@ export class ReservationsModule {}
   imports: [AuthModule, HttpModule, LimitsModule, ReservationsModule],
   controllers: [ReserveController, ReservationSetController],
   providers: [FundsWaiters, ReservationSetService, ReserveService],
+  exports: [ReserveService],
 })
 export class ReserveModule {}
 
-@Module({ imports: [ReservationsModule], controllers: [CommitController], providers: [CommitService] })
+@Module({
+  imports: [ReservationsModule],
+  controllers: [CommitController],
+  providers: [CommitService],
+  exports: [CommitService],
+})
 export class CommitModule {}
 
-@Module({ imports: [ReservationsModule], controllers: [ReleaseController], providers: [ReleaseService] })
+@Module({
+  imports: [ReservationsModule],
+  controllers: [ReleaseController],
+  providers: [ReleaseService],
+  exports: [ReleaseService],
+})
 export class ReleaseModule {}
 
-@Module({ imports: [ReservationsModule], controllers: [ExtendController], providers: [ExtendService] })
+@Module({
+  imports: [ReservationsModule],
+  controllers: [ExtendController],
+  providers: [ExtendService],
+  exports: [ExtendService],
+})
 export class ExtendModule {}
+
+@Module({
+  imports: [HttpModule, ReservationsModule, ReserveModule, CommitModule, ReleaseModule, ExtendModule],
+  controllers: [BatchController],
+  providers: [BatchedOperations],
+})
+export class BatchModule {}

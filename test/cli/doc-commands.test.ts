@@ -30,6 +30,12 @@ const KEYS = { skipped: 'test/config/evidence-keys.test.ts makes and rotates key
 /** By file, in the order of its blocks. Pages without commands are missing. */
 const PLANS: Readonly<Record<string, readonly Plan[]>> = {
   'README.md': [UP, { says: '"remaining":{"unit":"TOKENS","amount":9360}' }],
+  'docs/batches.md': [
+    { says: '"status":"COMMITTED"' },
+    { says: '10000' },
+    { says: '"spent":{"unit":"TOKENS","amount":800000}' },
+    { skipped: 'test/http/reservation-sets.test.ts sends such a set' },
+  ],
   'docs/budgets.md': [PERIODS, PERIODS, PERIODS, { says: '"time_zone":"Europe/Berlin"' }],
   'docs/development.md': [{ skipped: 'it installs another version of Node.js' }],
   'docs/errors.md': [{ says: '"decision":"ALLOW"' }, { says: '"decision":"ALLOW"' }],

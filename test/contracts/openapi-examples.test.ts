@@ -39,6 +39,7 @@ const RUNTIME_COUNTERS: Readonly<Record<string, string>> = {
   extendReservation: 'cycles_reservations_extend_total',
   decide: 'holdfast_decisions_total',
   createEvent: 'cycles_events_total',
+  sendBatch: 'holdfast_batch_operations_total',
 };
 
 /** Sends the examples of the served document to the instance that serves it. */

@@ -23,6 +23,7 @@ import {
   reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
+import { commitOf, releaseOf, reserveOf, resultsOf } from '../support/batches.js';
 import { envelopeProblems } from '../support/spec/index.js';
 
 const SERVER_ID = 'https://cycles.example.com/v1';
@@ -470,4 +471,31 @@ test('the key set has only the public parts, and may be cached for five minutes'
   expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', status: 'active' });
   expect(key).not.toHaveProperty('d');
   expect(answer.headers.get('cache-control')).toBe('public, max-age=300');
+});
+
+test('each operation of a batch has the evidence of a request of its own', async () => {
+  const held = async (): Promise<string> =>
+    expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
+  const operations = [
+    reserveOf(tenant, 5),
+    commitOf(await held(), 7),
+    releaseOf(await held()),
+    reserveOf(tenant, 2_000_000),
+  ];
+  const results = await resultsOf(holdfast, tenant, operations);
+  expect(results.map(({ status }) => status as number)).toEqual([200, 200, 200, 409]);
+  const ids = results.map(({ body }) => body.cycles_evidence.evidence_id as string);
+  expect(new Set(ids).size).toBe(4);
+  const envelopes = await Promise.all(
+    results.map(async ({ body, status }) => evidenceOf({ body, status, text: '', headers: new Headers() })),
+  );
+  expect(envelopes.map((envelope) => envelope.artifact_type as string)).toEqual([
+    'reserve',
+    'commit',
+    'release',
+    'error',
+  ]);
+  expect(envelopes.map(({ artifact_type: type, payload }) => payload[type].request)).toEqual(
+    operations.map(({ body }) => body),
+  );
 });

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openTelemetry } from '../../src/telemetry/tracing/opentelemetry.js';
 import { createLogger } from '../../src/telemetry/logger.js';
+import { commitOf, reserveOf, sendBatch } from '../support/batches.js';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, newKey, type TestTenant } from '../support/holdfast.js';
@@ -97,6 +98,23 @@ test('a reserve is a span in the trace of its client, and its script is a child'
       attributes: { 'db.system.name': 'redis', 'db.operation.name': 'FCALL', 'holdfast.outcome': 'ALLOW' },
     },
   ]);
+});
+
+test('each operation of a batch is a span in that of the batch, with its status', async () => {
+  const reserve = reserveOf(tenant, 1);
+  const answer = await sendBatch(holdfast, tenant, [reserve, commitOf('rsv_00aaaaaaaaaaaaaaaa', 1)]);
+  expectStatus(answer, 200);
+  const request = await requestSpan(answer.headers.get('x-request-id'));
+  expect(request).toMatchObject({ name: 'POST /v1/batch', failed: false });
+  const [made, missing] = collector
+    .childrenOf(request)
+    .filter(({ name }) => name.startsWith('batch '))
+    .sort((one, other) => other.name.localeCompare(one.name));
+  expect([made, missing]).toMatchObject([
+    { name: 'batch reserve', failed: false, attributes: { 'http.response.status_code': 200 } },
+    { name: 'batch commit', failed: false, attributes: { 'http.response.status_code': 404 } },
+  ]);
+  expect(collector.childrenOf(made as ReceivedSpan).map(({ name }) => name)).toEqual(['reserve']);
 });
 
 test('the trace id of the protocol is that of the span, and an unsampled trace of a client stays unsampled', async () => {

@@ -1,4 +1,4 @@
-import { HttpException, NotFoundException } from '@nestjs/common';
+import { HttpException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   EncodedBody,
@@ -98,7 +98,7 @@ const ROUTER_REFUSALS: Readonly<Record<string, string>> = {
 };
 
 /** Maps an error to a response. Unexpected errors reveal nothing to the client. */
-export function answerTo(error: unknown, request: FastifyRequest, routes: RouteTable): ErrorAnswer {
+export function answerTo(error: unknown, request: FastifyRequest): ErrorAnswer {
   if (error instanceof Refusal) {
     return refusalAnswer(error);
   }
@@ -110,9 +110,6 @@ export function answerTo(error: unknown, request: FastifyRequest, routes: RouteT
       details: { reason: error.reason },
       headers: { 'Retry-After': String(error.retryAfterS) },
     };
-  }
-  if (error instanceof NotFoundException && request.is404) {
-    return noRoute(request, routes);
   }
   if (wasCutOff(error, request)) {
     return { status: 400, code: 'INVALID_REQUEST', message: 'the request ended before its body did' };

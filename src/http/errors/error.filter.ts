@@ -4,6 +4,7 @@ import {
   type ExceptionFilter,
   Inject,
   Injectable,
+  NotFoundException,
   type OnModuleInit,
 } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -17,7 +18,7 @@ import {
 } from '../../telemetry/index.js';
 import { HTTP_METRICS } from '../http.metrics.js';
 import { RouteTable } from '../route-table.js';
-import { answerTo, sendError } from './error-answer.js';
+import { answerTo, type ErrorAnswer, noRoute, sendError } from './error-answer.js';
 
 /** Logs and counts unexpected errors of requests and of work beside them, and shows their number in the details of readiness. */
 @Injectable()
@@ -55,11 +56,31 @@ export class UnexpectedErrors implements OnModuleInit {
   }
 }
 
+/** Judges the errors of operations: what each is answered with, and who else must know of it. */
+@Injectable()
+export class ErrorAnswers {
+  constructor(
+    private readonly unexpected: UnexpectedErrors,
+    private readonly redis: RedisService,
+  ) {}
+
+  answerTo(error: unknown, request: FastifyRequest): ErrorAnswer {
+    const answer = answerTo(error, request);
+    if (answer.unexpected === true) {
+      this.unexpected.reportRequest(error, request);
+    }
+    if (error instanceof StoreUnavailable) {
+      this.redis.refusals.couldNotServe(error);
+    }
+    return answer;
+  }
+}
+
 /** Turns every error into a response, whether a controller, a guard, a hook or Fastify threw it. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   constructor(
-    @Inject(UnexpectedErrors) private readonly unexpected: UnexpectedErrors,
+    @Inject(ErrorAnswers) private readonly answers: ErrorAnswers,
     @Inject(RouteTable) private readonly routes: RouteTable,
     @Inject(RedisService) private readonly redis: RedisService,
   ) {}
@@ -68,13 +89,8 @@ export class ErrorFilter implements ExceptionFilter {
     const http = host.switchToHttp();
     const request = http.getRequest<FastifyRequest>();
     const reply = http.getResponse<FastifyReply>();
-    const answer = answerTo(error, request, this.routes);
-    if (answer.unexpected === true) {
-      this.unexpected.reportRequest(error, request);
-    }
-    if (error instanceof StoreUnavailable) {
-      this.redis.refusals.couldNotServe(error);
-    }
+    const isUnknown = error instanceof NotFoundException && request.is404;
+    const answer = isUnknown ? noRoute(request, this.routes) : this.answers.answerTo(error, request);
     // A response that was already sent cannot be replaced. The log has the error.
     if (!reply.sent) {
       if (answer.resetsInS !== undefined) {

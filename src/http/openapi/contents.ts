@@ -17,6 +17,7 @@ export const CONTENTS: readonly {
       'listReservations',
       'decide',
       'createEvent',
+      'sendBatch',
     ],
   },
   {

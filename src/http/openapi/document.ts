@@ -25,11 +25,12 @@ import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
 import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
 import type { AnswerSchema } from './parts.js';
-import { ACTION_SCHEMAS, RUNTIME_SCHEMAS } from './runtime-schemas.js';
+import { ACTION_SCHEMAS, BATCH_SCHEMAS, RUNTIME_SCHEMAS } from './runtime-schemas.js';
 import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
 
 const ALL = {
   ...RUNTIME_SCHEMAS,
+  ...BATCH_SCHEMAS,
   ...GOVERNANCE_SCHEMAS,
   ...ACTION_SCHEMAS,
   ...SWEEPER_SCHEMAS,
@@ -316,19 +317,19 @@ function usedSchemas(document: OpenAPIObject): Record<string, never> {
 /** ReservationId of cycles-protocol-v0. */
 const RESERVATION_ID_MAX_LENGTH = 128;
 
-/** Counts code points, as JSON Schema does. */
-const withinBounds: PipeTransform<string, string> = {
-  transform(id) {
-    if (id === '' || Array.from(id).length > RESERVATION_ID_MAX_LENGTH) {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        `reservation_id must be a string of 1 to ${RESERVATION_ID_MAX_LENGTH} characters`,
-        { field: 'reservation_id' },
-      );
-    }
-    return id;
-  },
-};
+/** Counts code points, as JSON Schema does. @throws Refusal INVALID_REQUEST */
+export function requireReservationId(id: string): string {
+  if (id === '' || Array.from(id).length > RESERVATION_ID_MAX_LENGTH) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `reservation_id must be a string of 1 to ${RESERVATION_ID_MAX_LENGTH} characters`,
+      { field: 'reservation_id' },
+    );
+  }
+  return id;
+}
+
+const withinBounds: PipeTransform<string, string> = { transform: requireReservationId };
 
 /** The id of a reservation in the path. Answers 400 outside the length limits of the protocol, before any look-up. */
 export function ReservationId(): ParameterDecorator {

@@ -2,9 +2,10 @@ import type { Schema } from '../../wire/index.js';
 
 /** A response schema: what requests use, and references to other schemas. */
 export type AnswerSchema =
-  | (Omit<Schema, 'properties' | 'items' | 'additionalProperties'> & {
+  | (Omit<Schema, 'properties' | 'items' | 'anyOf' | 'additionalProperties'> & {
       properties?: Readonly<Record<string, AnswerSchema>>;
       items?: AnswerSchema;
+      anyOf?: readonly AnswerSchema[];
       additionalProperties?: boolean | AnswerSchema;
     })
   | { readonly $ref: string; readonly description?: string };

@@ -215,6 +215,38 @@ export const RUNTIME_SCHEMAS = {
   ),
 } as const;
 
+/** The answers of Holdfast's own operations of the runtime plane. */
+export const BATCH_SCHEMAS = {
+  BatchResponse: object({
+    results: {
+      ...list(ref('BatchResult')),
+      description: 'One for each operation, in the order of the request.',
+    },
+  }),
+  BatchResult: object(
+    {
+      status: { type: 'integer', description: 'The status that a request of its own would have got.' },
+      body: {
+        anyOf: [
+          'ReservationCreateResponse',
+          'CommitResponse',
+          'ReleaseResponse',
+          'ReservationExtendResponse',
+          'EventCreateResponse',
+          'ErrorResponse',
+        ].map(ref),
+      },
+    },
+    {
+      retry_after_s: {
+        ...COUNT,
+        description:
+          'The `Retry-After` that a request of its own would have got. That of the answer is the longest.',
+      },
+    },
+  ),
+} as const;
+
 const KIND = { type: 'string', maxLength: 64 } as const;
 
 /** The answers about action kinds: cycles-action-kinds-v0.1.26. */

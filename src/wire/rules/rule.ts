@@ -18,6 +18,7 @@ export interface Schema {
   maxItems?: number;
   uniqueItems?: boolean;
   items?: Schema;
+  anyOf?: readonly Schema[];
   properties?: Record<string, Schema>;
   required?: string[];
   additionalProperties?: boolean | Schema;

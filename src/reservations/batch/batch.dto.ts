@@ -1,0 +1,103 @@
+import { ArrayMaxSize, ArrayMinSize, IsIn, IsString } from 'class-validator';
+import { Refusal } from '../../ledger/index.js';
+import { compileValidator, IsInt64, NestedArray, Obeys, Optional, rulesToSchema } from '../../wire/index.js';
+import { CommitDto } from '../commit/commit.service.js';
+import { DirectDebitDto } from '../direct-debit/direct-debit.service.js';
+import { ExtendDto } from '../extend/extend.service.js';
+import { ReleaseDto } from '../release/release.service.js';
+import { ReserveDto } from '../reserve/reserve.service.js';
+
+export const BATCHED = ['reserve', 'commit', 'release', 'extend', 'event'] as const;
+export type BatchedName = (typeof BATCHED)[number];
+
+const MOST_OPERATIONS = 50;
+const BODIES = [ReserveDto, CommitDto, ReleaseDto, ExtendDto, DirectDebitDto];
+
+/** One operation of a batch. Its body is judged with the operation, not with the batch. */
+export class BatchedOperationDto {
+  @IsIn(BATCHED)
+  op!: BatchedName;
+
+  /** For commit, release and extend, where the single request has it in its path. */
+  @Optional()
+  @IsString()
+  reservation_id?: string;
+
+  /** For a reserve: what a request of its own says in `X-Holdfast-Charge-On-Expiry`. */
+  @Optional()
+  @IsInt64({ min: 0 })
+  charge_on_expiry?: number | bigint;
+
+  @Obeys({
+    name: 'isBody',
+    test: (value) => value !== undefined,
+    schema: { anyOf: BODIES.map((body) => rulesToSchema(body)) },
+    phrase: 'the body that a request of its own would have',
+  })
+  body!: unknown;
+}
+
+export class BatchDto {
+  @NestedArray(() => BatchedOperationDto)
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_OPERATIONS)
+  operations!: BatchedOperationDto[];
+}
+
+const validate = compileValidator(BatchDto);
+
+/**
+ * The operations of a batch. No order of them is promised, so no two may be on one reservation or have one idempotency key.
+ * @throws Refusal INVALID_REQUEST
+ */
+export function operationsOf(body: unknown): readonly BatchedOperationDto[] {
+  const { operations } = validate(body);
+  const seen = new Map<string, number>();
+  for (const [index, operation] of operations.entries()) {
+    const field = fieldThatNames(operation);
+    requireOwnField(operation, field, index);
+    const value = field === 'reservation_id' ? operation.reservation_id : keyOf(operation.body);
+    if (typeof value !== 'string') {
+      continue;
+    }
+    const name = field === 'reservation_id' ? value : `${operation.op} ${value}`;
+    const earlier = seen.get(name);
+    if (earlier !== undefined) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `operations[${earlier}] and operations[${index}] have the same ${field}; send them in two batches`,
+        { field: `operations[${index}].${field}` },
+      );
+    }
+    seen.set(name, index);
+  }
+  return operations;
+}
+
+type NamingField = 'reservation_id' | 'body.idempotency_key';
+
+/** What tells the operation from others of its kind. Keys of settlements only have to differ for one reservation. */
+function fieldThatNames({ op }: BatchedOperationDto): NamingField {
+  return op === 'reserve' || op === 'event' ? 'body.idempotency_key' : 'reservation_id';
+}
+
+function requireOwnField(
+  { op, reservation_id, charge_on_expiry }: BatchedOperationDto,
+  field: NamingField,
+  index: number,
+): void {
+  if (charge_on_expiry !== undefined && op !== 'reserve') {
+    const here = `operations[${index}].charge_on_expiry`;
+    throw new Refusal('INVALID_REQUEST', `${here} must not be given for ${op}`, { field: here });
+  }
+  const isNamed = reservation_id !== undefined;
+  if (isNamed !== (field === 'reservation_id')) {
+    const here = `operations[${index}].reservation_id`;
+    const message = isNamed ? `${here} must not be given for ${op}` : `${here} is required for ${op}`;
+    throw new Refusal('INVALID_REQUEST', message, { field: here });
+  }
+}
+
+function keyOf(body: unknown): unknown {
+  return (body as { readonly idempotency_key?: unknown } | null)?.idempotency_key;
+}
