@@ -292,15 +292,18 @@ export class GroupPlay {
     return alone;
   }
 
-  /** Notifications are sent once per run, so only those that still count must be the same: of a first waiter who has funds now. */
+  /**
+   * Notifications are sent once per run, so only those that still count must be the same: of a first waiter who has funds now, in the
+   * budget and in each of its windows.
+   */
   private async untold(alone: readonly string[], grouped: readonly string[]): Promise<string[]> {
     const { redis, tag } = this.client;
     const counts = await Promise.all(
       [...new Set(alone)].map(async (message) => {
         const [place, unit, scope] = message.split(' ') as [string, string, string];
         const [first] = await redis.zrange(waiterQueueKey(tag, unit, scope), '0', '0');
-        const remaining = await redis.hget(budgetKey(tag, unit, scope), 'remaining');
-        return first === place && BigInt(remaining ?? -1) >= BigInt(place.split('.')[2] as string);
+        const budget = await redis.hgetall(budgetKey(tag, unit, scope));
+        return first === place && leastRemaining(budget) >= BigInt(place.split('.')[2] as string);
       }),
     );
     return [...new Set(alone)]
@@ -352,4 +355,13 @@ export class GroupPlay {
 
 function shown(text = 'nothing'): string {
   return text.replaceAll(SEPARATOR, ' ');
+}
+
+/** What remains in a budget or in the tightest of its windows: `name,limit,spent,starts,ends` of each, with spaces between. */
+function leastRemaining({ remaining = '-1', reserved = '0', windows }: Record<string, string>): bigint {
+  const inWindows = (windows?.split(' ') ?? []).map((window) => {
+    const [, limit = '0', spent = '0'] = window.split(',');
+    return BigInt(limit) - BigInt(spent) - BigInt(reserved);
+  });
+  return [BigInt(remaining), ...inWindows].reduce((least, next) => (next < least ? next : least));
 }
