@@ -76,11 +76,8 @@ if reserve_key then
   local record = keys.reserve_idempotency(tag, hold.tenant, reserve_key)
   idempotency_record.outlast(record, lifetime_ms)
   if hold[field.reservation_set] then
-    -- The records of a set lapse together.
     local _, records = all_or_none.set_of_parts(tag, idempotency_record.parts_of(record))
-    for _, one in ipairs(records) do
-      idempotency_record.outlast(one, lifetime_ms)
-    end
+    idempotency_record.lapse_together(records)
   end
 end
 idempotency_record.remember(idempotency, fingerprint, { expires_text }, time.ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))

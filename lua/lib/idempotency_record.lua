@@ -64,4 +64,18 @@ local function outlast(key, ttl_ms)
   redis.call('PEXPIRE', key, time.ms_text(ttl_ms), 'GT')
 end
 
-return { outlast = outlast, parts_of = parts_of, recall = recall, recorded_texts = recorded_texts, remember = remember }
+-- Lets records lapse at one instant: that of the last. The clock that PEXPIRE reads goes on while a script runs.
+local function lapse_together(keys)
+  local last = 0
+  for _, key in ipairs(keys) do
+    last = math.max(last, redis.call('PEXPIRETIME', key))
+  end
+  for _, key in ipairs(keys) do
+    redis.call('PEXPIREAT', key, time.ms_text(last), 'GT')
+  end
+end
+
+return {
+  lapse_together = lapse_together, outlast = outlast, parts_of = parts_of, recall = recall, recorded_texts = recorded_texts,
+  remember = remember,
+}

@@ -6,6 +6,15 @@ function keys.tag_of(key)
   return string.sub(key, 1, 5)
 end
 
+-- A key without its tag, and the key of that name in a partition.
+function keys.name_of(key)
+  return string.sub(key, 6)
+end
+
+function keys.of_name(name, tag)
+  return tag .. name
+end
+
 -- The idempotency key of a direct debit, from the name of its record. No tenant's name has the separator.
 function keys.key_of_debit(record)
   return string.match(record, '|(.*)$')

@@ -35,7 +35,7 @@ import { ReservationSetController } from './reservation-sets/reservation-sets.co
 import { ReservationSetService } from './reservation-sets/reservation-sets.service.js';
 import { DamagedRecords } from './script-refusals.js';
 
-/** What is read, decided and debited at once, and what the four modules below share with it. */
+/** What is read, decided and debited at once, and what the modules below share with it. */
 @Module({
   imports: [EvidenceModule, ExpiryModule, GovernanceModule],
   controllers: [

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { FastifyReply } from 'fastify';
+import type { Refusal } from '../../src/ledger/index.js';
 import { MAX_SOURCES, RateLimit, sourceOf } from '../../src/auth/rate-limits.js';
 
 /** Records the headers of a response; a limit uses nothing else. */
@@ -32,7 +33,9 @@ describe('one limit', () => {
       const reply = new Headers();
       try {
         limit.admit(source, reply as unknown as FastifyReply);
-      } catch {
+      } catch (error) {
+        // The filter of errors makes the header of it.
+        reply.header('Retry-After', String((error as Refusal).retryAfterS));
         expect(reply.values['Retry-After']).toMatch(/^[1-9]\d*$/);
       }
       return reply.values;

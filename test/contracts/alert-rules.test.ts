@@ -309,7 +309,7 @@ const ALERT_CASES: readonly [string, Record<string, string>, Record<string, stri
   [
     'alerts of records that have long waited to be packed',
     { holdfast_records_to_pack: '100001+1000x30' },
-    { HoldfastPackingBehind: '130k ended reservations wait for a to pack them' },
+    { HoldfastPackingBehind: '130k entries of the journal wait for a to pack their records' },
   ],
   [
     'does not alert of records to pack that a load has left, and that have become fewer',

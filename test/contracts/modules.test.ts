@@ -65,12 +65,19 @@ describe('the composition is flat', () => {
   );
   const modules = reachable(app, new Set([...byFolder.values()].flat()));
 
-  test('each capability has one module, and each change of a reservation has its own', () => {
+  test('each capability has one module; each change of a reservation has its own, and a batch, which makes them all', () => {
     const several = [...byFolder].filter(([, names]) => names.length > 1);
     expect(several.map(([folder, names]) => [folder, names.sort()])).toEqual([
       [
         'reservations',
-        ['CommitModule', 'ExtendModule', 'ReleaseModule', 'ReservationsModule', 'ReserveModule'],
+        [
+          'BatchModule',
+          'CommitModule',
+          'ExtendModule',
+          'ReleaseModule',
+          'ReservationsModule',
+          'ReserveModule',
+        ],
       ],
     ]);
   });

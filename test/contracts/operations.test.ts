@@ -124,6 +124,7 @@ withSpec(
             : [
                 ...provocationsOf(row).map(({ status }) => status),
                 ...Object.keys(row.impossible ?? {}).map(Number),
+                ...(row.withoutDamaged === undefined ? [] : [500]),
               ];
         return [...responses.keys()]
           .filter((status) => !known.includes(status))

@@ -10,7 +10,10 @@ export function instantOf(reply: readonly string[]): number | undefined {
   const told = (index: number): number => Number(reply[index]);
   switch (word) {
     case 'ALLOW':
-      return difference(3);
+      // A set's reply has one after the other. A hold whose lease has ended does not tell.
+      return reply
+        .map((text, place) => (text === 'ALLOW' ? difference(place + 3) : undefined))
+        .find((instant) => instant !== undefined);
     case 'ACTIVE':
       return difference(2);
     case 'EXPIRED':

@@ -1,5 +1,5 @@
 -- all_or_none: a set of reserves in one run, which grants all of them or none.
--- @include field, grouped, keys
+-- @include field, grouped, idempotency_record, keys
 --
 -- The run calls the script `reserve` twice for each member. The first pass is a rehearsal on tables of its own: every check of a reserve is made
 -- on what the members before it would have left, nothing is written, and the first refusal ends it. Its reply and its denial event are those of
@@ -17,7 +17,7 @@ local RECORD = 2
 local function names_of_records(calls)
   local names = {}
   for i, one in ipairs(calls) do
-    names[i] = string.sub(one.keys[RECORD], #keys.tag_of(one.keys[RECORD]) + 1)
+    names[i] = keys.name_of(one.keys[RECORD])
   end
   return table.concat(names, ' ')
 end
@@ -68,7 +68,7 @@ local function set_of_parts(tag, parts)
   local id, names = string.match(parts and parts[#parts] or '', SET_FORM)
   local records = {}
   for name in string.gmatch(names or '', '%S+') do
-    records[#records + 1] = tag .. name
+    records[#records + 1] = keys.of_name(name, tag)
   end
   return id, records
 end
@@ -104,6 +104,11 @@ local function run_set(call, key_list, args)
       error('a reserve of a set was refused after its rehearsal: ' .. replies[refused][1])
     end
     grouped.write(group, tag)
+    local records = {}
+    for i, one in ipairs(calls) do
+      records[i] = one.keys[RECORD]
+    end
+    idempotency_record.lapse_together(records)
   end
   local answer = { '', rehearsal.set.id or '' }
   for i, reply in ipairs(replies) do

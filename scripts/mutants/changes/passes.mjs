@@ -50,7 +50,7 @@ export const PASSES = {
     mutations: [
       {
         what: 'an extension leaves the other records of the set behind',
-        find: '      idempotency_record.outlast(one, lifetime_ms)\n',
+        find: '    idempotency_record.lapse_together(records)\n',
         put: '',
       },
     ],

@@ -34,6 +34,7 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
   {
     id: 'listApiKeys',
     success: 200,
+    withoutDamaged: { status: 200 },
     sample: async (world) => ({ method: 'GET', path: `${KEYS}?tenant_id=${(await world.tenant()).id}` }),
     others: [
       refused(400, 'INVALID_REQUEST', 'an unknown order', () =>

@@ -65,6 +65,7 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
   {
     id: 'listBudgets',
     success: 200,
+    withoutDamaged: { status: 200 },
     sample: async (world) => ({ method: 'GET', path: BUDGETS, tenant: await world.tenant() }),
     others: [
       refused(400, 'INVALID_REQUEST', 'an unknown order', async (world) => ({

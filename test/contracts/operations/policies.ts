@@ -42,6 +42,7 @@ export const POLICY_ROWS: readonly OperationRow[] = [
   {
     id: 'listPolicies',
     success: 200,
+    withoutDamaged: { status: 200 },
     sample: async (world) => ({ method: 'GET', path: POLICIES, tenant: (await made(world)).tenant }),
     others: [
       succeeds(200, 'the admin key, of one tenant', async (world) => ({

@@ -33,6 +33,8 @@ export interface OperationRow {
    * not cached.
    */
   readonly keyOnly?: boolean;
+  /** What the operation answers without the records that cannot be read, if it leaves them out instead of failing. */
+  readonly withoutDamaged?: { readonly status: number; readonly code?: string };
 }
 
 /** Why no caller gets 403 where only the admin key is accepted. */
@@ -59,7 +61,7 @@ export function succeeds(
 
 /** The responses that every operation gives in the same way. */
 export function commonProvocations(
-  { success, sample, keyOnly = false, isPublic = false, readsNothing = false }: OperationRow,
+  { success, sample, keyOnly = false, isPublic = false, readsNothing = false, withoutDamaged }: OperationRow,
   plane: 'runtime' | 'governance',
   withBody: boolean,
   tenants: boolean,
@@ -69,7 +71,7 @@ export function commonProvocations(
     ...(isPublic ? [] : keyProvocations(sample)),
     ...(withBody ? bodyProvocations(sample) : []),
     ...(tenants ? [permissionProvocation(sample, plane)] : []),
-    ...(readsNothing ? [] : [damageProvocation(sample, keyOnly)]),
+    ...(readsNothing ? [] : [damageProvocation(sample, keyOnly, withoutDamaged)]),
   ];
 }
 
@@ -93,10 +95,13 @@ function keyProvocations(sample: (world: World) => Promise<Sample>): Provocation
   ];
 }
 
-function damageProvocation(sample: (world: World) => Promise<Sample>, keyOnly: boolean): Provocation {
+function damageProvocation(
+  sample: (world: World) => Promise<Sample>,
+  keyOnly: boolean,
+  answer: { readonly status: number; readonly code?: string } = { status: 500, code: 'INTERNAL_ERROR' },
+): Provocation {
   return {
-    status: 500,
-    code: 'INTERNAL_ERROR',
+    ...answer,
     how: 'records that cannot be read',
     run: async (world) => {
       const prepared = await sample(world);

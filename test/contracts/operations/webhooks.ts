@@ -132,6 +132,7 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
   {
     id: 'listWebhookSubscriptions',
     success: 200,
+    withoutDamaged: { status: 200 },
     sample: async (world) => ({
       method: 'GET',
       path: `${ADMIN}?tenant_id=${(await subscribed(world)).tenant.id}`,
@@ -190,6 +191,7 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
   {
     id: 'listTenantWebhooks',
     success: 200,
+    withoutDamaged: { status: 200 },
     plane: 'governance',
     sample: async (world) => ({ method: 'GET', path: TENANT, tenant: (await subscribed(world)).tenant }),
     others: [
