@@ -10,15 +10,19 @@ const MOST_UNDER_WAY = 2 * CALL_SIZE;
 export const SIDE_BY_SIDE = 4;
 /**
  * A sweep is late if a hold is found this long after its deadline. Beside requests that saturate the service, a call waits for 10 ms and
- * more, so that one call at a time and a pause as long as its wait would leave most of what becomes due. A late sweep does not make way.
+ * more, so that one call at a time and a pause as long as its wait would leave most of what becomes due. A late sweep does not pause.
  */
 export const LATE_MS = 250;
 /**
  * Calls of a late sweep in flight, of one partition or several: so many for each LATE_MS, so that it takes no more of Redis than it needs.
  */
 export const LATE_CALLS = 8;
-/** At most, about 10 ms of Redis' time at 25 to 35 µs for a hold among many, which is the bound for any command. */
-export const MOST_LATE_CALLS = 16;
+/**
+ * At most, from 1.5 s on: about what a page of the default size holds. Until then, lateness that grows takes a growing share from requests.
+ * Each call is a command of its own, of less than 1 ms at 25 to 35 µs for a hold among many. If Redis reads all of them at once, other
+ * clients wait for some 30 ms.
+ */
+export const MOST_LATE_CALLS = 48;
 export const LATE_SIDE_BY_SIDE = 16;
 
 /** The result of one pass over some partitions. */

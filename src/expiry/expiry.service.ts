@@ -14,7 +14,7 @@ import { SweepHistory, totals } from './sweeper-state.js';
 import { SWEEP_METRICS } from './expiry.metrics.js';
 
 /** Longest drain of one turn. If holds are still due after it, it counts as cut off, and the next turn continues at once. */
-const TURN_BUDGET_MS = 500;
+export const TURN_BUDGET_MS = 500;
 /** Deadlines closer together than this are handled by one turn. */
 const SHORTEST_SLEEP_MS = 20;
 

@@ -38,7 +38,7 @@ const DAY_MS = 86_400_000;
  * Judges due holds page by page. Each page is read under a lease that is checked and renewed with the read. lua/expiry/expire_page.lua
  * judges its candidates in batches. If a batch fails, lua/expiry/expire.lua judges each of its candidates separately. Partitions with a
  * backlog take turns, one page each. Small pauses between batches leave part of the time to requests (`sweepTimeShare`), as Redis' active
- * expiry limits itself. A sweep that is late keeps several batches in flight, and waits for nobody beyond that share.
+ * expiry limits itself. A sweep that is late keeps several batches in flight, and does not pause.
  */
 @Injectable()
 export class PartitionDrain {
@@ -293,15 +293,16 @@ export class PartitionDrain {
 
   /**
    * The pause after a call: what the share of time requires, or as long as the call waited for others, whichever is longer. So a backlog
-   * drains fast on a quiet Redis and slowly on a busy one, until the sweep is late: then only the share counts. Pauses accumulate until a
-   * timer can measure them. Oversleeping counts towards later pauses.
+   * drains fast on a quiet Redis and slowly on a busy one. A late sweep does not pause: beside saturating load, even its fastest call has
+   * mostly waited, so a share of it would be one of the wait. Pauses add up until a timer can measure them;
+   * oversleeping counts towards later ones.
    */
   private async rest(workedMs: number, candidates: number, run: Run): Promise<void> {
     run.fastestMs = Math.min(run.fastestMs, workedMs / candidates);
-    const waitedMs = workedMs - run.fastestMs * candidates - USUAL_WAIT_MS;
-    run.owedMs += run.isLate
-      ? run.fastestMs * candidates * this.pauseRatio
-      : Math.max(workedMs * this.pauseRatio, waitedMs);
+    if (run.isLate) {
+      return;
+    }
+    run.owedMs += Math.max(workedMs * this.pauseRatio, workedMs - run.fastestMs * candidates - USUAL_WAIT_MS);
     if (run.owedMs >= 1) {
       this.metrics.of(SWEEP_METRICS).pauses.inc();
       const began = performance.now();

@@ -2,12 +2,16 @@ import { SweepLeases } from '../../src/expiry/sweep-partition.js';
 import {
   eventLogKey,
   partitionCode,
+  reservationKey,
   sweepInstancesKey,
   sweepLeaseKey,
   tagOf,
   tagOfReservationId,
+  ttlIndexKey,
 } from '../../src/redis/keyspace.js';
+import { makeHolds } from '../support/bulk-holds.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { serverTimeMs } from '../support/server-time.js';
 import type { Settings } from '../support/settings.js';
 import type { StoredHolds } from '../support/stored-holds.js';
 
@@ -74,4 +78,21 @@ export async function expiredEvents(stored: StoredHolds, reservationId: string):
 
 export async function stateOf(stored: StoredHolds, reservationId: string): Promise<string | undefined> {
   return (await stored.record(reservationId))['st'];
+}
+
+/** Holds that ended a minute ago, all in one step, so that a sweep finds them together. */
+export async function makeOverdueTogether(
+  stored: StoredHolds,
+  tenant: TestTenant,
+  count: number,
+): Promise<void> {
+  const tag = stored.tagOfTenant(tenant.id);
+  const holds = Array.from({ length: count }, () => ({}));
+  const ids = await makeHolds(stored.redis, tag, tenant.id, holds);
+  const endedAt = (await serverTimeMs(stored.redis)) - 60_000;
+  const step = stored.redis.multi();
+  for (const id of ids) {
+    step.hset(reservationKey(tag, id), 'ex', endedAt, 'gr', 0).zadd(ttlIndexKey(tag), endedAt, id);
+  }
+  await step.exec();
 }
