@@ -13,6 +13,7 @@ import {
   type Call,
   type TestTenant,
 } from '../support/holdfast.js';
+import { NoAnswer } from '../support/send.js';
 import { findFreePort, startRedis, stopAllRedis } from '../support/redis-server.js';
 
 type Service = Awaited<ReturnType<typeof startService>>;
@@ -33,6 +34,17 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
+/**
+ * Whether an instance did not accept the connection. When it stops to listen, the system resets connections that wait to be accepted, even if
+ * their request has been sent.
+ */
+function wasNotAccepted(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: string };
+  return (
+    code === 'ECONNREFUSED' || (code === 'ECONNRESET' && error instanceof NoAnswer && error.onNewConnection)
+  );
+}
+
 /** Switches to the other instance if one accepts no connection, and treats every response as final. */
 class PatientClient extends HoldfastClient {
   private turn = 0;
@@ -49,7 +61,7 @@ class PatientClient extends HoldfastClient {
       try {
         return await instance.call(method, path, call);
       } catch (error) {
-        if (((error as Error).cause as { code?: string } | undefined)?.code !== 'ECONNREFUSED') {
+        if (!wasNotAccepted(error)) {
           throw error;
         }
         this.refusals += 1;

@@ -5,6 +5,15 @@ const agent = new Agent({ keepAlive: true });
 /** There was no complete response: no connection, or one that closed too early. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
+
+  /** @param onNewConnection whether it was the first request on its connection, which the server may never have accepted */
+  constructor(
+    message: string,
+    readonly onNewConnection: boolean,
+    options: ErrorOptions,
+  ) {
+    super(message, options);
+  }
 }
 
 export interface Sent {
@@ -26,7 +35,7 @@ export interface Received {
 export function send(url: string, { method, headers, body }: Sent): Promise<Received> {
   return new Promise((done, fail) => {
     const failed = (cause: Error): void =>
-      fail(new NoAnswer(`${method} ${url}: ${cause.message}`, { cause }));
+      fail(new NoAnswer(`${method} ${url}: ${cause.message}`, !sent.reusedSocket, { cause }));
     const sent = request(new URL(url), {
       agent,
       method,
