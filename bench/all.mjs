@@ -14,6 +14,7 @@ const NAMES = [
   'leak',
   'webhooks',
   'audit-bytes',
+  'batch',
   'quotas',
   'waits',
   'evidence',

@@ -125,20 +125,22 @@ export class Harness {
    * Closed loop: each connection starts its next operation when the last one is done.
    * @param {number} connections
    * @param {number} seconds
+   * @param {Pick<import('./types.ts').ClosedPlan, 'perRequest'> & { kind?: import('./types.ts').ClosedPlan['kind'] }} [what]
    */
-  async saturate(connections, seconds) {
+  async saturate(connections, seconds, { kind = 'closed', ...what } = {}) {
     say(`closed loop with ${connections} connection${connections === 1 ? '' : 's'}`);
-    const plan = { connections, seconds, ...this.common() };
-    return { connections, ...(await this.timed(() => this.load.ask({ kind: 'closed', ...plan }))) };
+    const plan = { kind, connections, seconds, ...what, ...this.common() };
+    return { connections, ...(await this.timed(() => this.load.ask(plan))) };
   }
 
   /**
    * Open loop: operations start at fixed instants.
    * @param {number} rate
    * @param {number} seconds
+   * @param {Pick<import('./types.ts').OpenPlan, 'perRequest'>} [what]
    */
-  paced(rate, seconds) {
-    return this.timed(() => this.load.ask({ kind: 'paced', rate, seconds, ...this.common() }));
+  paced(rate, seconds, what = {}) {
+    return this.timed(() => this.load.ask({ kind: 'paced', rate, seconds, ...what, ...this.common() }));
   }
 
   /**

@@ -1,112 +1,37 @@
-// The load generator, a separate process. Closed loops are those of autocannon: each connection sends its next request when the last one is
-// answered. Open loops are made here, because autocannon sends the requests of a second together at its beginning.
+// The load generator, a separate process. Open loops are made here, because autocannon sends the requests of a second together at its
+// beginning.
 import { setPriority } from 'node:os';
 import { createHistogram } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import autocannon from 'autocannon';
 import { Client } from './client.mjs';
+import { closedLoop, expectSuccess, note, reservationIdIn, summaryOf } from './closed-loop.mjs';
 import { answerPlans } from './load.mjs';
+import {
+  BATCH_PATH,
+  commitsText,
+  debits,
+  expectCommits,
+  idsIn,
+  reservesText,
+  saturateBatches,
+  sets,
+} from './several-load.mjs';
 import { httpRequests } from './workload.mjs';
 
 /**
  * @typedef {import('./types.ts').HttpPlan} HttpPlan
- * @typedef {Exclude<import('autocannon').Request['onResponse'], string | undefined>} OnResponse
- * @typedef {Omit<import('autocannon').Request, 'onResponse'> & { onResponse?: OnResponse }} Request
- * @typedef {ReturnType<typeof createHistogram>} Histogram
+ * @typedef {import('./closed-loop.mjs').Request} Request
  */
 
 const DRAIN_TIMEOUT_MS = 5000;
 const OPEN_LOOP_CONNECTIONS = 200;
-/** How often autocannon looks whether the time is over. */
-const SAMPLE_MS = 50;
-
-/** @param {Histogram} latencies @param {number} ms */
-const note = (latencies, ms) => latencies.record(Math.max(1, Math.round(ms * 1000)));
-
-/** @param {Histogram} latencies in µs */
-const summaryOf = (latencies) => ({
-  requests: latencies.count,
-  p50_ms: latencies.percentile(50) / 1000,
-  p99_ms: latencies.percentile(99) / 1000,
-  max_ms: latencies.max / 1000,
-});
-
-/** @param {string} body */
-function reservationIdIn(body) {
-  const at = body.indexOf('"reservation_id":"') + 18;
-  return body.slice(at, at + 22);
-}
-
-/** @param {number} status @param {string} body */
-function expectSuccess(status, body) {
-  if (status !== 200) {
-    throw new Error(`got ${status} ${body}`);
-  }
-}
-
-/**
- * @param {{ port: number, connections: number, seconds: number }} plan
- * @param {Request[]} requests that each connection sends in turn
- * @param {{ apiKey?: string, answered?: () => void }} [how]
- */
-async function closedLoop({ port, connections, seconds }, requests, { apiKey, answered } = {}) {
-  const latencies = createHistogram();
-  const key = apiKey === undefined ? {} : { 'x-cycles-api-key': apiKey };
-  const start = performance.now();
-  /** @type {Error | undefined} */
-  let failure;
-  /** @type {import('autocannon').Result} */
-  const { errors, statusCodeStats = {} } = await new Promise((done, fail) => {
-    /** @type {import('autocannon').Options & { sampleInt: number }} */
-    const options = {
-      url: `http://127.0.0.1:${port}`,
-      connections,
-      duration: seconds,
-      timeout: 30,
-      sampleInt: SAMPLE_MS,
-      requests: requests.map(({ onResponse, ...request }) => ({
-        method: 'POST',
-        ...request,
-        headers: { 'content-type': 'application/json', ...key, ...request.headers },
-        // What a listener throws is lost in autocannon's parser.
-        onResponse: (/** @type {Parameters<OnResponse>} */ ...response) => {
-          try {
-            onResponse?.(...response);
-          } catch (error) {
-            failure ??= /** @type {Error} */ (error);
-            running.stop?.();
-          }
-        },
-      })),
-    };
-    const running = autocannon(options, (error, result) => {
-      if (error instanceof Error) {
-        fail(error);
-      } else {
-        done(result);
-      }
-    });
-    running.on('response', (_client, _status, _bytes, ms) => {
-      note(latencies, ms);
-      answered?.();
-    });
-  });
-  if (failure !== undefined) {
-    throw failure;
-  }
-  if (errors > 0) {
-    throw new Error(`${errors} requests failed or were not answered in time`);
-  }
-  const elapsed_s = (performance.now() - start) / 1000;
-  const statuses = Object.fromEntries(
-    Object.entries(statusCodeStats).map(([status, { count = 0 }]) => [status, count]),
-  );
-  return { elapsed_s, statuses, ...summaryOf(latencies) };
-}
 
 /** @param {import('./types.ts').ClosedPlan} plan */
 async function saturate(plan) {
-  const { target, first } = plan;
+  const { target, first, perRequest } = plan;
+  if (perRequest !== undefined) {
+    return saturateBatches(plan);
+  }
   const texts = httpRequests(target);
   let [next, operations] = [first, 0];
   const result = await closedLoop(
@@ -236,6 +161,9 @@ async function openLoop({ port, rate, seconds, target, first }, operate) {
 
 /** @param {import('./types.ts').OpenPlan} plan */
 async function pace(plan) {
+  if (plan.perRequest !== undefined) {
+    return paceBatches(plan, plan.perRequest);
+  }
   const texts = httpRequests(plan.target);
   const latencies = createHistogram();
   const result = await openLoop(plan, async (client, number, from) => {
@@ -248,10 +176,39 @@ async function pace(plan) {
     expectSuccess(status, text);
     note(latencies, performance.now() - between);
   });
-  if (result.unfinished > 0) {
-    throw new Error(`${result.unfinished} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`);
-  }
+  expectFinished(result);
   return { ...result, per_second: result.operations / result.elapsed_s, ...summaryOf(latencies) };
+}
+
+/** @param {{ unfinished: number }} result */
+function expectFinished({ unfinished }) {
+  if (unfinished > 0) {
+    throw new Error(`${unfinished} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`);
+  }
+}
+
+/**
+ * The same operations a second, so many in a batch.
+ * @param {import('./types.ts').OpenPlan} plan
+ * @param {number} perRequest
+ */
+async function paceBatches(plan, perRequest) {
+  const texts = httpRequests(plan.target);
+  const latencies = createHistogram();
+  const result = await openLoop({ ...plan, rate: plan.rate / perRequest }, async (client, number, from) => {
+    const first = plan.first + (number - plan.first) * perRequest;
+    const reserved = await client.ask('POST', BATCH_PATH, reservesText(texts, first, perRequest));
+    const ids = idsIn(reserved.status, reserved.text, perRequest);
+    const between = performance.now();
+    note(latencies, between - from);
+    const { status, text } = await client.ask('POST', BATCH_PATH, commitsText(texts, first, ids));
+    expectCommits(status, text, perRequest);
+    note(latencies, performance.now() - between);
+  });
+  expectFinished(result);
+  const operations = result.operations * perRequest;
+  const next = plan.first + operations;
+  return { ...result, operations, next, per_second: operations / result.elapsed_s, ...summaryOf(latencies) };
 }
 
 /**
@@ -287,7 +244,7 @@ async function watch(plan) {
   return { ...result, ...summaryOf(latencies), failures };
 }
 
-const LOADS = { closed: saturate, leak, attack, paced: pace, watch };
+const LOADS = { closed: saturate, debits, sets, leak, attack, paced: pace, watch };
 
 /** @param {HttpPlan} plan */
 async function run(plan) {

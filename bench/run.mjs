@@ -27,7 +27,7 @@ function print(result) {
 const OPTIONS = {
   against: Object.keys(BENCHMARKS),
   pairs: Object.keys(BENCHMARKS),
-  only: ['isolation', 'leak'],
+  only: ['isolation', 'leak', 'batch'],
   most: ['growth', 'all'],
 };
 

@@ -41,15 +41,21 @@ interface TargetPlan {
   readonly first: number;
 }
 
+/** `closed`: reserves and their commits. `debits`: direct debits. `sets`: reserves that nobody settles. */
 export interface ClosedPlan extends TargetPlan {
-  readonly kind: 'closed';
+  readonly kind: 'closed' | 'debits' | 'sets';
   readonly connections: number;
+  /** How many operations a batch or a set has; without it, each has a request of its own. */
+  readonly perRequest?: number;
 }
 
 /** Operations at fixed instants. `watch`: reserves alone, whose failures are counted. */
 export interface OpenPlan extends TargetPlan {
   readonly kind: 'paced' | 'watch';
+  /** Operations a second. */
   readonly rate: number;
+  /** How many operations a batch has. */
+  readonly perRequest?: number;
 }
 
 /** Reserves in a closed loop, of the targets in turn, that nobody settles. */

@@ -17,6 +17,7 @@ const LEASE = { ttlMs: 60_000, graceMs: 5000 };
 const IDEMPOTENCY_TTL_MS = 86_400_000;
 const RETENTION_MS = 30 * 86_400_000;
 const POLICY = 'ALLOW_IF_AVAILABLE';
+const ACTION = { kind: 'llm.completion', name: 'gpt-4o' };
 const SUBJECT = { workspace: 'prod', agent: 'summarizer' };
 /** What quotas would need to know about the action: lua/ledger/lib/action_quota.lua. */
 const ACTION_FACTS = 'side_effect||||';
@@ -36,7 +37,7 @@ const keyOf = (run, number) => `${run}-0000-4000-8000-${digits(number, 12)}`;
 export const tagOfTenant = (tenant) => tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
 
 /**
- * The two HTTP requests of an operation.
+ * The two HTTP requests of an operation, and a direct debit.
  * @param {import('./types.ts').Target} target
  */
 export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
@@ -50,7 +51,7 @@ export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
     reservePath: '/v1/reservations',
     reserve: textWithKey({
       subject: { tenant, ...SUBJECT },
-      action: { kind: 'llm.completion', name: 'gpt-4o' },
+      action: ACTION,
       estimate: { unit: 'TOKENS', amount: ESTIMATE },
       ttl_ms: ttlMs,
       grace_period_ms: graceMs,
@@ -58,6 +59,11 @@ export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
     }),
     commitPath: (/** @type {string} */ reservationId) => `/v1/reservations/${reservationId}/commit`,
     commit: textWithKey({ actual: { unit: 'TOKENS', amount: ACTUAL } }),
+    debit: textWithKey({
+      subject: { tenant, ...SUBJECT },
+      action: ACTION,
+      actual: { unit: 'TOKENS', amount: ACTUAL },
+    }),
   };
 }
 
