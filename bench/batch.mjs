@@ -13,7 +13,7 @@ import { tagOfTenant } from './workload.mjs';
  * @typedef {import('./types.ts').Figure} Figure
  * @typedef {import('./types.ts').WatchResult} Watched
  * @typedef {{ several: Side, single: Side }} Pair
- * @typedef {{ per_second: number, operations: number, server_cpu_s: number, redis_cpu_s: number, neighbour?: Watched }} Side
+ * @typedef {{ per_second: number, operations: number, server_cpu_s: number, redis_cpu_s: number, cpu_s: number, neighbour?: Watched }} Side
  */
 
 const CONNECTIONS = 8;
@@ -217,6 +217,7 @@ const columnsOf = (each) => ({
   'operations/s': ({ per_second }) => whole(each * per_second),
   'µs of the service': (side) => whole(serviceUs(side) / each),
   'µs of Redis': (side) => whole(redisUs(side) / each),
+  'µs of the load': ({ cpu_s, operations }) => whole((cpu_s * 1e6) / operations / each),
 });
 
 /**
