@@ -49,11 +49,11 @@ export class RateLimit {
 
   /**
    * Counts a request, or several that come in one, and sets the headers with the number of requests left.
-   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if too few were left
+   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if too few were left, which then stay as they are
    */
   admit(source: string, reply: FastifyReply, requests = 1): void {
-    const window = this.count(source, requests);
-    if (window.used > this.perMinute) {
+    const window = this.windowOf(source);
+    if (!this.take(window, requests)) {
       throw this.refusal(window, reply);
     }
     reply
@@ -63,11 +63,19 @@ export class RateLimit {
 
   /** Counts a request. Returns a refusal if none was left. */
   exceeded(source: string, reply: FastifyReply): Refusal | undefined {
-    const window = this.count(source);
-    return window.used > this.perMinute ? this.refusal(window, reply) : undefined;
+    const window = this.windowOf(source);
+    return this.take(window, 1) ? undefined : this.refusal(window, reply);
   }
 
-  private count(source: string, requests = 1): RateWindow {
+  private take(window: RateWindow, requests: number): boolean {
+    if (window.used + requests > this.perMinute) {
+      return false;
+    }
+    window.used += requests;
+    return true;
+  }
+
+  private windowOf(source: string): RateWindow {
     const nowMs = this.clock.nowMs();
     let window = this.windows.get(source);
     if (window === undefined || nowMs >= window.endsAtMs) {
@@ -79,14 +87,15 @@ export class RateLimit {
       };
       this.windows.set(source, window);
     }
-    window.used += requests;
     return window;
   }
 
-  private refusal({ endsAtMs, resetsAtS }: RateWindow, reply: FastifyReply): Refusal {
+  private refusal({ used, endsAtMs, resetsAtS }: RateWindow, reply: FastifyReply): Refusal {
     this.refused();
     const waitS = Math.max(1, Math.ceil((endsAtMs - this.clock.nowMs()) / 1000));
-    reply.header('X-RateLimit-Remaining', '0').header('X-RateLimit-Reset', resetsAtS);
+    reply
+      .header('X-RateLimit-Remaining', String(this.perMinute - used))
+      .header('X-RateLimit-Reset', resetsAtS);
     const refusal = new Refusal(
       'LIMIT_EXCEEDED',
       `more than ${this.perMinute} ${this.what} in a minute; retry in ${waitS} s`,

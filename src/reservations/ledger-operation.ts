@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../auth/index.js';
+import { Refusal } from '../ledger/index.js';
 import { type Operation, operationOf } from './admission.js';
 import type { Wanted } from './funds-forecast.js';
 
@@ -18,6 +19,22 @@ export interface SettlementCall<Who extends Caller = TenantCaller> extends Call<
 /** An endpoint that also accepts the admin key uses `callOf<Caller>`. */
 export function callOf<Who extends Caller = TenantCaller>(request: FastifyRequest, body: unknown): Call<Who> {
   return { ...operationOf<Who>(request), headers: request.headers, body };
+}
+
+/** Headers that say something of one operation, and why a request with several cannot have them. */
+const HEADERS_OF_ONE: Readonly<Record<string, string>> = {
+  'X-Holdfast-Wait-Ms': 'several operations do not wait for funds',
+  'X-Holdfast-Charge-On-Expiry': 'one amount cannot be that of several reservations',
+  'X-Idempotency-Key': 'each operation has an idempotency_key of its own',
+};
+
+/** @throws Refusal INVALID_REQUEST */
+export function refuseHeadersOfOne({ headers }: FastifyRequest): void {
+  for (const [name, why] of Object.entries(HEADERS_OF_ONE)) {
+    if (headers[name.toLowerCase()] !== undefined) {
+      throw new Refusal('INVALID_REQUEST', `${name} is not possible here: ${why}`, { field: name });
+    }
+  }
 }
 
 /** A successful outcome. */

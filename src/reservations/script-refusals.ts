@@ -44,10 +44,7 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
     'RESERVATION_FINALIZED',
     ({ state }) => ({ message: `the reservation is already ${state}`, details: { status: state } }),
   ],
-  RESERVATION_EXPIRED: [
-    'RESERVATION_EXPIRED',
-    () => ({ message: 'the reservation has expired and its hold was returned' }),
-  ],
+  RESERVATION_EXPIRED: ['RESERVATION_EXPIRED', () => ({ message: 'the reservation has expired' })],
   MAX_EXTENSIONS_EXCEEDED: [
     'MAX_EXTENSIONS_EXCEEDED',
     ({ allowed }) => ({

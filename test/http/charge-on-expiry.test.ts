@@ -63,6 +63,9 @@ describe('a reservation that costs something if it expires', () => {
     const counted = await on.holdfast.metric('holdfast_expiry_outcomes_total', labels);
     const id = await expired(tenant, '60');
     const tokens = (amount: number): Json => ({ unit: 'TOKENS', amount });
+    // Only a part of its hold was returned.
+    const read = await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
+    expect(expectRefusal(read, 410, 'RESERVATION_EXPIRED').message).toBe('the reservation has expired');
     expect(await rootOf(tenant)).toMatchObject({
       remaining: tokens(940),
       reserved: tokens(0),

@@ -144,6 +144,16 @@ describe('a request that is no set is refused', () => {
     expect(await held(tenant)).toEqual({ TOKENS: '100 0', [UNIT]: '50 0' });
   });
 
+  test.each([
+    ['dry_run', { dry_run: true }],
+    ['observe_mode', { observe_mode: 'OBSERVE' }],
+    ['estimate', { estimate: undefined }],
+  ])('names the member at fault in one form: %s', async (field, more) => {
+    const tenant = await funded();
+    const answer = await send(tenant, [reserveBody(tenant, 1), reserveBody(tenant, 1, more)]);
+    expect(expectRefusal(answer, 400, 'INVALID_REQUEST').details.field).toBe(`reservations[1].${field}`);
+  });
+
   test('under a tenant in observe mode', async () => {
     const tenant = await funded({ observe_mode: 'OBSERVE' });
     expectRefusal(await send(tenant, both(tenant, 1, 1)), 400, 'INVALID_REQUEST');
@@ -175,6 +185,22 @@ test('each member counts for the rate of the key', async () => {
     Number((await send(tenant, both(tenant, 1, 1))).headers.get('x-ratelimit-remaining'));
   const first = await left();
   expect(await left()).toBe(first - 2);
+});
+
+test('a set with more members than requests are left leaves these to smaller ones', async () => {
+  const tenant = await funded();
+  const members = (count: number): Json[] => Array.from({ length: count }, () => reserveBody(tenant, 1));
+  for (const count of [8, 8, 8, 8]) {
+    expectStatus(await send(tenant, members(count)), 200);
+  }
+  expectStatus(await send(tenant, members(2)), 200);
+  const tooMany = await send(tenant, members(8));
+  expectRefusal(tooMany, 429, 'LIMIT_EXCEEDED');
+  expect(tooMany.headers.get('x-ratelimit-remaining')).toBe('5');
+  const last = await send(tenant, members(5));
+  expectStatus(last, 200);
+  expect(last.headers.get('x-ratelimit-remaining')).toBe('0');
+  expectRefusal(await on.holdfast.reserve(tenant, 1), 429, 'LIMIT_EXCEEDED');
 });
 
 test('each member has its evidence, and so has a refusal', async () => {

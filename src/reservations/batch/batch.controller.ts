@@ -14,9 +14,9 @@ import {
   requireReservationId,
   sendJson,
 } from '../../http/index.js';
-import { Refusal } from '../../ledger/index.js';
 import { MetricsRegistry, Tracing } from '../../telemetry/index.js';
 import { asksToExplain } from '../funds-forecast.js';
+import { refuseHeadersOfOne } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
 import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
 import { BatchDto, type BatchedOperationDto, operationsOf } from './batch.dto.js';
@@ -27,9 +27,6 @@ import { BatchedOperations } from './batched-operations.js';
  * partition wait for all of them.
  */
 const AT_ONCE = 16;
-
-/** Headers that only make sense for one operation. */
-const FOR_ONE_OPERATION = ['X-Holdfast-Wait-Ms', 'X-Holdfast-Charge-On-Expiry', 'X-Idempotency-Key'];
 
 interface Result {
   readonly status: number;
@@ -85,7 +82,9 @@ export class BatchController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    refuseHeaders(request);
+    refuseHeadersOfOne(request);
+    // A header that cannot be understood refuses the batch, and not each of its operations.
+    asksToExplain(request);
     const operations = operationsOf(body);
     const results: Result[] = [];
     for (let first = 0; first < operations.length; first += AT_ONCE) {
@@ -153,15 +152,6 @@ interface Turn {
   /** Judges the caller again, after the operations before this one. */
   readonly admitted: Promise<void> | undefined;
   readonly isFirst: boolean;
-}
-
-/** @throws Refusal INVALID_REQUEST */
-function refuseHeaders(request: FastifyRequest): void {
-  const given = FOR_ONE_OPERATION.find((name) => request.headers[name.toLowerCase()] !== undefined);
-  if (given !== undefined) {
-    throw new Refusal('INVALID_REQUEST', `${given} is not for batches`, { field: given });
-  }
-  asksToExplain(request);
 }
 
 /** Those of a request of its own. */

@@ -3,10 +3,9 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits } from '../../auth/index.js';
 import { Access, Answers, BodySchema, sendJson } from '../../http/index.js';
-import { Refusal } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { AttestedAnswers } from '../attested-answers.js';
-import { callOf } from '../ledger-operation.js';
+import { callOf, refuseHeadersOfOne } from '../ledger-operation.js';
 import {
   type GrantedSet,
   MemberRefused,
@@ -15,22 +14,6 @@ import {
 } from './reservation-sets.service.js';
 
 const validate = compileValidator(ReservationSetDto);
-
-/** Headers of a reserve that have no meaning for several, and why. */
-const REFUSED_HEADERS: Readonly<Record<string, string>> = {
-  'X-Holdfast-Wait-Ms': 'a set does not wait for funds',
-  'X-Holdfast-Charge-On-Expiry': 'one amount cannot be that of several reservations',
-  'X-Idempotency-Key': 'each reservation of a set has an idempotency_key of its own',
-};
-
-/** @throws Refusal INVALID_REQUEST */
-function requireNoHeaderOfOne({ headers }: FastifyRequest): void {
-  for (const [name, why] of Object.entries(REFUSED_HEADERS)) {
-    if (headers[name.toLowerCase()] !== undefined) {
-      throw new Refusal('INVALID_REQUEST', `${name} is not possible here: ${why}`, { field: name });
-    }
-  }
-}
 
 @Controller('v1/reservation-sets')
 export class ReservationSetController {
@@ -71,7 +54,7 @@ export class ReservationSetController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    requireNoHeaderOfOne(request);
+    refuseHeadersOfOne(request);
     const dto = validate(body);
     const call = callOf(request, body);
     // The request itself is counted as one.

@@ -117,7 +117,7 @@ function requireMembers(reservations: readonly ReserveDto[]): void {
   const keys = new Set<string>();
   reservations.forEach(({ idempotency_key: key, dry_run: isDryRun, observe_mode: mode }, place) => {
     const fault = (member: string, words: string): Refusal =>
-      new Refusal('INVALID_REQUEST', words, { field: `reservations.${place}.${member}`, operation: place });
+      new Refusal('INVALID_REQUEST', words, { field: `reservations[${place}].${member}`, operation: place });
     if (keys.has(key)) {
       throw fault('idempotency_key', 'two reservations of a set have the same idempotency_key');
     } else if (isDryRun === true) {
