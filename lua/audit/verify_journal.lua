@@ -29,21 +29,13 @@ local function value_of(fields, name)
   return nil
 end
 
--- What the end of the hold cost, or '' while it is live.
-local function charge_of(hold)
-  if hold.state == 'ACTIVE' then
-    return ''
-  end
-  return hold.state == 'COMMITTED' and hold[field.charged] or hold.state == 'EXPIRED' and hold[field.charge_on_expiry] or '0'
-end
-
 local last, _, more = stream_walk.walk_stream('XRANGE', stream, after == '' and '-' or '(' .. after, '+', limit, function(entry)
   local reservation_id = not value_of(entry[2], 'mended') and journal.reservation_of(tag, entry[2])
   local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry)
   if reservation_id and readable and hold and hold.tenant == tenant_id and hold_record.HOLD_STATES[hold.state] then
     reply[#reply + 1] = reservation_id
     reply[#reply + 1] = value_of(entry[2], field.charged) or ''
-    reply[#reply + 1] = charge_of(hold)
+    reply[#reply + 1] = hold.state == 'ACTIVE' and '' or journal.charge_of_end(hold.state, hold) or '0'
   end
 end)
 if more and last then

@@ -56,7 +56,7 @@ local function mend_ended(tag, reservation_id, hold, tenant, created_at)
     redis.call('PEXPIREAT', hold.key, time.ms_text(goes_at))
   end
   -- So that it is packed again.
-  journal.append_mended(tag, reservation_id, known[field.charged] or '0')
+  journal.append_mended(tag, reservation_id, journal.charge_of_end(known[field.state], known))
   ended_holds.leave_quarantine(tag, reservation_id)
 end
 

@@ -33,6 +33,14 @@ local function require_journal(tag, group)
   end
 end
 
+-- What the end of a reservation has cost, from the fields of its record, or nil if that is damaged.
+local function charge_of_end(state, record)
+  if state == 'COMMITTED' then
+    return record[field.charged]
+  end
+  return state == 'EXPIRED' and record[field.charge_on_expiry] or '0'
+end
+
 local function append_end(tag, reservation_id, charged)
   local journal = keys.journal(tag)
   redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)
@@ -87,5 +95,5 @@ end
 
 return {
   append_commit = append_commit, append_debit = append_debit, append_end = append_end, append_mended = append_mended,
-  require_journal = require_journal, reservation_of = reservation_of,
+  charge_of_end = charge_of_end, require_journal = require_journal, reservation_of = reservation_of,
 }

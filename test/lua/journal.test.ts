@@ -107,6 +107,22 @@ describe('a journal that is not a stream', () => {
   });
 });
 
+test('a mended reservation that was charged when it expired has this charge in its entry', async () => {
+  const ledger = await withBudgets();
+  const { id } = await ledger.hold({ subject: AGENT, amount: 10, fields: { ce: '6' } });
+  await ledger.makeOverdue(id);
+  await ledger.expirePage([id]);
+  const key = ledger.reservationKeyOf(id);
+  await ledger.redis.hdel(key, 'fa');
+  await ledger.redis.hset(quarantineKey(ledger.tag), id, 'INVALID_END 1');
+  const decide = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE] as const;
+  expect((await ledger.scripts.run('decide_quarantined', [key], decide))[0]).toBe('RELEASED');
+  expect(await journalOf(ledger)).toEqual([
+    { id, ch: '6' },
+    { id, ch: '6', mended: '1' },
+  ]);
+});
+
 test('an ended reservation that is mended in quarantine appends that nothing was charged now', async () => {
   const ledger = await withBudgets();
   const { id } = await ledger.hold({ subject: AGENT, amount: 10 });
