@@ -20,8 +20,8 @@ export const EVERYWHERE = {
       },
       {
         what: 'a late sweep rests as long as its calls waited',
-        find: 'run.owedMs += run.isLate\n',
-        put: 'run.owedMs += false\n',
+        find: '    if (run.isLate) {\n      return;',
+        put: '    if (false) {\n      return;',
       },
       {
         what: 'a sweep that becomes late judges the rest of its page as slowly as before',
