@@ -20,21 +20,12 @@ local tag = keys.tag_of(stream)
 local passed = redis.call('HGET', keys.journal_places(tag), 'packed') or ''
 local reply = { string.match(passed, '^%d+') or '0', '' }
 
-local function value_of(fields, name)
-  for i = 1, #fields, 2 do
-    if fields[i] == name then
-      return fields[i + 1]
-    end
-  end
-  return nil
-end
-
 local last, _, more = stream_walk.walk_stream('XRANGE', stream, after == '' and '-' or '(' .. after, '+', limit, function(entry)
-  local reservation_id = not value_of(entry[2], 'mended') and journal.reservation_of(tag, entry[2])
+  local reservation_id = not stream_walk.value_of(entry[2], 'mended') and journal.reservation_of(tag, entry[2])
   local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry)
   if reservation_id and readable and hold and hold.tenant == tenant_id and hold_record.HOLD_STATES[hold.state] then
     reply[#reply + 1] = reservation_id
-    reply[#reply + 1] = value_of(entry[2], field.charged) or ''
+    reply[#reply + 1] = stream_walk.value_of(entry[2], field.charged) or ''
     reply[#reply + 1] = hold.state == 'ACTIVE' and '' or journal.charge_of_end(hold.state, hold) or '0'
   end
 end)

@@ -55,28 +55,19 @@ local function category_of(event_type)
   return CATEGORIES[segment] and segment or 'system'
 end
 
-local function value_of(fields, name)
-  for i = 1, #fields, 2 do
-    if fields[i] == name then
-      return fields[i + 1]
-    end
-  end
-  return nil
-end
-
 local function is_wanted_type(event_type)
   return event_type and (not wanted_type or event_type == wanted_type)
     and (not wanted_categories or wanted_categories[category_of(event_type)])
 end
 
 local function holds(fields, name, text)
-  local value = value_of(fields, name)
+  local value = stream_walk.value_of(fields, name)
   return value and string.find(string.lower(value), text, 1, true)
 end
 
 local function is_wanted(fields)
   for _, condition in ipairs(wanted) do
-    local text, value = condition[2], value_of(fields, condition[1])
+    local text, value = condition[2], stream_walk.value_of(fields, condition[1])
     if not value or not condition[3](value, text) then
       return false
     end
@@ -88,7 +79,7 @@ end
 -- of another type is not read from the log.
 local function event_at(entry)
   local fields = entry[2]
-  if not is_wanted_type(value_of(fields, is_index and 'y' or 'ty')) then
+  if not is_wanted_type(stream_walk.value_of(fields, is_index and 'y' or 'ty')) then
     return nil, 0
   end
   local bytes = 0

@@ -44,7 +44,17 @@ local function id_after(id)
   return ms .. '-' .. string.format('%d', tonumber(sequence) + 1)
 end
 
+-- The value of a field of an entry, or nil.
+local function value_of(fields, name)
+  for i = 1, #fields, 2 do
+    if fields[i] == name then
+      return fields[i + 1]
+    end
+  end
+  return nil
+end
+
 return {
   STREAM_BYTES = STREAM_BYTES, STREAM_PORTION = STREAM_PORTION, entry_bytes = entry_bytes, id_after = id_after,
-  walk_stream = walk_stream,
+  value_of = value_of, walk_stream = walk_stream,
 }

@@ -18,15 +18,8 @@ import {
   statusIn,
 } from './script-call.js';
 import { type Attestable, setReply, type SetName, type SetReply, stampedReply } from './script-replies.js';
-import {
-  isOwnLibrary,
-  type Library,
-  LIBRARY,
-  LIBRARY_PATTERN,
-  libraryText,
-  type Runnable,
-  type Script,
-} from './script-library.js';
+import { deleteOtherVersions, loadInto } from './library-loading.js';
+import { type Library, LIBRARY, libraryText, type Runnable, type Script } from './script-library.js';
 import { LIBRARY_COMMANDS } from './script-types.js';
 
 export type { Arguments, Reply } from './script-call.js';
@@ -50,26 +43,6 @@ export interface ScriptCall<Name extends ScriptName> {
 
 function isUnknownFunction(error: unknown): boolean {
   return error instanceof Error && /^ERR Function not found/i.test(error.message);
-}
-
-/** A full Redis accepts no functions, but still runs the text of a script. */
-function isFull(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('OOM');
-}
-
-/** Whether a master has the library. */
-async function hasLibrary(master: Redis, name: string): Promise<boolean> {
-  return (await master.function('LIST', 'LIBRARYNAME', name)).length > 0;
-}
-
-/** The names of the libraries on a master that other versions of Holdfast made. A name alone proves nothing. */
-async function otherVersions(master: Redis, own: string): Promise<string[]> {
-  const listed = (await master.function('LIST', 'LIBRARYNAME', LIBRARY_PATTERN, 'WITHCODE')) as unknown[][];
-  const member = (library: unknown[], name: string): string => library[library.indexOf(name) + 1] as string;
-  return listed
-    .filter((library) => isOwnLibrary(member(library, 'library_name'), member(library, 'library_code')))
-    .map((library) => member(library, 'library_name'))
-    .filter((name) => name !== own);
 }
 
 function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
@@ -147,15 +120,14 @@ export class ScriptRegistry {
    */
   async load(): Promise<void> {
     await this.eachMaster(async (master) => {
-      const others = await otherVersions(master, this.library.name);
-      await Promise.allSettled(others.map((name) => master.function('DELETE', name)));
-      await this.loadInto(master);
+      await deleteOtherVersions(master, this.library);
+      await loadInto(master, this.library);
     });
   }
 
   /** Loads the library where a master has lost it. @throws StoreUnavailable if a master cannot be reached. */
   private async restore(): Promise<void> {
-    await this.eachMaster((master) => this.loadInto(master));
+    await this.eachMaster((master) => loadInto(master, this.library));
   }
 
   private async eachMaster(work: (master: Redis) => Promise<void>): Promise<void> {
@@ -168,19 +140,6 @@ export class ScriptRegistry {
 
   private masters(): Redis[] {
     return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
-  }
-
-  private async loadInto(master: Redis): Promise<void> {
-    if (await hasLibrary(master, this.library.name)) {
-      return;
-    }
-    try {
-      await master.function('LOAD', 'REPLACE', this.library.code);
-    } catch (error) {
-      if (!isFull(error)) {
-        throw error;
-      }
-    }
   }
 
   /**

@@ -1,23 +1,15 @@
 -- expiration: finds expirations and quarantines in an event log.
 -- A search is `from` and `to`, inclusive, in ms; `tenant_id` and `scope`, the reservation's or one above it; `state`, EXPIRED or
 -- QUARANTINED. The last three may be empty for all.
+-- @include stream_walk
 local EXPIRATION_STATES = { ['reservation.expired'] = 'EXPIRED', ['custom.reservation.quarantined'] = 'QUARANTINED' }
-
-local function value_of(fields, name)
-  for i = 1, #fields, 2 do
-    if fields[i] == name then
-      return fields[i + 1]
-    end
-  end
-  return nil
-end
 
 local function is_wanted(fields, found, search)
   local tenant_id, scope, state = search.tenant_id, search.scope, search.state
-  if state ~= '' and found ~= state or tenant_id ~= '' and value_of(fields, 'tn') ~= tenant_id then
+  if state ~= '' and found ~= state or tenant_id ~= '' and stream_walk.value_of(fields, 'tn') ~= tenant_id then
     return false
   end
-  local at = scope ~= '' and (value_of(fields, 'sc') or '') or scope
+  local at = scope ~= '' and (stream_walk.value_of(fields, 'sc') or '') or scope
   return at == scope or string.sub(at, 1, #scope + 1) == scope .. '/'
 end
 
@@ -36,11 +28,11 @@ end
 -- id but in the same order, as scripts run one after another.
 local function expiration_of(entry, search)
   local fields = entry[2]
-  local found = EXPIRATION_STATES[value_of(fields, 'ty')]
+  local found = EXPIRATION_STATES[stream_walk.value_of(fields, 'ty')]
   if not found then
     return nil
   end
-  local recorded_at = value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at')
+  local recorded_at = stream_walk.value_of(fields, 'expired_at') or stream_walk.value_of(fields, 'quarantined_at')
   local at = tonumber(recorded_at or string.match(entry[1], '^%d+'))
   if at > search.to then
     return nil, nil, true
