@@ -98,7 +98,7 @@ export class QueryAbandoned extends Error {
 export interface Query {
   /** Calls `work`. All runs that it starts, even asynchronously, belong to this query. */
   run<T>(work: () => T): T;
-  /** Gives the slot back. */
+  /** Gives the slot back, and counts the query as abandoned if its client has disconnected. */
   end(): void;
 }
 
@@ -181,6 +181,10 @@ export class Queries {
     return {
       run: (work) => CURRENT_QUERY.run(context, work),
       end: () => {
+        if (signal.aborted) {
+          // No run of it was waiting when the client left, so nothing else has counted it.
+          this.abandoned(context);
+        }
         CURRENT_QUERY.end();
         this.slots.release(claim);
       },
