@@ -101,6 +101,11 @@ export class Replay {
     const faults = [
       ...faultsOf(state),
       ...(state.holds.size === this.ids.size ? [] : ['there are more holds']),
+      ...different(
+        'entries of the journal',
+        String(state.journal.length),
+        String((this.walk.at(-1) as SpecStep).journal.length),
+      ),
       ...different('charges in the journal', chargedBy(state).join(), this.charges().join()),
     ];
     if (faults.length > 0) {
@@ -293,18 +298,14 @@ export class Replay {
     ].join('\n');
   }
 
-  /**
-   * What each budget was charged in the walk. Its spent and debt grow by charges alone: funds only turn debt into spent, and the end of a
-   * period leaves the debt.
-   */
+  /** What the journal of the model charged each budget. */
   private charges(): string[] {
     const charged = new Map<string, bigint>();
-    for (const [index, { budgets }] of this.walk.entries()) {
-      for (const [name, { spent, debt, ends }] of budgets) {
-        const before = this.walk[index - 1]?.budgets.get(name) ?? { spent, debt, ends };
-        const kept = before.debt + (before.ends === ends ? before.spent : 0);
+    const { budgets, journal } = this.walk.at(-1) as SpecStep;
+    for (const { leaf, charge } of journal) {
+      for (const name of [...budgets.keys()].filter((at) => `${leaf}/`.startsWith(`${at}/`))) {
         const scope = `${DEFAULT_UNIT}:${this.scope(name)}`;
-        charged.set(scope, (charged.get(scope) ?? 0n) + BigInt(spent + debt - kept));
+        charged.set(scope, (charged.get(scope) ?? 0n) + BigInt(charge));
       }
     }
     return linesOf(charged);

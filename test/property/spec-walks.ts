@@ -55,6 +55,13 @@ export interface SpecHold {
   readonly state: string;
 }
 
+/** What the end of a hold or a direct debit, whose hold is -1, charged every budget of the leaf. */
+export interface SpecEntry {
+  readonly hold: number;
+  readonly leaf: string;
+  readonly charge: number;
+}
+
 /** A state of the model, and the step that led to it. */
 export interface SpecStep {
   readonly key: number;
@@ -65,6 +72,7 @@ export interface SpecStep {
   readonly now: number;
   readonly budgets: ReadonlyMap<string, SpecBudget>;
   readonly holds: ReadonlyMap<number, SpecHold>;
+  readonly journal: readonly SpecEntry[];
 }
 
 /** The first step is the initial state. */
@@ -121,13 +129,14 @@ interface Ledger {
   readonly now: number;
   readonly budgets: ReadonlyMap<string, SpecBudget>;
   readonly holds: ReadonlyMap<number, SpecHold>;
+  readonly journal: readonly SpecEntry[];
 }
 
 function walkIn(text: string): Walk {
   return (JSON.parse(text) as Trace).states.map((state) => {
-    const { now, budgets, holds } = plain(state['ledger']) as Ledger;
+    const { now, budgets, holds, journal } = plain(state['ledger']) as Ledger;
     const { key, request, word, told, isReplay } = plain(state['last']) as Omit<SpecStep, keyof Ledger>;
-    return { key, request, word, told, isReplay, now, budgets, holds };
+    return { key, request, word, told, isReplay, now, budgets, holds, journal };
   });
 }
 
