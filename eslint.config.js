@@ -24,6 +24,7 @@ const LAYERS = [
   'webhooks',
   'spikes',
   'audit',
+  'archive',
   'overview',
   'operators',
   'cli',

@@ -1,0 +1,237 @@
+import { open, readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { partitionCode } from '../redis/index.js';
+import { chainOf, type EntryId, FIRST, msOf } from './entry-chain.js';
+
+/** What is archived: the journals, the event logs and the audit log of the partitions. */
+export const ARCHIVED = ['charges', 'events', 'audit'] as const;
+export type Archived = (typeof ARCHIVED)[number];
+
+/** How far a partition is archived, as Redis has it. */
+export interface ArchivePlace {
+  /** The last entry that is archived. */
+  readonly cursor: EntryId;
+  /** Every entry up to this instant is archived, and none will be added, in ms. */
+  readonly throughMs: number;
+}
+/** By partition; one that is not in the map has nothing archived. */
+export type ArchivePlaces = ReadonlyMap<number, ArchivePlace>;
+
+/** Entries that should be in the archive and are not. */
+export interface ArchiveGap {
+  /** Undefined: all of them. */
+  readonly partition?: number;
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** The file that is missing or damaged, if it is known, below the folder. */
+  readonly file?: string;
+  readonly why: 'MISSING' | 'CUT';
+}
+
+export interface ArchiveReading {
+  /** Absolute paths of Parquet files that have each row once. They also have rows outside the span. */
+  readonly files: readonly string[];
+  /** Every row up to this instant is in these files, but for the gaps, in ms. 0 if nothing is archived. */
+  readonly completeThroughMs: number;
+  readonly gaps: readonly ArchiveGap[];
+}
+
+export interface StagedFile {
+  readonly path: string;
+  readonly from: EntryId;
+  readonly to: EntryId;
+}
+
+/** Sums of the rows of a published file in one unit, CORRECTION left out, as decimal text. */
+export interface UnitSums {
+  readonly unit: string;
+  readonly reserved: string;
+  readonly charged: string;
+  readonly debt: string;
+}
+
+export interface PublishedFile {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  /** Only of charges. */
+  readonly sums?: readonly UnitSums[];
+  /** Where each partition's day ends, by its two hex digits. */
+  readonly ends: Readonly<Record<string, EntryId>>;
+  readonly gaps: readonly ArchiveGap[];
+}
+
+/** The content of `published/day=YYYY-MM-DD/manifest.json`. */
+export interface Manifest {
+  readonly archive_id: string;
+  readonly day: string;
+  readonly files: Readonly<Partial<Record<Archived, PublishedFile>>>;
+}
+
+export const DAY_MS = 86_400_000;
+
+/** The UTC day of an instant, as YYYY-MM-DD. */
+export function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+const STAGED = /^(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})\.parquet$/;
+const PUBLISHED_DAY = /^day=(\d{4}-\d{2}-\d{2})$/;
+const MAGIC = 'PAR1';
+
+/**
+ * The folder of `ARCHIVE_DIR`, as its readers see it. `archiver.service.ts` describes how it is written.
+ *
+ *     archive.json                                   the id of the archive
+ *     staging/pNN/<from>_<to>.parquet                charges of a partition after one entry, up to another; of one UTC day
+ *     staging-events/pNN/, staging-audit/pNN/        likewise
+ *     published/day=YYYY-MM-DD/manifest.json         rows, sums and hashes of the day's files, which never change again
+ *     published/day=YYYY-MM-DD/charges.parquet, events.parquet, audit.parquet
+ *
+ * A file whose name begins with a dot is being written, or was left behind.
+ */
+export class ArchiveFolder {
+  constructor(readonly root: string) {}
+
+  stagingOf(kind: Archived, partition: number): string {
+    return join(
+      this.root,
+      kind === 'charges' ? 'staging' : `staging-${kind}`,
+      `p${partitionCode(partition)}`,
+    );
+  }
+
+  publishedOf(day: string): string {
+    return join(this.root, 'published', `day=${day}`);
+  }
+
+  /** The complete files of a partition that are not published yet, and leftovers; see `chainOf`. */
+  async staged(kind: Archived, partition: number): Promise<StagedFile[]> {
+    const folder = this.stagingOf(kind, partition);
+    return (await namesIn(folder)).flatMap((name) => {
+      const [, from, to] = STAGED.exec(name) ?? [];
+      return from === undefined || to === undefined ? [] : [{ path: join(folder, name), from, to }];
+    });
+  }
+
+  /** The published days, oldest first. */
+  async days(): Promise<string[]> {
+    const names = await namesIn(join(this.root, 'published'));
+    return names.flatMap((name) => PUBLISHED_DAY.exec(name)?.[1] ?? []).sort();
+  }
+
+  /** Undefined if the day is not published. @throws if the manifest cannot be read */
+  async manifest(day: string): Promise<Manifest | undefined> {
+    try {
+      return JSON.parse(await readFile(join(this.publishedOf(day), 'manifest.json'), 'utf8')) as Manifest;
+    } catch (error) {
+      if (isMissing(error)) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * What to read for the rows of a span.
+   * @param fromMs inclusive
+   * @param toMs exclusive
+   */
+  async read(kind: Archived, fromMs: number, toMs: number, places: ArchivePlaces): Promise<ArchiveReading> {
+    const files: string[] = [];
+    const gaps: ArchiveGap[] = [];
+    let ends: Readonly<Record<string, EntryId>> = {};
+    for (const day of await this.days()) {
+      const published = (await this.manifest(day))?.files[kind];
+      const startMs = Date.parse(day);
+      ends = published?.ends ?? ends;
+      if (published === undefined || startMs >= toMs || startMs + DAY_MS <= fromMs) {
+        continue;
+      }
+      const file = join(this.publishedOf(day), `${kind}.parquet`);
+      const why = await faultOf(file, published.bytes);
+      if (why === undefined) {
+        files.push(file);
+        gaps.push(...published.gaps);
+      } else {
+        gaps.push({ fromMs: startMs, toMs: startMs + DAY_MS, file: this.nameOf(file), why });
+      }
+    }
+    for (const [partition, { cursor }] of places) {
+      const start = ends[partitionCode(partition)] ?? FIRST;
+      await this.readStaged({ kind, partition, start, cursor }, { files, gaps });
+    }
+    const through = [...places.values()].map(({ throughMs }) => throughMs);
+    return {
+      files,
+      completeThroughMs: through.length === 0 ? 0 : Math.min(...through),
+      gaps: gaps.filter((gap) => gap.fromMs < toMs && gap.toMs >= fromMs),
+    };
+  }
+
+  private async readStaged(
+    {
+      kind,
+      partition,
+      start,
+      cursor,
+    }: { kind: Archived; partition: number; start: EntryId; cursor: EntryId },
+    into: { files: string[]; gaps: ArchiveGap[] },
+  ): Promise<void> {
+    const { links, holes } = chainOf(await this.staged(kind, partition), start, cursor);
+    for (const { path, from, to } of links) {
+      const why = await faultOf(path);
+      if (why === undefined) {
+        into.files.push(path);
+      } else {
+        into.gaps.push({ partition, fromMs: msOf(from), toMs: msOf(to), file: this.nameOf(path), why });
+      }
+    }
+    for (const { after, upTo } of holes) {
+      into.gaps.push({ partition, fromMs: msOf(after), toMs: msOf(upTo), why: 'MISSING' });
+    }
+  }
+
+  /** A path as it is named to operators. */
+  nameOf(path: string): string {
+    return path.slice(this.root.length + 1);
+  }
+}
+
+/** What is wrong with a file at the first look: its length, or the mark at its end. `npm run archive -- verify` also reads it. */
+export async function faultOf(path: string, bytes?: number): Promise<'MISSING' | 'CUT' | undefined> {
+  try {
+    if (bytes !== undefined) {
+      return (await stat(path)).size === bytes ? undefined : 'CUT';
+    }
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      const mark = Buffer.alloc(MAGIC.length);
+      await file.read(mark, 0, mark.length, Math.max(0, size - mark.length));
+      return mark.toString('latin1') === MAGIC ? undefined : 'CUT';
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (isMissing(error)) {
+      return 'MISSING';
+    }
+    throw error;
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (isMissing(error)) {
+      return [];
+    }
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
+}
