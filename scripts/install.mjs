@@ -310,9 +310,9 @@ function findOnPath(name) {
   });
 }
 
-/** Runs the build if dist is missing or older than the sources. */
+/** Runs the build if dist is older than the sources, or lacks the console, which is built last. */
 export function ensureBuild() {
-  const built = join(ROOT, 'dist', 'main.js');
+  const [built, last] = [join(ROOT, 'dist/main.js'), join(ROOT, 'dist/console/index.html')];
   const sources = [
     'src',
     'lua',
@@ -324,12 +324,12 @@ export function ensureBuild() {
     'nest-cli.json',
     'package-lock.json',
   ];
-  if (existsSync(built) && sources.every((source) => newest(join(ROOT, source)) <= statSync(built).mtimeMs)) {
+  const isCurrent = () => sources.every((source) => newest(join(ROOT, source)) <= statSync(built).mtimeMs);
+  if (existsSync(built) && existsSync(last) && isCurrent()) {
     return;
   }
   say('Building ...');
-  const { status } = npm(['run', '--silent', 'build']);
-  if (status !== 0) {
+  if (npm(['run', '--silent', 'build']).status !== 0) {
     // The compiler writes its output even if there are errors. The next run must not take it for current.
     rmSync(built, { force: true });
     throw new SetupError('the build failed; see its messages above');

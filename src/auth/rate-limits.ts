@@ -48,10 +48,29 @@ export class RateLimit {
   }
 
   /**
-   * Counts a request, or several that come in one, and sets the headers with the number of requests left.
-   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if too few were left, which then stay as they are
+   * Counts a request and sets the headers with the number of requests left.
+   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if none was left
    */
-  admit(source: string, reply: FastifyReply, requests = 1): void {
+  admit(source: string, reply: FastifyReply): void {
+    this.admitAll(source, reply, 1);
+  }
+
+  /**
+   * The same for a counted request that stands for several.
+   * @param all the counted one included
+   * @throws Refusal INVALID_REQUEST if a whole minute has fewer; LIMIT_EXCEEDED if too few were left, which then stay as they are
+   */
+  admitRest(source: string, reply: FastifyReply, all: number): void {
+    if (all > this.perMinute) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `this counts as ${all} requests, and only ${this.perMinute} ${this.what} are allowed in a minute`,
+      );
+    }
+    this.admitAll(source, reply, all - 1);
+  }
+
+  private admitAll(source: string, reply: FastifyReply, requests: number): void {
     const window = this.windowOf(source);
     if (!this.take(window, requests)) {
       throw this.refusal(window, reply);

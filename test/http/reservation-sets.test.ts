@@ -4,6 +4,7 @@ import {
   type Answer,
   expectRefusal,
   expectStatus,
+  Holdfast,
   type Json,
   newKey,
   reserveBody,
@@ -201,6 +202,25 @@ test('a set with more members than requests are left leaves these to smaller one
   expectStatus(last, 200);
   expect(last.headers.get('x-ratelimit-remaining')).toBe('0');
   expectRefusal(await on.holdfast.reserve(tenant, 1), 429, 'LIMIT_EXCEEDED');
+});
+
+test('a set of more members than its key has requests in a minute is refused for good', async () => {
+  const tenant = await funded();
+  const narrow = await Holdfast.start({ REDIS_URL: on.redis.url, RATE_LIMIT_PER_KEY_PER_MINUTE: '5' });
+  const body = { reservations: Array.from({ length: 6 }, () => reserveBody(tenant, 1)) };
+  const answer = await narrow.call('POST', '/v1/reservation-sets', { key: tenant.key, body });
+  expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toBe(
+    'this counts as 6 requests, and only 5 requests with this API key are allowed in a minute',
+  );
+  expect(answer.headers.get('retry-after')).toBeNull();
+  expectStatus(
+    await narrow.call('POST', '/v1/reservation-sets', {
+      key: tenant.key,
+      body: { reservations: body.reservations.slice(0, 4) },
+    }),
+    200,
+  );
+  await narrow.stop();
 });
 
 test('each member has its evidence, and so has a refusal', async () => {

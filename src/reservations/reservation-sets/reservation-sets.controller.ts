@@ -57,8 +57,7 @@ export class ReservationSetController {
     refuseHeadersOfOne(request);
     const dto = validate(body);
     const call = callOf(request, body);
-    // The request itself is counted as one.
-    this.rates.perKey?.admit(call.caller.keyId, reply, dto.reservations.length - 1);
+    this.rates.perKey?.admitRest(call.caller.keyId, reply, dto.reservations.length);
     let granted: GrantedSet;
     try {
       granted = await this.service.reserve(call, dto);
