@@ -28,7 +28,7 @@ const SECOND_SIGNAL_AFTER_MS = 1000;
 const LISTENING = 'holdfast is listening';
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
-/** @typedef {{ time: string, level: string, msg: string, job?: string, reason?: string, lasted_ms?: number, from?: string, host?: string, port?: number, err?: { message: string } }} LogEntry */
+/** @typedef {{ time: string, level: string, msg: string, job?: string, reason?: string, lasted_ms?: number, from?: string, host?: string, port?: number, admin_port?: number, err?: { message: string } }} LogEntry */
 /** @typedef {import('node:child_process').ChildProcess} ChildProcess */
 
 runCommand(async () => {
@@ -193,11 +193,14 @@ function onLines(stream, take) {
   });
 }
 
-/** @param {LogEntry} listening */
-function baseUrlOf({ host, port }) {
+/**
+ * The port that serves everything, operators included.
+ * @param {LogEntry} listening
+ */
+function baseUrlOf({ host, port, admin_port: adminPort }) {
   const everyAddress = host === undefined || ['0.0.0.0', '::'].includes(host);
   const address = everyAddress ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
-  return `http://${address}:${port}`;
+  return `http://${address}:${adminPort ?? port}`;
 }
 
 /**

@@ -55,7 +55,8 @@ async function main() {
   const { verifyLedger } = /** @type {typeof import('../src/cli/verify.ts')} */ (
     await importForCommand('cli/verify.js')
   );
-  const baseUrl = (url ?? `http://127.0.0.1:${(process.env.PORT ?? '').trim() || 7878}`).replace(/\/+$/, '');
+  const port = (process.env.ADMIN_PORT ?? '').trim() || (process.env.PORT ?? '').trim() || 7878;
+  const baseUrl = (url ?? `http://127.0.0.1:${port}`).replace(/\/+$/, '');
   return verifyLedger({
     baseUrl,
     adminKey: own.adminKey,

@@ -36,7 +36,7 @@ const SERVICE = {
     'Whose port 7878 is taken.',
   ),
   adminPort: optional('ADMIN_PORT', NONE, integer(0, 65535)).describe(
-    'A second HTTP port for the same API.',
+    'If set, only this port serves /v1/admin, /ops, /console and /metrics, with everything else; 0 picks a free one.',
     "Who keeps operators' requests inside a network.",
   ),
   host: setting('HOST', '0.0.0.0', text).describe(

@@ -12,8 +12,9 @@ import type { HoldfastConfig } from '../config/index.js';
 import { EncodedBody, headerText, oneLine, Refusal } from '../ledger/index.js';
 import type { Logger } from '../telemetry/index.js';
 import { parseBody, stringifyJson } from '../wire/index.js';
-import { answerTo, noRoute, pathOf, sendError, SKIPPED_HEADER } from './errors/error-answer.js';
+import { answerTo, noRoute, NOTHING_HERE, pathOf, sendError, SKIPPED_HEADER } from './errors/error-answer.js';
 import { LARGE_BODY_BYTES, LargeBodies } from './large-bodies.js';
+import { isOperatorsPlane, lacksOperatorsPlane } from './operators-plane.js';
 import { answerRaw, answerUncommon, NO_SNIFFING } from './raw-answers.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
 import { installTracing, newRequestId, REQUEST_ID_HEADER, startTrace, TRACE_ID_HEADER } from './tracing.js';
@@ -157,7 +158,7 @@ export async function createFastify(
       startTrace(request, reply);
       router.refused?.(request, reply);
       reply.header(...NO_SNIFFING);
-      sendError(reply, answerTo(error, request), request.trace);
+      sendError(reply, isWithheld(request) ? NOTHING_HERE : answerTo(error, request), request.trace);
     },
     clientErrorHandler: (error, socket) => {
       answerRaw(error, socket);
@@ -196,12 +197,20 @@ function refuseEarly(instance: FastifyInstance, table: RouteTable): void {
     const problem = hostProblem(request.raw);
     if (problem !== undefined) {
       sendError(reply, { status: 400, code: 'INVALID_REQUEST', message: problem }, request.trace);
+    } else if (isWithheld(request)) {
+      sendError(reply, NOTHING_HERE, request.trace);
     } else if (request.is404 || table.matchesMoreSpecific(pathOf(request), request.routeOptions.url ?? '')) {
       sendError(reply, noRoute(request, table), request.trace);
     } else {
       done();
     }
   });
+}
+
+/** By the route if there is one, because any character of a path may be percent-encoded. */
+function isWithheld(request: FastifyRequest): boolean {
+  const route = request.is404 ? undefined : request.routeOptions.url;
+  return lacksOperatorsPlane(request.raw) && isOperatorsPlane(route ?? pathOf(request));
 }
 
 function installJson(instance: FastifyInstance, largeBodies: LargeBodies): void {

@@ -3,6 +3,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { SERVER_OPTIONS } from './fastify.js';
+import { withholdOperatorsPlane } from './operators-plane.js';
 import { answerRaw, answerUncommon } from './raw-answers.js';
 
 /** How long a closing server still accepts requests on open connections. */
@@ -28,7 +29,7 @@ export interface Ports {
 }
 
 /**
- * Serves the application on PORT and, if set, on ADMIN_PORT, for deployments that expect two servers.
+ * Serves the application on PORT. If ADMIN_PORT is set, it serves the whole application, and PORT no longer has the operators' plane.
  * @throws ListenError
  */
 export async function listen(
@@ -36,6 +37,9 @@ export async function listen(
   { host, port, adminPort }: Ports,
 ): Promise<Listeners> {
   const main = app.getHttpServer();
+  if (adminPort !== undefined) {
+    withholdOperatorsPlane(main);
+  }
   await app.listen(port, host).catch((error: unknown) => {
     throw explainListen(error, 'PORT', port, host);
   });

@@ -130,18 +130,22 @@ test('two workers share both ports, the sweep and one embedded Redis, and one se
   // Each worker limits only the requests that it serves itself.
   expect(statuses).toEqual([200, 200, 200, 200, 429, 429]);
 
-  const adminPort = /"admin_port":(\d+)/.exec(service.output.stdout)?.[1];
+  const adminUrl = `http://127.0.0.1:${/"admin_port":(\d+)/.exec(service.output.stdout)?.[1]}`;
   for (let count = 0; count < 4; count += 1) {
-    expect((await get(`http://127.0.0.1:${adminPort}/health/live`)).status).toBe(200);
+    expect((await get(`${adminUrl}/health/live`)).status).toBe(200);
   }
   await eventually('the workers share the sweep', async () => {
-    const { text } = await get(`${service.url}/metrics`);
+    const { text } = await get(`${adminUrl}/metrics`);
     return (
       valueIn(text, 'holdfast_sweep_instances') === 2 && valueIn(text, 'holdfast_sweep_leases_held') === 64
     );
   });
+  // Both workers withhold it from the other port.
+  for (let count = 0; count < 4; count += 1) {
+    expect((await get(`${service.url}/metrics`)).status).toBe(404);
+  }
   for (const asked of ['first', 'second']) {
-    const { text } = await get(`${service.url}/metrics`);
+    const { text } = await get(`${adminUrl}/metrics`);
     expect({
       asked,
       live: valueIn(text, REQUESTS, 'uri="/health/live"'),

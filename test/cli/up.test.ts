@@ -54,9 +54,9 @@ describe('npm run up -- --once', () => {
     expect(await up.isInUse()).toBe(false);
   });
 
-  test('a second start finds the data and the key of the first', async () => {
+  test('a second start finds the data and the key of the first, with its operators on another port', async () => {
     const key = readFileSync(keyFile, 'utf8');
-    const second = await up.run(['--once']);
+    const second = await up.run(['--once'], { ADMIN_PORT: '0' });
     expect(second).toMatchObject({ code: 0, stderr: '' });
     expect(second.stdout).toContain('found from an earlier start');
     expect(second.stdout).toContain('3,200 tokens spent so far');

@@ -101,8 +101,18 @@ test('unreadable reservations are 1, even if no budget drifts', async () => {
   expect(code).toBe(VERIFIED.unsound);
 });
 
+const command = fileURLToPath(new URL('../../scripts/verify.mjs', import.meta.url));
+
+test('the command asks the port of the operators', () => {
+  // Nothing listens there, nor at the other one.
+  const { status, stdout } = spawnSync(process.execPath, [command], {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'], ADMIN_API_KEY: 'x'.repeat(16), PORT: '2', ADMIN_PORT: '1' },
+  });
+  expect([status, stdout]).toEqual([2, expect.stringContaining('the ledger at http://127.0.0.1:1 ')]);
+});
+
 test('the command reports invalid options, which is not drift', () => {
-  const command = fileURLToPath(new URL('../../scripts/verify.mjs', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [command, '--all'], { encoding: 'utf8' });
   expect(status).toBe(2);
   expect(stderr).toBe(

@@ -367,7 +367,7 @@ test('a client that disconnects while it sends its body is not an unexpected fai
   socket.destroy();
   await eventually('the server has dropped the request', () => request.destroyed);
   const metrics = await exchange(
-    listeners.port,
+    listeners.adminPort as number,
     Buffer.from(
       `GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Admin-API-Key: ${ADMIN_KEY}\r\n\r\n`,
     ),

@@ -158,11 +158,17 @@ export function pathOf({ url }: FastifyRequest): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
+export const NOTHING_HERE: ErrorAnswer = {
+  status: 404,
+  code: 'NOT_FOUND',
+  message: 'there is nothing at this path',
+};
+
 /** 405 if the path has other methods, else 404. */
 export function noRoute(request: FastifyRequest, routes: RouteTable): ErrorAnswer {
   const allowed = routes.methodsOf(pathOf(request));
   if (allowed.length === 0) {
-    return { status: 404, code: 'NOT_FOUND', message: 'there is nothing at this path' };
+    return NOTHING_HERE;
   }
   const allow = allowed.join(', ');
   return {

@@ -20,6 +20,7 @@ import { HOLDFAST_VERSION } from '../../config/index.js';
 import { GOVERNANCE_ERROR_CODES, Refusal, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
 import { SKIPPED_HEADER } from '../errors/error-answer.js';
+import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
@@ -133,28 +134,40 @@ export const ChargeOnExpiryHeader = requestHeader(
 @Injectable()
 export class OpenApiDocument {
   private app: INestApplication | undefined;
-  private text: string | undefined;
+  private readonly texts = new Map<boolean, string>();
 
   describe(app: INestApplication): void {
     this.app = app;
   }
 
-  json(): string {
-    if (this.text === undefined) {
-      if (this.app === undefined) {
-        throw new Error('the application was not given to the OpenAPI document');
-      }
-      this.text = stringifyJson(
-        complete(SwaggerModule.createDocument(this.app, description(), { autoTagControllers: false })),
-      );
+  /** @param withOperators whether the server that is asked has the operators' plane */
+  json(withOperators = true): string {
+    let text = this.texts.get(withOperators);
+    if (text === undefined) {
+      text = stringifyJson(this.make(withOperators));
+      this.texts.set(withOperators, text);
     }
-    return this.text;
+    return text;
+  }
+
+  private make(withOperators: boolean): OpenAPIObject {
+    if (this.app === undefined) {
+      throw new Error('the application was not given to the OpenAPI document');
+    }
+    const document = SwaggerModule.createDocument(this.app, description(withOperators), {
+      autoTagControllers: false,
+    });
+    if (!withOperators) {
+      const isServed = ([path]: [string, unknown]): boolean => !isOperatorsPlane(path);
+      document.paths = Object.fromEntries(Object.entries(document.paths).filter(isServed));
+    }
+    return complete(document);
   }
 }
 
-const DESCRIPTION = `A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.
+const DESCRIPTION = `A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.`;
 
-The examples work as they stand, in this order:
+const FIRST_STEPS = `The examples work as they stand, in this order:
 
 1. Authorize with the admin key, and send \`POST /v1/admin/tenants\`, \`POST /v1/admin/api-keys\` and \`POST /v1/admin/budgets\`.
 2. Authorize with the \`key_secret\` of the new API key, and reserve, commit and look at the balances.
@@ -164,11 +177,14 @@ Ids in paths come from earlier answers. Where an operation takes both keys, an e
 const headerKey = (name: string, description: string) =>
   ({ type: 'apiKey', in: 'header', name, description }) as const;
 
-function description(): Omit<OpenAPIObject, 'paths'> {
+const NO_OPERATORS =
+  'This port serves the runtime plane. The operations of operators, and their description, are on another port of this deployment.';
+
+function description(withOperators: boolean): Omit<OpenAPIObject, 'paths'> {
   const builder = new DocumentBuilder()
     .setOpenAPIVersion('3.1.1')
     .setTitle('Holdfast')
-    .setDescription(DESCRIPTION)
+    .setDescription(`${DESCRIPTION}\n\n${withOperators ? FIRST_STEPS : NO_OPERATORS}`)
     .setVersion(HOLDFAST_VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey(headerKey('X-Cycles-API-Key', 'The `key_secret` of an API key of a tenant.'), 'ApiKeyAuth')

@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { Controller, Get, Inject, Param, Res, UseGuards } from '@nestjs/common';
+import { Controller, Get, Inject, Param, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal } from '../../ledger/index.js';
 import { PublicRateLimit } from '../access.guard.js';
 import { sendJson } from '../errors/error-answer.js';
+import { lacksOperatorsPlane } from '../operators-plane.js';
 import { OPERATION_ORDER } from './contents.js';
 import { OpenApiDocument } from './document.js';
 
@@ -67,8 +68,8 @@ export class OpenApiController {
   @Get('openapi.json')
   @ApiOperation({ operationId: 'getOpenApiDocument', summary: 'This document' })
   @ApiResponse({ status: 200, description: 'OpenAPI 3.1', schema: { type: 'object' } })
-  openApi(@Res() reply: FastifyReply): void {
-    sendJson(reply, 200, this.document.json());
+  openApi(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
+    sendJson(reply, 200, this.document.json(!lacksOperatorsPlane(request.raw)));
   }
 
   @Get('docs')
