@@ -51,13 +51,21 @@ afterAll(async () => {
   await redis.stop();
 });
 
+const daily = (timeZone: string): Recurrence => ({
+  every: 'day',
+  timeZone,
+  anchorDay: 1,
+  anchorMonth: 1,
+  anchorHour: 0,
+  lengthHours: 1,
+});
+
 /**
  * The ends of three days around each of a zone's two clock changes in 2027: the day before, the long or short
  * day, and the next.
  */
 function changesOf(timeZone: string): number[][] {
-  const rule: Recurrence = { every: 'day', timeZone, anchorDay: 1, anchorMonth: 1 };
-  const days = boundariesAfter(rule, Date.UTC(2026, 11, 31, 12), 366);
+  const days = boundariesAfter(daily(timeZone), Date.UTC(2026, 11, 31, 12), 366);
   const found = days.flatMap((day, index) => {
     const [before, after] = [days[index - 1], days[index + 1]];
     return before !== undefined && after !== undefined && (day - before) % (24 * HOUR_MS) !== 0
@@ -74,7 +82,7 @@ function changesOf(timeZone: string): number[][] {
  */
 async function makeBudgets(tenant: TestTenant, timeZone: string, end: number): Promise<Map<string, number>> {
   const [tag, changes] = [stored.tagOf(tenant.id), changesOf(timeZone)];
-  const rule = recurrenceText({ every: 'day', timeZone, anchorDay: 1, anchorMonth: 1 });
+  const rule = recurrenceText(daily(timeZone));
   const pipeline = stored.redis.pipeline();
   const nextEnds = new Map<string, number>();
   for (let number = 0; number < EACH; number += 1) {

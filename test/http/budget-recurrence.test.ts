@@ -1,6 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
-import { boundariesAfter, isZone, type Recurrence } from '../../src/governance/budgets/recurrence.js';
+import {
+  boundariesAfter,
+  isZone,
+  parseRecurrence,
+  type Recurrence,
+  recurrenceText,
+} from '../../src/governance/budgets/recurrence.js';
 import { partitionCode, partitionOfTenant, periodPlansKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
@@ -8,12 +14,17 @@ import { endPeriodAt } from '../support/periods.js';
 import { eventsOf } from '../support/test-clock.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const rule = (every: Recurrence['every'], timeZone: string, anchorDay = 1, anchorMonth = 1): Recurrence => ({
-  every,
-  timeZone,
-  anchorDay,
-  anchorMonth,
-});
+const rule = (
+  every: Recurrence['every'],
+  timeZone: string,
+  anchorDay = 1,
+  anchorMonth = 1,
+  { anchorHour = 0, lengthHours = 1 } = {},
+): Recurrence => ({ every, timeZone, anchorDay, anchorMonth, anchorHour, lengthHours });
+const hours = (timeZone: string, lengthHours: number): Recurrence =>
+  rule('hour', timeZone, 1, 1, { lengthHours });
+const daysFrom = (timeZone: string, anchorHour: number): Recurrence =>
+  rule('day', timeZone, 1, 1, { anchorHour });
 
 describe('the boundaries of a recurrence', () => {
   test.each<[string, Recurrence, string, string[]]>([
@@ -77,10 +88,98 @@ describe('the boundaries of a recurrence', () => {
       '2026-06-01T00:00:00Z',
       ['2027-02-28T00:00:00Z', '2028-02-29T00:00:00Z'],
     ],
+    [
+      'hours on the day when the clocks go forward: the window with the change is an hour shorter',
+      hours('Europe/Berlin', 6),
+      '2026-03-28T23:00:00Z',
+      ['2026-03-29T04:00:00Z', '2026-03-29T10:00:00Z', '2026-03-29T16:00:00Z', '2026-03-29T22:00:00Z'],
+    ],
+    [
+      'hours on the day when the clocks go back: the window with the change is an hour longer',
+      hours('Europe/Berlin', 6),
+      '2026-10-24T22:00:00Z',
+      ['2026-10-25T05:00:00Z', '2026-10-25T11:00:00Z', '2026-10-25T17:00:00Z', '2026-10-25T23:00:00Z'],
+    ],
+    [
+      'hours that do not divide a day: its last window is shorter',
+      hours('America/New_York', 7),
+      '2026-06-01T04:00:00Z',
+      ['2026-06-01T11:00:00Z', '2026-06-01T18:00:00Z', '2026-06-02T01:00:00Z', '2026-06-02T04:00:00Z'],
+    ],
+    [
+      'single hours when one is skipped',
+      hours('America/New_York', 1),
+      '2026-03-08T05:30:00Z',
+      ['2026-03-08T06:00:00Z', '2026-03-08T07:00:00Z', '2026-03-08T08:00:00Z'],
+    ],
+    [
+      'single hours when one comes twice, and is one window of two hours',
+      hours('America/New_York', 1),
+      '2026-11-01T04:30:00Z',
+      ['2026-11-01T05:00:00Z', '2026-11-01T07:00:00Z', '2026-11-01T08:00:00Z'],
+    ],
+    [
+      'hours where the clocks go forward by half an hour',
+      hours('Australia/Lord_Howe', 2),
+      '2026-10-03T13:30:00Z',
+      ['2026-10-03T15:30:00Z', '2026-10-03T17:00:00Z', '2026-10-03T19:00:00Z'],
+    ],
+    [
+      'hours where the clocks go back by half an hour',
+      hours('Australia/Lord_Howe', 2),
+      '2026-04-04T13:00:00Z',
+      ['2026-04-04T15:30:00Z', '2026-04-04T17:30:00Z'],
+    ],
+    [
+      'days that begin at an hour that the clocks skip',
+      daysFrom('Europe/Berlin', 2),
+      '2026-03-28T00:00:00Z',
+      ['2026-03-28T01:00:00Z', '2026-03-29T01:00:00Z', '2026-03-30T00:00:00Z'],
+    ],
+    [
+      'days that begin at an hour that comes twice',
+      daysFrom('Europe/Berlin', 2),
+      '2026-10-24T12:00:00Z',
+      ['2026-10-25T00:00:00Z', '2026-10-26T01:00:00Z'],
+    ],
+    [
+      'months that begin at six, asked about before that hour of their first day',
+      rule('month', 'Asia/Tokyo', 1, 1, { anchorHour: 6 }),
+      '2026-04-30T20:00:00Z',
+      ['2026-04-30T21:00:00Z', '2026-05-31T21:00:00Z'],
+    ],
   ])('are right for %s', (_what, recurrence, after, expected) => {
     const found = boundariesAfter(recurrence, Date.parse(after), expected.length);
     expect(found.map((ms) => new Date(ms).toISOString().replace('.000Z', 'Z'))).toEqual(expected);
   });
+
+  test.each([1, 5, 6, 8, 23])(
+    'of %d hours begin each day at midnight, in each zone and at each change',
+    (length) => {
+      for (const zone of ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Africa/Cairo']) {
+        const from = Date.UTC(2026, 0, 1);
+        const starts = new Set(boundariesAfter(hours(zone, length), from, 400 * 24));
+        const days = boundariesAfter(rule('day', zone), from, 366);
+        expect(days.filter((day) => !starts.has(day))).toEqual([]);
+      }
+    },
+  );
+
+  test.each([
+    rule('day', 'Asia/Kolkata'),
+    rule('year', 'UTC', 31, 12, { anchorHour: 23 }),
+    hours('Europe/Berlin', 1),
+    hours('Europe/Berlin', 23),
+  ])('follow from the rule that is stored: %j', (recurrence) => {
+    expect(parseRecurrence(recurrenceText(recurrence))).toEqual(recurrence);
+  });
+
+  test.each(['hour UTC 1 1', 'hour UTC 1 1 24', 'day UTC 1 1 24', 'day UTC 1 1 x', 'day UTC 1'])(
+    'do not follow from %p',
+    (text) => {
+      expect(parseRecurrence(text)).toBeUndefined();
+    },
+  );
 
   test.each(['Mars/Olympus', '+01:00', '', 'a b'])('need a known time zone, not %p', (zone) => {
     expect(isZone(zone)).toBe(false);
@@ -116,6 +215,7 @@ describe('budgets with a recurrence', () => {
       every: 'month',
       time_zone: 'Europe/Berlin',
       anchor_day: 31,
+      anchor_hour: 6,
       rollover_policy: 'CARRY_FORWARD',
     };
     const set = expectStatus(await put(tenant, calendar), 200);
@@ -152,6 +252,8 @@ describe('budgets with a recurrence', () => {
     [{ every: 'month', time_zone: 'Mars/Olympus' }, 'time_zone'],
     [{ every: 'hour', time_zone: 'UTC' }, 'every'],
     [{ every: 'week', time_zone: 'UTC', anchor_day: 8 }, 'anchor_day'],
+    [{ every: 'day', time_zone: 'UTC', length_hours: 1 }, 'length_hours'],
+    [{ every: 'day', time_zone: 'UTC', anchor_hour: 24 }, 'anchor_hour'],
     [{ every: 'day', time_zone: 'UTC', anchor_day: 1 }, 'anchor_day'],
     [{ every: 'month', time_zone: 'UTC', anchor_month: 1 }, 'anchor_month'],
     [{ every: 'year', time_zone: 'UTC', anchor_month: 13 }, 'anchor_month'],

@@ -89,13 +89,42 @@ describe('the windows of a budget', () => {
     [[1, 2, 3, 4, 5].map((number) => ({ ...DAY, name: `day${number}` })), 'windows'],
     [[{ ...DAY, name: 'a day' }], 'name'],
     [[{ ...DAY, limit: tokens(-1) }], 'limit'],
-    [[{ ...DAY, every: 'hour' }], 'every'],
+    [[{ ...DAY, every: 'minute' }], 'every'],
+    [[{ ...DAY, every: 'hour', length_hours: 24 }], 'length_hours'],
+    [[{ ...DAY, every: 'hour', anchor_hour: 1 }], 'windows[0].anchor_hour'],
     [[DAY, { ...WEEK, anchor_day: 8 }], 'windows[1].anchor_day'],
   ])('are refused as %j, naming %s', async (windows, field) => {
     const tenant = await withWindows(DAY);
     const refusal = expectRefusal(await call(tenant, 'PUT', { windows }), 400, 'INVALID_REQUEST');
     expect(refusal.message + JSON.stringify(refusal.details)).toContain(field);
     expect(await shown(tenant)).toMatchObject([DAY]);
+  });
+
+  test('of some hours begin with the day and at each so many hours by its clock', async () => {
+    const shift = {
+      name: 'shift',
+      limit: tokens(20),
+      every: 'hour',
+      length_hours: 8,
+      time_zone: 'Asia/Kolkata',
+    };
+    const tenant = await withWindows(shift, { ...DAY, anchor_hour: 5 });
+    await spend(tenant, 15);
+    const { details } = expectRefusal(await explained(tenant, 6), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ window: 'shift', remaining: 5 });
+    const [hours = {}, day = {}] = await shown(tenant);
+    expect(hours).toMatchObject({ ...shift, spent: tokens(15), remaining: tokens(5) });
+    const clocks = (hours.next_boundaries as string[]).map((at) =>
+      new Date(Date.parse(at) + 5.5 * 3_600_000).toISOString().slice(11, 16),
+    );
+    expect([...new Set(clocks)].sort()).toEqual(['00:00', '08:00', '16:00']);
+    expect(day).toMatchObject({ anchor_hour: 5, limit: tokens(40) });
+    await endAt(tenant, Date.now());
+    expectStatus(await on.holdfast.reserve(tenant, 20), 200);
+    expect((await shown(tenant))[0]).toMatchObject({
+      spent: tokens(0),
+      ends_at: (hours.next_boundaries as string[])[1],
+    });
   });
 
   test('have limits in the unit of their budget, which must exist', async () => {

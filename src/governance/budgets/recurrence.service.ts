@@ -20,6 +20,7 @@ export interface BudgetRecurrence {
   readonly time_zone?: string;
   readonly anchor_day?: number;
   readonly anchor_month?: number;
+  readonly anchor_hour?: number;
   readonly period_start?: string;
   readonly period_end?: string;
   readonly period_allocated?: UnitAmount;

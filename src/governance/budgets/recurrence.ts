@@ -1,6 +1,6 @@
 /**
- * The rule of a budget whose periods follow the calendar of a time zone. Each period begins at the start of a local day, which is
- * midnight except where the clocks skip it.
+ * The rule of periods or windows that follow the calendar of a time zone. Each begins when the local clock first shows midnight, or
+ * another full hour. Where the clocks skip that hour, it begins at the change.
  */
 export interface Recurrence {
   readonly every: Every;
@@ -10,28 +10,49 @@ export interface Recurrence {
   readonly anchorDay: number;
   /** The month, 1 to 12, in which a year begins, or one in which a quarter begins. */
   readonly anchorMonth: number;
+  /** The hour, 0 to 23, of the day at which a period begins. */
+  readonly anchorHour: number;
+  /** 1 to 23: how long windows of hours are. Each local day begins with a new one, so the last one of a day may be shorter. */
+  readonly lengthHours: number;
 }
 
-export const EVERY = ['day', 'week', 'month', 'quarter', 'year'] as const;
+/** What periods can be. Windows can have hours, too; a period of an hour would write an event and an audit row each hour. */
+export const PERIODS = ['day', 'week', 'month', 'quarter', 'year'] as const;
+export const EVERY = ['hour', ...PERIODS] as const;
 export type Every = (typeof EVERY)[number];
 
-/** How many boundaries are planned ahead: two months of days, sixteen years of quarters. */
+/** How many boundaries are planned ahead: two days and a half of hours, two months of days, sixteen years of quarters. */
 export const PLANNED = 64;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const MONTHS: Readonly<Partial<Record<Every, number>>> = { month: 1, quarter: 3, year: 12 };
 
-/** How a budget's record stores the rule. */
-export function recurrenceText({ every, timeZone, anchorDay, anchorMonth }: Recurrence): string {
-  return `${every} ${timeZone} ${anchorDay} ${anchorMonth}`;
+/** How a budget's record stores the rule. The last number is the length of windows of hours, or the hour of periods unless it is 0. */
+export function recurrenceText({ every, timeZone, anchorDay, anchorMonth, ...rule }: Recurrence): string {
+  const hours = every === 'hour' ? rule.lengthHours : rule.anchorHour;
+  return `${every} ${timeZone} ${anchorDay} ${anchorMonth}${hours === 0 ? '' : ` ${hours}`}`;
 }
 
 /** Undefined if the text is not a rule, or its time zone is not known any more. */
 export function parseRecurrence(text: string): Recurrence | undefined {
-  const [word, zone = '', day = '', month = ''] = text.split(' ');
+  const [word, zone = '', day = '', month = '', last = '0'] = text.split(' ');
   const every = EVERY.find((known) => known === word);
-  const [anchorDay, anchorMonth] = [Number(day), Number(month)];
-  return every !== undefined && isZone(zone) && anchorDay >= 1 && anchorMonth >= 1
-    ? { every, timeZone: zone, anchorDay, anchorMonth }
+  const [anchorDay, anchorMonth, hours] = [Number(day), Number(month), Number(last)];
+  const isHours = every === 'hour';
+  return every !== undefined &&
+    isZone(zone) &&
+    anchorDay >= 1 &&
+    anchorMonth >= 1 &&
+    hours >= (isHours ? 1 : 0) &&
+    hours < 24
+    ? {
+        every,
+        timeZone: zone,
+        anchorDay,
+        anchorMonth,
+        anchorHour: isHours ? 0 : hours,
+        lengthHours: isHours ? hours : 1,
+      }
     : undefined;
 }
 
@@ -49,8 +70,8 @@ export function isZone(name: string): boolean {
 export function boundariesAfter(rule: Recurrence, afterMs: number, count = PLANNED): number[] {
   const zone = zoneOf(rule.timeZone);
   const found: number[] = [];
-  for (const day of localDays(rule, zone.localMs(afterMs))) {
-    const start = zone.startOfDay(day);
+  for (const reading of localStarts(rule, zone.localMs(afterMs))) {
+    const start = zone.firstInstantAt(reading);
     if (start > Math.max(afterMs, found.at(-1) ?? afterMs)) {
       found.push(start);
     }
@@ -59,6 +80,20 @@ export function boundariesAfter(rule: Recurrence, afterMs: number, count = PLANN
     }
   }
   return found;
+}
+
+/** The readings of the local clock at which periods or windows begin, from before `localMs` on. */
+function* localStarts(rule: Recurrence, localMs: number): Generator<number> {
+  const { every, anchorHour, lengthHours } = rule;
+  for (const day of localDays(rule, localMs)) {
+    if (every !== 'hour') {
+      yield day + anchorHour * HOUR_MS;
+      continue;
+    }
+    for (let reading = day; reading < day + DAY_MS; reading += lengthHours * HOUR_MS) {
+      yield reading;
+    }
+  }
 }
 
 /** The local days on which periods begin, as midnights of a clock without zones, from before `localMs` on. */
@@ -85,8 +120,8 @@ function* localDays({ every, anchorDay, anchorMonth }: Recurrence, localMs: numb
 interface Zone {
   /** The reading of a local clock at an instant, as ms of a clock without zones. */
   readonly localMs: (instantMs: number) => number;
-  /** The first instant of a local day. If the zone skipped that day, of the next one. */
-  readonly startOfDay: (localMidnightMs: number) => number;
+  /** When the local clock first shows a reading, or a later one if it skips that. */
+  readonly firstInstantAt: (readingMs: number) => number;
 }
 
 /** By names in lower case, of which the platform knows a few hundred, so these stay few. A format takes a tenth of a millisecond to make. */
@@ -117,15 +152,15 @@ function zoneOf(timeZone: string): Zone {
     return Date.UTC(year, month - 1, day, hour, minute, second);
   };
   const offsetAt = (instantMs: number): number => localMs(instantMs) - Math.floor(instantMs / 1000) * 1000;
-  const startOfDay = (midnight: number): number => {
-    // No zone changes its offset twice within two days. Where the clocks skip midnight, the day begins at the change, which the
-    // former offset gives; where midnight comes twice, the first one counts.
-    const instants = [offsetAt(midnight - DAY_MS), offsetAt(midnight + DAY_MS)].map(
-      (offset) => midnight - offset,
+  const firstInstantAt = (reading: number): number => {
+    // No zone changes its offset twice within two days. Where the clocks skip a full hour, the former offset gives the change;
+    // where it comes twice, the first time counts.
+    const instants = [offsetAt(reading - DAY_MS), offsetAt(reading + DAY_MS)].map(
+      (offset) => reading - offset,
     );
-    return Math.min(...instants.filter((instant) => localMs(instant) >= midnight));
+    return Math.min(...instants.filter((instant) => localMs(instant) >= reading));
   };
-  const zone = { localMs, startOfDay };
+  const zone = { localMs, firstInstantAt };
   zones.set(timeZone.toLowerCase(), zone);
   return zone;
 }

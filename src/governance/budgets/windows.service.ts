@@ -6,7 +6,12 @@ import { budgetKey, Records, RedisService } from '../../redis/index.js';
 import { type Fields, Nested, NestedArray, type Origin, timeOf } from '../../wire/index.js';
 import { AmountDto, type BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, requireUnit, type UnitAmount } from './budget.js';
-import { RecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
+import {
+  type RecurrenceMembers,
+  recurrenceMembers,
+  recurrenceOf,
+  WindowRecurrenceDto,
+} from './recurrence.dto.js';
 import { parseRecurrence, type Recurrence, recurrenceText } from './recurrence.js';
 import { nextBoundaries, RecurrenceService } from './recurrence.service.js';
 
@@ -14,7 +19,7 @@ import { nextBoundaries, RecurrenceService } from './recurrence.service.js';
 const MOST_WINDOWS = 4;
 
 /** One window of a budget, such as its day: what may be used in it, and when the next one begins. */
-export class BudgetWindowDto extends RecurrenceDto {
+export class BudgetWindowDto extends WindowRecurrenceDto {
   @IsString()
   @Matches(/^[a-z0-9][a-z0-9_-]{0,31}$/)
   name!: string;
@@ -31,7 +36,7 @@ export class BudgetWindowsDto {
 }
 
 /** One window of a budget, as /ops/budgets/windows shows it. The rule is absent if its time zone is not known any more. */
-export interface BudgetWindow extends Partial<RecurrenceDto> {
+export interface BudgetWindow extends Partial<RecurrenceMembers> {
   readonly name: string;
   readonly limit: UnitAmount;
   readonly spent: UnitAmount;

@@ -2,12 +2,17 @@ import { UNITS } from '../../ledger/index.js';
 import { COUNT, FLAG, INT64, list, MILLISECONDS, object, oneOf, PAGE, ref, TEXT, TIME } from './parts.js';
 
 const AMOUNT = ref('Amount');
+const PERIODS = ['day', 'week', 'month', 'quarter', 'year'];
 /** Of a recurrence. */
 const RULE = {
-  every: oneOf('day', 'week', 'month', 'quarter', 'year'),
+  every: oneOf(...PERIODS),
   time_zone: TEXT,
   anchor_day: COUNT,
   anchor_month: COUNT,
+  anchor_hour: {
+    ...COUNT,
+    description: 'The hour of the local day at which it begins; absent for midnight.',
+  },
 };
 
 /** The answers of the operators' paths that budgets have. */
@@ -67,6 +72,13 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       ends_at: TIME,
       next_boundaries: list(TIME),
     },
-    RULE,
+    {
+      ...RULE,
+      every: oneOf('hour', ...PERIODS),
+      length_hours: {
+        ...COUNT,
+        description: 'How many hours windows of hours last; each local day begins with a new one.',
+      },
+    },
   ),
 } as const;

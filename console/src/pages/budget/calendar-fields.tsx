@@ -1,15 +1,18 @@
 import { NativeSelect } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { type Calendar, EVERY, type Every, hasMonth, MONTHS, WEEKDAYS } from './recurrence';
+import { type Calendar, type Every, hasDay, hasMonth, MONTHS, WEEKDAYS } from './recurrence';
 
+const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour));
 const MONTH_DAYS = Array.from({ length: 31 }, (_, day) => String(day + 1));
 
 /** What a calendar is made of. */
 export function CalendarFields({
-  calendar: { every, zone, day, month },
+  calendar: { every, zone, day, month, hour, length },
+  choices,
   onChange,
 }: {
   calendar: Calendar;
+  choices: readonly Every[];
   onChange: (part: Partial<Calendar>) => void;
 }): ReactNode {
   const zones = [...new Set(['UTC', zone, ...Intl.supportedValuesOf('timeZone')])];
@@ -20,11 +23,20 @@ export function CalendarFields({
     <>
       <NativeSelect
         label="Every"
-        data={[...EVERY]}
+        data={[...choices]}
         value={every}
         onChange={({ currentTarget: { value } }) => onChange({ every: value as Every, day: 1 })}
       />
-      {every !== 'day' && (
+      {every === 'hour' && (
+        <NativeSelect
+          label="Hours"
+          description="Each day begins with a new window"
+          data={HOURS.slice(1)}
+          value={String(length)}
+          onChange={({ currentTarget: { value } }) => onChange({ length: Number(value) })}
+        />
+      )}
+      {hasDay(every) && (
         <NativeSelect
           label="Day"
           {...(every === 'week' ? {} : { description: 'A shorter month begins on its last day' })}
@@ -41,9 +53,17 @@ export function CalendarFields({
           onChange={({ currentTarget: { value } }) => onChange({ month: Number(value) })}
         />
       )}
+      {every !== 'hour' && (
+        <NativeSelect
+          label="Begins at"
+          data={HOURS.map((value) => ({ value, label: `${value}:00` }))}
+          value={String(hour)}
+          onChange={({ currentTarget: { value } }) => onChange({ hour: Number(value) })}
+        />
+      )}
       <NativeSelect
         label="Time zone"
-        description="They begin at midnight there"
+        description="They begin by the clocks there"
         data={zones}
         value={zone}
         onChange={({ currentTarget: { value } }) => onChange({ zone: value })}

@@ -11,6 +11,7 @@ import {
   calendarOf,
   firstBoundary,
   newCalendar,
+  PERIODS,
   RECURRENCE,
   type Recurrence,
   requestOf,
@@ -138,6 +139,7 @@ export function ChangePeriod({
       {draft.kind === 'calendar' && (
         <CalendarFields
           calendar={draft.calendar}
+          choices={PERIODS}
           onChange={(part) => set({ calendar: { ...draft.calendar, ...part } })}
         />
       )}

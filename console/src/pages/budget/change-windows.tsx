@@ -11,6 +11,7 @@ import {
   type BudgetWindow,
   type Calendar,
   calendarOf,
+  EVERY,
   newCalendar,
   requestOf,
   WINDOWS,
@@ -161,6 +162,7 @@ function WindowFields({
         />
         <CalendarFields
           calendar={calendar}
+          choices={EVERY}
           onChange={(part) => set({ calendar: { ...calendar, ...part } })}
         />
       </div>

@@ -3,9 +3,9 @@ import { get } from '../../api/client';
 import { serverNowMs } from '../../api/server-time';
 import type { Schema } from '../../api/operations';
 import type { Budget } from '../../api/types';
-import { boundariesAfter, type Every, EVERY } from '../../../../src/governance/budgets/recurrence';
+import { boundariesAfter, type Every, EVERY, PERIODS } from '../../../../src/governance/budgets/recurrence';
 
-export { type Every, EVERY };
+export { type Every, EVERY, PERIODS };
 export const RECURRENCE = '/ops/budgets/recurrence';
 export const WINDOWS = '/ops/budgets/windows';
 
@@ -29,7 +29,16 @@ export interface Calendar {
   readonly zone: string;
   readonly day: number;
   readonly month: number;
+  /** The hour of the day at which it begins. */
+  readonly hour: number;
+  /** Of windows of hours, in hours. */
+  readonly length: number;
 }
+
+type Rule = Pick<
+  BudgetWindow,
+  'every' | 'time_zone' | 'anchor_day' | 'anchor_month' | 'anchor_hour' | 'length_hours'
+>;
 
 /** Undefined if the budget follows no calendar. */
 export function calendarOf({
@@ -37,30 +46,44 @@ export function calendarOf({
   time_zone: zone,
   anchor_day: day = 1,
   anchor_month: month = 1,
-}: Partial<Recurrence>): Calendar | undefined {
-  return every === undefined || zone === undefined ? undefined : { every, zone, day, month };
+  anchor_hour: hour = 0,
+  length_hours: length = 1,
+}: Rule): Calendar | undefined {
+  return every === undefined || zone === undefined ? undefined : { every, zone, day, month, hour, length };
 }
 
 /** The calendar that a form begins with, in the reader's time zone. */
 export function newCalendar(every: Every): Calendar {
-  return { every, zone: new Intl.DateTimeFormat().resolvedOptions().timeZone, day: 1, month: 1 };
+  const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return { every, zone, day: 1, month: 1, hour: 0, length: 1 };
 }
 
 export const hasMonth = (every: Every): boolean => every === 'quarter' || every === 'year';
 
+export const hasDay = (every: Every): boolean => every !== 'hour' && every !== 'day';
+
 /** What the API takes. */
-export function requestOf({ every, zone, day, month }: Calendar) {
+export function requestOf({ every, zone, day, month, hour, length }: Calendar) {
   return {
     every,
     time_zone: zone,
-    ...(every === 'day' ? {} : { anchor_day: day }),
+    ...(hasDay(every) ? { anchor_day: day } : {}),
     ...(hasMonth(every) ? { anchor_month: month } : {}),
+    ...(every === 'hour' ? { length_hours: length } : hour === 0 ? {} : { anchor_hour: hour }),
   };
 }
 
 /** When the first period by a calendar ends, as the server will find, unless its time zones are of another year. */
-export function firstBoundary({ every, zone, day, month }: Calendar): number | undefined {
-  return boundariesAfter({ every, timeZone: zone, anchorDay: day, anchorMonth: month }, serverNowMs(), 1)[0];
+export function firstBoundary({ every, zone, day, month, hour, length }: Calendar): number | undefined {
+  const rule = {
+    every,
+    timeZone: zone,
+    anchorDay: day,
+    anchorMonth: month,
+    anchorHour: hour,
+    lengthHours: length,
+  };
+  return boundariesAfter(rule, serverNowMs(), 1)[0];
 }
 
 // 1 January 2024 was a Monday.
@@ -69,8 +92,11 @@ const nameOf = (options: Intl.DateTimeFormatOptions, month: number, day: number)
 export const WEEKDAYS = Array.from({ length: 7 }, (_, day) => nameOf({ weekday: 'long' }, 0, day + 1));
 export const MONTHS = Array.from({ length: 12 }, (_, month) => nameOf({ month: 'long' }, month, 1));
 
-/** A calendar in words, such as `every month from day 1, Europe/Berlin`. */
-export function wordsOf({ every, zone, day, month }: Calendar): string {
+/** A calendar in words, such as `every month from day 1 at 6:00, Europe/Berlin`. */
+export function wordsOf({ every, zone, day, month, hour, length }: Calendar): string {
+  if (every === 'hour') {
+    return `every ${length === 1 ? 'hour' : `${length} hours`} from midnight, ${zone}`;
+  }
   const start = {
     day: '',
     week: ` from ${WEEKDAYS[day - 1] ?? ''}`,
@@ -78,5 +104,5 @@ export function wordsOf({ every, zone, day, month }: Calendar): string {
     quarter: ` from day ${day} of ${MONTHS[month - 1] ?? ''}`,
     year: ` from ${day} ${MONTHS[month - 1] ?? ''}`,
   }[every];
-  return `every ${every}${start}, ${zone}`;
+  return `every ${every}${start}${hour === 0 ? '' : ` at ${hour}:00`}, ${zone}`;
 }
