@@ -75,7 +75,7 @@ if not hold_record.HOLD_POLICIES[policy] and int64.less(hold.amount, actual) the
 end
 -- A damaged policy must not go into the reply.
 policy = hold_record.HOLD_POLICIES[policy] and policy or 'UNKNOWN'
-local marks, estimate, cost = threshold.marks_of(hold.marks), int64.figure(hold.amount), int64.figure(actual)
+local marks, estimate, cost = threshold.marks_of(hold.marks, hold.unit), int64.figure(hold.amount), int64.figure(actual)
 local is_plain = type(estimate) == 'number' and type(cost) == 'number' and cost <= estimate
   and plain_move.moves_plainly(budgets, marks, estimate - cost, -estimate, cost)
 local charge, over

@@ -87,7 +87,7 @@ end
 if short and overage_policy == 'REJECT' then
   return refused(short)
 end
-local marks, cost = threshold.marks_of(tenant and tenant.marks), int64.figure(actual)
+local marks, cost = threshold.marks_of(tenant and tenant.marks, unit), int64.figure(actual)
 local is_plain = not short and type(cost) == 'number' and plain_move.moves_plainly(budgets, marks, -cost, 0, cost)
 local charge, over
 if is_plain then

@@ -86,7 +86,7 @@ if damaged then
   return release_from_quarantine()
 end
 
-local held, marks, emits = int64.figure(hold.amount), threshold.marks_of(hold.marks), false
+local held, marks, emits = int64.figure(hold.amount), threshold.marks_of(hold.marks, hold.unit), false
 for _, budget in ipairs(budgets) do
   local former, debt = budget.remaining_figure, budget.debt_figure
   local remaining, reserved = int64.add(former, held), int64.sub(budget.reserved_figure, held)

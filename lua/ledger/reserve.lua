@@ -164,7 +164,7 @@ local charge_percent = policy and policy.charge_percent or tenant and tenant.cha
 local default_charge = charge_percent and not denial.has_field(ARGV, first_field, field.charge_on_expiry)
   and charge_on_expiry.default_of(charge_percent, amount)
 
-local held, marks, emits = int64.figure(amount), threshold.marks_of(tenant and tenant.marks), false
+local held, marks, emits = int64.figure(amount), threshold.marks_of(tenant and tenant.marks, unit), false
 local is_plain = not dry_run and type(held) == 'number' and plain_move.moves_plainly(budgets, marks, -held, held, 0)
 if not is_plain then
   budgets = shared_budgets.copies_of(budgets)

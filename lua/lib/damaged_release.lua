@@ -70,7 +70,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   if hold.tenant == tenant then
     refunded, kept = returnable.returnable_budgets(tag, hold)
   end
-  local marks = tenant and threshold.watched_marks(tag, tenant)
+  local marks = tenant and threshold.watched_marks(tag, tenant, hold.unit)
   local known = damage.known_fields(hold.key, hold_form.record_fields(hold.key), tenant, created_at)
 
   hold_record.remove_deadlines(tag, reservation_id)

@@ -160,7 +160,7 @@ end
 local function emit_refund_crossings(tag, refunds, origin)
   for _, budget in ipairs(refunds.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
-      local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
+      local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant, budget.unit), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
       if crossings then
         threshold.emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
       end

@@ -4,54 +4,68 @@
 -- The protocol's utilization is (spent + reserved) / allocated. Each crossing of a mark emits an event: `rising` if utilization
 -- reaches the mark or exceeds it, `falling` if it drops below. The marks are those that the tenant's webhook subscriptions ask for
 -- (field `th` of the tenant's record, comma-separated), or 0.8, 0.95 and 1 if that field is unset. Whatever changes one of the figures
--- emits its crossings, so a rising one of a mark is followed by a falling one. Doubles are precise enough: only the event depends on the ratio.
-local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8 }
+-- emits its crossings, so a rising one of a mark is followed by a falling one. A mark can also be an amount of one unit, such as
+-- TOKENS:5000, which is compared with spent + reserved. Doubles are precise enough: only the event depends on the comparison.
+-- While a library loads, there is no math.huge.
+local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8, lowest_amount = 1 / 0 }
 
-local function marks_of(text)
+-- The marks for budgets of that unit. Those that are amounts are in `amounts`.
+local function marks_of(text, unit)
   if not text then
     return USUAL_MARKS
   end
-  local marks = { lowest = math.huge }
+  local marks = { lowest = math.huge, lowest_amount = math.huge }
   for mark in string.gmatch(text, '[^,]+') do
     local number = tonumber(mark)
+    local amount = not number and string.sub(mark, 1, #unit + 1) == unit .. ':' and tonumber(string.sub(mark, #unit + 2))
     if number then
       marks[#marks + 1], marks.lowest = number, math.min(marks.lowest, number)
+    elseif amount then
+      marks.amounts = marks.amounts or {}
+      marks.amounts[#marks.amounts + 1], marks.lowest_amount = amount, math.min(marks.lowest_amount, amount)
     end
   end
   return marks
 end
 
-local function watched_marks(tag, tenant)
+local function watched_marks(tag, tenant, unit)
   local text = redis.pcall('HGET', keys.tenant(tag, tenant), 'th')
-  return marks_of(type(text) == 'string' and text)
+  return marks_of(type(text) == 'string' and text, unit)
 end
 
 -- Takes figures of lua/lib/int64.lua, or text, which arithmetic converts to numbers. A budget that is used although nothing is allocated,
 -- after a RESET to 0 for example, exceeds each mark.
-local function utilization(allocated, remaining, debt)
-  local used = allocated - remaining - debt
+local function utilization(used, allocated)
   return used == 0 and 0 or used / allocated
 end
 
--- The marks crossed between two utilizations, with their directions, or nil.
-local function crossings_between(marks, before, after)
-  if before < marks.lowest and after < marks.lowest then
-    return nil
-  end
-  local crossings
+-- Appends the marks between two figures, with their directions.
+local function add_crossings(crossings, name, form, marks, before, after)
   for i = 1, #marks do
     local mark = marks[i]
     if (before < mark) ~= (after < mark) then
-      crossings = crossings or { use = after }
-      crossings[#crossings + 1] = { mark, after < mark and 'falling' or 'rising' }
+      crossings[#crossings + 1] = { name, string.format(form, mark), after < mark and 'falling' or 'rising' }
     end
   end
-  return crossings
 end
 
--- The same between two states of a budget whose allocation stays as it is.
+-- The marks crossed between two states of a budget, with their directions, or nil. `used` is allocated - remaining - debt.
+local function crossings_between(marks, former_allocated, former_used, allocated, used)
+  local before, after = utilization(former_used, former_allocated), utilization(used, allocated)
+  if before < marks.lowest and after < marks.lowest and former_used < marks.lowest_amount and used < marks.lowest_amount then
+    return nil
+  end
+  local crossings = { use = after }
+  add_crossings(crossings, 'threshold', '%.14g', marks, before, after)
+  if marks.amounts then
+    add_crossings(crossings, 'threshold_amount', '%.0f', marks.amounts, former_used, used)
+  end
+  return crossings[1] and crossings or nil
+end
+
+-- The same of a budget whose allocation stays as it is.
 local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt)
-  return crossings_between(marks, utilization(allocated, former_remaining, former_debt), utilization(allocated, remaining, debt))
+  return crossings_between(marks, allocated, allocated - former_remaining - former_debt, allocated, allocated - remaining - debt)
 end
 
 -- Returns the last entry's id.
@@ -60,7 +74,7 @@ local function emit_crossings(tag, tenant, origin, unit, budget, crossings)
   local use = crossings.use < math.huge and string.format('%.4f', crossings.use) or ''
   for _, crossing in ipairs(crossings) do
     entry = event_writer.append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,
-      { 'unit', unit, 'threshold', tostring(crossing[1]), 'utilization', use, 'direction', crossing[2],
+      { 'unit', unit, crossing[1], crossing[2], 'utilization', use, 'direction', crossing[3],
         'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved })
   end
   return entry
@@ -68,8 +82,9 @@ end
 
 -- Emits the crossings between two states of a budget, whichever of its figures differ.
 local function emit_crossings_between(tag, tenant, origin, unit, former, budget)
-  local crossings = crossings_between(watched_marks(tag, tenant), utilization(former.allocated, former.remaining, former.debt),
-    utilization(budget.allocated, budget.remaining, budget.debt))
+  local crossings = crossings_between(watched_marks(tag, tenant, unit),
+    former.allocated, former.allocated - former.remaining - former.debt,
+    budget.allocated, budget.allocated - budget.remaining - budget.debt)
   if crossings then
     emit_crossings(tag, tenant, origin, unit, budget, crossings)
   end

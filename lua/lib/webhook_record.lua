@@ -3,11 +3,12 @@
 --
 -- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description, ur URL,
 -- et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON), tu the utilizations
--- among them (comma list), rp max_retries,initial_delay_ms,multiplier,max_delay_ms, df disable_after_failures, st ACTIVE, PAUSED or
+-- among them (comma list), ta amounts that are thresholds, too (comma list of UNIT:amount), eg 1 if an answer of 410 ends it, pf what
+-- members of the payload must equal (JSON), rp max_retries,initial_delay_ms,multiplier,max_delay_ms, df disable_after_failures, st ACTIVE, PAUSED or
 -- DISABLED, hd headers (sealed JSON), hn their names (comma list), se signing secret (sealed), sp the previous secret (sealed) and su
 -- the end of its validity (ms), ca and ua creation and last change (ms), md metadata (JSON), cf consecutive failures, lt, ls, lf last
--- trigger, success and failure (ms), ld the delivery last counted as a failure, um the utilizations counted for this subscription
--- (comma list). Fields that do not apply are unset.
+-- trigger, success and failure (ms), ld the delivery last counted as a failure, um the utilizations and amounts counted for this
+-- subscription (comma list). Fields that do not apply are unset.
 local SYSTEM_OWNER = '__system__'
 local WEBHOOK_STATUS = { ACTIVE = true, PAUSED = true, DISABLED = true }
 -- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what a tenant may subscribe to.
@@ -53,13 +54,17 @@ local function lists(list, item)
   return string.find(',' .. list .. ',', ',' .. item .. ',', 1, true) ~= nil
 end
 
--- The utilizations that a subscription asks for beyond the default ones, as a set.
+local function is_mark(text)
+  return tonumber(text) or string.find(text, '^[A-Z_]+:%d+$')
+end
+
+-- The utilizations and amounts that a subscription asks for beyond the default ones, as a set.
 local function wanted_marks(record)
   local wanted = {}
-  local listens = record.st == 'ACTIVE' and record.tu and record.et and record.ec
+  local listens = record.st == 'ACTIVE' and record.et and record.ec
     and (lists(record.et, 'budget.threshold_crossed') or lists(record.ec, 'budget'))
-  for text in string.gmatch(listens and record.tu or '', '[^,]+') do
-    if tonumber(text) and not lists(DEFAULT_UTILIZATIONS, text) then
+  for text in string.gmatch(listens and (record.tu or '') .. ',' .. (record.ta or '') or '', '[^,]+') do
+    if is_mark(text) and not lists(DEFAULT_UTILIZATIONS, text) then
       wanted[text] = true
     end
   end
@@ -107,16 +112,30 @@ local function count_marks(tag, owner, key, record)
   return moved
 end
 
--- These utilizations and the default ones in order, or nil if there are only the default ones. `texts` are comma lists.
+-- By utilization, then amounts by unit and amount: the order of the events of one change.
+local function comes_before(a, b)
+  local first, second = tonumber(a), tonumber(b)
+  if first or second then
+    return first and (not second or first < second) or false
+  end
+  local unit, amount = string.match(a, '^(.+):(%d+)$')
+  local other_unit, other_amount = string.match(b, '^(.+):(%d+)$')
+  if unit ~= other_unit then
+    return unit < other_unit
+  end
+  return tonumber(amount) < tonumber(other_amount)
+end
+
+-- These marks and the default utilizations in order, or nil if there are only the default ones. `texts` are comma lists.
 local function asked_utilizations(texts)
   local known, wanted = {}, {}
   for text in string.gmatch(DEFAULT_UTILIZATIONS .. ',' .. texts, '[^,]+') do
-    if tonumber(text) and not known[text] then
+    if is_mark(text) and not known[text] then
       known[text] = true
       wanted[#wanted + 1] = text
     end
   end
-  table.sort(wanted, function(a, b) return tonumber(a) < tonumber(b) end)
+  table.sort(wanted, comes_before)
   local text = table.concat(wanted, ',')
   return text ~= DEFAULT_UTILIZATIONS and text or nil
 end

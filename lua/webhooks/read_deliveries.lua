@@ -3,7 +3,7 @@
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
--- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*
+-- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? response_status:int? field_count event{})*
 -- BOUND     the given deliveries, until 256 KiB of events are read
 -- EMITS     nothing
 -- @include  keys, stream_walk, time
@@ -19,12 +19,12 @@ local function add(value)
 end
 local bytes = 0
 for _, ref in ipairs(ARGV) do
-  local record = redis.call('HMGET', keys.delivery(tag, ref), 'st', 'at', 'ca', 'nr')
+  local record = redis.call('HMGET', keys.delivery(tag, ref), 'st', 'at', 'ca', 'nr', 'rs')
   local entry_id = string.match(ref, '^(%d+%-%d+):')
   local entry = entry_id and redis.call('XRANGE', event_log, entry_id, entry_id)[1]
   local fields = entry and entry[2] or {}
   add(ref)
-  for i = 1, 4 do
+  for i = 1, 5 do
     add(record[i])
   end
   add(tostring(#fields / 2))

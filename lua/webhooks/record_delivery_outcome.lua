@@ -8,18 +8,21 @@
 -- ARGV[3]   delivery_id      public id of the failed delivery
 -- ARGV[4]   trace            trace id and flags of its event, or empty
 -- ARGV[5]   request_id       of the request that caused the event, or empty
--- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
+-- ARGV[6]   response_status  of the failed delivery's last attempt, or empty
+-- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner reason:consecutive_failures|endpoint_gone | GONE
 -- BOUND     one subscription
 -- EMITS     webhook.disabled
 -- @include  event_writer, keys, time, webhook_record
 --
+-- A subscription that says so ends once its endpoint has answered 410 Gone, whatever its failures.
 -- Writes only the bookkeeping fields, so a concurrent edit survives. Each failure counts once: the subscription remembers the last delivery
 -- counted.
 local subscription = KEYS[1]
 local subscription_id, outcome, delivery_id, trace, request_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local response_status = ARGV[6]
 
 local tag = keys.tag_of(subscription)
-local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld', 'um')
+local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld', 'um', 'eg')
 local owner, status, failures, limit, counted = record[1], record[2], tonumber(record[3] or '0'), tonumber(record[4] or '10'), record[5]
 if not owner then
   return { 'GONE' }
@@ -42,7 +45,8 @@ if outcome ~= 'failure' then
 end
 failures = failures + 1
 redis.call('HSET', subscription, 'cf', tostring(failures), 'lf', now, 'ld', delivery_id)
-if failures < limit or status == 'DISABLED' then
+local is_gone = response_status == '410' and record[7] == '1'
+if failures < limit and not is_gone or status == 'DISABLED' then
   return { 'RECORDED', tostring(failures) }
 end
 redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now)
@@ -51,6 +55,6 @@ event_writer.append_event(tag, 'webhook.disabled', owner, nil,
   { actor = 'system', request = request_id, trace = trace,
     correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
     'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED',
-    'disable_reason', 'consecutive_failures_exceeded_threshold',
+    'disable_reason', is_gone and 'endpoint_gone' or 'consecutive_failures_exceeded_threshold',
   })
-return { 'DISABLED', owner }
+return { 'DISABLED', owner, is_gone and 'endpoint_gone' or 'consecutive_failures' }

@@ -56,6 +56,7 @@ const INTEGERS = new Set([
   'sample_count',
   'p99_ms',
   'threshold_ms',
+  'threshold_amount',
   'periods',
 ]);
 const NUMBERS = new Set([

@@ -65,7 +65,7 @@ export const WEBHOOK_METRICS = {
   disabled: {
     kind: 'counter',
     name: 'cycles_webhook_subscription_auto_disabled_total',
-    help: 'Subscriptions that failed too often in a row.',
+    help: 'Subscriptions that failed too often in a row, or whose endpoint is gone.',
     labels: ['tenant', 'reason'],
   },
   queued: {

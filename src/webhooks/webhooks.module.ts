@@ -24,6 +24,8 @@ import { AdminWebhooksController } from './subscriptions/admin-webhooks.controll
 import { BulkActionService } from './subscriptions/bulk-action.service.js';
 import { SubscriptionAccess } from './subscriptions/subscription-access.js';
 import { SubscriptionCache } from './subscriptions/subscription-cache.js';
+import { SubscriptionOptionsController } from './subscriptions/subscription-options.controller.js';
+import { SubscriptionOptionsService } from './subscriptions/subscription-options.service.js';
 import { SubscriptionLists } from './subscriptions/subscription-lists.js';
 import { SubscriptionsService } from './subscriptions/subscriptions.service.js';
 import { TenantWebhooksController } from './subscriptions/tenant-webhooks.controller.js';
@@ -42,6 +44,7 @@ import { WebhookTransport } from './transport/webhook-transport.js';
     ProbeController,
     ReplayController,
     SecurityConfigController,
+    SubscriptionOptionsController,
     TenantWebhooksController,
   ],
   providers: [
@@ -49,6 +52,7 @@ import { WebhookTransport } from './transport/webhook-transport.js';
     SubscriptionAccess,
     SubscriptionCache,
     SubscriptionLists,
+    SubscriptionOptionsService,
     SubscriptionsService,
     DeliveriesService,
     DeliveryFeed,

@@ -107,7 +107,7 @@ class Dispatch {
     return scripts.run(
       'record_delivery_outcome',
       [webhookKey(tag, this.subscription)],
-      [this.subscription, outcome, deliveryId, TRACE, 'req_cause'],
+      [this.subscription, outcome, deliveryId, TRACE, 'req_cause', ''],
     );
   }
 

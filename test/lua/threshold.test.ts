@@ -22,6 +22,17 @@ async function crossings(ledger: LedgerClient): Promise<string[]> {
     );
 }
 
+async function amountCrossings(ledger: LedgerClient): Promise<string[]> {
+  const { events } = await assertInvariants(ledger);
+  return events
+    .filter(isCrossing)
+    .filter(({ fields }) => fields['threshold_amount'] !== undefined)
+    .map(
+      ({ fields }) =>
+        `${fields['sc']} ${fields['threshold_amount']} ${fields['direction']} at ${fields['utilization']}`,
+    );
+}
+
 describe('a threshold that the use of a budget crosses', () => {
   test('is emitted although others in the list are damaged', async () => {
     const ledger = await newLedger();
@@ -264,6 +275,25 @@ describe('the marks', () => {
     await ledger.makeOverdue(id);
     await ledger.expire(id);
     expect((await crossings(ledger)).slice(2)).toEqual([`${scope} 0.8 falling at 0.5000`]);
+  });
+
+  test('can be amounts, which are compared with what is spent and held of budgets in their unit', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant({
+      status: 'ACTIVE',
+      th: '0.5,CREDITS:10,TOKENS:300,TOKENS:9007199254740991,TOKENS:x',
+    });
+    const scope = await ledger.makeBudget({ allocated: 1000, spent: 250 });
+    const { id } = await ledger.hold({ amount: 49 });
+    expect(await amountCrossings(ledger)).toEqual([]);
+    await ledger.hold({ amount: 201 });
+    expect(await amountCrossings(ledger)).toEqual([`${scope} 300 rising at 0.5000`]);
+    expect(await crossings(ledger)).toContain(`${scope} 0.5 rising at 0.5000`);
+    await ledger.commit(id, 49);
+    await fund(ledger, 100_000, { operation: 'RESET' });
+    expect(await amountCrossings(ledger)).toHaveLength(1);
+    await fund(ledger, 100_000, { operation: 'RESET_SPENT', spent: '10' });
+    expect((await amountCrossings(ledger)).slice(1)).toEqual([`${scope} 300 falling at 0.0021`]);
   });
 
   test('do not apply to a budget of nothing of which nothing is used, whatever debt it takes', async () => {

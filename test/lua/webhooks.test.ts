@@ -387,7 +387,7 @@ describe('a key of another type next to the record', () => {
       ledger.scripts.run(
         'record_delivery_outcome',
         [webhookKey(ledger.tag, id)],
-        [id, 'failure', 'dlv_1', TRACE, 'req_1'],
+        [id, 'failure', 'dlv_1', TRACE, 'req_1', '500'],
       );
     for (const attempt of [
       () => create(ledger),

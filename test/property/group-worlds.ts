@@ -178,7 +178,7 @@ const together = (...parts: fc.Arbitrary<Record<string, string>>[]): fc.Arbitrar
 
 const tenantPlan: fc.Arbitrary<GroupTenant> = fc.record({
   fields: together(
-    some('th', fc.constantFrom('0.5', '0.25,0.5,0.8,1', '')),
+    some('th', fc.constantFrom('0.5', '0.25,0.5,0.8,1', '0.8,TOKENS:40,TOKENS:200', '')),
     some('default_commit_overage_policy', fc.constantFrom(...OVERAGE_POLICIES)),
     some('reservation_expiry_policy', fc.constantFrom('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY')),
   ),

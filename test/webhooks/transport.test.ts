@@ -325,6 +325,8 @@ describe('Retry-After', () => {
     ['seconds', { 'retry-after': '7' }, 7000],
     ['no time at all', { 'retry-after': '0' }, 0],
     ['more than an hour', { 'retry-after': '86400' }, 3_600_000],
+    ['a number of eleven digits', { 'retry-after': '99999999999' }, 3_600_000],
+    ['a number that no double can hold', { 'retry-after': '9'.repeat(400) }, 3_600_000],
     [
       "a date, by the endpoint's own clock",
       { 'retry-after': 'Wed, 21 Oct 2026 07:28:30 GMT', date: NOW },

@@ -7,7 +7,7 @@
 
 -- Whether the budgets can make this move as a plain one. Changes nothing. `marks` are those of lua/lib/threshold.lua.
 local function moves_plainly(budgets, marks, by_remaining, by_reserved, by_spent)
-  local lowest = marks.lowest
+  local lowest, lowest_amount = marks.lowest, marks.lowest_amount
   for i = 1, #budgets do
     local budget = budgets[i]
     local former, allocated = budget.remaining_figure, budget.allocated_figure
@@ -19,8 +19,9 @@ local function moves_plainly(budgets, marks, by_remaining, by_reserved, by_spent
     if remaining < 0 or reserved < 0 or spent < 0 or remaining ~= allocated - spent - reserved or remaining == 0 and former > 0 then
       return false
     end
-    -- Nearly every budget is below the lowest mark, before and after.
-    if ((allocated - remaining) / allocated >= lowest or (allocated - former) / allocated >= lowest)
+    -- Nearly every budget is below the lowest marks, before and after.
+    local used, former_used = allocated - remaining, allocated - former
+    if (used / allocated >= lowest or former_used / allocated >= lowest or used >= lowest_amount or former_used >= lowest_amount)
       and threshold.crossings_of(marks, allocated, former, 0, remaining, 0) then
       return false
     end

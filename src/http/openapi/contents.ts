@@ -102,6 +102,8 @@ export const CONTENTS: readonly {
       'listWebhookDeliveries',
       'replayEvents',
       'bulkActionWebhooks',
+      'getWebhookOptions',
+      'setWebhookOptions',
       'deleteWebhookSubscription',
       'getWebhookSecurityConfig',
       'updateWebhookSecurityConfig',

@@ -1,8 +1,10 @@
+import { UNITS } from '../../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
   FLAG,
   FREE,
+  INT64,
   list,
   mapOf,
   object,
@@ -72,6 +74,18 @@ export const WEBHOOK_SCHEMAS = {
     blocked_cidr_ranges: list(TEXT),
     allowed_url_patterns: list(TEXT),
     allow_http: FLAG,
+  }),
+  WebhookOptions: object({
+    subscription_id: TEXT,
+    end_on_gone: { ...FLAG, description: 'Whether an answer of 410 Gone disables the subscription at once.' },
+    payload_filter: {
+      ...object({}, { unit: oneOf(...UNITS), action_kind: TEXT, state: TEXT }),
+      description: 'What members of the payload must equal.',
+    },
+    used_amounts: {
+      ...list(object({ unit: oneOf(...UNITS), amount: INT64 })),
+      description: 'Amounts whose crossing by spent + reserved is an event budget.threshold_crossed.',
+    },
   }),
   WebhookBulkActionResponse: bulkResponse('PAUSE', 'RESUME', 'DELETE'),
 } as const;

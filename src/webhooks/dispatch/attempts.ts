@@ -24,6 +24,8 @@ const JITTER_SHARE = 0.1;
 /** How long an outcome waits for others before it is sent. A write to Redis' socket costs more than the command in it. */
 const TOGETHER_MS = 4;
 
+const HTTP_GONE = 410;
+
 /** Why a delivery is given up without an attempt. */
 const GIVEN_UP = {
   event_not_found: 'the event is not in the log any more',
@@ -136,7 +138,7 @@ export class Attempts {
     }
     if (reply.status === 'SETTLED' && isDeadLetter) {
       this.counts.deadLetters.inc();
-      await this.tally.failed(delivery);
+      await this.tally.failed(delivery, status);
     } else if (reply.status === 'SETTLED' && isAttempt) {
       this.tally.note(subscriptionId, outcome === 'SUCCESS' ? 'success' : 'triggered');
     }
@@ -228,12 +230,13 @@ function givenUp(reason: keyof typeof GIVEN_UP): Verdict {
 
 /** @param attempts made so far, including this one */
 function failed(
-  { retry }: DispatchTarget,
+  { retry, endsOnGone }: DispatchTarget,
   attempts: number,
   failure: Omit<Verdict, 'outcome'>,
   askedMs = 0,
 ): Verdict {
-  return attempts > retry.maxRetries
+  const isGone = failure.status === HTTP_GONE && endsOnGone;
+  return isGone || attempts > retry.maxRetries
     ? { ...failure, outcome: 'FAILED' }
     : { ...failure, outcome: 'RETRYING', retryInMs: retryDelayMs(retry, attempts, askedMs) };
 }

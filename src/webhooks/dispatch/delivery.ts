@@ -58,6 +58,8 @@ export interface Delivery extends DeliveryPlace {
   readonly createdMs: number;
   /** Attempts made and recorded. */
   readonly attempts: number;
+  /** The answer to the last of them. */
+  readonly responseStatus?: number | undefined;
   /** Time until its next attempt is due, by Redis' clock. 0 if it is due or has not failed yet. */
   readonly dueInMs: number;
   /** Undefined if the event is gone. */
@@ -133,7 +135,15 @@ export async function readDeliveries(
       { eventLog: eventLogKey(tagOf(partition)) },
       { rest: refs.slice(deliveries.length, deliveries.length + READ_AT_ONCE) },
     );
-    for (const { ref, status = '', attempts = 0, createdMs = 0, nextRetryMs = 0, event } of stored) {
+    for (const {
+      ref,
+      status = '',
+      attempts = 0,
+      createdMs = 0,
+      nextRetryMs = 0,
+      responseStatus,
+      event,
+    } of stored) {
       const parts = refOf(ref);
       const isGone = parts === undefined || event.size === 0;
       deliveries.push({
@@ -144,6 +154,7 @@ export async function readDeliveries(
         status: parts === undefined ? '' : status,
         attempts,
         createdMs,
+        responseStatus,
         dueInMs: Math.max(0, nextRetryMs - nowMs),
         event: isGone ? undefined : outgoing(toEvent(partition, parts.entryId, event), event),
       });

@@ -20,6 +20,14 @@ const RECOVER_AFTER_MS = 30_000;
 /** How many entries of an index are counted at a time. The next beat continues. */
 const RECOVERED_AT_ONCE = 100;
 
+/** What the script is told of one. */
+interface FailedDelivery {
+  readonly deliveryId: string;
+  readonly trace: string;
+  readonly requestId: string;
+  readonly responseStatus: number | '';
+}
+
 /** Subscriptions whose counts are written at the same time. */
 const WRITTEN_AT_ONCE = 100;
 
@@ -55,25 +63,27 @@ export class SubscriptionTally {
 
   /**
    * Counts a delivery that has no attempts left, after writing what was noted before it.
+   * @param responseStatus the endpoint's answer to the last attempt
    * @returns false if that could not be written. It is then left to `recover`.
    * @throws StoreUnavailable if it was counted but could not be removed from the outcomes index.
    */
-  async failed(delivery: Delivery): Promise<boolean> {
+  async failed(delivery: Delivery, responseStatus: number | undefined): Promise<boolean> {
     const { subscriptionId, partition, ref, event } = delivery;
     await this.write(subscriptionId);
     const reply = await this.record(subscriptionId, 'failure', {
       deliveryId: deliveryIdOf(delivery),
       trace: event?.trace ?? '',
       requestId: event?.signed.requestId ?? '',
+      responseStatus: responseStatus ?? '',
     });
     if (reply === undefined) {
       return false;
     }
     if (reply.status === 'DISABLED') {
-      this.metrics.of(WEBHOOK_METRICS).disabled.inc({ tenant: reply.owner, reason: 'consecutive_failures' });
+      this.metrics.of(WEBHOOK_METRICS).disabled.inc({ tenant: reply.owner, reason: reply.reason });
       this.logger.warn(
-        { subscription_id: subscriptionId, tenant_id: reply.owner },
-        'a webhook subscription failed too often in a row and is disabled',
+        { subscription_id: subscriptionId, tenant_id: reply.owner, reason: reply.reason },
+        'a webhook subscription is disabled: it failed too often in a row, or its endpoint is gone',
       );
     }
     await orStoreError(this.redis.client.zrem(outcomesKey(tagOf(partition)), ref));
@@ -120,7 +130,7 @@ export class SubscriptionTally {
       return true;
     }
     this.metrics.of(WEBHOOK_METRICS).recoveries.inc({ kind: 'outcome' });
-    return this.failed(delivery);
+    return this.failed(delivery, delivery.responseStatus);
   }
 
   private async write(subscriptionId: string): Promise<void> {
@@ -135,7 +145,7 @@ export class SubscriptionTally {
   private async record(
     subscriptionId: string,
     outcome: 'success' | 'failure' | 'triggered',
-    failure = { deliveryId: '', trace: '', requestId: '' },
+    failure: FailedDelivery = { deliveryId: '', trace: '', requestId: '', responseStatus: '' },
   ): Promise<ScriptReply<'record_delivery_outcome'> | undefined> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
     if (tag === undefined) {

@@ -3,6 +3,7 @@ import { SYSTEM_OWNER } from '../../redis/index.js';
 import { fieldOf, type Fields, readJson } from '../../wire/index.js';
 import { matchesGlob } from '../target-policy/address-rules.js';
 import type { SubscriptionStatus } from './subscription.dto.js';
+import type { PayloadFilterDto } from './subscription-options.dto.js';
 import { listOf, retryPolicyOf, statusOf } from './subscription.js';
 
 /** A subscription as deliveries need it. Secrets and headers stay sealed. */
@@ -31,6 +32,12 @@ export interface DispatchTarget {
   readonly utilizations: readonly number[];
   /** What it asks for by the other members of WebhookThresholdConfig, or their defaults. */
   readonly rates: RateThresholds;
+  /** The amounts for which it receives budget.threshold_crossed, as `UNIT:amount`. */
+  readonly usedAmounts: readonly string[];
+  /** Whether an answer of 410 ends it. */
+  readonly endsOnGone: boolean;
+  /** What members of an event's payload must equal. */
+  readonly payloadFilter: PayloadFilterDto;
 }
 
 /** The members of WebhookThresholdConfig about rates. */
@@ -91,6 +98,9 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
     scopeFilter: fields.get('sf'),
     utilizations: utilizations.length === 0 ? DEFAULT_UTILIZATIONS : utilizations,
     rates: ratesOf(fields.get('th')),
+    usedAmounts: listOf(fields.get('ta') ?? ''),
+    endsOnGone: fields.get('eg') === '1',
+    payloadFilter: readJson(fields.get('pf') ?? '{}') as PayloadFilterDto,
   };
 }
 
@@ -128,9 +138,48 @@ function hasItsRates({ rates }: DispatchTarget, { event_type: type, data }: Cycl
   );
 }
 
+/** Whether an event about a budget's use was judged by one of the thresholds that the subscription asks for. */
+function hasItsThreshold(
+  { utilizations, usedAmounts }: DispatchTarget,
+  { event_type: type, data }: CyclesEvent,
+): boolean {
+  return (
+    type !== 'budget.threshold_crossed' ||
+    (data['threshold_amount'] === undefined
+      ? utilizations.includes(Number(data['threshold']))
+      : usedAmounts.includes(`${String(data['unit'])}:${String(data['threshold_amount'])}`))
+  );
+}
+
+/** Where a payload has what a filter names: the kind of action by itself or as a part of the action, the state alone or in `new_state`. */
+function filteredMembers(data: CyclesEvent['data']): Readonly<Record<keyof PayloadFilterDto, unknown>> {
+  const {
+    unit,
+    action_kind: kind,
+    action,
+    new_status: status,
+    new_state: state,
+  } = data as Readonly<Record<string, unknown>>;
+  return {
+    unit,
+    action_kind: kind ?? (action as { readonly kind?: unknown } | undefined)?.kind,
+    state: status ?? (state as { readonly status?: unknown } | undefined)?.status,
+  };
+}
+
+function passesFilter({ payloadFilter }: DispatchTarget, { data }: CyclesEvent): boolean {
+  const wanted = Object.entries(payloadFilter) as [keyof PayloadFilterDto, string][];
+  if (wanted.length === 0) {
+    return true;
+  }
+  const members = filteredMembers(data);
+  return wanted.every(([name, value]) => members[name] === value);
+}
+
 /**
  * Whether a subscription receives an event. Types and categories are additive. A tenant's subscription only receives its own tenant's
- * events, and none of the operators' categories, whatever its stored selectors say. A scope filter excludes events without a scope.
+ * events, and none of the operators' categories, whatever its stored selectors say. A filter on the scope or the payload excludes events
+ * that do not have what it compares.
  */
 export function matches(target: DispatchTarget, event: CyclesEvent): boolean {
   return (
@@ -139,8 +188,8 @@ export function matches(target: DispatchTarget, event: CyclesEvent): boolean {
       (event.tenant_id === target.owner && TENANT_CATEGORIES.has(event.category))) &&
     (target.scopeFilter === undefined ||
       (event.scope !== undefined && matchesGlob(event.scope, target.scopeFilter))) &&
-    (event.event_type !== 'budget.threshold_crossed' ||
-      target.utilizations.includes(Number(event.data['threshold']))) &&
-    hasItsRates(target, event)
+    hasItsThreshold(target, event) &&
+    hasItsRates(target, event) &&
+    passesFilter(target, event)
   );
 }

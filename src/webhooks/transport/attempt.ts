@@ -8,15 +8,15 @@ export const RETRY_AFTER_MAX_MS = 3_600_000;
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-const SECONDS = /^\d{1,10}$/;
+const SECONDS = /^\d+$/;
 /** IMF-fixdate of HTTP. The two obsolete formats are not supported. */
 const HTTP_DATE =
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
 /**
  * The delay that an endpoint asks for in `Retry-After` (RFC 9110, 10.2.3), in ms: seconds, or a date, which is compared with the
- * response's `Date` so that the clocks need not agree, or else with `nowMs`. From 0 to an hour; undefined if the header is missing or
- * malformed.
+ * response's `Date` so that the clocks need not agree, or else with `nowMs`. From 0 to an hour, however much it asks for; undefined if
+ * the header is missing or malformed.
  */
 export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | undefined {
   const text = textOf(headers['retry-after']);

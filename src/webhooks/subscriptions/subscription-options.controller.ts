@@ -1,0 +1,59 @@
+import { Body, Controller, Get, Param, Put, Req, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Caller } from '../../auth/index.js';
+import { Access, Answers, BodySchema, LimitedChange, originOf, sendJson } from '../../http/index.js';
+import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { SubscriptionOptionsDto } from './subscription-options.dto.js';
+import { SubscriptionOptionsService } from './subscription-options.service.js';
+
+const validate = compileValidator(SubscriptionOptionsDto);
+
+@Controller('ops/webhooks/:subscription_id/options')
+export class SubscriptionOptionsController {
+  constructor(private readonly options: SubscriptionOptionsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'getWebhookOptions',
+    summary: 'Get what a subscription filters by payload, and whether 410 ends it',
+  })
+  @Answers(200, 'WebhookOptions')
+  async read(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const found = await this.options.read(request.caller as Caller, subscriptionId);
+    sendJson(reply, 200, stringifyJson(found));
+  }
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'setWebhookOptions',
+    summary: 'Filter events by payload, watch absolute amounts, or let 410 end a subscription',
+  })
+  @Answers(200, 'WebhookOptions')
+  @BodySchema(SubscriptionOptionsDto, {
+    end_on_gone: true,
+    payload_filter: { unit: 'TOKENS' },
+    used_amounts: [{ unit: 'TOKENS', amount: 50_000 }],
+  })
+  async replace(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const changed = await this.options.replace(
+      request.caller as Caller,
+      subscriptionId,
+      validate(body),
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(changed));
+  }
+}

@@ -1,0 +1,50 @@
+import { ArrayMaxSize, IsBoolean, IsIn, IsString } from 'class-validator';
+import { type Unit, UNITS } from '../../ledger/index.js';
+import { IsInt64, Length, Nested, NestedArray, Optional } from '../../wire/index.js';
+
+const MOST_AMOUNTS = 20;
+
+/** What members of an event's payload must equal. */
+export class PayloadFilterDto {
+  @Optional()
+  @IsIn(UNITS)
+  unit?: Unit;
+
+  @Optional()
+  @IsString()
+  @Length(1, 64)
+  action_kind?: string;
+
+  /** The state that the subject of the event has afterwards, such as `FROZEN`. */
+  @Optional()
+  @IsString()
+  @Length(1, 64)
+  state?: string;
+}
+
+/** A threshold in a unit. Scripts compare amounts as doubles, so it has at most 53 bits. */
+export class UsedAmountDto {
+  @IsIn(UNITS)
+  unit!: Unit;
+
+  @IsInt64({ min: 1, max: Number.MAX_SAFE_INTEGER })
+  amount!: number;
+}
+
+/** What a subscription can do beyond the protocol, whose schemas allow no further members. An absent member is its default. */
+export class SubscriptionOptionsDto {
+  /** Whether an answer of 410 Gone disables the subscription at once. */
+  @Optional()
+  @IsBoolean()
+  end_on_gone?: boolean;
+
+  @Optional()
+  @Nested(() => PayloadFilterDto)
+  payload_filter?: PayloadFilterDto;
+
+  /** Amounts whose crossing by spent + reserved of a budget is an event, beside the shares in `thresholds`. */
+  @Optional()
+  @ArrayMaxSize(MOST_AMOUNTS)
+  @NestedArray(() => UsedAmountDto)
+  used_amounts?: UsedAmountDto[];
+}

@@ -1,0 +1,92 @@
+import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
+import { Refusal } from '../../ledger/index.js';
+import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
+import { fieldOf, type Fields, type Origin, readJson, stringifyJson } from '../../wire/index.js';
+import { reachOf, SubscriptionAccess, webhookRefusal } from './subscription-access.js';
+import type { SubscriptionOptionsDto } from './subscription-options.dto.js';
+import { type FieldPair, listOf, listText } from './subscription.js';
+
+/** What /ops/webhooks/{subscription_id}/options shows. */
+export interface SubscriptionOptions extends Required<SubscriptionOptionsDto> {
+  readonly subscription_id: string;
+}
+
+/** The settings of subscriptions that the protocol does not have. */
+@Injectable()
+export class SubscriptionOptionsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly access: SubscriptionAccess,
+  ) {}
+
+  /** @throws Refusal WEBHOOK_NOT_FOUND. */
+  async read(caller: Caller, subscriptionId: string): Promise<SubscriptionOptions> {
+    const { fields } = await this.access.read(caller, subscriptionId);
+    return optionsOf(fields, subscriptionId);
+  }
+
+  /**
+   * Replaces all of them.
+   * @throws Refusal WEBHOOK_NOT_FOUND, INVALID_REQUEST, TENANT_CLOSED.
+   */
+  async replace(
+    caller: Caller,
+    subscriptionId: string,
+    options: SubscriptionOptionsDto,
+    origin: Origin,
+  ): Promise<SubscriptionOptions> {
+    const { key, fields } = await this.access.read(caller, subscriptionId);
+    if (fieldOf(fields, 'tn') === SYSTEM_OWNER && (options.used_amounts ?? []).length > 0) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        'used_amounts are for the subscription of a tenant, whose budgets are compared with them',
+        { field: 'used_amounts' },
+      );
+    }
+    const reply = await this.redis.scripts.call(
+      'update_webhook',
+      { webhook: key },
+      {
+        tenantId: reachOf(caller),
+        subscriptionId,
+        status: '',
+        knownSecret: '',
+        knownHeaders: '',
+        rotationMs: 0,
+        operation: 'setWebhookOptions',
+        ...origin,
+        rest: storedOptions(options).flat(),
+      },
+    );
+    if (reply.status !== 'UPDATED') {
+      throw webhookRefusal(reply);
+    }
+    return optionsOf(reply.record, subscriptionId);
+  }
+}
+
+function storedOptions(options: SubscriptionOptionsDto): FieldPair[] {
+  const {
+    end_on_gone: endsOnGone = false,
+    payload_filter: filter = {},
+    used_amounts: amounts = [],
+  } = options;
+  return [
+    ['eg', endsOnGone ? '1' : ''],
+    ['pf', Object.keys(filter).length === 0 ? '' : stringifyJson(filter)],
+    ['ta', listText(amounts.map(({ unit, amount }) => `${unit}:${amount}`))],
+  ];
+}
+
+function optionsOf(fields: Fields, subscriptionId: string): SubscriptionOptions {
+  return {
+    subscription_id: subscriptionId,
+    end_on_gone: fields.get('eg') === '1',
+    payload_filter: readJson(fields.get('pf') ?? '{}') as SubscriptionOptions['payload_filter'],
+    used_amounts: listOf(fields.get('ta') ?? '').map((text) => {
+      const [unit, amount] = text.split(':');
+      return { unit, amount: Number(amount) } as SubscriptionOptions['used_amounts'][number];
+    }),
+  };
+}
