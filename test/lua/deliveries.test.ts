@@ -450,11 +450,7 @@ describe('record_delivery_outcome', () => {
     expect(await dispatch.record('success')).toEqual(['RECORDED', '0']);
     expect(await dispatch.record('failure', 'dlv_2')).toEqual(['RECORDED', '1']);
     const revision = await redis.get(webhookRevisionKey(tag));
-    expect(await dispatch.record('failure', 'dlv_3')).toEqual([
-      'DISABLED',
-      tenant,
-      'consecutive_failures',
-    ]);
+    expect(await dispatch.record('failure', 'dlv_3')).toEqual(['DISABLED', tenant, 'consecutive_failures']);
     expect(await redis.hmget(key, 'st', 'cf', 'ld', 'ur')).toEqual([
       'DISABLED',
       '2',

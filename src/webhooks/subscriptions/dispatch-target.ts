@@ -139,27 +139,19 @@ function hasItsRates({ rates }: DispatchTarget, { event_type: type, data }: Cycl
 }
 
 /** Whether an event about a budget's use was judged by one of the thresholds that the subscription asks for. */
-function hasItsThreshold(
-  { utilizations, usedAmounts }: DispatchTarget,
-  { event_type: type, data }: CyclesEvent,
-): boolean {
-  return (
-    type !== 'budget.threshold_crossed' ||
-    (data['threshold_amount'] === undefined
-      ? utilizations.includes(Number(data['threshold']))
-      : usedAmounts.includes(`${String(data['unit'])}:${String(data['threshold_amount'])}`))
-  );
+function hasItsThreshold(target: DispatchTarget, { event_type: type, data }: CyclesEvent): boolean {
+  if (type !== 'budget.threshold_crossed') {
+    return true;
+  }
+  const { unit, threshold, threshold_amount: amount } = data as Readonly<Record<string, string | number>>;
+  return amount === undefined
+    ? target.utilizations.includes(Number(threshold))
+    : target.usedAmounts.includes(`${unit}:${amount}`);
 }
 
 /** Where a payload has what a filter names: the kind of action by itself or as a part of the action, the state alone or in `new_state`. */
 function filteredMembers(data: CyclesEvent['data']): Readonly<Record<keyof PayloadFilterDto, unknown>> {
-  const {
-    unit,
-    action_kind: kind,
-    action,
-    new_status: status,
-    new_state: state,
-  } = data as Readonly<Record<string, unknown>>;
+  const { unit, action_kind: kind, action, new_status: status, new_state: state } = data;
   return {
     unit,
     action_kind: kind ?? (action as { readonly kind?: unknown } | undefined)?.kind,

@@ -6,14 +6,14 @@ const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour));
 const MONTH_DAYS = Array.from({ length: 31 }, (_, day) => String(day + 1));
 
 /** What a calendar is made of. */
-export function CalendarFields({
+export function CalendarFields<E extends Every>({
   calendar: { every, zone, day, month, hour, length },
   choices,
   onChange,
 }: {
-  calendar: Calendar;
-  choices: readonly Every[];
-  onChange: (part: Partial<Calendar>) => void;
+  calendar: Calendar<E>;
+  choices: readonly E[];
+  onChange: (part: Partial<Calendar<E>>) => void;
 }): ReactNode {
   const zones = [...new Set(['UTC', zone, ...Intl.supportedValuesOf('timeZone')])];
   const days = every === 'week' ? WEEKDAYS : MONTH_DAYS;
@@ -25,7 +25,7 @@ export function CalendarFields({
         label="Every"
         data={[...choices]}
         value={every}
-        onChange={({ currentTarget: { value } }) => onChange({ every: value as Every, day: 1 })}
+        onChange={({ currentTarget: { value } }) => onChange({ every: value as E, day: 1 })}
       />
       {every === 'hour' && (
         <NativeSelect

@@ -11,6 +11,7 @@ import {
   calendarOf,
   firstBoundary,
   newCalendar,
+  type Period,
   PERIODS,
   RECURRENCE,
   type Recurrence,
@@ -33,7 +34,7 @@ const ROLLOVERS: Readonly<Record<Budget['rollover_policy'], string>> = {
 /** What the dialog asks for. */
 interface Draft {
   readonly kind: Kind;
-  readonly calendar: Calendar;
+  readonly calendar: Calendar<Period>;
   /** Of a period of fixed length, in the reader's zone; empty for now, or for the current start. */
   readonly start: string;
   readonly end: string;

@@ -11,6 +11,7 @@ import {
   type BudgetWindow,
   type Calendar,
   calendarOf,
+  type Every,
   EVERY,
   newCalendar,
   requestOf,
@@ -31,7 +32,7 @@ interface Draft {
 const draftOf = ({ name, limit, ...recurrence }: BudgetWindow): Draft => ({
   name,
   limit: formatAmount(limit.amount, limit.unit),
-  calendar: calendarOf(recurrence) ?? newCalendar('day'),
+  calendar: calendarOf(recurrence) ?? newCalendar<Every>('day'),
 });
 
 async function change({ scope, unit }: Budget, drafts: readonly Draft[]): Promise<void> {
@@ -121,7 +122,9 @@ export function ChangeWindows({
           <Button
             size="compact-sm"
             variant="default"
-            onClick={() => setDrafts([...drafts, { name: '', limit: '', calendar: newCalendar('day') }])}
+            onClick={() =>
+              setDrafts([...drafts, { name: '', limit: '', calendar: newCalendar<Every>('day') }])
+            }
           >
             Add window
           </Button>

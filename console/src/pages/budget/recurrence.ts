@@ -6,6 +6,7 @@ import type { Budget } from '../../api/types';
 import { boundariesAfter, type Every, EVERY, PERIODS } from '../../../../src/governance/budgets/recurrence';
 
 export { type Every, EVERY, PERIODS };
+export type Period = (typeof PERIODS)[number];
 export const RECURRENCE = '/ops/budgets/recurrence';
 export const WINDOWS = '/ops/budgets/windows';
 
@@ -24,8 +25,8 @@ export function useRecurrence({ scope, unit, updated_at: updatedAt }: Budget): U
 }
 
 /** The calendar of a recurrence, complete. */
-export interface Calendar {
-  readonly every: Every;
+export interface Calendar<E extends Every = Every> {
+  readonly every: E;
   readonly zone: string;
   readonly day: number;
   readonly month: number;
@@ -35,25 +36,28 @@ export interface Calendar {
   readonly length: number;
 }
 
-type Rule = Pick<
+/** The members of a rule in answers. */
+interface Rule<E extends Every> extends Pick<
   BudgetWindow,
-  'every' | 'time_zone' | 'anchor_day' | 'anchor_month' | 'anchor_hour' | 'length_hours'
->;
+  'time_zone' | 'anchor_day' | 'anchor_month' | 'anchor_hour' | 'length_hours'
+> {
+  readonly every?: E | undefined;
+}
 
 /** Undefined if the budget follows no calendar. */
-export function calendarOf({
+export function calendarOf<E extends Every>({
   every,
   time_zone: zone,
   anchor_day: day = 1,
   anchor_month: month = 1,
   anchor_hour: hour = 0,
   length_hours: length = 1,
-}: Rule): Calendar | undefined {
+}: Rule<E>): Calendar<E> | undefined {
   return every === undefined || zone === undefined ? undefined : { every, zone, day, month, hour, length };
 }
 
 /** The calendar that a form begins with, in the reader's time zone. */
-export function newCalendar(every: Every): Calendar {
+export function newCalendar<E extends Every>(every: E): Calendar<E> {
   const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
   return { every, zone, day: 1, month: 1, hour: 0, length: 1 };
 }
@@ -63,7 +67,7 @@ export const hasMonth = (every: Every): boolean => every === 'quarter' || every 
 export const hasDay = (every: Every): boolean => every !== 'hour' && every !== 'day';
 
 /** What the API takes. */
-export function requestOf({ every, zone, day, month, hour, length }: Calendar) {
+export function requestOf<E extends Every>({ every, zone, day, month, hour, length }: Calendar<E>) {
   return {
     every,
     time_zone: zone,
