@@ -35,7 +35,7 @@ local origin = { actor = 'system', request = ARGV[15], trace = ARGV[14] }
 local tag = keys.tag_of(delivery)
 local now = time.now_ms()
 local waiting = delivery_record.queue_length(tag, queue)
-local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty')
+local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty', 'al')
 local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0') or 0, record[3], record[4]
 -- A first attempt that succeeds, as nearly all do, does not touch the indexes of retries and failures.
 local was_first = status == 'PENDING'
@@ -67,8 +67,14 @@ if attempted == '1' then
   set('at', tostring(attempts))
   set('rt', ARGV[5])
   set('rs', response_status)
+  local begun = time.ms_text(now - duration_ms)
   if not first_attempt then
-    set('fa', time.ms_text(now - duration_ms))
+    set('fa', begun)
+  end
+  -- The other fields say all about a delivery that ends with its first attempt, as nearly all do.
+  if not was_first or outcome == 'RETRYING' then
+    local line = table.concat({ begun, ARGV[5], response_status, (string.gsub(message, '%c', ' ')) }, ' ')
+    set('al', record[5] and record[5] .. '\n' .. line or line)
   end
 end
 set('em', message)

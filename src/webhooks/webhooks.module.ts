@@ -8,6 +8,7 @@ import { RedisService } from '../redis/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService, DeliveryFeed } from './deliveries/deliveries.service.js';
+import { DeliveryDetailsService } from './deliveries/delivery-details.service.js';
 import { Attempts } from './dispatch/attempts.js';
 import { Dispatcher } from './dispatch/dispatcher.service.js';
 import { EventReader } from './dispatch/event-reader.js';
@@ -55,6 +56,7 @@ import { WebhookTransport } from './transport/webhook-transport.js';
     SubscriptionOptionsService,
     SubscriptionsService,
     DeliveriesService,
+    DeliveryDetailsService,
     DeliveryFeed,
     Attempts,
     Dispatcher,

@@ -18,8 +18,8 @@ import { DispatchPartition } from '../../src/webhooks/dispatch/dispatch-partitio
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
 import { Retries } from '../../src/webhooks/dispatch/retries.js';
 import { PartitionLeases } from '../../src/worker/index.js';
+import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { shows } from '../compatibility/shows.js';
-import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import type { Settings } from '../support/settings.js';

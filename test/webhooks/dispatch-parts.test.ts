@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { deliveryIdOf, outgoing, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
+import { deliveryIdOf, deliveryPlaceOf, outgoing, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
 import { toEvent } from '../../src/events/index.js';
-import { deliveryPlaceOf } from '../support/delivery-place.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';
 

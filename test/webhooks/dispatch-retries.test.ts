@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { deliveryKey, tagOf } from '../../src/redis/keyspace.js';
+import { eventPlaceOf } from '../../src/events/index.js';
+import { deliveryKey, eventLogKey, tagOf } from '../../src/redis/keyspace.js';
 import { retryDelayMs } from '../../src/webhooks/dispatch/attempts.js';
+import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { shows } from '../compatibility/shows.js';
-import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
@@ -144,6 +145,79 @@ describe('a delivery that fails', () => {
     await endedDeliveries(holdfast, alarms, 2);
     expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${alarms}`)).status).toBe(204);
     await alarm.stop();
+  });
+
+  test('shows its request and the answer to each attempt, and is sent again on request', async () => {
+    const statuses = [503, 500];
+    receiver.react = (response) => response.writeHead(statuses.shift() ?? 200).end('secret of the endpoint');
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 1, ...QUICK },
+    });
+    await causeEvent(holdfast, tenant);
+    const [failed] = await endedDeliveries(holdfast, id, 1);
+    const path = `/ops/webhook-deliveries/${failed.delivery_id}`;
+    const answer = await holdfast.admin('GET', path);
+    const details = expectStatus(answer, 200);
+    expect(details).toMatchObject(failed);
+    expect(details.attempts_made).toEqual([
+      {
+        attempted_at: failed.attempted_at,
+        response_time_ms: expect.any(Number),
+        response_status: 503,
+        error_message: 'the endpoint answered 503',
+      },
+      {
+        attempted_at: expect.any(String),
+        response_time_ms: failed.response_time_ms,
+        response_status: 500,
+        error_message: 'the endpoint answered 500',
+      },
+    ]);
+    const [sent] = receiver.received;
+    expect(details.request).toEqual({ url: receiver.url, headers: expect.any(Object), body: sent?.body });
+    expect(sent?.headers).toMatchObject(details.request.headers);
+    expect(Object.keys(details.request.headers)).not.toContain('webhook-signature');
+    expect(answer.text).not.toContain('secret of the endpoint');
+
+    const resent = (): Promise<number> =>
+      holdfast.metric('holdfast_webhook_replays_total', { result: 'one_delivery' });
+    const before = await resent();
+    const again = expectStatus(await holdfast.admin('POST', `${path}/resend`), 202);
+    expect(again.delivery_id).not.toBe(failed.delivery_id);
+    const [first] = await endedDeliveries(holdfast, id, 2);
+    expect(first).toMatchObject({
+      delivery_id: again.delivery_id,
+      event_id: failed.event_id,
+      status: 'SUCCESS',
+    });
+    expect(receiver.received.at(-1)?.body).toBe(sent?.body);
+    expect(await resent()).toBe(before + 1);
+    const { attempts_made: made } = expectStatus(
+      await holdfast.admin('GET', `/ops/webhook-deliveries/${again.delivery_id}`),
+      200,
+    );
+    expect(made).toEqual([
+      { attempted_at: first.attempted_at, response_time_ms: expect.any(Number), response_status: 200 },
+    ]);
+  });
+
+  test('is not sent again to a subscription that is not active, and an unknown one is not found', async () => {
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    await causeEvent(holdfast, tenant);
+    const [delivery] = await endedDeliveries(holdfast, id, 1);
+    await patch(id, { status: 'PAUSED' });
+    const path = `/ops/webhook-deliveries/${delivery.delivery_id}`;
+    expectRefusal(await holdfast.admin('POST', `${path}/resend`), 400, 'INVALID_REQUEST');
+    const { entryId = '' } = eventPlaceOf(delivery.event_id as string) ?? {};
+    await patch(id, { status: 'ACTIVE' });
+    const { partition = '' } = deliveryPlaceOf(delivery.delivery_id as string) ?? {};
+    await redis.xdel(eventLogKey(tagOf(partition)), entryId);
+    expectRefusal(await holdfast.admin('POST', `${path}/resend`), 404, 'EVENT_NOT_FOUND');
+    expect(expectStatus(await holdfast.admin('GET', path), 200)).not.toHaveProperty('request');
+    for (const unknown of ['dlv_1', path.slice(24).replace(/..$/, 'zz')]) {
+      expectRefusal(await holdfast.admin('GET', `/ops/webhook-deliveries/${unknown}`), 404, 'NOT_FOUND');
+    }
+    expect(receiver.received).toHaveLength(1);
   });
 
   test.each([400, 404, 429, 500, 503])('with %i is retried and succeeds', async (status) => {

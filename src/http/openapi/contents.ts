@@ -137,6 +137,8 @@ export const CONTENTS: readonly {
       'listQuarantine',
       'inspectQuarantined',
       'decideQuarantined',
+      'getWebhookDelivery',
+      'resendWebhookDelivery',
       'setExpiryPolicy',
       'getTenantChargeOnExpiry',
       'setTenantChargeOnExpiry',

@@ -92,31 +92,69 @@ export const WEBHOOK_SCHEMAS = {
 
 const HTTP_STATUS = { type: 'integer' } as const;
 
+const DELIVERY = {
+  delivery_id: {
+    type: 'string',
+    pattern: '^dlv_[0-9a-f]{16,29}_[0-9a-f]{2}[0-9A-Za-z]{16}(?:_[0-9A-Za-z]+)?$',
+  },
+  subscription_id: TEXT,
+  event_id: TEXT,
+  event_type: TEXT,
+  status: oneOf('PENDING', 'SUCCESS', 'FAILED', 'RETRYING'),
+  attempted_at: TIME,
+  attempts: COUNT,
+} as const;
+
+const OF_ATTEMPTS = {
+  completed_at: TIME,
+  response_status: HTTP_STATUS,
+  response_time_ms: COUNT,
+  error_message: TEXT,
+  next_retry_at: TIME,
+  trace_id: TRACE_ID,
+  trace_flags: { type: 'string', pattern: '^[0-9a-f]{2}$' },
+} as const;
+
 /** The answers about webhook deliveries: cycles-governance-admin-v0.1.25. */
 export const DELIVERY_SCHEMAS = {
-  WebhookDelivery: object(
+  WebhookDelivery: object(DELIVERY, OF_ATTEMPTS),
+  WebhookDeliveryDetails: object(
     {
-      delivery_id: {
-        type: 'string',
-        pattern: '^dlv_[0-9a-f]{16,29}_[0-9a-f]{2}[0-9A-Za-z]{16}(?:_[0-9A-Za-z]+)?$',
+      ...DELIVERY,
+      attempts_made: {
+        ...list(ref('WebhookDeliveryAttempt')),
+        description: 'Oldest first.',
       },
-      subscription_id: TEXT,
-      event_id: TEXT,
-      event_type: TEXT,
-      status: oneOf('PENDING', 'SUCCESS', 'FAILED', 'RETRYING'),
-      attempted_at: TIME,
-      attempts: COUNT,
     },
     {
-      completed_at: TIME,
-      response_status: HTTP_STATUS,
-      response_time_ms: COUNT,
-      error_message: TEXT,
-      next_retry_at: TIME,
-      trace_id: TRACE_ID,
-      trace_flags: { type: 'string', pattern: '^[0-9a-f]{2}$' },
+      ...OF_ATTEMPTS,
+      request: {
+        ...ref('WebhookDeliveryRequest'),
+        description: 'What each attempt sends; absent if the event has left the log.',
+      },
     },
   ),
+  WebhookDeliveryAttempt: object(
+    {
+      attempted_at: TIME,
+      response_time_ms: { ...COUNT, description: 'Until the answer came or the attempt failed.' },
+    },
+    { response_status: HTTP_STATUS, error_message: TEXT },
+  ),
+  WebhookDeliveryRequest: object(
+    {
+      headers: {
+        ...mapOf(TEXT),
+        description:
+          'Without the own headers of the subscription, and without what each attempt computes: signatures, timestamp and span.',
+      },
+      body: { type: 'string', description: 'The exact text that is signed and sent.' },
+    },
+    { url: { type: 'string', description: 'Where the subscription sends now; absent if it was deleted.' } },
+  ),
+  WebhookResendResponse: object({
+    delivery_id: { type: 'string', description: 'The new delivery, which waits for its first attempt.' },
+  }),
   WebhookDeliveryListResponse: object({ deliveries: list(ref('WebhookDelivery')), has_more: FLAG }, PAGE),
   WebhookTestResponse: object(
     { success: FLAG },

@@ -1,16 +1,20 @@
-import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { DeliveriesService, DeliveryListQueryDto } from './deliveries.service.js';
+import { DeliveryDetailsService } from './delivery-details.service.js';
 
 const validateList = compileQuery(DeliveryListQueryDto);
 
 @Controller()
 export class DeliveriesController {
-  constructor(private readonly deliveries: DeliveriesService) {}
+  constructor(
+    private readonly deliveries: DeliveriesService,
+    private readonly details: DeliveryDetailsService,
+  ) {}
 
   @Get('v1/admin/webhooks/:subscription_id/deliveries')
   @Access({ plane: 'admin', admin: true })
@@ -43,6 +47,37 @@ export class DeliveriesController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     return this.answer(id, request, query, reply);
+  }
+
+  @Get('ops/webhook-deliveries/:delivery_id')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'getWebhookDelivery',
+    summary: 'Get a delivery with its request and the answer to each attempt',
+  })
+  @Answers(200, 'WebhookDeliveryDetails')
+  async get(
+    @Param('delivery_id') deliveryId: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.details.get(request.caller as Caller, deliveryId)));
+  }
+
+  @Post('ops/webhook-deliveries/:delivery_id/resend')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'resendWebhookDelivery',
+    summary: 'Send the event of a delivery to its subscription again',
+  })
+  @Answers(202, 'WebhookResendResponse', 'Queued')
+  async resend(
+    @Param('delivery_id') deliveryId: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(reply, 202, stringifyJson(await this.details.resend(request.caller as Caller, deliveryId)));
   }
 
   private async answer(

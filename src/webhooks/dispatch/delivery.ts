@@ -1,4 +1,11 @@
-import { type CyclesEvent, eventIdOf, eventJson, toEvent, traceOf } from '../../events/index.js';
+import {
+  type CyclesEvent,
+  eventIdOf,
+  eventJson,
+  eventPlaceOf,
+  toEvent,
+  traceOf,
+} from '../../events/index.js';
 import { eventLogKey, type RedisService, tagOf } from '../../redis/index.js';
 import type { Span } from '../../telemetry/index.js';
 import type { SignedEvent } from '../signing/signing.js';
@@ -46,6 +53,19 @@ export function deliveryIdOf({ partition, ref }: DeliveryPlace): string {
   const { entryId, subscriptionId, replayId } = partsOfRef(ref);
   const ids = [eventIdOf({ partition, entryId }), subscriptionId, replayId];
   return `dlv_${ids.flatMap((id) => id?.slice(id.indexOf('_') + 1) ?? []).join('_')}`;
+}
+
+const DELIVERY_ID = /^dlv_([0-9a-f]{16,29})_([0-9a-f]{2}[0-9A-Za-z]{16})(?:_([0-9A-Za-z]+))?$/;
+
+/** Where the delivery with this public id is; undefined if the text is no such id. */
+export function deliveryPlaceOf(deliveryId: string): DeliveryPlace | undefined {
+  const [, event, subscription, replay] = DELIVERY_ID.exec(deliveryId) ?? [];
+  const place = event === undefined ? undefined : eventPlaceOf(`evt_${event}`);
+  if (place === undefined) {
+    return undefined;
+  }
+  const parts = [place.entryId, `whsub_${subscription}`, ...(replay === undefined ? [] : [`rpl_${replay}`])];
+  return { partition: place.partition, ref: parts.join(':') };
 }
 
 /** A delivery whose turn it is. */

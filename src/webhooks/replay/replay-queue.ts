@@ -45,7 +45,11 @@ export class ReplayQueue {
    * Queues the events, keeping each partition's order. If the store fails partway, what is already queued stays queued and is counted.
    * @throws StoreUnavailable if nothing was queued
    */
-  async queue(subscriptionId: string, replayId: string, events: readonly CyclesEvent[]): Promise<Queued> {
+  async queue(
+    subscriptionId: string,
+    replayId: string,
+    events: readonly Pick<CyclesEvent, 'event_id'>[],
+  ): Promise<Queued> {
     const last = new Map<string, QueuedDelivery>();
     let count = 0;
     try {
@@ -87,7 +91,7 @@ interface Batch {
 }
 
 /** Groups the events by partition, in order, into batches that one script takes. */
-function batchesOf(events: readonly CyclesEvent[]): Batch[] {
+function batchesOf(events: readonly Pick<CyclesEvent, 'event_id'>[]): Batch[] {
   const batches: Batch[] = [];
   const open = new Map<string, Batch>();
   for (const { event_id: eventId } of events) {

@@ -166,6 +166,20 @@ export function signedHeaders({
   };
 }
 
+/** What each attempt computes anew. */
+const OF_THE_ATTEMPT = new Set([
+  'traceparent',
+  'webhook-signature',
+  'webhook-timestamp',
+  'x-cycles-signature',
+]);
+
+/** The headers that all attempts of a delivery have in common, without those of the subscription. */
+export function constantHeaders(event: SignedEvent): Record<string, string> {
+  const all = signedHeaders({ secrets: [''], headers: {}, event, nowMs: 0, body: '' });
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !OF_THE_ATTEMPT.has(name)));
+}
+
 /** 16 random hex digits, from those of a UUID that are not fixed: Node draws UUIDs many at a time, and bytes one system call each. */
 function newSpanId(): string {
   const uuid = randomUUID();
