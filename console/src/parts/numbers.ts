@@ -43,7 +43,8 @@ export function readDecimal(text: string): string | undefined {
   return isWritten ? `${digits}${decimals === '' ? '' : `.${decimals}`}` : undefined;
 }
 
-const MAX_COUNT = 2_147_483_647;
+/** More digits would not be exact. The server knows the limit of each field. */
+const COUNT_DIGITS = 15;
 
 /** The number that a field has; undefined if it is empty, NaN if it is no count. */
 export function readCount(text: string): number | undefined {
@@ -51,6 +52,5 @@ export function readCount(text: string): number | undefined {
     return undefined;
   }
   const digits = readDecimal(text) ?? '';
-  const count = /^\d{1,10}$/.test(digits) ? Number(digits) : Number.NaN;
-  return count <= MAX_COUNT ? count : Number.NaN;
+  return /^\d+$/.test(digits) && digits.length <= COUNT_DIGITS ? Number(digits) : Number.NaN;
 }

@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { stringifyJson } from '../api/json';
 import { Amount } from './amount';
+import { EventLink } from './event-link';
 import { Time } from './time';
 
 /** Members that are amounts of the unit that stands beside or above them. */
@@ -27,6 +28,7 @@ const AMOUNTS = new Set([
 const INTEGER = /^-?\d+$/;
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z$/;
 const RESERVATION_ID = /^rsv_\w+$/;
+const EVENT_ID = /^evt_[0-9a-f]{16,29}$/;
 /** What is deeper than this is shown as JSON. */
 const MAX_DEPTH = 12;
 
@@ -100,6 +102,9 @@ function Leaf({ name, value, unit }: { name: string; value: unknown; unit: strin
         {value}
       </Link>
     );
+  }
+  if (EVENT_ID.test(value)) {
+    return <EventLink id={value} />;
   }
   return value;
 }

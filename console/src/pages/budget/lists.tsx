@@ -185,7 +185,9 @@ function DenialRow({ event }: { event: CyclesEvent }): ReactNode {
   return (
     <tr>
       <td>
-        <Time at={event.timestamp} />
+        <Link to="/events" search={{ event: event.event_id }}>
+          <Time at={event.timestamp} />
+        </Link>
       </td>
       <td>
         {typeof reason === 'string' ? reason.toLowerCase().replaceAll('_', ' ') : 'no reason given'}

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Budget, CyclesEvent } from '../../api/types';
@@ -91,7 +92,9 @@ function Crossing({ event }: { event: CyclesEvent | undefined }): ReactNode {
   }
   return (
     <>
-      <Time at={event.timestamp} />{' '}
+      <Link to="/events" search={{ event: event.event_id }}>
+        <Time at={event.timestamp} />
+      </Link>{' '}
       <span className="muted">{event.data['direction'] === 'falling' ? 'downwards' : 'upwards'}</span>
     </>
   );

@@ -1,7 +1,7 @@
-import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { whoOf } from '../../parts/actor';
 import { Amount } from '../../parts/amount';
+import { EventLink } from '../../parts/event-link';
 import { formatDuration, Time } from '../../parts/time';
 import type { ReservationHistory } from './history';
 import { ToldTo } from './told';
@@ -120,9 +120,7 @@ function End({
         <>
           <div className="muted small">
             Told by the event {end.event.event_type}{' '}
-            <Link to="/events" search={{ event: end.event.event_id }} className="id in-text">
-              {end.event.event_id}
-            </Link>
+            <EventLink id={end.event.event_id} className="id in-text" />
           </div>
           {end.at_ms !== undefined && (
             <ToldTo tenant={history.tenant_id} event={end.event} atMs={end.at_ms} />

@@ -2,7 +2,6 @@ import { Button, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { useList } from '../../api/list';
-import type { Schema } from '../../api/operations';
 import { queryClient } from '../../api/session';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { Listing } from '../../parts/loaded';
@@ -11,23 +10,26 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import { CreateKey } from '../tenants/create-key';
+import { type ApiKey, KeyForm } from './key-form';
 import { API_KEYS } from './owned';
 
-type ApiKey = Schema<'ApiKey'>;
+/** What is done to a key: a form, or its end. */
+type Act = 'edit' | 'rotate' | 'revoke';
+const ACTS: Readonly<Record<Act, string>> = { edit: 'Edit', rotate: 'Rotate', revoke: 'Revoke' };
 
 /** The API keys of a tenant. */
 export function Keys({
   tenantId,
   mayCreate,
-  mayRevoke,
+  mayChange,
 }: {
   tenantId: string;
   mayCreate: boolean;
-  mayRevoke: boolean;
+  mayChange: boolean;
 }): ReactNode {
   const [isCreating, setCreating] = useState(false);
-  const [revoked, setRevoked] = useState<ApiKey>();
+  const [act, setAct] = useState<{ readonly act: Act; readonly key: ApiKey }>();
+  const end = (): void => setAct(undefined);
   const list = useList(API_KEYS, { tenant_id: tenantId }, ({ keys }) => keys);
   return (
     <Panel
@@ -50,20 +52,38 @@ export function Keys({
         {(keys) => (
           <Table
             label="API keys"
-            columns={['Key', 'May', 'Only in scopes', 'Last used', 'Ends', 'Status', { hidden: 'Revoke' }]}
+            columns={['Key', 'May', 'Only in scopes', 'Last used', 'Ends', 'Status', { hidden: 'Change' }]}
             items={keys}
           >
-            {(key) => <KeyRow key={key.key_id} apiKey={key} {...(mayRevoke ? { revoke: setRevoked } : {})} />}
+            {(key) => (
+              <KeyRow
+                key={key.key_id}
+                apiKey={key}
+                acts={!mayChange ? [] : mayCreate ? ['edit', 'rotate', 'revoke'] : ['edit', 'revoke']}
+                choose={(chosen) => setAct({ act: chosen, key })}
+              />
+            )}
           </Table>
         )}
       </Listing>
-      {isCreating && <CreateKey tenantId={tenantId} close={() => setCreating(false)} />}
-      {revoked !== undefined && <Revoke apiKey={revoked} close={() => setRevoked(undefined)} />}
+      {isCreating && <KeyForm tenantId={tenantId} purpose="create" close={() => setCreating(false)} />}
+      {act?.act === 'revoke' && <Revoke apiKey={act.key} close={end} />}
+      {act !== undefined && act.act !== 'revoke' && (
+        <KeyForm tenantId={tenantId} purpose={act.act} apiKey={act.key} close={end} />
+      )}
     </Panel>
   );
 }
 
-function KeyRow({ apiKey, revoke }: { apiKey: ApiKey; revoke?: (key: ApiKey) => void }): ReactNode {
+function KeyRow({
+  apiKey,
+  acts,
+  choose,
+}: {
+  apiKey: ApiKey;
+  acts: readonly Act[];
+  choose: (act: Act) => void;
+}): ReactNode {
   const { key_id: id, permissions, scope_filter: scopes, status, last_used_at: usedAt } = apiKey;
   return (
     <tr>
@@ -86,15 +106,20 @@ function KeyRow({ apiKey, revoke }: { apiKey: ApiKey; revoke?: (key: ApiKey) => 
         <Status value={status} />
       </td>
       <td className="right">
-        {revoke !== undefined && status === 'ACTIVE' && (
-          <Button
-            size="compact-xs"
-            variant="default"
-            aria-label={`Revoke ${apiKey.name}`}
-            onClick={() => revoke(apiKey)}
-          >
-            Revoke
-          </Button>
+        {status === 'ACTIVE' && (
+          <div className="row actions">
+            {acts.map((act) => (
+              <Button
+                key={act}
+                size="compact-xs"
+                variant="default"
+                aria-label={`${ACTS[act]} ${apiKey.name}`}
+                onClick={() => choose(act)}
+              >
+                {ACTS[act]}
+              </Button>
+            ))}
+          </div>
         )}
       </td>
     </tr>

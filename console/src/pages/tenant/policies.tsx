@@ -9,7 +9,7 @@ import { Empty } from '../../parts/states';
 import { Status, wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
-import { CreatePolicy, POLICIES } from './create-policy';
+import { PolicyForm, POLICIES } from './policy-form';
 import { quotaWords } from './quotas';
 
 type Policy = Schema<'Policy'>;
@@ -36,8 +36,9 @@ function effectsOf(policy: Policy): string[] {
 }
 
 /** The policies of a tenant. */
-export function Policies({ tenantId, mayCreate }: { tenantId: string; mayCreate: boolean }): ReactNode {
+export function Policies({ tenantId, mayChange }: { tenantId: string; mayChange: boolean }): ReactNode {
   const [isCreating, setCreating] = useState(false);
+  const [changed, setChanged] = useState<Policy>();
   const list = useList(POLICIES, { tenant_id: tenantId }, ({ policies }) => policies);
   return (
     <Panel
@@ -45,7 +46,7 @@ export function Policies({ tenantId, mayCreate }: { tenantId: string; mayCreate:
       className="span-12"
       flush
       aside={
-        mayCreate && (
+        mayChange && (
           <Button size="compact-xs" variant="default" onClick={() => setCreating(true)}>
             Create policy
           </Button>
@@ -57,18 +58,27 @@ export function Policies({ tenantId, mayCreate }: { tenantId: string; mayCreate:
         height={120}
         empty={<Empty title="No policies">Only the settings of the tenant and its budgets decide.</Empty>}
       >
-        {(policies) => <PolicyTable policies={policies} />}
+        {(policies) => <PolicyTable policies={policies} {...(mayChange ? { edit: setChanged } : {})} />}
       </Listing>
-      {isCreating && <CreatePolicy tenantId={tenantId} close={() => setCreating(false)} />}
+      {isCreating && <PolicyForm tenantId={tenantId} close={() => setCreating(false)} />}
+      {changed !== undefined && (
+        <PolicyForm tenantId={tenantId} policy={changed} close={() => setChanged(undefined)} />
+      )}
     </Panel>
   );
 }
 
-function PolicyTable({ policies }: { policies: readonly Policy[] }): ReactNode {
+function PolicyTable({
+  policies,
+  edit,
+}: {
+  policies: readonly Policy[];
+  edit?: (policy: Policy) => void;
+}): ReactNode {
   return (
     <Table
       label="Policies"
-      columns={['Policy', 'Scopes', { right: 'Priority' }, 'What it does', 'Status']}
+      columns={['Policy', 'Scopes', { right: 'Priority' }, 'What it does', 'Status', { hidden: 'Change' }]}
       items={policies}
     >
       {(policy) => (
@@ -85,6 +95,18 @@ function PolicyTable({ policies }: { policies: readonly Policy[] }): ReactNode {
           </td>
           <td>
             <Status value={policy.status} />
+          </td>
+          <td className="right">
+            {edit !== undefined && (
+              <Button
+                size="compact-xs"
+                variant="default"
+                aria-label={`Edit ${policy.name}`}
+                onClick={() => edit(policy)}
+              >
+                Edit
+              </Button>
+            )}
           </td>
         </tr>
       )}

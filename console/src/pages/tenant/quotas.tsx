@@ -27,9 +27,25 @@ export interface QuotaDraft {
   readonly kind: string;
   readonly most: string;
   readonly window: QuotaWindow;
+  /** What else a stored quota says, which the form leaves as it is. */
+  readonly rest?: object;
 }
 
 export const EMPTY_QUOTA: QuotaDraft = { kind: '', most: '', window: 'per_hour_tumbling' };
+
+/** The quotas of a stored policy. */
+export function draftsOf(policy: Schema<'Policy'> | undefined): readonly QuotaDraft[] {
+  const draft = (kind: string, { max_calls: most, window, ...rest }: Quota): QuotaDraft => ({
+    kind,
+    most: String(most),
+    window,
+    rest,
+  });
+  return [
+    ...(policy?.action_quotas ?? []).map(({ action_kind: kind, ...quota }) => draft(kind, quota)),
+    ...(policy?.risk_class_quotas ?? []).map(({ risk_class: kind, ...quota }) => draft(kind, quota)),
+  ];
+}
 
 export function isComplete({ kind, most }: QuotaDraft): boolean {
   const count = readCount(most) ?? Number.NaN;
@@ -42,7 +58,11 @@ const isRiskClass = ({ kind }: QuotaDraft): boolean => (RISK_CLASSES as readonly
 export function quotaLists(
   drafts: readonly QuotaDraft[],
 ): Pick<Schema<'Policy'>, 'action_quotas' | 'risk_class_quotas'> {
-  const quotaOf = ({ most, window }: QuotaDraft): Quota => ({ max_calls: readCount(most) ?? 0, window });
+  const quotaOf = ({ most, window, rest }: QuotaDraft): Quota => ({
+    ...rest,
+    max_calls: readCount(most) ?? 0,
+    window,
+  });
   return {
     action_quotas: drafts
       .filter((draft) => !isRiskClass(draft))

@@ -14,7 +14,7 @@ import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { CreateTenant } from './create-tenant';
-import { CreateKey } from './create-key';
+import { KeyForm } from '../tenant/key-form';
 
 const route = getRouteApi('/tenants');
 const FILTERS = ['search', 'status'] as const;
@@ -51,7 +51,9 @@ export function Tenants(): ReactNode {
         </Listing>
       </section>
       {isCreating && <CreateTenant close={() => setCreating(false)} />}
-      {keyFor !== undefined && <CreateKey tenantId={keyFor} close={() => setKeyFor(undefined)} />}
+      {keyFor !== undefined && (
+        <KeyForm tenantId={keyFor} purpose="create" close={() => setKeyFor(undefined)} />
+      )}
     </>
   );
 }

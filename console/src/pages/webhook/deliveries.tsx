@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import { useList } from '../../api/list';
 import type { Delivery } from '../../api/types';
 import { DELIVERIES } from '../../api/webhooks';
+import { EventLink } from '../../parts/event-link';
 import { ChoiceFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
@@ -18,9 +19,12 @@ const STATUSES = { PENDING: 'Pending', SUCCESS: 'Success', RETRYING: 'Retrying',
 export function Deliveries({
   id,
   status,
+  open,
   setStatus,
 }: {
   id: string;
+  /** Shows the details of a delivery. */
+  open: (id: string) => void;
   status: string | undefined;
   setStatus: (status: string | undefined) => void;
 }): ReactNode {
@@ -52,7 +56,7 @@ export function Deliveries({
             columns={['Event', 'Status', { right: 'Attempts' }, 'Answer', 'First attempt', 'Next try']}
             items={deliveries}
           >
-            {(delivery) => <DeliveryRow key={delivery.delivery_id} delivery={delivery} />}
+            {(delivery) => <DeliveryRow key={delivery.delivery_id} delivery={delivery} open={open} />}
           </Table>
         )}
       </Listing>
@@ -60,13 +64,22 @@ export function Deliveries({
   );
 }
 
-function DeliveryRow({ delivery }: { delivery: Delivery }): ReactNode {
+function DeliveryRow({ delivery, open }: { delivery: Delivery; open: (id: string) => void }): ReactNode {
   const { attempts, next_retry_at: nextAt } = delivery;
   return (
     <tr>
       <td>
-        {delivery.event_type}
-        <div className="muted small id">{delivery.event_id}</div>
+        <button
+          type="button"
+          className="row-button"
+          aria-haspopup="dialog"
+          onClick={() => open(delivery.delivery_id)}
+        >
+          {delivery.event_type}
+        </button>
+        <div className="small" style={{ lineHeight: '30px' }}>
+          <EventLink id={delivery.event_id} />
+        </div>
       </td>
       <td>
         <Status value={delivery.status} />

@@ -14,11 +14,13 @@ import { formatDuration, Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { Pause, RotateSecret, SendTest } from './changes';
 import { Deliveries } from './deliveries';
+import { DeliveryPanel } from './delivery';
+import { WebhookForm } from './form';
 import { Replay, ReplayProgress } from './replay';
 
 const route = getRouteApi('/webhooks/$id');
 const EVERY_MS = 3000;
-type Change = 'test' | 'pause' | 'replay' | 'rotate';
+type Change = 'test' | 'edit' | 'pause' | 'replay' | 'rotate';
 
 /** One subscription: how well it does, what it selects, and its deliveries. */
 export function WebhookPage(): ReactNode {
@@ -37,11 +39,13 @@ export function WebhookPage(): ReactNode {
 
 function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
   const { subscription_id: id, status } = webhook;
-  const { status: shown, replay, queued } = route.useSearch();
+  const { status: shown, replay, queued, delivery } = route.useSearch();
   const navigate = route.useNavigate();
   const [change, setChange] = useState<Change>();
   const [tested, setTested] = useState<Schema<'WebhookTestResponse'>>();
   const close = (): void => setChange(undefined);
+  const open = (chosen: string | undefined): void =>
+    void navigate({ search: (old) => ({ ...old, delivery: chosen }), resetScroll: false });
   return (
     <>
       <PageHead title={<span className="id">{webhook.name ?? webhook.url}</span>}>
@@ -58,6 +62,7 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
         <Deliveries
           id={id}
           status={shown}
+          open={open}
           setStatus={(value) =>
             void navigate({
               search: (old) => ({ ...old, status: value }),
@@ -68,6 +73,10 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
         />
       </div>
       {change === 'test' && <SendTest webhook={webhook} close={close} tested={setTested} />}
+      {delivery !== undefined && (
+        <DeliveryPanel id={delivery} webhook={webhook} open={open} close={() => open(undefined)} />
+      )}
+      {change === 'edit' && <WebhookForm webhook={webhook} close={close} />}
       {change === 'pause' && <Pause webhook={webhook} close={close} />}
       {change === 'rotate' && <RotateSecret webhook={webhook} close={close} />}
       {change === 'replay' && (
@@ -92,6 +101,7 @@ function Actions({
 }): ReactNode {
   const actions: readonly (readonly [Change, string])[] = [
     ['test', 'Test'],
+    ['edit', 'Edit'],
     ['replay', 'Replay'],
     ['pause', status === 'ACTIVE' ? 'Pause' : 'Resume'],
     ['rotate', 'Rotate secret'],

@@ -1,6 +1,8 @@
+import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { type ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import { useList } from '../../api/list';
+import { useMayChange } from '../../api/session';
 import type { Webhook } from '../../api/types';
 import { ownerWord, SYSTEM_OWNER } from '../../api/webhooks';
 import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
@@ -12,6 +14,7 @@ import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { WebhookForm } from '../webhook/form';
 
 const route = getRouteApi('/webhooks');
 const EVERY_MS = 5000;
@@ -24,6 +27,8 @@ export function Webhooks(): ReactNode {
   useTitle('Webhooks');
   const filters = route.useSearch();
   const { sort_by: sortBy } = filters;
+  const mayChange = useMayChange();
+  const [isCreating, setCreating] = useState(false);
   const list = useList(
     '/v1/admin/webhooks',
     { ...filters, ...(sortBy === undefined ? {} : { sort_dir: 'asc' }) },
@@ -39,6 +44,11 @@ export function Webhooks(): ReactNode {
         <Link to="/webhooks" search={{ ...filters, tenant_id: SYSTEM_OWNER }}>
           Only those of the system
         </Link>
+        {mayChange && (
+          <Button size="compact-sm" onClick={() => setCreating(true)}>
+            Create subscription
+          </Button>
+        )}
       </PageHead>
       <FilterBar filters={filters} names={FILTERS} change={change}>
         <TextFilter label="URL or id contains" value={filters.search} onChange={set.search} />
@@ -58,7 +68,7 @@ export function Webhooks(): ReactNode {
           empty={
             isFiltered === undefined ? (
               <Empty title="Nobody has subscribed yet">
-                Tenants subscribe with POST /v1/webhooks, operators with POST /v1/admin/webhooks.
+                Create a subscription, or let tenants do so with POST /v1/webhooks.
               </Empty>
             ) : (
               <Empty title="No subscription matches">Change the filters.</Empty>
@@ -68,6 +78,12 @@ export function Webhooks(): ReactNode {
           {(webhooks) => <WebhookTable webhooks={webhooks} />}
         </Listing>
       </section>
+      {isCreating && (
+        <WebhookForm
+          owner={filters.tenant_id === SYSTEM_OWNER ? '' : (filters.tenant_id ?? '')}
+          close={() => setCreating(false)}
+        />
+      )}
     </>
   );
 }

@@ -1,0 +1,302 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Locator, Page } from 'playwright-core';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+import {
+  allowLoopback,
+  deliveries,
+  endedDeliveries,
+  subscribe,
+  subscription,
+} from '../webhooks/dispatching.js';
+
+/** Each form of the console does its work, and shows why an input is refused. */
+describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let holdfast: Holdfast;
+  let receiver: WebhookReceiver;
+  let tenant: TestTenant;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    holdfast = await Holdfast.start({
+      REDIS_URL: redis.url,
+      HOLDFAST_ROLES: 'api,dispatcher',
+      webhookPollMs: 20,
+    });
+    receiver = await WebhookReceiver.start();
+    await allowLoopback(holdfast);
+    tenant = await holdfast.createTenant();
+  });
+
+  afterAll(async () => {
+    await holdfast?.stop();
+    await receiver?.stop();
+    await redis?.stop();
+  });
+
+  const read = async (path: string): Promise<Json> => expectStatus(await holdfast.admin('GET', path), 200);
+
+  /** Opens a form, gives its dialog to `fill`, sends it and waits until it is closed. */
+  async function send(
+    page: Page,
+    open: string,
+    action: string,
+    fill: (dialog: Locator) => Promise<void>,
+  ): Promise<void> {
+    await page.getByRole('button', { name: open, exact: true }).click();
+    const dialog = page.getByRole('dialog').last();
+    await fill(dialog);
+    await dialog.getByRole('button', { name: action, exact: true }).click();
+    await dialog.getByRole('button', { name: action, exact: true }).waitFor({ state: 'detached' });
+  }
+
+  /** Sends a form that the API refuses, and closes it. */
+  async function refused(dialog: Locator, action: string, why: string | RegExp): Promise<void> {
+    await dialog.getByRole('button', { name: action, exact: true }).click();
+    await dialog.getByRole('alert').getByText(why).waitFor();
+  }
+
+  test('a policy is changed, with a preview, and a lease that is too long is refused', async () => {
+    const made = await holdfast.admin('POST', '/v1/admin/policies', {
+      tenant_id: tenant.id,
+      name: 'agents',
+      scope_pattern: `tenant:${tenant.id}/*`,
+      caps: { max_tokens: 4096, tool_denylist: ['shell'] },
+      action_quotas: [
+        {
+          action_kind: 'message.email.send',
+          max_calls: 50,
+          window: 'per_day_tumbling',
+          recipient_domain_allowlist: ['example.org'],
+        },
+      ],
+    });
+    const { policy_id: id } = expectStatus(made, 201);
+    await browser.visit(
+      holdfast.url,
+      `/tenants/${tenant.id}`,
+      'at most 4,096 tokens a call',
+      async (page) => {
+        await send(page, 'Edit agents', 'Change the policy', async (dialog) => {
+          await dialog.getByText('Nothing changes yet').waitFor();
+          await dialog.getByLabel('Longest lease in ms').fill('999999999');
+          await refused(dialog, 'Change the policy', /max_ttl_ms/);
+          await dialog.getByLabel('Longest lease in ms').fill('60,000');
+          await dialog.getByLabel('Tokens a call').fill('2048');
+          await dialog.getByLabel('Status').selectOption('Disabled');
+          await dialog.getByLabel('Actions', { exact: true }).fill('60');
+          await dialog.getByRole('row', { name: 'Tokens a call 4096 2048' }).waitFor();
+          await dialog.getByRole('row', { name: 'Status Active Disabled' }).waitFor();
+          await expectAccessible(page);
+        });
+        await page.getByText('at most 2,048 tokens a call, leases of at most 1 min').waitFor();
+      },
+    );
+    const { policies } = await read(`/v1/admin/policies?tenant_id=${tenant.id}`);
+    expect(policies).toMatchObject([
+      {
+        policy_id: id,
+        status: 'DISABLED',
+        caps: { max_tokens: 2048, tool_denylist: ['shell'] },
+        reservation_ttl_override: { max_ttl_ms: 60_000 },
+        action_quotas: [{ max_calls: 60, recipient_domain_allowlist: ['example.org'] }],
+      },
+    ]);
+  });
+
+  test('a key gets permissions, scopes and an end, is changed, and gets a successor', async () => {
+    const { id } = await holdfast.createTenant();
+    const keys = async (): Promise<Json[]> =>
+      (await read(`/v1/admin/api-keys?tenant_id=${id}&sort_by=created_at&sort_dir=asc`)).keys as Json[];
+    await browser.visit(holdfast.url, `/tenants/${id}`, 'Last used', async (page) => {
+      const copied = async (): Promise<string> => {
+        const secret = await page.getByRole('status').filter({ hasText: 'cyc_' }).innerText();
+        await page.getByRole('button', { name: 'I have copied it' }).click();
+        return secret;
+      };
+      await send(page, 'Create key', 'Create key', async (dialog) => {
+        await dialog.getByLabel('Name').fill('worker');
+        await dialog.getByLabel('Only in scopes').fill('workspace');
+        await refused(dialog, 'Create key', /scope_filter/);
+        await dialog.getByLabel('Only in scopes').fill('workspace:eng\nworkspace:ops/agent:*');
+        await dialog.getByLabel('Ends', { exact: true }).fill('2100-01-01T01:00:00');
+        for (const permission of ['budgets:write', 'policies:write', 'webhooks:read']) {
+          await dialog.getByLabel(permission).click();
+        }
+        await expectAccessible(page);
+      });
+      const secret = await copied();
+      const [, key] = await keys();
+      expect(key).toMatchObject({
+        name: 'worker',
+        scope_filter: ['workspace:eng', 'workspace:ops/agent:*'],
+        expires_at: '2100-01-01T00:00:00.000Z',
+      });
+      expect(key?.permissions).toContain('webhooks:read');
+      expect(key?.permissions).not.toContain('budgets:write');
+
+      await send(page, 'Edit worker', 'Change the key', async (dialog) => {
+        await dialog.getByLabel('reservations:release').click();
+        await dialog.getByLabel('Description').fill('nightly');
+        await dialog.getByRole('row', { name: 'Description none nightly' }).waitFor();
+        await dialog.getByRole('row', { name: 'Permissions 9 8' }).waitFor();
+      });
+      const [, changed] = await keys();
+      expect(changed).toMatchObject({ description: 'nightly', scope_filter: key?.scope_filter });
+      expect(changed?.permissions).not.toContain('reservations:release');
+
+      await send(page, 'Rotate worker', 'Create its successor', async (dialog) => {
+        await dialog.getByLabel('Name').fill('worker 2');
+      });
+      const next = await copied();
+      const [, , successor] = await keys();
+      expect(successor).toMatchObject({
+        name: 'worker 2',
+        permissions: changed?.permissions,
+        scope_filter: key?.scope_filter,
+      });
+      for (const one of [secret, next]) {
+        const balances = `/v1/balances?tenant=${id}&workspace=eng`;
+        expect((await holdfast.call('GET', balances, { key: one })).status).toBe(200);
+      }
+    });
+  });
+
+  test('a subscription is created, whose secret is shown, and changed; a refused endpoint says why', async () => {
+    let id = '';
+    await browser.visit(holdfast.url, '/webhooks', 'Only those of the system', async (page) => {
+      await send(page, 'Create subscription', 'Create subscription', async (dialog) => {
+        await dialog.getByText('An endpoint is missing').waitFor();
+        await dialog.getByLabel('Owner').fill(tenant.id);
+        await dialog.getByLabel('Endpoint').fill('ftp://127.0.0.1/hook');
+        await dialog.getByText('No event is chosen').waitFor();
+        expect(await dialog.getByLabel('all of policy').isDisabled()).toBe(true);
+        await dialog.getByLabel('all of budget').click();
+        await dialog.getByLabel('reservation.denied').click();
+        await refused(dialog, 'Create subscription', /http/);
+        await dialog.getByLabel('Endpoint').fill(`${receiver.url}/made`);
+        await dialog.getByLabel('Thresholds in percent').fill('29, 80');
+        await dialog.getByLabel('Own headers').fill('X-Team: payments');
+        await dialog.getByLabel('Attempts after the first').fill('2');
+        await expectAccessible(page);
+      });
+      const secret = await page.getByRole('status').filter({ hasText: 'whsec_' }).innerText();
+      expect(secret).toMatch(/^whsec_/);
+      await page.getByRole('button', { name: 'I have copied it' }).click();
+      await page.getByRole('link', { name: `${receiver.url}/made` }).click();
+      await page.getByText('reservation.denied, all of budget').waitFor();
+      id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+      expect(await subscription(holdfast, id)).toMatchObject({
+        tenant_id: tenant.id,
+        event_types: ['reservation.denied'],
+        event_categories: ['budget'],
+        thresholds: { budget_utilization: [0.29, 0.8] },
+        retry_policy: { max_retries: 2 },
+      });
+
+      await send(page, 'Edit', 'Change the subscription', async (dialog) => {
+        await dialog.getByLabel('Name').fill('payments');
+        await dialog.getByLabel('Thresholds in percent').fill('200');
+        await dialog.getByText('Thresholds are percentages').waitFor();
+        await dialog.getByLabel('Thresholds in percent').fill('50');
+        await dialog.getByLabel('all of budget').click();
+        await dialog.getByRole('row', { name: 'Name none payments' }).waitFor();
+      });
+      await page.getByRole('heading', { name: 'payments' }).waitFor();
+    });
+    const changed = await subscription(holdfast, id);
+    expect(changed).toMatchObject({
+      name: 'payments',
+      event_types: ['reservation.denied'],
+      event_categories: [],
+      thresholds: { budget_utilization: [0.5] },
+      retry_policy: { max_retries: 2 },
+      headers: { 'X-Team': '********' },
+    });
+    await holdfast.reserve(tenant, 10);
+    await endedDeliveries(holdfast, id, 1);
+    expect(receiver.received.at(-1)?.headers).toMatchObject({ 'x-team': 'payments' });
+  });
+
+  test('a delivery shows its request and each attempt, and is sent again', async () => {
+    receiver.react = (response) => response.writeHead(503).end();
+    const id = await subscribe(holdfast, tenant, `${receiver.url}/fails`, {
+      retry_policy: { max_retries: 0 },
+    });
+    await holdfast.reserve(tenant, 10);
+    const [failed] = await endedDeliveries(holdfast, id, 1);
+    receiver.react = (response) => response.writeHead(204).end();
+    await browser.visit(holdfast.url, `/webhooks/${id}`, 'reservation.denied', async (page) => {
+      await page.getByRole('button', { name: 'reservation.denied' }).click();
+      const panel = page.getByRole('dialog', { name: 'reservation.denied' });
+      await panel.getByText('the endpoint answered 503').waitFor();
+      await panel.getByText(`POST ${receiver.url}/fails`).waitFor();
+      await panel.getByText('BUDGET_NOT_FOUND').first().waitFor();
+      await expectAccessible(page);
+      await panel.getByRole('button', { name: 'Send again' }).click();
+      await page.getByRole('dialog').last().getByRole('button', { name: 'Send', exact: true }).click();
+      await panel.getByText('204').waitFor();
+      await page.getByRole('link', { name: failed.event_id }).last().click();
+      await page.getByRole('dialog').getByText('By', { exact: true }).waitFor();
+    });
+    expect((await deliveries(holdfast, id)).map(({ status }) => status)).toEqual(['SUCCESS', 'FAILED']);
+  });
+
+  test("a tenant's settings and expiry policy are changed; a lease beyond the longest is refused", async () => {
+    await browser.visit(holdfast.url, `/tenants/${tenant.id}`, 'It expires by itself', async (page) => {
+      await send(page, 'Change the settings', 'Change the settings', async (dialog) => {
+        await dialog.getByLabel('Lease in ms', { exact: true }).fill('90000000');
+        await refused(dialog, 'Change the settings', /default_reservation_ttl_ms/);
+        await dialog.getByLabel('Lease in ms', { exact: true }).fill('120000');
+        await dialog.getByLabel('Name').fill('Renamed');
+        await dialog.getByLabel('If nobody settles a reservation').selectOption('It waits for an operator');
+        await dialog.getByLabel('If a commit costs more').selectOption('Reject');
+        await dialog.getByRole('row', { name: 'If a commit costs more Allow if available Reject' }).waitFor();
+        await expectAccessible(page);
+      });
+      await page.getByRole('heading', { name: 'Renamed' }).waitFor();
+      await page.getByText('It waits for an operator').waitFor();
+    });
+    expect(await read(`/v1/admin/tenants/${tenant.id}`)).toMatchObject({
+      name: 'Renamed',
+      default_reservation_ttl_ms: 120_000,
+      default_commit_overage_policy: 'REJECT',
+      reservation_expiry_policy: 'MANUAL_CLEANUP',
+    });
+  });
+
+  test("a tenant's limits are changed and left to the deployment again", async () => {
+    const { id } = await holdfast.createTenant();
+    const limits = async (): Promise<Json> => (await read(`/ops/tenants/${id}/limits`)).limits as Json;
+    await browser.visit(holdfast.url, `/tenants/${id}`, 'Live holds', async (page) => {
+      await send(page, 'Change the limits', 'Change the limits', async (dialog) => {
+        await dialog.getByLabel('Budgets').fill('x');
+        await dialog.getByText('Budgets: a whole number').waitFor();
+        await dialog.getByLabel('Budgets').fill('2000000000000');
+        await refused(dialog, 'Change the limits', /budgets/);
+        await dialog.getByLabel('Budgets').fill('250,000');
+        await dialog.getByLabel('Stored bytes').fill('5000000000');
+        await dialog.getByRole('row', { name: 'Budgets none 250,000' }).waitFor();
+      });
+      await page.getByText('250,000 its own').waitFor();
+      expect(await limits()).toMatchObject({
+        budgets: { limit: 250_000, source: 'tenant' },
+        stored_bytes: { limit: 5_000_000_000 },
+        policies: { source: 'deployment' },
+      });
+      await send(page, 'Change the limits', 'Change the limits', (dialog) =>
+        dialog.getByLabel('Budgets').fill(''),
+      );
+    });
+    expect((await limits()).budgets).toMatchObject({ source: 'deployment' });
+  });
+});
