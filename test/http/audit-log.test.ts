@@ -147,6 +147,19 @@ describe('the audit log', () => {
     });
   });
 
+  test('shows only what changed something, without reads and refusals, on request', async () => {
+    const tenant = await on.holdfast.fundedTenant();
+    const budgets = `/v1/admin/budgets?tenant_id=${tenant.id}`;
+    expectStatus(await on.holdfast.call('GET', budgets, { key: tenant.key }), 200);
+    const twice = { scope: `tenant:${tenant.id}`, unit: 'TOKENS', allocated: { unit: 'TOKENS', amount: 1 } };
+    expectStatus(await on.holdfast.call('POST', '/v1/admin/budgets', { key: tenant.key, body: twice }), 409);
+    const changes = await operations(`tenant_id=${tenant.id}&changes_only=true`);
+    expect(changes).toEqual(['createBudget', 'createApiKey', 'createTenant']);
+    const all = await operations(`tenant_id=${tenant.id}&changes_only=false`);
+    expect(all.slice(0, 2)).toEqual(['createBudget', 'listBudgets']);
+    expect(all).toHaveLength(changes.length + 2);
+  });
+
   test('of a closing has a row for each thing that closes, under one correlation id', async () => {
     shows('close audit');
     const tenant = await on.holdfast.fundedTenant(100);

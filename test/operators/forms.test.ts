@@ -276,7 +276,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
 
   test("a tenant's limits are changed and left to the deployment again", async () => {
     const { id } = await holdfast.createTenant();
-    const limits = async (): Promise<Json> => (await read(`/ops/tenants/${id}/limits`)).limits as Json;
+    const limits = async (): Promise<Json> => (await read(`/ops/tenants/${id}/limits`)).limits;
     await browser.visit(holdfast.url, `/tenants/${id}`, 'Live holds', async (page) => {
       await send(page, 'Change the limits', 'Change the limits', async (dialog) => {
         await dialog.getByLabel('Budgets').fill('x');

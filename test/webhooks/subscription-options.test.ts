@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { outcomesKey, tagOf } from '../../src/redis/keyspace.js';
-import type { DeliveryPlace } from '../../src/webhooks/dispatch/delivery.js';
-import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
+import { type DeliveryPlace, deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { eventually } from '../support/eventually.js';
 import {
   type Answer,

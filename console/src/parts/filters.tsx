@@ -73,3 +73,27 @@ export function ChoiceFilter({
     </div>
   );
 }
+
+/** A filter that is on or off. */
+export function CheckFilter({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
+}): ReactNode {
+  const id = useId();
+  return (
+    <div className="filter check-filter">
+      <input
+        id={id}
+        type="checkbox"
+        checked={value === 'true'}
+        onChange={({ currentTarget: { checked } }) => onChange(checked ? 'true' : undefined)}
+      />
+      <label htmlFor={id}>{label}</label>
+    </div>
+  );
+}

@@ -1,4 +1,4 @@
-import { ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { IsWindowBound, ListQueryDto, Optional } from '../../wire/index.js';
 
 const MAX_LIST = 25;
@@ -84,6 +84,11 @@ export class AuditLogQueryDto extends ListQueryDto {
   @Optional()
   @IsString()
   request_id?: string;
+
+  /** Only what changed something: neither reads nor refusals. Not of the protocol. */
+  @Optional()
+  @IsBoolean()
+  changes_only?: boolean;
 
   @Optional()
   @IsIn(AUDIT_SORT_KEYS)

@@ -32,6 +32,10 @@ import { AUDIT_METRICS } from '../audit.metrics.js';
 /** The share of a page that each log fetches at a time while many are merged, so that a page does not read many times its size. */
 const SHARE_A_RUN_MERGED = 1 / 8;
 const NEWEST_FIRST: SortOrder<AuditSortKey> = { sortBy: 'timestamp', direction: 'desc' };
+/** Reads that succeed have a log of their own, together with requests of nobody known. */
+const ALL = ['audit', 'audit-brief'] as const;
+const CHANGES = ['audit'] as const;
+const REFUSED_FROM = 400;
 const SENTINELS = ['__admin__', '__unauth__'];
 
 type Filters = Omit<AuditLogQueryDto, 'cursor' | 'limit'>;
@@ -129,7 +133,7 @@ export class AuditLogService {
     const partitions = this.partitionsOf(query);
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.ceil((limit + 1) * SHARE_A_RUN_MERGED);
     return partitions.flatMap((code) =>
-      (['audit', 'audit-brief'] as const).map(
+      (query.changes_only === true ? CHANGES : ALL).map(
         (log) => new PartitionAuditLog(this.redis, code, log, search, rowsARun, after),
       ),
     );
@@ -222,6 +226,7 @@ function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
     isOrAny(query.trace_id, entry.trace_id) &&
     isOrAny(query.request_id, entry.request_id) &&
     isOrAny(query.status, entry.status) &&
+    (query.changes_only !== true || entry.status < REFUSED_FROM) &&
     entry.status >= (query.status_min ?? 0) &&
     entry.status <= (query.status_max ?? Infinity) &&
     inOrAny(query.operation, entry.operation) &&

@@ -3,6 +3,7 @@ export const AUDIT_FILTERS = [
   'tenant_id',
   'operation',
   'status',
+  'changes_only',
   'error_code',
   'key_id',
   'resource_type',

@@ -8,7 +8,7 @@ import {
   useFilterChange,
   useSetters,
 } from '../../parts/filter-bar';
-import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { CheckFilter, ChoiceFilter, TextFilter } from '../../parts/filters';
 import { PagedList } from '../../parts/pager';
 import { PageHead } from '../../parts/panel';
 import { Empty } from '../../parts/states';
@@ -76,6 +76,7 @@ function AuditFilters({
       <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
       <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
+      <CheckFilter label="Changes only" value={filters.changes_only} onChange={set.changes_only} />
       <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} width={160} />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
