@@ -1,0 +1,81 @@
+// What the examples prepare in Holdfast, and ask it in the end.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT, SetupError, parseJson } from '../scripts/install.mjs';
+
+/** @typedef {{ scope: string, dollars: number }} Budget */
+
+const MICROCENTS_PER_DOLLAR = 1e8;
+const UNIT = 'USD_MICROCENTS';
+
+export const HOLDFAST_URL = process.env.HOLDFAST_URL ?? 'http://127.0.0.1:7878';
+
+function adminKey() {
+  const file = join(process.env.DATA_DIR ?? join(ROOT, '.data'), 'admin-api-key');
+  const key = process.env.ADMIN_API_KEY ?? (existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined);
+  if (key === undefined) {
+    throw new SetupError(`start Holdfast with \`npm run up\` in another terminal first: there is no ${file}`);
+  }
+  return key;
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ * @param {Record<string, string>} [headers]
+ * @returns {Promise<unknown>}
+ */
+async function ask(method, path, body, headers = { 'x-admin-api-key': adminKey() }) {
+  const response = await fetch(HOLDFAST_URL + path, {
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  }).catch((/** @type {unknown} */ cause) => {
+    throw new SetupError(`nothing answers at ${HOLDFAST_URL}: start it with \`npm run up\``, { cause });
+  });
+  const text = await response.text();
+  if (!response.ok) {
+    throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  }
+  return parseJson(text);
+}
+
+/**
+ * A new tenant with budgets in dollars and a key.
+ * @param {string} name of the example, with which the tenant's id begins
+ * @param {Budget[]} budgets their scopes below the tenant, such as `/workspace:search`, or empty
+ */
+export async function prepareTenant(name, budgets) {
+  const tenant = `${name}-${Date.now().toString(36)}`;
+  await ask('POST', '/v1/admin/tenants', { tenant_id: tenant, name });
+  for (const { scope, dollars } of budgets) {
+    const allocated = { unit: UNIT, amount: Math.round(dollars * MICROCENTS_PER_DOLLAR) };
+    await ask('POST', '/v1/admin/budgets', {
+      tenant_id: tenant,
+      scope: `tenant:${tenant}${scope}`,
+      unit: UNIT,
+      allocated,
+    });
+  }
+  const key = await ask('POST', '/v1/admin/api-keys', { tenant_id: tenant, name });
+  return { tenant, apiKey: /** @type {{ key_secret: string }} */ (key).key_secret };
+}
+
+/** @typedef {{ balances: { scope: string, allocated: { amount: number }, spent: { amount: number }, reserved: { amount: number } }[] }} Balances */
+
+/**
+ * One line for each budget.
+ * @param {{ tenant: string, apiKey: string }} of
+ */
+export async function balancesOf({ tenant, apiKey }) {
+  const found = await ask('GET', `/v1/balances?tenant=${tenant}&include_children=true`, undefined, {
+    'x-cycles-api-key': apiKey,
+  });
+  const dollars = (/** @type {{ amount: number }} */ { amount }) =>
+    `$${(amount / MICROCENTS_PER_DOLLAR).toFixed(6)}`;
+  return /** @type {Balances} */ (found).balances.map(
+    ({ scope, allocated, spent, reserved }) =>
+      `${scope}: spent ${dollars(spent)} of ${dollars(allocated)}, held ${dollars(reserved)}`,
+  );
+}

@@ -1,0 +1,181 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { generateText } from 'ai';
+import { MockLanguageModelV4 } from 'ai/test';
+import { type BudgetError, type BudgetOptions, withBudget } from '../../integrations/ai-sdk/src/index.js';
+import { budgetOptions, figures, HELLO, refusalOf, states, Wire } from '../support/ai-sdk-calls.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { startStore, type Store } from '../support/store.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+let store: Store;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+let tenant: TestTenant;
+let problems: BudgetError[];
+
+beforeAll(async () => {
+  // A store of its own: requests of another file could expire the holds that this file makes overdue.
+  store = await startStore();
+  holdfast = await Holdfast.start({ REDIS_URL: store.url });
+  stored = new StoredHolds(store.url);
+});
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await store.stop();
+});
+beforeEach(async () => {
+  tenant = await holdfast.fundedTenant();
+  problems = [];
+});
+
+/** Nothing listens there. */
+const away = (): Promise<never> =>
+  Promise.reject(Object.assign(new TypeError('fetch failed'), { code: 'ECONNREFUSED' }));
+/** The connection broke, so that nobody knows what arrived. */
+const lost = (): Promise<never> => Promise.reject(new TypeError('fetch failed'));
+const onProblem = (problem: BudgetError): void => void problems.push(problem);
+const budgeted = (model: MockLanguageModelV4, wire: Wire, more: Partial<BudgetOptions> = {}) =>
+  withBudget(model, budgetOptions(holdfast, tenant, wire, { onProblem, ...more }));
+
+/** Answers only the first attempt of a kind of request otherwise. */
+function once(kind: string, instead: (send: () => Promise<Response>) => Promise<Response>): Wire {
+  let isDone = false;
+  return new Wire((what, send) => {
+    if (what !== kind || isDone) {
+      return send();
+    }
+    isDone = true;
+    return instead(send);
+  });
+}
+
+describe('while Holdfast is away', () => {
+  test('no call is made, and the error may be retried', async () => {
+    const inner = new MockLanguageModelV4({ doGenerate: HELLO });
+    const model = budgeted(inner, new Wire(away));
+    expect(await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }))).toMatchObject({
+      reason: 'unavailable',
+      statusCode: 503,
+      isRetryable: true,
+    });
+    expect(inner.doGenerateCalls).toEqual([]);
+  });
+
+  test('calls are made and reported, if that was chosen', async () => {
+    const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), new Wire(away), {
+      whenUnavailable: 'allow',
+    });
+    expect((await generateText({ model, prompt: 'Hi' })).text).toBe('hello');
+    expect(problems).toMatchObject([{ reason: 'unavailable', code: 'UNAVAILABLE' }]);
+  });
+
+  test('an error of its store is the same, and says when to come back', async () => {
+    const body = { error: 'INTERNAL_ERROR', message: 'Redis is away' };
+    const answer = Response.json(body, { status: 503, headers: { 'retry-after': '2' } });
+    const model = budgeted(new MockLanguageModelV4(), new Wire(() => Promise.resolve(answer)));
+    expect(await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }))).toMatchObject({
+      reason: 'unavailable',
+      retryAfterMs: 2000,
+      responseHeaders: { 'retry-after-ms': '2000' },
+    });
+  });
+
+  test('a reserve whose answer is lost is released', async () => {
+    const wire = once('reserve', async (send) => {
+      await send();
+      return lost();
+    });
+    const model = budgeted(new MockLanguageModelV4(), wire);
+    await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }));
+    await eventually(
+      'the reservation is released',
+      async () => (await states(holdfast, tenant))[0] === 'RELEASED',
+    );
+    expect(await figures(holdfast, tenant)).toBe('1000 0 0');
+    expect(wire.sent).toEqual(['reserve', 'release']);
+  });
+
+  test('a call that was made returns, and is charged once Holdfast is back', async () => {
+    const wire = once('commit', lost);
+    const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), wire);
+    expect((await generateText({ model, prompt: 'Hi' })).text).toBe('hello');
+    await eventually('the call is charged', async () => (await states(holdfast, tenant))[0] === 'COMMITTED');
+    expect(await figures(holdfast, tenant)).toBe('870 0 130');
+    expect(problems).toEqual([]);
+  });
+});
+
+describe('a refusal of another kind', () => {
+  test('is a mistake of the set-up, which nobody retries', async () => {
+    const { holdfast: connection, ...rest } = budgetOptions(holdfast, tenant, new Wire());
+    const model = withBudget(new MockLanguageModelV4(), {
+      ...rest,
+      holdfast: { ...connection, apiKey: 'wrong' },
+    });
+    expect(await refusalOf(generateText({ model, prompt: 'Hi' }))).toMatchObject({
+      reason: 'misconfigured',
+      code: 'UNAUTHORIZED',
+      statusCode: 401,
+      isRetryable: false,
+    });
+  });
+
+  test('by a rate tells the SDK when to retry', async () => {
+    const scope_pattern = `tenant:${tenant.id}`;
+    const rate_limits = { max_reservations_per_minute: 1 };
+    const policy = { tenant_id: tenant.id, name: 'slow', scope_pattern, rate_limits };
+    expectStatus(await holdfast.admin('POST', '/v1/admin/policies', policy), 201);
+    const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), new Wire());
+    await generateText({ model, prompt: 'Hi' });
+    const refusal = await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }));
+    expect(refusal).toMatchObject({ reason: 'denied', statusCode: 429, isRetryable: true });
+    expect(refusal.retryAfterMs).toBeGreaterThan(0);
+  });
+});
+
+describe('a call that takes longer than its reservation', () => {
+  async function reservationId(): Promise<string> {
+    const answer = await holdfast.call('GET', `/v1/reservations?tenant=${tenant.id}`, { key: tenant.key });
+    return (expectStatus(answer, 200).reservations as Json[])[0].reservation_id as string;
+  }
+
+  test('extends it while it runs', async () => {
+    let extended = (): void => undefined;
+    const running = new Promise<void>((done) => (extended = done));
+    const wire = new Wire(async (what, send) => {
+      const response = await send();
+      if (what === 'extend') {
+        extended();
+      }
+      return response;
+    });
+    const inner = new MockLanguageModelV4({ doGenerate: () => running.then(() => HELLO) });
+    await generateText({ model: budgeted(inner, wire, { ttlMs: 1000 }), prompt: 'Hi' });
+    expect(wire.sent.slice(0, 2)).toEqual(['reserve', 'extend']);
+    expect(wire.bodies[1]).toMatchObject({ extend_by_ms: 500 });
+    expect(await figures(holdfast, tenant)).toBe('870 0 130');
+  });
+
+  test.each([
+    ['release', '870 0 130', ['reserve', 'commit', 'events']],
+    ['input', '870 0 130', ['reserve', 'commit', 'events']],
+    ['estimate', '700 0 300', ['reserve', 'commit']],
+  ] as const)('is charged for what its expiry did not charge (%s)', async (unknownEnd, left, sent) => {
+    const wire = new Wire();
+    const inner = new MockLanguageModelV4({
+      doGenerate: async () => {
+        await stored.expireIn(await reservationId(), -60_000);
+        return HELLO;
+      },
+    });
+    await generateText({ model: budgeted(inner, wire, { unknownEnd }), prompt: 'Hi' });
+    expect(await figures(holdfast, tenant)).toBe(left);
+    expect(wire.sent.filter((what) => what !== 'late')).toEqual(sent);
+    // Nothing can be given back to a budget that was charged the estimate.
+    expect(problems.map(({ code }) => code)).toEqual(
+      unknownEnd === 'estimate' ? ['RESERVATION_EXPIRED'] : [],
+    );
+  });
+});
