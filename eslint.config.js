@@ -25,6 +25,7 @@ const LAYERS = [
   'spikes',
   'audit',
   'archive',
+  'usage',
   'overview',
   'operators',
   'cli',

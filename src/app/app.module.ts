@@ -22,6 +22,7 @@ import {
 } from '../reservations/index.js';
 import { SpikesModule } from '../spikes/index.js';
 import { type Logger, TelemetryModule } from '../telemetry/index.js';
+import { UsageModule } from '../usage/index.js';
 import { WebhooksModule } from '../webhooks/index.js';
 
 export type AppModuleImport = Type<unknown> | DynamicModule;
@@ -59,6 +60,7 @@ export class AppModule {
         WebhooksModule,
         SpikesModule,
         AuditModule,
+        UsageModule,
         OverviewModule,
         OperatorsModule,
         ...modules,

@@ -5,6 +5,8 @@ import { isStreamId } from '../redis/index.js';
 import {
   decodeCursor,
   encodeCursor,
+  type Format,
+  FORMATS,
   instantMs,
   IsInAnyCase,
   Length,
@@ -24,9 +26,6 @@ import {
   rowCsv,
   rowJson,
 } from './expiration-feed.js';
-
-export const FORMATS = ['json', 'ndjson', 'csv'] as const;
-export type Format = (typeof FORMATS)[number];
 
 const MILLISECONDS = /^-?\d{1,14}$/;
 
@@ -229,32 +228,4 @@ function placeOf(cursor = '', fingerprint: string): ExpirationPlace | undefined 
   );
   const [, partition, entryId] = PLACE_ID.exec(id) as unknown as [string, string, string];
   return { atMs: value as number, partition: Number(partition), entryId };
-}
-
-const MEDIA_TYPES: Readonly<Record<string, Format>> = {
-  'application/json': 'json',
-  'application/*': 'json',
-  '*/*': 'json',
-  'application/x-ndjson': 'ndjson',
-  'application/ndjson': 'ndjson',
-  'application/jsonl': 'ndjson',
-  'text/csv': 'csv',
-  'text/*': 'csv',
-};
-
-/** The format of a response: `format` if given, otherwise the one that the Accept header prefers, otherwise JSON. */
-export function formatOf(format: string | undefined, accept = ''): Format {
-  if (format !== undefined) {
-    return FORMATS.find((known) => known === format.toLowerCase()) ?? 'json';
-  }
-  let [best, quality]: [Format, number] = ['json', 0];
-  for (const range of accept.split(',')) {
-    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    const known = Object.hasOwn(MEDIA_TYPES, type) ? MEDIA_TYPES[type] : undefined;
-    const q = Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1);
-    if (known !== undefined && q > quality) {
-      [best, quality] = [known, q];
-    }
-  }
-  return best;
 }

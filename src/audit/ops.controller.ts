@@ -4,27 +4,15 @@ import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../http/index.js';
-import { compileQuery, stringifyJson } from '../wire/index.js';
+import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
 import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
-import {
-  ExpirationsQueryDto,
-  ExpirationsService,
-  type Format,
-  formatOf,
-  TenantFilterDto,
-  tenantOf,
-} from './expirations.service.js';
+import { ExpirationsQueryDto, ExpirationsService, TenantFilterDto, tenantOf } from './expirations.service.js';
 import { HistoryService } from './reservation-history.js';
 import { VerifyService } from './verify.service.js';
 
 const validateExpirations = compileQuery(ExpirationsQueryDto);
 const validateCounts = compileQuery(ExpirationCountsQueryDto);
 const validateVerify = compileQuery(TenantFilterDto);
-
-const EXPORT_TYPES: Readonly<Record<Exclude<Format, 'json'>, string>> = {
-  ndjson: 'application/x-ndjson; charset=utf-8',
-  csv: 'text/csv; charset=utf-8; header=present',
-};
 
 /** The operators' queries on the ledger and its history. */
 @Controller('ops')

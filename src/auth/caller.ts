@@ -59,22 +59,28 @@ export function scopeAllowed(filter: ScopeFilter, scopePath: string): boolean {
     return true;
   }
   const framed = `/${scopePath}/`;
-  const levels = new Map<number, boolean>();
+  return segmentsOf(filter).every((alternatives) =>
+    alternatives.some((segments) => segments.every((segment) => framed.includes(`/${segment}/`))),
+  );
+}
+
+/**
+ * The segments that a filter asks for, for a query that applies it to many scopes: of each group, at least one entry must have all of its
+ * segments in the scope. One that has no segments left matches everything.
+ */
+export function segmentsOf(filter: ScopeFilter): string[][][] {
+  const levels = new Map<number, string[][]>();
   for (const entry of filter) {
     const segments = entry.split('/');
     const level = Math.max(...segments.map(levelOf));
-    const matches = segments.every((segment) => contains(framed, segment));
-    levels.set(level, levels.get(level) === true || matches);
+    const asked = segments.filter((segment) => !segment.endsWith(':*'));
+    levels.set(level, [...(levels.get(level) ?? []), asked]);
   }
-  return [...levels.values()].every((matched) => matched);
+  return [...levels.values()];
 }
 
 function levelOf(segment: string): number {
   return SCOPE_LEVELS.indexOf(segment.slice(0, Math.max(segment.indexOf(':'), 0)) as ScopeLevel);
-}
-
-function contains(framed: string, segment: string): boolean {
-  return segment.endsWith(':*') || framed.includes(`/${segment}/`);
 }
 
 /** Whether a text is a valid entry. A misspelt level would silently match nothing. */

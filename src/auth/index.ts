@@ -9,6 +9,7 @@ export {
   scopeAllowed,
   type ScopeFilter,
   seesEvidence,
+  segmentsOf,
   type TenantCaller,
 } from './caller.js';
 export {

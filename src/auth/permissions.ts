@@ -28,6 +28,7 @@ export const PERMISSIONS = [
   'admin:events:read',
   'admin:audit:read',
   'action_quotas:read',
+  'usage:read',
 ] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 
@@ -89,6 +90,7 @@ export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   'admin:events:read': LEGACY,
   'admin:audit:read': LEGACY,
   'action_quotas:read': 'List counters of action quotas. `balances:read` does as well in this version',
+  'usage:read': 'Report what was spent, by time, scope, action and more (`GET /v1/usage`)',
 };
 
 /** A list of the permissions in Markdown. */

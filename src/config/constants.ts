@@ -20,6 +20,15 @@ export const CONSTANTS = {
   /** Percentage of Redis' time for the queries of an instance. The rest is for the ledger. */
   queryTimeShare: 25,
 
+  /**
+   * What DuckDB may use for a report of usage, beside the service. 3,000,000 rows in thousands of groups take a fifth of the memory, and two
+   * threads about half a second.
+   */
+  usageMemoryMb: 512,
+  usageThreads: 2,
+  /** A report that takes longer is stopped: its client has given up. A report also waits at most this long for its turn. */
+  usageTimeoutMs: 30_000,
+
   /** A dead sweeper's partitions are taken over after this. Shorter, and a collection of garbage or a slow Redis looks like a death. */
   sweepLeaseMs: 5000,
   /** Percentage of time that a sweeper with a backlog works. One that is late by more than 250 ms works all the time. */

@@ -10,7 +10,7 @@ export { ErrorAnswers, ErrorFilter, UnexpectedErrors } from './errors/error.filt
 export { errorBody, refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
 export { HttpModule } from './http.module.js';
-export { LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
+export { inTurn, LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
 export { listen, type Listeners } from './listening.js';
 export {
   Answers,

@@ -112,18 +112,40 @@ class ChangeInterceptor implements NestInterceptor {
   }
 
   private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
-    const began = performance.now();
     try {
-      const end = await this.changes.admit(ownerOf(request.caller), disconnection(reply));
-      await readmitted(request, began, end);
-      try {
-        await lastValueFrom(next.handle(), { defaultValue: undefined });
-      } finally {
-        end();
-      }
+      await inTurn(request, reply, {
+        admit: (owner, signal) => this.changes.admit(owner, signal),
+        work: () => lastValueFrom(next.handle(), { defaultValue: undefined }),
+      });
     } catch (error) {
       throw refusalOf(error);
     }
+  }
+}
+
+/**
+ * Does the work of a request in its turn, for a caller that is judged again after a wait.
+ * @param admit waits for the turn, fairly among owners, and returns what ends it; the signal is aborted when the client disconnects
+ */
+export async function inTurn<T>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  {
+    admit,
+    work,
+  }: {
+    readonly admit: (owner: string, signal: AbortSignal) => Promise<() => void>;
+    readonly work: (signal: AbortSignal) => Promise<T>;
+  },
+): Promise<T> {
+  const began = performance.now();
+  const signal = disconnection(reply);
+  const end = await admit(ownerOf(request.caller), signal);
+  await readmitted(request, began, end);
+  try {
+    return await work(signal);
+  } finally {
+    end();
   }
 }
 

@@ -28,6 +28,7 @@ export {
   type ErrorCode,
   GOVERNANCE_ERROR_CODES,
   PROTOCOL_ERROR_CODES,
+  QueryUnavailable,
   Refusal,
   RUNTIME_ERROR_CODES,
   TENANT_LIMITS,

@@ -78,6 +78,17 @@ export class TooBusy extends Refusal {
   }
 }
 
+/** What runs queries on files is not installed (501), or a query ended before it had an answer (503). The protocol has no code for it. */
+export class QueryUnavailable extends Refusal {
+  constructor(
+    readonly status: 501 | 503,
+    message: string,
+    reason: string,
+  ) {
+    super('INTERNAL_ERROR', message, { reason });
+  }
+}
+
 /** The closed `ErrorCode` list of cycles-protocol-v0, which is also that of evidence. */
 export const PROTOCOL_ERROR_CODES = [
   'INVALID_REQUEST',

@@ -1,5 +1,6 @@
 export { csvCell } from './csv.js';
 export { exactInteger, JsonProblem, readJson, stringifyJson } from './exact-json.js';
+export { EXPORT_TYPES, type Format, formatOf, FORMATS } from './formats.js';
 export { canonicalJson, parseBody } from './json.js';
 export {
   decodeCursor,

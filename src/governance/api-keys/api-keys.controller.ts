@@ -38,7 +38,7 @@ export class ApiKeysController {
   @BodySchema(ApiKeyCreateDto, {
     tenant_id: 'acme',
     name: 'backend',
-    permissions: [...DEFAULT_PERMISSIONS, 'webhooks:read', 'webhooks:write', 'events:read'],
+    permissions: [...DEFAULT_PERMISSIONS, 'webhooks:read', 'webhooks:write', 'events:read', 'usage:read'],
   })
   async create(
     @Req() request: FastifyRequest,

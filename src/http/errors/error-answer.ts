@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   EncodedBody,
   type ErrorCode,
+  QueryUnavailable,
   Refusal,
   TenantLimitExceeded,
   TooBusy,
@@ -132,6 +133,9 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
   const answer = { status, code, message: error.message || message, details, evidence };
   if (error instanceof EncodedBody) {
     return { ...answer, status: 415, headers: { 'Accept-Encoding': 'identity' } };
+  }
+  if (error instanceof QueryUnavailable) {
+    return { ...answer, status: error.status };
   }
   if (error instanceof TooManyMatched) {
     return { ...answer, status: 400 };

@@ -28,6 +28,11 @@ export const CONTENTS: readonly {
   },
   { tag: 'Balances', description: 'What is left, by scope.', operations: ['getBalances'] },
   {
+    tag: 'Usage',
+    description: 'Where it went, from the archive.',
+    operations: ['getUsage', 'getUsageOfAll'],
+  },
+  {
     tag: 'Tenants',
     description: 'Each tenant has its own keys, budgets and policies.',
     operations: ['createTenant', 'getTenant', 'listTenants', 'updateTenant', 'bulkActionTenants'],

@@ -17,6 +17,7 @@ import {
   TRACE_ID,
 } from './parts.js';
 import { SET_ID } from './runtime-schemas.js';
+import { USAGE_SCHEMAS } from './usage-schemas.js';
 
 const AMOUNT = ref('Amount');
 const EVENT = object(
@@ -29,6 +30,7 @@ const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: IN
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
 export const OPERATIONS_SCHEMAS = {
   ...BUDGET_OPERATIONS_SCHEMAS,
+  ...USAGE_SCHEMAS,
   TestClock: object(
     {
       status: {
@@ -83,10 +85,7 @@ export const OPERATIONS_SCHEMAS = {
         ...oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'),
         description: "The tenant's policy when the reservation was made.",
       },
-      charge_on_expiry: {
-        ...AMOUNT,
-        description: 'What it costs if it expires.',
-      },
+      charge_on_expiry: { ...AMOUNT, description: 'What it costs if it expires.' },
       awaiting_cleanup: {
         type: 'boolean',
         description:

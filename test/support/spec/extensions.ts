@@ -111,6 +111,9 @@ const EMITTED = [
   'reservation.observed_allowed',
 ];
 
+/** Of operations that the protocol does not have. A key has one only if its creation names it. */
+const OWN_PERMISSIONS = ['usage:read'];
+
 /** Merges the extensions into the protocol's documents, as their authors leave to a later version. */
 export function mergeExtensions(
   documents: Readonly<Record<'runtime' | 'governance', Node>>,
@@ -134,10 +137,8 @@ export function mergeExtensions(
   schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
     'enum'
   ];
-  schemaOf(documents.governance, 'Permission')['enum'] = schemaOf(
-    extensions.governance,
-    'PermissionExtension',
-  )['enum'];
+  const permissions = schemaOf(extensions.governance, 'PermissionExtension')['enum'] as string[];
+  schemaOf(documents.governance, 'Permission')['enum'] = [...permissions, ...OWN_PERMISSIONS];
   const types = schemaOf(documents.governance, 'EventType');
   types['enum'] = [...(types['enum'] as string[]), ...EMITTED];
   addProperties(

@@ -137,7 +137,7 @@ function exposureProblems({ headers, text }: Exchange): string[] {
 const UNKNOWN_TARGET_STATUSES = [400, 404, 405, 431];
 
 /** The operations under /v1 that the protocol does not have: docs/batches.md describes them. */
-export const OWN_OPERATIONS = ['POST /v1/reservation-sets', 'POST /v1/batch'];
+export const OWN_OPERATIONS = ['POST /v1/reservation-sets', 'POST /v1/batch', 'GET /v1/usage'];
 
 /** For a path or a method that the protocol does not have. */
 function unknownTargetProblems(spec: Spec, exchange: Exchange, path: string): string[] {

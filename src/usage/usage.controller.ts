@@ -1,0 +1,95 @@
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiProduces } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Caller } from '../auth/index.js';
+import { Access, Answers, inTurn, QuerySchema, sendJson } from '../http/index.js';
+import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
+import { reportCsv, reportJson, reportNdjson } from './report-formats.js';
+import { UsageQueryDto } from './usage.dto.js';
+import { type UsageReport, UsageService } from './usage.service.js';
+
+const validate = compileQuery(UsageQueryDto);
+
+const SUMMARY = 'what was spent in a span of time, by time, scope, action and more, as JSON, CSV or NDJSON';
+const EXAMPLE = {
+  from: '2026-01-01T00:00:00Z',
+  to: '2026-02-01T00:00:00Z',
+  group_by: ['day', 'action_kind'],
+};
+
+/** Answers in the form that the request asks for. Forms that are only rows tell in headers how much of the span they have. */
+async function answerReport(
+  service: UsageService,
+  { request, reply, query }: { request: FastifyRequest; reply: FastifyReply; query: unknown },
+): Promise<void> {
+  const asked = validate(query);
+  const report = await inTurn(request, reply, {
+    admit: (owner, signal) => service.admit(owner, signal),
+    work: (signal) => service.report(request.caller as Caller, asked, signal),
+  });
+  const format = formatOf(asked.format, request.headers.accept);
+  if (format === 'json') {
+    sendJson(reply, 200, stringifyJson({ ...reportJson(report), ...completeness(report) }));
+    return;
+  }
+  void reply
+    .code(200)
+    .header('content-type', EXPORT_TYPES[format])
+    .header('content-disposition', `attachment; filename="usage.${format}"`)
+    .header('x-holdfast-complete-through-ms', String(report.completeThroughMs))
+    .header('x-holdfast-gaps', String(report.gaps.length))
+    .send(format === 'csv' ? reportCsv(report) : reportNdjson(report));
+}
+
+function completeness({ completeThroughMs, gaps }: UsageReport): object {
+  return {
+    complete_through_ms: completeThroughMs,
+    gaps: gaps.map(({ partition, fromMs, toMs, file, why }) => ({
+      from_ms: fromMs,
+      to_ms: toMs,
+      partition,
+      file,
+      why,
+    })),
+  };
+}
+
+/** Usage of one tenant, for its keys. */
+@Controller('v1/usage')
+export class UsageController {
+  constructor(private readonly service: UsageService) {}
+
+  @Get()
+  @Access({ plane: 'runtime', tenant: 'usage:read' })
+  @ApiOperation({ operationId: 'getUsage', summary: `Report ${SUMMARY}` })
+  @QuerySchema(UsageQueryDto, EXAMPLE)
+  @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
+  @Answers(200, 'UsageReport')
+  async report(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    await answerReport(this.service, { request, reply, query });
+  }
+}
+
+/** Usage of all tenants, for operators. */
+@Controller('ops/usage')
+export class OperatorsUsageController {
+  constructor(private readonly service: UsageService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getUsageOfAll', summary: `Report, of all tenants, ${SUMMARY}` })
+  @QuerySchema(UsageQueryDto, EXAMPLE)
+  @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
+  @Answers(200, 'UsageReport')
+  async report(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    await answerReport(this.service, { request, reply, query });
+  }
+}

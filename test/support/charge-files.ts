@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { CHARGE_COLUMNS } from '../../src/archive/index.js';
+
+type Column = (typeof CHARGE_COLUMNS)[number]['name'];
+/** Instants are in ms. */
+export type Charge = Partial<Record<Column, string | number | bigint | object>> & {
+  readonly recorded_at: number;
+};
+
+const DEFAULTS: Partial<Record<Column, string | number>> = {
+  partition: 0,
+  source: 'RESERVATION',
+  state: 'COMMITTED',
+  tenant: 'acme',
+  scope: 'tenant:acme',
+  scope_mask: '1',
+  unit: 'TOKENS',
+  reserved: 0,
+  charged: 0,
+  debt: 0,
+};
+
+/** Made-up charges as the archive has them: each UTC day published, with its manifest. */
+export async function publishCharges(root: string, charges: readonly Charge[]): Promise<string[]> {
+  const days = new Map<string, Charge[]>();
+  for (const charge of charges) {
+    const day = new Date(charge.recorded_at).toISOString().slice(0, 10);
+    days.set(day, [...(days.get(day) ?? []), charge]);
+  }
+  const files: string[] = [];
+  for (const [day, rows] of days) {
+    const folder = join(root, 'published', `day=${day}`);
+    mkdirSync(folder, { recursive: true });
+    files.push(await writeCharges(join(folder, 'charges.parquet'), rows));
+    const content = readFileSync(join(folder, 'charges.parquet'));
+    const published = {
+      rows: rows.length,
+      bytes: content.length,
+      sha256: createHash('sha256').update(content).digest('hex'),
+      ends: {},
+      gaps: [],
+    };
+    writeFileSync(
+      join(folder, 'manifest.json'),
+      JSON.stringify({ archive_id: 'made-up', day, files: { charges: published } }),
+    );
+  }
+  return files;
+}
+
+async function writeCharges(file: string, charges: readonly Charge[]): Promise<string> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
+  const connection = await instance.connect();
+  const names = CHARGE_COLUMNS.map(({ name }) => name);
+  const table = CHARGE_COLUMNS.map(({ name, type }) => `"${name}" ${type}`).join(', ');
+  await connection.run(`CREATE OR REPLACE TABLE charges (${table})`);
+  const columns = CHARGE_COLUMNS.map(({ name, type }) =>
+    type === 'TIMESTAMP' ? `make_timestamp($${name}::BIGINT * 1000)` : `$${name}::${type}`,
+  );
+  const insert = await connection.prepare(`INSERT INTO charges VALUES (${columns.join(', ')})`);
+  for (const charge of charges) {
+    const row: Omit<Charge, 'recorded_at'> = { ...DEFAULTS, ...charge };
+    insert.bind(Object.fromEntries(names.map((name) => [name, textOf(row[name])])));
+    await insert.run();
+  }
+  await connection.run(
+    `COPY (FROM charges ORDER BY tenant, recorded_at) TO '${file.replaceAll("'", "''")}' (FORMAT parquet, COMPRESSION zstd)`,
+  );
+  connection.closeSync();
+  instance.closeSync();
+  return file;
+}
+
+function textOf(value: Charge[Column]): string | null {
+  if (value === undefined) {
+    return null;
+  }
+  return typeof value === 'object' ? JSON.stringify(value) : value.toString();
+}

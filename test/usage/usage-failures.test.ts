@@ -1,0 +1,164 @@
+import { mkdtempSync, rmSync, truncateSync, writeFileSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { FileQueryFailed, QueryProcess } from '../../src/usage/query-process.js';
+import { UsageService } from '../../src/usage/usage.service.js';
+import { publishCharges } from '../support/charge-files.js';
+import { eventually } from '../support/eventually.js';
+import { type Answer, expectRefusal, expectStatus, Holdfast } from '../support/holdfast.js';
+
+let folder: string;
+let file: string;
+let holdfast: Holdfast;
+let service: UsageService;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'usage-'));
+  holdfast = await Holdfast.start({ DATA_DIR: folder });
+  service = holdfast.app.get(UsageService);
+  [file = ''] = await publishCharges(join(folder, 'archive'), [
+    { recorded_at: Date.parse('2026-01-02T00:00:00Z'), charged: 5 },
+  ]);
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+afterAll(async () => {
+  await holdfast.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const report = (more = ''): Promise<Answer> =>
+  holdfast.admin('GET', `/ops/usage?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z${more}`);
+
+const counted = (outcome: string): Promise<number> =>
+  holdfast.metric('holdfast_usage_queries_total', { outcome });
+
+/** Whether another report can still be had, from another process if need be. */
+async function expectReport(): Promise<void> {
+  expect(expectStatus(await report(), 200).totals).toMatchObject([{ charged: 5 }]);
+}
+
+describe('a report of usage', () => {
+  test('is 501 where DuckDB is not installed, and says what to install', async () => {
+    jest
+      .spyOn(QueryProcess.prototype, 'run')
+      .mockRejectedValue(new FileQueryFailed('missing', 'the package is not installed'));
+    const before = await counted('missing');
+    const { message, details } = expectRefusal(await report(), 501, 'INTERNAL_ERROR');
+    expect(message).toContain('install the package @duckdb/node-api');
+    expect(details).toEqual({ reason: 'missing' });
+    expect(await counted('missing')).toBe(before + 1);
+  });
+
+  test('is 503 if its process dies, and the next report has another one', async () => {
+    await expectReport();
+    const pid = service.pid as number;
+    const before = await counted('died');
+    process.kill(pid, 'SIGSTOP');
+    const answer = report();
+    await eventually('the report runs', () => service.isRunning);
+    process.kill(pid, 'SIGKILL');
+    expect(expectRefusal(await answer, 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'died' });
+    expect(await counted('died')).toBe(before + 1);
+    await expectReport();
+    expect(service.pid).not.toBe(pid);
+  });
+
+  test('is 503 if it takes too long', async () => {
+    const hasty = await Holdfast.start({ DATA_DIR: folder, usageTimeoutMs: 1 });
+    try {
+      const { message, details } = expectRefusal(
+        await hasty.admin('GET', '/ops/usage?from=0'),
+        400,
+        'INVALID_REQUEST',
+      );
+      expect([message, details]).toEqual([expect.stringContaining('3660 days'), { field: 'from' }]);
+      const answer = await hasty.admin('GET', '/ops/usage?from=2026-01-01T00:00:00Z');
+      expect(expectRefusal(answer, 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'timeout' });
+      expect(await hasty.metric('holdfast_usage_queries_total', { outcome: 'timeout' })).toBe(1);
+    } finally {
+      await hasty.stop();
+    }
+  });
+
+  test('is refused if it needs more memory than it may have', async () => {
+    jest
+      .spyOn(QueryProcess.prototype, 'run')
+      .mockRejectedValue(new FileQueryFailed('refused', 'Out of Memory Error: failed to allocate'));
+    const { message } = expectRefusal(await report(), 400, 'INVALID_REQUEST');
+    expect(message).toContain('shorter span or fewer groups');
+  });
+
+  test('is 503 if a file is damaged in its middle, and names a cut one as a gap', async () => {
+    const content = readFileSync(file);
+    writeFileSync(
+      file,
+      Buffer.concat([content.subarray(0, 4), Buffer.alloc(content.length - 12), content.subarray(-8)]),
+    );
+    const before = await counted('refused');
+    expect(expectRefusal(await report(), 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'refused' });
+    expect(await counted('refused')).toBe(before + 1);
+    truncateSync(file, content.length - 10);
+    expect(expectStatus(await report(), 200)).toMatchObject({
+      rows: [],
+      gaps: [
+        {
+          from_ms: Date.parse('2026-01-02T00:00:00Z'),
+          to_ms: Date.parse('2026-01-03T00:00:00Z'),
+          file: 'published/day=2026-01-02/charges.parquet',
+          why: 'CUT',
+        },
+      ],
+    });
+    writeFileSync(file, content);
+    await expectReport();
+  });
+
+  test('reads again if a file went while it was to be read', async () => {
+    const run = jest.spyOn(QueryProcess.prototype, 'run');
+    run.mockRejectedValueOnce(
+      new FileQueryFailed('refused', 'IO Error: No files found that match the pattern'),
+    );
+    await expectReport();
+    expect(run).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe('reports of usage', () => {
+  const never = (): AbortSignal => new AbortController().signal;
+
+  test('wait for their turn, tenant by tenant, and too many are refused', async () => {
+    const end = await service.admit('a', never());
+    const order: string[] = [];
+    const waiting = [...Array.from({ length: 16 }, () => 'a'), 'b'].map(async (owner) => {
+      const over = await service.admit(owner, never());
+      order.push(owner);
+      over();
+    });
+    const before = await counted('busy');
+    await expect(service.admit('a', never())).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' });
+    expect(await counted('busy')).toBe(before + 1);
+    end();
+    await Promise.all(waiting);
+    expect(order.slice(0, 2).sort()).toEqual(['a', 'b']);
+    expect(order).toHaveLength(17);
+  });
+
+  test('are stopped when their client leaves, and the next one is answered', async () => {
+    await expectReport();
+    process.kill(service.pid as number, 'SIGSTOP');
+    const before = await counted('gone');
+    const leaving = new AbortController();
+    const left = fetch(`${holdfast.url}/ops/usage?from=2026-01-01T00:00:00Z`, {
+      headers: { 'x-admin-api-key': 'test-admin-key-0123456789' },
+      signal: leaving.signal,
+    });
+    await eventually('the report runs', () => service.isRunning);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await eventually('it is stopped', async () => (await counted('gone')) === before + 1);
+    await expectReport();
+  });
+});
