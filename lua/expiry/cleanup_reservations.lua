@@ -15,6 +15,7 @@
 -- ARGV[9]   retention_ms   how long an ended record is kept for the audit view
 -- ARGV[10]  request_id
 -- ARGV[11]  trace          trace id and flags, then the sender: see lib/audit_log
+-- ARGV[12]  key_id         the operator; empty for the admin key
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
 -- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
@@ -27,11 +28,11 @@
 local index = KEYS[1]
 local tenant_id, overdue_for_ms, walked_ms, walked_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8], ARGV[9]
-local request_id, trace = ARGV[10], ARGV[11]
+local request_id, trace, key_id = ARGV[10], ARGV[11], ARGV[12]
 
 local tag = keys.tag_of(index)
 local now = time.now_ms()
-local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true }
+local origin = { actor = 'admin', key = key_id, request = request_id, trace = trace, cleanup = true }
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)
 

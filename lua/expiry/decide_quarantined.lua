@@ -9,6 +9,7 @@
 -- ARGV[4]   retention_ms     how long the ended record is kept for the audit view
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/audit_log
+-- ARGV[7]   key_id           the operator; empty for the admin key
 -- RETURNS   RETRIED now_ms word detail? second_detail?
 --           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
@@ -22,7 +23,7 @@
 -- afterwards, with what is known of it.
 local reservation = KEYS[1]
 local reservation_id, action, reason, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local origin = { actor = 'admin', request = ARGV[5], trace = ARGV[6] }
+local origin = { actor = 'admin', key = ARGV[7], request = ARGV[5], trace = ARGV[6] }
 
 local tag = keys.tag_of(reservation)
 local entry = redis.call('HGET', keys.quarantine(tag), reservation_id)
@@ -70,7 +71,7 @@ if not readable or damage.known_state(reservation, hold.state) ~= 'ACTIVE' then
   emit_decision('DROPPED', '')
   return { 'RELEASED', time.ms_text(now), tenant, '', '', '0', '0' }
 end
-local refunded, kept = damaged_release.release_damaged(tag, reservation_id, hold, owner, created_at, 'admin', reason ~= '' and reason or 'quarantine', now,
+local refunded, kept = damaged_release.release_damaged(tag, reservation_id, hold, owner, created_at, origin.key == '' and 'admin' or origin.key, reason ~= '' and reason or 'quarantine', now,
   retention_ms, origin)
 emit_decision('RELEASED', #refunded > 0 and hold.amount or '')
 return returnable.append_returnable({ 'RELEASED', time.ms_text(now), tenant }, hold, refunded, kept)

@@ -10,7 +10,7 @@
 -- ARGV[4]   reason           free text, or empty
 -- ARGV[5]   idempotency_ttl_ms
 -- ARGV[6]   retention_ms     how long the ended record is kept for the audit view
--- ARGV[7]   key_id           the requesting API key, or empty
+-- ARGV[7]   key_id           the requesting API key, or the operator; empty for the admin key
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/audit_log
 -- RETURNS   RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect]
@@ -29,6 +29,7 @@ local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
 local by_operator = tenant_id == ''
+local ended_by = by_operator and key_id == '' and 'admin' or key_id
 local origin = { actor = by_operator and 'admin_on_behalf_of' or 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
 
 local tag = keys.tag_of(reservation)
@@ -61,7 +62,7 @@ if not hold and not damaged or damaged and not by_operator and not damaged.defec
 end
 -- Returns what can be returned of a hold in quarantine.
 local function release_from_quarantine()
-  local refunded, _, known = damaged_release.release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
+  local refunded, _, known = damaged_release.release_damaged(tag, reservation_id, damaged, owner, created_at, ended_by, reason, now,
     settle.settled_retention(retention_ms, idempotency_ttl_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
   local reply, parts = { 'RELEASED', 'fresh', amount, known[field.unit] }, { amount }
@@ -118,7 +119,6 @@ for _, budget in ipairs(budgets) do
   reply[#reply + 1] = text
   parts[#parts + 1] = brief_figures.stored_balance_text(text)
 end
-local ended_by = by_operator and 'admin' or key_id
 if reason == '' then
   redis.call('HSET', reservation, field.state, 'RELEASED', field.ended_at, time.ms_text(now), field.ended_by, ended_by)
 else

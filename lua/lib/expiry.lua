@@ -52,8 +52,11 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   journal.require_journal(tag)
   redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))
   refund.write_refunds(refunds)
-  local ended_by, live_ended = origin.cleanup and 'admin' or 'system', {}
-  local teller = { actor = ended_by, request = origin.request, trace = origin.trace }
+  local teller, live_ended = { actor = 'system', request = origin.request, trace = origin.trace }, {}
+  if origin.cleanup then
+    teller.actor, teller.key = 'admin', origin.key
+  end
+  local ended_by = teller.key and teller.key ~= '' and teller.key or teller.actor
   for i = 1, #ids do
     local hold = refunds.holds[i]
     local created_at, extensions_used = hold_record.whole_number(hold[field.created_at]), hold[field.extensions_used]

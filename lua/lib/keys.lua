@@ -49,6 +49,8 @@ function keys.closing(tag) return tag .. 'closing' end
 function keys.api_key(tag, key_id) return tag .. 'k:' .. key_id end
 function keys.api_key_index(tag, tenant) return tag .. 'keys:' .. tenant end
 function keys.api_key_expiry(tag) return tag .. 'key-expiries' end
+function keys.operator(tag, name) return tag .. 'op:' .. name end
+function keys.operator_secret(tag, hash) return tag .. 'oh:' .. hash end
 function keys.policy(tag, policy_id) return tag .. 'p:' .. policy_id end
 function keys.policy_index(tag, tenant) return tag .. 'policies:' .. tenant end
 function keys.policy_name(tag, tenant) return tag .. 'pn:' .. tenant end

@@ -49,6 +49,7 @@ local LIST_TEXTS = {
   budget = { 'metadata', 'boundaries' },
   policy = { 'description', 'caps', 'rules' },
   webhook = { 'ds', 'th', 'md', 'hd' },
+  operator = {},
 }
 local RUN_BYTES = 262144
 local SHORT_BYTES = 1024

@@ -174,12 +174,15 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
   };
 }
 
-/** Who ended it: an API key, `system` for an expiry or the closing of its tenant, `admin` for an operator. */
+/** Who ended it: an API key, `system` for an expiry or the closing of its tenant, or an operator, by name if there is one. */
 function enderOf(ender: string | undefined): History {
   if (ender === undefined) {
     return { type: 'unknown' };
   }
-  return ender.startsWith('key_') ? { type: 'api_key', key_id: ender } : { type: ender };
+  if (ender === 'system' || ender === 'admin') {
+    return { type: ender };
+  }
+  return { type: ender.startsWith('key_') ? 'api_key' : 'admin', key_id: ender };
 }
 
 /** The event of the end. The protocol has none for a release, or for a commit without overage. */

@@ -1,22 +1,11 @@
 import { hash } from 'node:crypto';
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import type { Cluster, Redis } from 'ioredis';
-import { LRUCache } from 'lru-cache';
-import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
+import { Inject, Injectable } from '@nestjs/common';
 import { Refusal } from '../ledger/index.js';
-import {
-  apiKeyHashKey,
-  apiKeyKey,
-  keyRevokedChannel,
-  RedisService,
-  type ScriptReply,
-  StoreUnavailable,
-  tagOfKeySecret,
-} from '../redis/index.js';
+import { apiKeyHashKey, apiKeyKey, RedisService, StoreUnavailable, tagOfKeySecret } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
-import type { OperatorRole } from './console-sessions.js';
 import { AUTH_METRICS } from './auth.metrics.js';
+import { type Found, KeyAnswers } from './key-answers.js';
 
 /** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
 export type AuthFailure =
@@ -28,16 +17,20 @@ export type AuthFailure =
   | 'tenant_suspended'
   | 'missing_admin_key'
   | 'wrong_admin_key'
+  | 'revoked_operator'
+  | 'expired_operator'
   | 'missing_permission'
+  | 'missing_role'
   | 'ended_session'
-  | 'forged_request'
-  | 'read_only';
+  | 'forged_request';
+
+/** They say that somebody known may not do something. */
+const NO_FAILED_AUTHENTICATIONS: ReadonlySet<AuthFailure> = new Set(['missing_permission', 'missing_role']);
 
 /** Counts authentications since the start of the process, for the rate at which they fail. */
 @Injectable()
 export class AuthAttempts {
   made = 0;
-  /** A lack of permissions is not a failed authentication. */
   failed = 0;
 
   constructor(private readonly metrics: MetricsRegistry) {
@@ -45,7 +38,7 @@ export class AuthAttempts {
   }
 
   refused(reason: AuthFailure): void {
-    if (reason !== 'missing_permission') {
+    if (!NO_FAILED_AUTHENTICATIONS.has(reason)) {
       this.made += 1;
       this.failed += 1;
     }
@@ -56,10 +49,6 @@ export class AuthAttempts {
     this.made += 1;
   }
 }
-
-/** The maximum age of a cache entry, counted from before the look-up in Redis. Revocations are announced much sooner. */
-const LIFETIME_MS = 1000;
-const MAX_ENTRIES = 10_000;
 
 /** The same message for every reason, so that it does not reveal which keys exist. */
 const NOT_VALID = 'the X-Cycles-API-Key is missing or not valid';
@@ -85,15 +74,12 @@ function listOf(text: string, keyId: string): string[] {
 }
 
 /**
- * Finds the caller of an API key's secret. Usually that takes a hash and a look-up in a bounded cache; otherwise one round trip, shared
- * by concurrent requests with the same key. Refusals are not cached, because a key that becomes valid must work at once, and guessed
- * keys would evict valid ones.
+ * Finds the caller of an API key's secret. Usually that takes a hash and a look-up in a bounded cache; otherwise one round trip.
  */
 @Injectable()
 export class ApiKeyVerifier {
   private readonly counts: Instruments<typeof AUTH_METRICS>;
-  private readonly cache = new LRUCache<string, TenantCaller>({ max: MAX_ENTRIES, ttl: LIFETIME_MS });
-  private readonly lookups = new Map<string, Promise<TenantCaller | AuthFailure>>();
+  private readonly answers = new KeyAnswers<TenantCaller, AuthFailure>();
   private cannotNoteUses = false;
 
   constructor(
@@ -133,19 +119,17 @@ export class ApiKeyVerifier {
       return 'malformed_key';
     }
     const secretHash = hashOfSecret(secret);
-    const caller = this.cache.get(secretHash);
+    const caller = this.answers.cached(secretHash);
     if (caller !== undefined) {
       this.counts.cacheHits.inc();
       return caller;
     }
     this.counts.cacheMisses.inc();
-    return this.lookups.get(secretHash) ?? this.lookUp(tag, secretHash);
+    return this.answers.ask(secretHash, () => this.lookUp(tag, secretHash));
   }
 
-  /** Removes a key from the cache. The result of a look-up in progress is not cached. */
   forget(secretHash: string): void {
-    this.cache.delete(secretHash);
-    this.lookups.delete(secretHash);
+    this.answers.forget(secretHash);
   }
 
   refusal(reason: AuthFailure): Refusal {
@@ -161,31 +145,30 @@ export class ApiKeyVerifier {
     return verdict;
   }
 
-  private lookUp(tag: string, secretHash: string): Promise<TenantCaller | AuthFailure> {
-    // The reply of Redis may be as old as this.
-    const start = performance.now();
-    const lookup: Promise<TenantCaller | AuthFailure> = this.redis.scripts
-      .call('authenticate', { secretHash: apiKeyHashKey(tag, secretHash) }, {})
-      .then((reply) => {
-        const verdict = this.verdictOf(reply);
-        if (reply.status === 'OK' && !reply.useNoted) {
-          void this.noteUse(tag, reply.keyId);
-        }
-        if (reply.status === 'OK' && typeof verdict === 'object' && this.lookups.get(secretHash) === lookup) {
-          this.cache.set(secretHash, verdict, {
-            start,
-            ttl: Math.max(1, Math.min(LIFETIME_MS, reply.expiresInMs)),
-          });
-        }
-        return verdict;
-      })
-      .finally(() => {
-        if (this.lookups.get(secretHash) === lookup) {
-          this.lookups.delete(secretHash);
-        }
-      });
-    this.lookups.set(secretHash, lookup);
-    return lookup;
+  private async lookUp(tag: string, secretHash: string): Promise<Found<TenantCaller, AuthFailure>> {
+    const reply = await this.redis.scripts.call(
+      'authenticate',
+      { secretHash: apiKeyHashKey(tag, secretHash) },
+      {},
+    );
+    if (reply.status !== 'OK') {
+      return FAILURES[reply.status];
+    }
+    if (!reply.useNoted) {
+      void this.noteUse(tag, reply.keyId);
+    }
+    const { keyId, tenantId, permissions, scopeFilter, referencesEvidence, expiresInMs } = reply;
+    return {
+      owner: {
+        kind: 'tenant',
+        keyId,
+        tenantId,
+        permissions: new Set(listOf(permissions, keyId)),
+        scopeFilter: listOf(scopeFilter, keyId),
+        referencesEvidence,
+      },
+      expiresInMs,
+    };
   }
 
   /** No request waits for it. A key in use is looked up each second, so what fails is tried again. Never rejects. */
@@ -202,82 +185,6 @@ export class ApiKeyVerifier {
         this.cannotNoteUses = true;
         this.logger.error({ err: error, key_id: keyId }, 'cannot note when API keys are used');
       }
-    }
-  }
-
-  private verdictOf(reply: ScriptReply<'authenticate'>): TenantCaller | AuthFailure {
-    if (reply.status !== 'OK') {
-      return FAILURES[reply.status];
-    }
-    const { keyId, tenantId, permissions, scopeFilter, referencesEvidence } = reply;
-    return {
-      kind: 'tenant',
-      keyId,
-      tenantId,
-      permissions: new Set(listOf(permissions, keyId)),
-      scopeFilter: listOf(scopeFilter, keyId),
-      referencesEvidence,
-    };
-  }
-}
-
-/** Checks the operators' keys: ADMIN_API_KEY and VIEWER_API_KEY. */
-@Injectable()
-export class AdminKey {
-  private readonly expected: ExpectedSecret | undefined;
-  private readonly viewers: ExpectedSecret | undefined;
-
-  constructor(@Inject(CONFIG) { adminApiKey, viewerApiKey }: HoldfastConfig) {
-    this.expected = adminApiKey === undefined ? undefined : new ExpectedSecret(adminApiKey);
-    this.viewers = viewerApiKey === undefined ? undefined : new ExpectedSecret(viewerApiKey);
-  }
-
-  /**
-   * What the owner of a key may do; undefined if the key is not an operators' key.
-   * @throws Error if the server has no admin key, which is the operator's mistake, not the caller's.
-   */
-  roleOf(presented: string): OperatorRole | undefined {
-    if (this.expected === undefined) {
-      throw new Error('an admin key was presented, but this server was started without one');
-    }
-    if (this.expected.matches(presented)) {
-      return 'operator';
-    }
-    return this.viewers?.matches(presented) === true ? 'viewer' : undefined;
-  }
-}
-
-/**
- * Subscribes to revocations and removes revoked keys from the cache at once. Without a subscription, a revoked key works until its
- * cache entry expires, at most one second, so a lost subscription does not stop the service.
- */
-@Injectable()
-export class KeyRevocations implements OnModuleInit {
-  constructor(
-    private readonly redis: RedisService,
-    private readonly verifier: ApiKeyVerifier,
-    @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
-
-  async onModuleInit(): Promise<void> {
-    const subscriber = this.redis.subscriber();
-    subscriber.on('message', (_channel: string, secretHash: string) => {
-      this.verifier.forget(secretHash);
-    });
-    // A new connection has no subscriptions.
-    subscriber.on('ready', () => void this.subscribe(subscriber));
-    await this.subscribe(subscriber);
-  }
-
-  /** Never rejects. If it fails because the connection was lost, the next connection subscribes. */
-  private async subscribe(subscriber: Redis | Cluster): Promise<void> {
-    try {
-      await subscriber.subscribe(keyRevokedChannel());
-    } catch (error) {
-      this.logger.warn(
-        { err: error },
-        'cannot subscribe to revoked API keys; a revoked key works for up to another second',
-      );
     }
   }
 }

@@ -1,19 +1,21 @@
 import { Module } from '@nestjs/common';
-import { AdminKey, ApiKeyVerifier, AuthAttempts, KeyRevocations } from './api-key-verifier.js';
+import { ApiKeyVerifier, AuthAttempts } from './api-key-verifier.js';
 import { ConsoleSessions } from './console-sessions.js';
+import { KeyRevocations } from './key-revocations.js';
+import { OperatorKeys } from './operator-keys.js';
 import { RateLimits, WindowClock } from './rate-limits.js';
 
 /** Who is calling, and how often they may. */
 @Module({
   providers: [
-    AdminKey,
     ApiKeyVerifier,
     AuthAttempts,
     ConsoleSessions,
     KeyRevocations,
+    OperatorKeys,
     RateLimits,
     WindowClock,
   ],
-  exports: [AdminKey, ApiKeyVerifier, AuthAttempts, ConsoleSessions, RateLimits],
+  exports: [ApiKeyVerifier, AuthAttempts, ConsoleSessions, OperatorKeys, RateLimits],
 })
 export class AuthModule {}

@@ -5,6 +5,7 @@ import {
   SEGMENT_MAX_LENGTH,
   SEGMENT_PATTERN,
 } from '../ledger/index.js';
+import type { OperatorRole } from './operator-roles.js';
 
 /** The owner of a valid API key. At most one second old. */
 export interface TenantCaller {
@@ -20,13 +21,17 @@ export interface TenantCaller {
   readonly referencesEvidence: boolean;
 }
 
-/** The operator, who has all permissions and no tenant. */
+/** An operator, who has no tenant, and may do what the role allows. At most one second old. */
 export interface AdminCaller {
   readonly kind: 'admin';
-  /** Who it is in the audit log, if not the admin key itself: a session of the console, or `viewer`. */
+  readonly role: OperatorRole;
+  /**
+   * Who it is in the audit log and in events, if not the admin key itself: `operator:<name>`, `oidc:<name>`, a session that the admin key
+   * opened, or `viewer`.
+   */
   readonly keyId?: string;
-  /** Whether it may only read. */
-  readonly readOnly?: boolean;
+  /** Of the key, for a named operator. */
+  readonly secretHash?: string;
 }
 
 export type Caller = TenantCaller | AdminCaller;

@@ -1,15 +1,16 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import type { AdminCaller } from './caller.js';
+import { OperatorKeys } from './operator-keys.js';
+import { isOperatorRole } from './operator-roles.js';
 import { consoleSessionKey, orStoreError, partitionCode, RedisService, tagOf } from '../redis/index.js';
-
-/** Viewers may do everything but change something. */
-export type OperatorRole = 'operator' | 'viewer';
 
 export interface ConsoleSession {
   /** Names the session in the audit log. Grants nothing. */
   readonly id: string;
-  readonly role: OperatorRole;
+  /** The operator whose session it is, as of now. */
+  readonly caller: AdminCaller;
   /** Time left. */
   readonly expiresInMs: number;
 }
@@ -25,6 +26,8 @@ const ID_LENGTH = 12;
 /**
  * Sessions of the operators' console. The browser keeps a random token in a cookie, and Redis keeps a keyed hash of it: the key
  * contains the secrets that log-ins need, so changing ADMIN_API_KEY or VIEWER_API_KEY ends all sessions, and reading Redis opens none.
+ * A session that was opened with the key of a named operator lasts as long as that key: it ends with its expiry, its revocation, and the
+ * overlap after its rotation.
  */
 @Injectable()
 export class ConsoleSessions {
@@ -33,27 +36,36 @@ export class ConsoleSessions {
   constructor(
     @Inject(CONFIG) config: HoldfastConfig,
     private readonly redis: RedisService,
+    private readonly operators: OperatorKeys,
   ) {
     this.hashKey = JSON.stringify([config.adminApiKey, config.viewerApiKey]);
   }
 
   /** @throws StoreUnavailable */
-  async create(role: OperatorRole): Promise<{ token: string; session: ConsoleSession }> {
+  async create(owner: AdminCaller): Promise<{ token: string; session: ConsoleSession }> {
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
     const { key, id } = this.placeOf(token);
-    await orStoreError(this.redis.client.set(key, role, 'PX', SESSION_LIFETIME_MS));
-    return { token, session: { id, role, expiresInMs: SESSION_LIFETIME_MS } };
+    await orStoreError(this.redis.client.set(key, JSON.stringify(owner), 'PX', SESSION_LIFETIME_MS));
+    return { token, session: { id, caller: named(owner, id), expiresInMs: SESSION_LIFETIME_MS } };
   }
 
   /** The session of a token, unless it has ended. @throws StoreUnavailable */
   async find(token: string): Promise<ConsoleSession | undefined> {
     const { key, id } = this.placeOf(token);
-    const [role, expiresInMs] = await orStoreError(
+    const [text, expiresInMs] = await orStoreError(
       Promise.all([this.redis.client.get(key), this.redis.client.pttl(key)]),
     );
-    return (role === 'operator' || role === 'viewer') && expiresInMs > 0
-      ? { id, role, expiresInMs }
-      : undefined;
+    const owner = text === null || expiresInMs <= 0 ? undefined : await this.ownerIn(text);
+    return owner === undefined ? undefined : { id, caller: named(owner, id), expiresInMs };
+  }
+
+  private async ownerIn(text: string): Promise<AdminCaller | undefined> {
+    const owner = ownerOf(text);
+    if (owner?.secretHash === undefined) {
+      return owner;
+    }
+    const current = await this.operators.findNamed(owner.secretHash);
+    return typeof current === 'string' ? undefined : current;
   }
 
   /** Returns whether there was a session. @throws StoreUnavailable */
@@ -67,6 +79,21 @@ export class ConsoleSessions {
     const hash = digest.toString('base64url');
     return { key: consoleSessionKey(tag, hash), id: `ses_${hash.slice(0, ID_LENGTH)}` };
   }
+}
+
+/** Whom a stored session belongs to; undefined if a version with another form has stored it. */
+function ownerOf(text: string): AdminCaller | undefined {
+  try {
+    const owner = JSON.parse(text) as AdminCaller;
+    return isOperatorRole(owner.role) ? owner : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Sessions of the keys that belong to nobody by name are named themselves. */
+function named(owner: AdminCaller, sessionId: string): AdminCaller {
+  return owner.keyId?.includes(':') === true ? owner : { ...owner, keyId: sessionId };
 }
 
 /** The token in a Cookie header, if it has one. */

@@ -1,4 +1,4 @@
-export { AdminKey, ApiKeyVerifier, AuthAttempts, hashOfSecret } from './api-key-verifier.js';
+export { ApiKeyVerifier, AuthAttempts, hashOfSecret } from './api-key-verifier.js';
 export { AUTH_METRICS } from './auth.metrics.js';
 export { AuthModule } from './auth.module.js';
 export {
@@ -15,10 +15,17 @@ export {
 export {
   type ConsoleSession,
   ConsoleSessions,
-  type OperatorRole,
   SESSION_LIFETIME_MS,
   sessionCookie,
   sessionTokenIn,
 } from './console-sessions.js';
+export { actorOfOperator, OperatorKeys } from './operator-keys.js';
+export {
+  includesRole,
+  isOperatorRole,
+  OPERATOR_ROLES,
+  type OperatorRole,
+  ROLE_WORDS,
+} from './operator-roles.js';
 export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
 export { RateLimits, sourceOf } from './rate-limits.js';

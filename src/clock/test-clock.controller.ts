@@ -20,7 +20,7 @@ export class TestClockController {
   }
 
   @Post('advance')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, role: 'admin' })
   @ApiOperation({
     operationId: 'advanceTestClock',
     summary: 'Let the time of the deployment pass, with everything that is due until then',

@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 import { AuthModule } from '../auth/index.js';
 import { BulkActionsModule } from '../bulk/index.js';
 import { ExpiryModule } from '../expiry/index.js';
+import { HttpModule } from '../http/index.js';
 import { LimitsModule } from '../limits/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { ActionKindsController, DeclaredKindsController } from './action-kinds/action-kinds.controller.js';
@@ -24,6 +25,8 @@ import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
+import { OperatorsController } from './operators/operators.controller.js';
+import { OperatorsService } from './operators/operators.service.js';
 import { PoliciesController, PolicyChargeController } from './policies/policies.controller.js';
 import { PoliciesService } from './policies/policies.service.js';
 import { TenantBulkActionService } from './tenants/tenant-bulk-action.service.js';
@@ -37,7 +40,7 @@ import { TenantsService } from './tenants/tenants.service.js';
 
 /** The governance plane: tenants, API keys, budgets, policies and action kinds. */
 @Module({
-  imports: [AuthModule, BulkActionsModule, ExpiryModule, LimitsModule, WorkerModule],
+  imports: [AuthModule, BulkActionsModule, ExpiryModule, HttpModule, LimitsModule, WorkerModule],
   controllers: [
     ActionKindsController,
     DeclaredKindsController,
@@ -48,6 +51,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetWindowsController,
     BudgetsController,
     CredentialsController,
+    OperatorsController,
     PoliciesController,
     PolicyChargeController,
     ExpiryPolicyController,
@@ -69,6 +73,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     RecurrenceService,
     WindowsService,
     CredentialsService,
+    OperatorsService,
     PoliciesService,
     TenantBulkActionService,
     TenantClosing,

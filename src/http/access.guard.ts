@@ -6,15 +6,16 @@ import {
   Injectable,
   SetMetadata,
 } from '@nestjs/common';
-import { ApiSecurity } from '@nestjs/swagger';
+import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type AdminCaller,
-  AdminKey,
   ApiKeyVerifier,
   AUTH_METRICS,
   AuthAttempts,
   type Caller,
+  OperatorKeys,
+  type OperatorRole,
   type Permission,
   RateLimits,
   sourceOf,
@@ -40,6 +41,8 @@ export interface AccessRule {
    * key.
    */
   readonly admin?: boolean;
+  /** The role that an operator needs at least. By default, a viewer may read, and an operator may change. */
+  readonly role?: OperatorRole;
 }
 
 export const ACCESS_RULE = 'holdfast:access';
@@ -50,6 +53,7 @@ export function Access(rule: AccessRule): MethodDecorator {
     SetMetadata(ACCESS_RULE, rule),
     ...(rule.tenant === undefined ? [] : [ApiSecurity('ApiKeyAuth')]),
     ...(rule.admin === true ? [ApiSecurity('AdminKeyAuth')] : []),
+    ...(rule.role === undefined ? [] : [ApiExtension('x-holdfast-role', rule.role)]),
   );
 }
 
@@ -63,15 +67,9 @@ export function accessRuleOf(handler: object): AccessRule | undefined {
   return Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
 }
 
-const ADMIN: AdminCaller = { kind: 'admin' };
-const VIEWER: AdminCaller = { kind: 'admin', keyId: 'viewer', readOnly: true };
-
 /** Header names in the case that Node gives them. */
 export const ADMIN_KEY_HEADER = 'x-admin-api-key';
 export const API_KEY_HEADER = 'x-cycles-api-key';
-
-/** Must not contain "X-Cycles-API-Key": the dashboard logs out on a 401, except if the message names that header. */
-const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
 
 /** Operations under these paths must declare an access rule. */
 const GUARDED = /^\/(v1|ops|console\/api)\//;
@@ -80,6 +78,15 @@ const GUARDED = /^\/(v1|ops|console\/api)\//;
 export function presentedKey(request: FastifyRequest, name: string): string | undefined {
   const value = request.headers[name];
   return typeof value === 'string' && value.trim() !== '' ? headerText(value) : undefined;
+}
+
+/** The operator's key of a request. Prometheus sends it as a bearer token, which only scrapes accept. */
+function presentedAdminKey(request: FastifyRequest, rule: AccessRule | undefined): string | undefined {
+  const key = presentedKey(request, ADMIN_KEY_HEADER);
+  if (key !== undefined || rule?.role !== 'metrics') {
+    return key;
+  }
+  return /^Bearer (\S+)$/i.exec(headerText(request.headers.authorization ?? ''))?.[1];
 }
 
 /**
@@ -92,7 +99,7 @@ export class AccessGuard implements CanActivate {
   private readonly readmissions = new Map<AccessRule, NonNullable<FastifyRequest['readmit']>>();
 
   constructor(
-    private readonly adminKey: AdminKey,
+    private readonly operators: OperatorKeys,
     private readonly verifier: ApiKeyVerifier,
     private readonly attempts: AuthAttempts,
     private readonly metrics: MetricsRegistry,
@@ -118,28 +125,31 @@ export class AccessGuard implements CanActivate {
     }
     const reply = http.getResponse<FastifyReply>();
     request.readmit = this.readmissionOf(rule);
-    const adminKey = rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
+    const adminKey = rule.admin === true ? presentedAdminKey(request, rule) : undefined;
     const kind = adminKey !== undefined || rule.tenant === undefined ? 'admin_key' : 'api_key';
     try {
       if (adminKey === undefined && rule.admin === true && this.sessions.isPresented(request)) {
         return this.sessions.callerOf(request).then(
-          (caller) => this.admitAdmin(caller, request, reply),
-          (error: unknown) => this.fail(error, 'admin_key', request, reply),
+          (caller) => this.admitAdmin(caller, rule, request, reply),
+          (error: unknown) => this.fail(error, 'admin_key', rule, request, reply),
         );
       }
-      if (kind === 'admin_key') {
-        return this.admitAdmin(this.ownerOf(adminKey), request, reply);
-      }
-      const caller = this.verified(request);
+      const caller = kind === 'admin_key' ? this.ownerOf(adminKey, rule) : this.verified(request);
       return caller instanceof Promise
         ? caller.then(
-            (verified) => this.admitTenant(verified, rule, request, reply),
-            (error: unknown) => this.fail(error, kind, request, reply),
+            (verified) => this.admit(verified, rule, request, reply),
+            (error: unknown) => this.fail(error, kind, rule, request, reply),
           )
-        : this.admitTenant(caller, rule, request, reply);
+        : this.admit(caller, rule, request, reply);
     } catch (error) {
-      return this.fail(error, kind, request, reply);
+      return this.fail(error, kind, rule, request, reply);
     }
+  }
+
+  private admit(caller: Caller, rule: AccessRule, request: FastifyRequest, reply: FastifyReply): true {
+    return caller.kind === 'tenant'
+      ? this.admitTenant(caller, rule, request, reply)
+      : this.admitAdmin(caller, rule, request, reply);
   }
 
   /** Whoever has waited may have lost the right to act meanwhile. The limits have counted the request already. */
@@ -150,9 +160,15 @@ export class AccessGuard implements CanActivate {
         if (request.caller?.kind === 'tenant') {
           request.caller = await this.verified(request);
           this.access.requirePermission(request.caller, rule);
-        } else if (this.sessions.isPresented(request)) {
-          request.caller = await this.sessions.callerOf(request);
+          return;
         }
+        const adminKey = presentedAdminKey(request, rule);
+        const caller =
+          adminKey === undefined && this.sessions.isPresented(request)
+            ? await this.sessions.callerOf(request)
+            : await this.ownerOf(adminKey, rule);
+        this.access.requireRole(caller, neededRole(rule, request));
+        request.caller = caller;
       };
       this.readmissions.set(rule, readmit);
     }
@@ -171,13 +187,19 @@ export class AccessGuard implements CanActivate {
   private fail(
     error: unknown,
     kind: 'admin_key' | 'api_key',
+    rule: AccessRule,
     request: FastifyRequest,
     reply: FastifyReply,
   ): never {
     const limit = this.limits.authFailures;
-    const isGuess =
-      presentedKey(request, kind === 'admin_key' ? ADMIN_KEY_HEADER : API_KEY_HEADER) !== undefined;
-    if (limit !== undefined && isGuess && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
+    const guess =
+      kind === 'admin_key' ? presentedAdminKey(request, rule) : presentedKey(request, API_KEY_HEADER);
+    if (
+      limit !== undefined &&
+      guess !== undefined &&
+      error instanceof Refusal &&
+      error.code === 'UNAUTHORIZED'
+    ) {
       throw limit.exceeded(`${kind} ${sourceOf(request.ip)}`, reply) ?? error;
     }
     throw error;
@@ -192,22 +214,21 @@ export class AccessGuard implements CanActivate {
     return rule;
   }
 
-  private ownerOf(adminKey: string | undefined): AdminCaller {
-    const role = adminKey === undefined ? undefined : this.adminKey.roleOf(adminKey);
-    if (role === undefined) {
-      this.attempts.refused(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
-      throw new Refusal('UNAUTHORIZED', ADMIN_KEY_NOT_VALID);
+  private ownerOf(adminKey: string | undefined, rule: AccessRule): AdminCaller | Promise<AdminCaller> {
+    if (adminKey === undefined) {
+      throw this.operators.refusal('missing_admin_key');
     }
-    this.attempts.succeeded();
-    return role === 'operator' ? ADMIN : VIEWER;
+    return rule.role === 'metrics' ? this.operators.verifyScraper(adminKey) : this.operators.verify(adminKey);
   }
 
-  private admitAdmin(caller: AdminCaller, request: FastifyRequest, reply: FastifyReply): true {
+  private admitAdmin(
+    caller: AdminCaller,
+    rule: AccessRule,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): true {
     request.caller = caller;
-    if (caller.readOnly === true && !isRead(request)) {
-      this.attempts.refused('read_only');
-      throw new Refusal('INSUFFICIENT_PERMISSIONS', 'viewers may read everything, but change nothing');
-    }
+    this.access.requireRole(caller, neededRole(rule, request));
     reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
     return true;
   }
@@ -229,6 +250,10 @@ export class AccessGuard implements CanActivate {
     }
     return true;
   }
+}
+
+function neededRole(rule: AccessRule, request: FastifyRequest): OperatorRole {
+  return rule.role ?? (isRead(request) ? 'viewer' : 'operator');
 }
 
 /** Limits public documents by source address. Health is not limited, because orchestrators must always get a response. */
@@ -253,7 +278,7 @@ export const UNVERIFIED = 'unverified';
 @Injectable()
 export class CallerFinder {
   constructor(
-    private readonly adminKey: AdminKey,
+    private readonly operators: OperatorKeys,
     private readonly verifier: ApiKeyVerifier,
     private readonly sessions: SessionAccess,
   ) {}
@@ -268,7 +293,7 @@ export class CallerFinder {
       const isOperator =
         adminKey === undefined
           ? this.sessions.isPresented(request) && (await this.sessions.find(request)) !== undefined
-          : this.adminKey.roleOf(adminKey) !== undefined;
+          : typeof (await this.operators.find(adminKey)) !== 'string';
       if (isOperator) {
         return 'operators';
       }
@@ -286,8 +311,8 @@ export class CallerFinder {
       const adminKey =
         rule === undefined || rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
       if (adminKey !== undefined) {
-        const role = this.adminKey.roleOf(adminKey);
-        return role === undefined ? undefined : role === 'operator' ? ADMIN : VIEWER;
+        const owner = await this.operators.find(adminKey);
+        return typeof owner === 'string' ? undefined : owner;
       }
       const secret =
         rule === undefined || rule.tenant !== undefined ? presentedKey(request, API_KEY_HEADER) : undefined;

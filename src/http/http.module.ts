@@ -6,6 +6,7 @@ import { AccessGuard, CallerFinder } from './access.guard.js';
 import { ErrorAnswers, UnexpectedErrors } from './errors/error.filter.js';
 import { HealthController, ReadinessCheck, StoreHealth } from './health.controller.js';
 import { KnownParameters } from './known-parameters.guard.js';
+import { MetricsController } from './metrics.controller.js';
 import { OpenApiDocument } from './openapi/document.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { OperationAccess } from './operation-access.js';
@@ -14,7 +15,7 @@ import { SessionAccess } from './session-access.js';
 @Module({
   // Terminus does not log red readiness: a line per probe would be noise, and metrics show it.
   imports: [AuthModule, TerminusModule.forRoot({ logger: false })],
-  controllers: [HealthController, OpenApiController],
+  controllers: [HealthController, MetricsController, OpenApiController],
   providers: [
     CallerFinder,
     ErrorAnswers,

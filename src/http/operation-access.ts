@@ -1,6 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { AuthAttempts, grants, type Permission, RateLimits, type TenantCaller } from '../auth/index.js';
+import {
+  AuthAttempts,
+  type Caller,
+  grants,
+  includesRole,
+  type OperatorRole,
+  type Permission,
+  RateLimits,
+  type TenantCaller,
+} from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { AccessRule } from './access.guard.js';
 
@@ -19,6 +28,20 @@ export class OperationAccess {
       reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
     } else {
       perKey.admit(keyId, reply);
+    }
+  }
+
+  /**
+   * Checks the role of an operator. API keys have permissions instead.
+   * @throws Refusal INSUFFICIENT_PERMISSIONS
+   */
+  requireRole(caller: Caller | undefined, needed: OperatorRole): void {
+    if (caller?.kind === 'admin' && !includesRole(caller.role, needed)) {
+      this.attempts.refused('missing_role');
+      throw new Refusal(
+        'INSUFFICIENT_PERMISSIONS',
+        `this needs the role ${needed}, and the role of this key or session is ${caller.role}`,
+      );
     }
   }
 

@@ -65,6 +65,6 @@ export class SessionAccess {
       this.attempts.refused('ended_session');
       throw new Refusal('UNAUTHORIZED', 'the session has ended; log in again');
     }
-    return { kind: 'admin', keyId: session.id, readOnly: session.role === 'viewer' };
+    return session.caller;
   }
 }

@@ -4,7 +4,9 @@
 export interface SessionAnswer {
   readonly session: {
     readonly id: string;
-    readonly role: 'operator' | 'viewer';
+    readonly role: 'admin' | 'operator' | 'viewer' | 'metrics';
+    /** Who it is in the audit log and in events: `operator:<name>`, `oidc:<name>`, or the id. */
+    readonly name: string;
     readonly expires_in_ms: number;
   } | null;
   readonly now_ms: number;

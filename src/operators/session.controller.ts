@@ -3,16 +3,16 @@ import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
-  AdminKey,
   AuthAttempts,
   type ConsoleSession,
   ConsoleSessions,
+  OperatorKeys,
   RateLimits,
   sessionCookie,
   sessionTokenIn,
   sourceOf,
 } from '../auth/index.js';
-import { PublicAccess, refuseForged, sendJson, SessionAccess } from '../http/index.js';
+import { OperationAccess, PublicAccess, refuseForged, sendJson, SessionAccess } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
@@ -20,7 +20,7 @@ import { LiveFeed } from './live-feed.js';
 import type { SessionAnswer } from './page-answers.js';
 
 class LogInDto {
-  /** ADMIN_API_KEY or VIEWER_API_KEY. */
+  /** The key of an operator. */
   @IsString()
   @MaxLength(1024)
   key!: string;
@@ -33,9 +33,10 @@ const validate = compileValidator(LogInDto);
 @Controller('console/api')
 export class SessionController {
   constructor(
-    private readonly adminKey: AdminKey,
+    private readonly operators: OperatorKeys,
     private readonly sessions: ConsoleSessions,
     private readonly access: SessionAccess,
+    private readonly roles: OperationAccess,
     private readonly limits: RateLimits,
     private readonly attempts: AuthAttempts,
     private readonly feed: LiveFeed,
@@ -51,16 +52,17 @@ export class SessionController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     refuseForged(request, this.attempts);
-    const role = this.adminKey.roleOf(validate(body).key);
-    if (role === undefined) {
-      this.attempts.refused('wrong_admin_key');
+    const owner = await this.operators.find(validate(body).key);
+    if (typeof owner === 'string') {
+      this.attempts.refused(owner);
       throw (
         this.limits.authFailures?.exceeded(`admin_key ${sourceOf(request.ip)}`, reply) ??
         new Refusal('UNAUTHORIZED', 'this is not the key of the operators')
       );
     }
-    const { token, session } = await this.sessions.create(role);
-    request.caller = { kind: 'admin', keyId: session.id };
+    this.roles.requireRole(owner, 'viewer');
+    const { token, session } = await this.sessions.create(owner);
+    request.caller = session.caller;
     reply.header('set-cookie', sessionCookie(isSecure(request), token));
     this.send(reply, session);
   }
@@ -82,7 +84,7 @@ export class SessionController {
     if (session !== undefined && token !== undefined) {
       await this.sessions.end(token);
       this.feed.endSession(session.id);
-      request.caller = { kind: 'admin', keyId: session.id };
+      request.caller = session.caller;
     }
     reply.header('set-cookie', sessionCookie(isSecure(request)));
     this.send(reply, undefined);
@@ -97,7 +99,12 @@ export class SessionController {
         session:
           session === undefined
             ? null
-            : { id: session.id, role: session.role, expires_in_ms: session.expiresInMs },
+            : {
+                id: session.id,
+                role: session.caller.role,
+                name: session.caller.keyId ?? session.id,
+                expires_in_ms: session.expiresInMs,
+              },
         now_ms: this.redis.clock.ledgerMs(),
       } satisfies SessionAnswer),
     );

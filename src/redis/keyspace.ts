@@ -136,6 +136,12 @@ export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag
 export const apiKeyIndexKey = (tag: string, tenantId: string): string => `${tag}keys:${tenantId}`;
 /** The partition's API keys that will expire, a sorted set of key ids scored by expiry in ms. */
 export const apiKeyExpiryKey = (tag: string): string => `${tag}key-expiries`;
+/** A named operator, a hash. All are in the system's partition. */
+export const operatorKey = (tag: string, name: string): string => `${tag}op:${name}`;
+/** Maps the SHA-256 of an operator's key (base64url) to the operator's name. */
+export const operatorSecretKey = (tag: string, secretHash: string): string => `${tag}oh:${secretHash}`;
+/** The names of all operators, a sorted set whose scores are 0. */
+export const operatorIndexKey = (tag: string): string => `${tag}operators`;
 export const policyKey = (tag: string, policyId: string): string => `${tag}p:${policyId}`;
 /** The tenant's policies, a sorted set of policy ids scored by creation time in ms. */
 export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}policies:${tenantId}`;
@@ -240,7 +246,7 @@ export const idempotencyKey = {
     `${tag}i:f:${unit}|${scope}|${key}`,
 };
 
-/** A session of the operators' console by the keyed hash of its token: its role, a string with an expiry. */
+/** A session of the operators' console by the keyed hash of its token: whose it is, a JSON text with an expiry. */
 export const consoleSessionKey = (tag: string, hash: string): string => `${tag}cs:${hash}`;
 /** What all instances did in one hour of Redis' clock, in the operators' partition: a hash, see src/operators/activity-recorder.ts. */
 export const activityKey = (tag: string, hour: number): string => `${tag}activity:${hour}`;

@@ -7,7 +7,7 @@ const MAX_LOGGED = 10_000;
 
 export type RecordKind = 'tenant' | 'api_key' | 'budget' | 'policy' | 'webhook';
 /** What else lists leave out. */
-type SkippedKind = RecordKind | 'action_counter' | 'delivery' | 'reservation';
+type SkippedKind = RecordKind | 'action_counter' | 'delivery' | 'operator' | 'reservation';
 
 /** The most characters that a client gets of the names of skipped records. */
 const MAX_NAMED = 2000;

@@ -1,4 +1,4 @@
-export { GroupMetrics, joinGroupMetrics } from './group-metrics.js';
+export { exposition, GroupMetrics, joinGroupMetrics } from './group-metrics.js';
 export { type HealthContributor, HealthContributors, type HealthReport, ShutdownState } from './health.js';
 export { createLogger, type Logger, LOGGER } from './logger.js';
 export { type Activity, ActivityCounts, MetricsRegistry } from './metrics-registry.js';

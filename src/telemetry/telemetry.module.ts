@@ -2,7 +2,6 @@ import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { HealthContributors, ShutdownState } from './health.js';
 import { type Logger, LOGGER } from './logger.js';
-import { MetricsController } from './metrics.controller.js';
 import { MetricsRegistry, withProcessMetrics } from './metrics-registry.js';
 import { RequestMetrics } from './request-metrics.js';
 import { startTracing } from './tracing/start-tracing.js';
@@ -18,7 +17,6 @@ export class TelemetryModule {
   static forRoot(logger: Logger): DynamicModule {
     return {
       module: TelemetryModule,
-      controllers: [MetricsController],
       providers: [
         { provide: LOGGER, useValue: logger },
         {

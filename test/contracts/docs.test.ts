@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
+import { OPERATOR_ROLES, ROLE_WORDS } from '../../src/auth/operator-roles.js';
 import { DEFAULT_PERMISSIONS, PERMISSION_WORDS, PERMISSIONS } from '../../src/auth/permissions.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import * as keyspace from '../../src/redis/keyspace.js';
@@ -22,6 +23,13 @@ test('the configuration table is what src/config reads, with its defaults and it
     fallback.startsWith('(') ? fallback.slice(1, -1) : `\`${fallback}\``;
   expect(rows.map(([, ...cells]) => cells)).toEqual(
     CONFIG_VARIABLES.map(({ name, fallback, doc, setBy }) => [name, shown(fallback), doc, setBy]),
+  );
+});
+
+test('the table of roles is the list of the code, with its words', () => {
+  const rows = [...part('docs/operators.md', 'roles').matchAll(/^\| `(\w+)` \| (.+?) \|$/gm)];
+  expect(rows.map(([, role, words]) => [role, words])).toEqual(
+    OPERATOR_ROLES.map((role) => [role, ROLE_WORDS[role]]),
   );
 });
 

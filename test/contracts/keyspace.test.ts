@@ -70,6 +70,8 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   webhook_marks: [['acme'], keyspace.webhookMarksKey(TAG, 'acme')],
   delivery: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],
   delivery_index: [['whsub_1fX'], keyspace.deliveryIndexKey(TAG, 'whsub_1fX')],
+  operator: [['alice@example.com'], keyspace.operatorKey(TAG, 'alice@example.com')],
+  operator_secret: [['hash'], keyspace.operatorSecretKey(TAG, 'hash')],
   ordered_queue: [['whsub_1fX:acme'], keyspace.orderedQueueKey(TAG, 'whsub_1fX:acme')],
   ordered_queues: [[], keyspace.orderedQueuesKey(TAG)],
   retrying: [[], keyspace.retryingKey(TAG)],

@@ -1,8 +1,10 @@
 import { Controller, Get, Module } from '@nestjs/common';
 import { describe, expect, test } from '@jest/globals';
-import { AdminKey, hashOfSecret } from '../../src/auth/api-key-verifier.js';
+import { type AuthAttempts, hashOfSecret } from '../../src/auth/api-key-verifier.js';
+import { OperatorKeys } from '../../src/auth/operator-keys.js';
 import type { HoldfastConfig } from '../../src/config/config.js';
 import { apiKeyHashKey } from '../../src/redis/keyspace.js';
+import type { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
@@ -328,8 +330,8 @@ describe('authentication', () => {
     });
 
     test('a server without one reports that as its own fault', () => {
-      const adminKey = new AdminKey({} as HoldfastConfig);
-      expect(() => adminKey.roleOf('')).toThrow('started without one');
+      const keys = new OperatorKeys({} as HoldfastConfig, {} as RedisService, {} as AuthAttempts);
+      expect(() => keys.find('')).toThrow('started without one');
     });
   });
 });

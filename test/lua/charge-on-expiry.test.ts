@@ -211,7 +211,7 @@ describe('an expiry that cannot charge waits for an operator', () => {
     const retried = await ledger.scripts.run(
       'decide_quarantined',
       [ledger.reservationKeyOf(id)],
-      [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE],
+      [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE, ''],
     );
     expect(retried[2]).toBe('CHARGED');
     expect(await figures(ledger)).toBe('940,0,60');
@@ -229,7 +229,7 @@ describe('an expiry that cannot charge waits for an operator', () => {
     await ledger.redis.hset(ledger.reservationKeyOf(id), { gr: 'junk' });
     expect((await ledger.expire(id)).slice(0, 2)).toEqual(['QUARANTINED', 'INVALID_EXPIRY']);
     const key = ledger.reservationKeyOf(id);
-    const decision = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE] as const;
+    const decision = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE, ''] as const;
     expect((await ledger.scripts.run('decide_quarantined', [key], [...decision]))[0]).toBe('RELEASED');
     expect(await figures(ledger)).toBe('1000,0,0');
     expect((await ledger.record(id))['ce']).toBe(kept);

@@ -119,7 +119,7 @@ const OPERATIONS: Record<Operation, (ledger: LedgerClient, id: string) => Promis
       await ledger.scripts.run(
         'decide_quarantined',
         [ledger.reservationKeyOf(id)],
-        [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE],
+        [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE, ''],
       )
     ).slice(2);
   },
@@ -321,7 +321,7 @@ describe('a hold under MANUAL_CLEANUP', () => {
       ledger.scripts.run(
         'decide_quarantined',
         [reservationKey(ledger.tag, hold.id)],
-        [hold.id, action, '', 1000, 'req_1', 'trace'],
+        [hold.id, action, '', 1000, 'req_1', 'trace', ''],
       );
     expect((await decide('retry')).slice(2)).toEqual(['SKIP', 'awaiting_cleanup', deadline]);
     expect(await ledger.redis.hlen(quarantineKey(ledger.tag))).toBe(0);

@@ -43,7 +43,7 @@ const decide = (ledger: LedgerClient, id: string, action: string): Promise<strin
   ledger.scripts.run(
     'decide_quarantined',
     [ledger.reservationKeyOf(id)],
-    [id, action, '', RETENTION_MS, 'req_decide', TRACE],
+    [id, action, '', RETENTION_MS, 'req_decide', TRACE, ''],
   );
 
 async function quarantined(ledger: LedgerClient, id: string): Promise<void> {

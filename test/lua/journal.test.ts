@@ -115,7 +115,7 @@ test('a mended reservation that was charged when it expired has this charge in i
   const key = ledger.reservationKeyOf(id);
   await ledger.redis.hdel(key, 'fa');
   await ledger.redis.hset(quarantineKey(ledger.tag), id, 'INVALID_END 1');
-  const decide = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE] as const;
+  const decide = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE, ''] as const;
   expect((await ledger.scripts.run('decide_quarantined', [key], decide))[0]).toBe('RELEASED');
   expect(await journalOf(ledger)).toEqual([
     { id, ch: '6' },
@@ -130,7 +130,7 @@ test('an ended reservation that is mended in quarantine appends that nothing was
   const key = ledger.reservationKeyOf(id);
   await ledger.redis.hdel(key, 'fa');
   await ledger.redis.hset(quarantineKey(ledger.tag), id, 'INVALID_END 1');
-  const decide = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE] as const;
+  const decide = [id, 'release', '', RETENTION_MS, 'req_decide', TRACE, ''] as const;
   await ledger.redis.rename(journalKey(ledger.tag), `${ledger.tag}aside`);
   await ledger.redis.set(journalKey(ledger.tag), 'damaged');
   const before = await snapshot(ledger);

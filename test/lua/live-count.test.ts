@@ -87,7 +87,7 @@ describe('the count of live reservations', () => {
     const decided = await ledger.scripts.run(
       'decide_quarantined',
       [reservationKey(ledger.tag, id)],
-      [id, 'release', '', RETENTION_MS, 'req_1', TRACE],
+      [id, 'release', '', RETENTION_MS, 'req_1', TRACE, ''],
     );
     expect(decided[0]).toBe('RELEASED');
     expect(await live(ledger)).toBe('0');

@@ -28,7 +28,12 @@ describe('a session', () => {
   test('replaces the admin key, and its changes are audited under its name', async () => {
     const { body } = await page.logIn();
     expect(body).toEqual({
-      session: { id: expect.stringMatching(/^ses_/), role: 'operator', expires_in_ms: 8 * 3_600_000 },
+      session: {
+        id: expect.stringMatching(/^ses_/),
+        role: 'admin',
+        name: body.session.id,
+        expires_in_ms: 8 * 3_600_000,
+      },
       now_ms: expect.any(Number),
     });
     expect((await page.send('GET', TENANTS)).status).toBe(200);
@@ -144,13 +149,13 @@ describe('VIEWER_API_KEY', () => {
   test('reads everything and changes nothing, as a session and as a key', async () => {
     expect((await page.logIn(VIEWER_API_KEY)).body.session.role).toBe('viewer');
     const key = { 'x-admin-api-key': VIEWER_API_KEY };
-    const before = await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'read_only' });
+    const before = await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'missing_role' });
     expect((await page.send('GET', TENANTS)).status).toBe(200);
     expect((await on.holdfast.call('GET', TENANTS, { headers: key })).status).toBe(200);
     expect((await page.send('POST', TENANTS, { body: newTenant() })).status).toBe(403);
     const refused = await on.holdfast.call('POST', TENANTS, { headers: key, body: newTenant() });
     expect([refused.status, refused.body.error]).toEqual([403, 'INSUFFICIENT_PERMISSIONS']);
-    expect(await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'read_only' })).toBe(
+    expect(await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'missing_role' })).toBe(
       before + 2,
     );
   });

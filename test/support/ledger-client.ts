@@ -359,6 +359,7 @@ export class LedgerClient {
         RETENTION_MS,
         'req_cleanup',
         TRACE,
+        '',
       ],
     );
   }

@@ -3,7 +3,7 @@ import type { SessionAnswer } from '../../../src/operators/page-answers';
 import { ApiError, ask, onSessionEnd } from './client';
 import { learnServerTime } from './server-time';
 
-type Session = NonNullable<SessionAnswer['session']>;
+export type Session = NonNullable<SessionAnswer['session']>;
 type Known = Pick<SessionAnswer, 'session'>;
 
 const SESSION = ['session'] as const;
@@ -54,7 +54,8 @@ export function useSession(): {
 
 /** Whether this session may change anything. The server decides; this only hides what it would refuse. */
 export function useMayChange(): boolean {
-  return useSession().session?.role === 'operator';
+  const role = useSession().session?.role;
+  return role === 'operator' || role === 'admin';
 }
 
 /** @throws ApiError 401 if the key is wrong, 429 after too many attempts */

@@ -1,7 +1,7 @@
 import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { Fragment, type ReactNode, useEffect, useRef, useState } from 'react';
-import { logOut, useSession } from '../api/session';
+import { logOut, type Session, useSession } from '../api/session';
 import { forgetSkipped, useSkipped } from '../api/skipped';
 import { LogIn } from '../pages/login';
 import { Empty, Failure } from '../parts/states';
@@ -19,10 +19,10 @@ export function Shell(): ReactNode {
       </main>
     );
   }
-  return session === null ? <LogIn /> : <Frame role={session.role} />;
+  return session === null ? <LogIn /> : <Frame role={session.role} name={session.name} />;
 }
 
-function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
+function Frame({ role, name }: Pick<Session, 'role' | 'name'>): ReactNode {
   const [isOpen, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
@@ -61,6 +61,7 @@ function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
         <Navigation />
         <div className="side-foot">
           {role === 'viewer' && <span className="pill">Read only</span>}
+          <SignedInAs name={name} />
           <SchemeButton />
           <Button variant="default" size="compact-sm" onClick={() => void logOut()}>
             Log out
@@ -106,6 +107,12 @@ function Navigation(): ReactNode {
       </ul>
     </nav>
   );
+}
+
+/** A session that the admin key or the viewer key opened belongs to nobody by name. */
+function SignedInAs({ name }: Pick<Session, 'name'>): ReactNode {
+  const who = /^\w+:(.*)$/.exec(name)?.[1];
+  return who === undefined ? null : <span className="muted small signed-in">Signed in as {who}</span>;
 }
 
 function SchemeButton(): ReactNode {

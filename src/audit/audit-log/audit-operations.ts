@@ -21,6 +21,7 @@ const RESOURCE_TYPES: readonly (readonly [RegExp, string])[] = [
   [/^\/v1\/admin\/api-keys|^\/v1\/auth/, 'api_key'],
   [/^\/v1\/admin\/policies/, 'policy'],
   [/^\/ops\/test-clock/, 'test_clock'],
+  [/^\/ops\/operators/, 'operator'],
   [/^\/v1\/admin\/action-quota-counters/, 'action_quota_counter'],
   [/^\/v1\/(admin\/)?webhooks/, 'webhook'],
   [/^\/v1\/admin\/config/, 'config'],

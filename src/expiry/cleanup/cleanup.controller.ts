@@ -1,7 +1,7 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, auditTraceOf, BodySchema, sendJson } from '../../http/index.js';
+import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
 import { CleanupDto, CleanupService } from './cleanup.service.js';
 
@@ -24,7 +24,7 @@ export class CleanupController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const report = await this.service.cleanup(validate(body), request.trace.requestId, auditTraceOf(request));
+    const report = await this.service.cleanup(validate(body), originOf(request, 'admin'));
     sendJson(reply, 200, stringifyJson(report));
   }
 }

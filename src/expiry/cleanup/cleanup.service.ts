@@ -19,6 +19,7 @@ import {
   PageCursor,
   PageLimit,
   type Position,
+  type Origin,
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { countExpiry, type ExpiryOutcome, outcomeOf } from '../expiry.metrics.js';
@@ -107,7 +108,7 @@ export class CleanupService {
    * stay. Repeating the request without the cursor starts over with what is left.
    * @throws Refusal INVALID_REQUEST (no tenant given, another list's cursor), TENANT_NOT_FOUND
    */
-  async cleanup(request: CleanupDto, requestId: string, trace: string): Promise<CleanupReport> {
+  async cleanup(request: CleanupDto, origin: Origin): Promise<CleanupReport> {
     const { cursor = '', limit = DEFAULT_LIMIT, dry_run: dryRun = false, tenant_id: tenantId = '' } = request;
     const [first, last] = await this.partitionsOf(request);
     const query = fingerprintOf({
@@ -131,8 +132,7 @@ export class CleanupService {
         }
         const run = await this.run(partition, place, Math.min(CALL_SIZE, limit - reservations.length), {
           request,
-          requestId,
-          trace,
+          origin,
         });
         examined += run.examined;
         reservations.push(...run.reservations);
@@ -173,7 +173,7 @@ export class CleanupService {
     partition: number,
     place: Place,
     limit: number,
-    { request, requestId, trace }: Asked,
+    { request, origin: { keyId, requestId, trace } }: Asked,
   ): Promise<CleanupRun> {
     const {
       tenant_id: tenantId = '',
@@ -197,6 +197,7 @@ export class CleanupService {
         retentionMs: this.retentionMs,
         requestId,
         trace,
+        keyId,
       },
     );
     const reservations = reply.reservations.map(({ reservationId, ...outcome }) => {
@@ -211,8 +212,7 @@ export class CleanupService {
 
 interface Asked {
   readonly request: CleanupDto;
-  readonly requestId: string;
-  readonly trace: string;
+  readonly origin: Origin;
 }
 
 interface CleanupRun {

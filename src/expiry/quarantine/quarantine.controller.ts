@@ -4,9 +4,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
   Answers,
-  auditTraceOf,
   BodySchema,
   LimitedQuery,
+  originOf,
   QuerySchema,
   ReservationId,
   sendJson,
@@ -62,8 +62,7 @@ export class QuarantineController {
     const decision = await this.service.decide(
       reservationId,
       validateDecision(body),
-      request.trace.requestId,
-      auditTraceOf(request),
+      originOf(request, 'admin'),
     );
     sendJson(reply, 200, stringifyJson(decision));
   }

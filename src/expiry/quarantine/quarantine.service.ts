@@ -19,6 +19,7 @@ import {
   PageCursor,
   PageLimit,
   PageSelection,
+  type Origin,
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { countExpiry, EXPIRY_METRICS, outcomeOf } from '../expiry.metrics.js';
@@ -152,13 +153,20 @@ export class QuarantineService {
   async decide(
     reservationId: string,
     { action, reason }: QuarantineDecisionDto,
-    requestId: string,
-    trace: string,
+    { requestId, trace, keyId }: Origin,
   ): Promise<QuarantineDecision> {
     const reply = await this.redis.scripts.call(
       'decide_quarantined',
       { reservation: reservationKey(this.tagOf(reservationId), reservationId) },
-      { reservationId, action, reason: oneLine(reason), retentionMs: this.retentionMs, requestId, trace },
+      {
+        reservationId,
+        action,
+        reason: oneLine(reason),
+        retentionMs: this.retentionMs,
+        requestId,
+        trace,
+        keyId,
+      },
     );
     if (reply.status === 'NOT_FOUND') {
       throw notInQuarantine(reservationId);

@@ -1,5 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { type Caller, hashOfSecret, type Permission } from '../../auth/index.js';
+import {
+  type Caller,
+  hashOfSecret,
+  includesRole,
+  type OperatorRole,
+  type Permission,
+} from '../../auth/index.js';
 import { apiKeyHashKey, partitionCode, RedisService, tagOf, tagOfKeySecret } from '../../redis/index.js';
 import { type Origin, timeOf } from '../../wire/index.js';
 
@@ -40,7 +46,15 @@ function deriveCapabilities(isGranted: (grantedBy: readonly Permission[]) => boo
   ) as Capabilities;
 }
 
-export const OPERATOR_CAPABILITIES = deriveCapabilities(() => true);
+/** Of an operator: views for every role that reads, and the rest for roles that change. */
+export function operatorCapabilities(role: OperatorRole): Capabilities {
+  return Object.fromEntries(
+    Object.keys(GRANTED_BY).map((name) => [
+      name,
+      includesRole(role, name.startsWith('view_') ? 'viewer' : 'operator'),
+    ]),
+  ) as Capabilities;
+}
 
 export function capabilitiesOf(permissions: ReadonlySet<string>): Capabilities {
   return deriveCapabilities((grantedBy) => grantedBy.some((permission) => permissions.has(permission)));
@@ -76,8 +90,8 @@ export class CredentialsService {
       return {
         authenticated: true,
         auth_type: 'admin',
-        permissions: ['*'],
-        capabilities: OPERATOR_CAPABILITIES,
+        permissions: caller.role === 'viewer' ? ['admin:read'] : ['*'],
+        capabilities: operatorCapabilities(caller.role),
       };
     }
     return {

@@ -6,6 +6,7 @@ import {
   Answers,
   BodySchema,
   LimitedQuery,
+  OperationAccess,
   originOf,
   QuerySchema,
   sendJson,
@@ -32,6 +33,7 @@ export class TenantsController {
   constructor(
     private readonly service: TenantsService,
     private readonly bulk: TenantBulkActionService,
+    private readonly access: OperationAccess,
   ) {}
 
   @Post()
@@ -79,7 +81,11 @@ export class TenantsController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), originOf(request, 'admin')));
+    const action = validateBulk(body);
+    if (action.action === 'CLOSE') {
+      this.access.requireRole(request.caller, 'admin');
+    }
+    sendJson(reply, 200, await this.bulk.apply(action, originOf(request, 'admin')));
   }
 
   @Get(':tenant_id')
@@ -101,11 +107,11 @@ export class TenantsController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { tenant, complete } = await this.service.update(
-      tenantId,
-      validateUpdate(body),
-      originOf(request, 'admin'),
-    );
+    const changes = validateUpdate(body);
+    if (changes.status === 'CLOSED') {
+      this.access.requireRole(request.caller, 'admin');
+    }
+    const { tenant, complete } = await this.service.update(tenantId, changes, originOf(request, 'admin'));
     if (!complete) {
       reply.header('X-Cycles-Cascade-Status', 'in_progress').header('Retry-After', '1');
     }

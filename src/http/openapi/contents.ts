@@ -120,6 +120,12 @@ export const CONTENTS: readonly {
     operations: ['listTenantEvents', 'listEvents', 'getEvent'],
   },
   {
+    tag: 'Operators',
+    description:
+      'People and machines that run the deployment, each with a name, a role and a key. `ADMIN_API_KEY` is the first key.',
+    operations: ['createOperator', 'listOperators', 'getOperator', 'rotateOperator', 'revokeOperator'],
+  },
+  {
     tag: 'Audit',
     description: 'Who called which operation, and how it ended.',
     operations: ['listAuditLogs'],
@@ -183,3 +189,20 @@ export const CONTENTS: readonly {
 
 /** Every operation id, in the order of the sections. */
 export const OPERATION_ORDER: readonly string[] = CONTENTS.flatMap(({ operations }) => operations);
+
+const DESCRIPTION = `A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.`;
+
+const FIRST_STEPS = `The examples work as they stand, in this order:
+
+1. Authorize with the admin key, and send \`POST /v1/admin/tenants\`, \`POST /v1/admin/api-keys\` and \`POST /v1/admin/budgets\`.
+2. Authorize with the \`key_secret\` of the new API key, and reserve, commit and look at the balances.
+
+Ids in paths come from earlier answers. Where an operation takes both keys, an example that names the tenant is for the admin key; an API key names its tenant itself. A repeated idempotency key repeats the first answer: choose a new one for each new request.`;
+
+const NO_OPERATORS =
+  'This port serves the runtime plane. The operations of operators, and their description, are on another port of this deployment.';
+
+/** @param withOperators whether the document describes the operators' plane, too */
+export function descriptionOf(withOperators: boolean): string {
+  return `${DESCRIPTION}\n\n${withOperators ? FIRST_STEPS : NO_OPERATORS}`;
+}

@@ -22,9 +22,10 @@ import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js
 import { SKIPPED_HEADER } from '../errors/error-answer.js';
 import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
-import { CONTENTS, OPERATION_ORDER } from './contents.js';
+import { CONTENTS, descriptionOf, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
 import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
+import { OPERATOR_SCHEMAS } from './operator-schemas.js';
 import type { AnswerSchema } from './parts.js';
 import { ACTION_SCHEMAS, BATCH_SCHEMAS, RUNTIME_SCHEMAS } from './runtime-schemas.js';
 import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
@@ -36,6 +37,7 @@ const ALL = {
   ...ACTION_SCHEMAS,
   ...SWEEPER_SCHEMAS,
   ...OPERATIONS_SCHEMAS,
+  ...OPERATOR_SCHEMAS,
   ...WEBHOOK_SCHEMAS,
   ...DELIVERY_SCHEMAS,
 };
@@ -142,11 +144,8 @@ export class OpenApiDocument {
 
   /** @param withOperators whether the server that is asked has the operators' plane */
   json(withOperators = true): string {
-    let text = this.texts.get(withOperators);
-    if (text === undefined) {
-      text = stringifyJson(this.make(withOperators));
-      this.texts.set(withOperators, text);
-    }
+    const text = this.texts.get(withOperators) ?? stringifyJson(this.make(withOperators));
+    this.texts.set(withOperators, text);
     return text;
   }
 
@@ -165,30 +164,21 @@ export class OpenApiDocument {
   }
 }
 
-const DESCRIPTION = `A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.`;
-
-const FIRST_STEPS = `The examples work as they stand, in this order:
-
-1. Authorize with the admin key, and send \`POST /v1/admin/tenants\`, \`POST /v1/admin/api-keys\` and \`POST /v1/admin/budgets\`.
-2. Authorize with the \`key_secret\` of the new API key, and reserve, commit and look at the balances.
-
-Ids in paths come from earlier answers. Where an operation takes both keys, an example that names the tenant is for the admin key; an API key names its tenant itself. A repeated idempotency key repeats the first answer: choose a new one for each new request.`;
-
 const headerKey = (name: string, description: string) =>
   ({ type: 'apiKey', in: 'header', name, description }) as const;
-
-const NO_OPERATORS =
-  'This port serves the runtime plane. The operations of operators, and their description, are on another port of this deployment.';
 
 function description(withOperators: boolean): Omit<OpenAPIObject, 'paths'> {
   const builder = new DocumentBuilder()
     .setOpenAPIVersion('3.1.1')
     .setTitle('Holdfast')
-    .setDescription(`${DESCRIPTION}\n\n${withOperators ? FIRST_STEPS : NO_OPERATORS}`)
+    .setDescription(descriptionOf(withOperators))
     .setVersion(HOLDFAST_VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey(headerKey('X-Cycles-API-Key', 'The `key_secret` of an API key of a tenant.'), 'ApiKeyAuth')
-    .addApiKey(headerKey('X-Admin-API-Key', "The deployment's `ADMIN_API_KEY`."), 'AdminKeyAuth');
+    .addApiKey(
+      headerKey('X-Admin-API-Key', "The deployment's `ADMIN_API_KEY`, or the key of an operator."),
+      'AdminKeyAuth',
+    );
   for (const { tag, description } of CONTENTS) {
     builder.addTag(tag, description);
   }

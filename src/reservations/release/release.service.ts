@@ -65,7 +65,8 @@ export class ReleaseService implements LedgerOperation<ReleaseDto, ReleaseCall> 
    */
   async perform(call: ReleaseCall, request: ReleaseDto): Promise<Outcome> {
     const { caller, trace, reservationId, traceOfRow = traceText(trace) } = call;
-    const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
+    const [tenantId, keyId] =
+      caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', caller.keyId ?? ''];
     const actor_type = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
     try {
       const tag = this.store.tagOf(reservationId);

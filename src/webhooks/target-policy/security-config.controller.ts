@@ -23,7 +23,7 @@ export class SecurityConfigController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, role: 'admin' })
   @ApiOperation({
     operationId: 'updateWebhookSecurityConfig',
     summary: 'Replace the rules for where webhooks may be sent',

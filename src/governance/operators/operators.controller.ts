@@ -1,0 +1,119 @@
+import { Body, Controller, Delete, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiParam } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { OPERATOR_ROLES, ROLE_WORDS } from '../../auth/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  LimitedChange,
+  LimitedQuery,
+  originOf,
+  QuerySchema,
+  sendJson,
+  sendSecret,
+} from '../../http/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import {
+  OperatorCreateDto,
+  OperatorListQueryDto,
+  OperatorRevokeQueryDto,
+  OperatorRotateDto,
+} from './operator.dto.js';
+import { OperatorsService } from './operators.service.js';
+
+const validateCreate = compileValidator(OperatorCreateDto);
+const validateRotate = compileValidator(OperatorRotateDto);
+const validateList = compileQuery(OperatorListQueryDto);
+const validateRevoke = compileQuery(OperatorRevokeQueryDto);
+
+const ROLES = OPERATOR_ROLES.map((role) => `- \`${role}\`: ${ROLE_WORDS[role]}`).join('\n');
+
+const EXAMPLE = 'alice@example.com';
+const NAME = { name: 'name', schema: { type: 'string', examples: [EXAMPLE] } } as const;
+
+@Controller('ops/operators')
+export class OperatorsController {
+  constructor(private readonly service: OperatorsService) {}
+
+  @Post()
+  @Access({ plane: 'admin', admin: true, role: 'admin' })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'createOperator',
+    summary: 'Create a named operator with a key',
+    description: `Only this answer contains the key. A name is never given twice. Each role includes those before it:\n\n${ROLES}`,
+  })
+  @Answers(201, 'OperatorWithKey')
+  @BodySchema(OperatorCreateDto, { name: EXAMPLE, role: 'operator' })
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const made = await this.service.create(validateCreate(body), originOf(request, 'admin'));
+    sendSecret(reply, 201, stringifyJson(made));
+  }
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({ operationId: 'listOperators', summary: 'List the named operators' })
+  @Answers(200, 'OperatorListResponse')
+  @QuerySchema(OperatorListQueryDto)
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(query));
+    sendJson(reply, 200, stringifyJson({ operators: rows, ...rest }));
+  }
+
+  @Get(':name')
+  @ApiParam(NAME)
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getOperator', summary: 'Get a named operator' })
+  @Answers(200, 'Operator')
+  async get(@Param('name') name: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.get(name)));
+  }
+
+  @Post(':name/rotate')
+  @ApiParam(NAME)
+  @Access({ plane: 'admin', admin: true, role: 'admin' })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'rotateOperator',
+    summary: 'Give an operator a new key',
+    description:
+      'Only this answer contains the new key. The key before works for `overlap_ms` more, a day by default; 0 ends it at once. An expired operator is renewed.',
+  })
+  @Answers(200, 'OperatorWithKey')
+  @BodySchema(OperatorRotateDto, { overlap_ms: 3_600_000 })
+  async rotate(
+    @Req() request: FastifyRequest,
+    @Param('name') name: string,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const rotated = await this.service.rotate(name, validateRotate(body), originOf(request, 'admin'));
+    sendSecret(reply, 200, stringifyJson(rotated));
+  }
+
+  @Delete(':name')
+  @ApiParam(NAME)
+  @Access({ plane: 'admin', admin: true, role: 'admin' })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'revokeOperator',
+    summary: "End an operator's keys and sessions for good",
+  })
+  @Answers(200, 'Operator')
+  @QuerySchema(OperatorRevokeQueryDto, { reason: 'Left the company' })
+  async revoke(
+    @Req() request: FastifyRequest,
+    @Param('name') name: string,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { reason } = validateRevoke(query);
+    sendJson(reply, 200, stringifyJson(await this.service.revoke(name, reason, originOf(request, 'admin'))));
+  }
+}

@@ -1,0 +1,151 @@
+import { describe, expect, test } from '@jest/globals';
+import { operatorIndexKey, operatorKey, operatorSecretKey } from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
+import { type LedgerClient, randomText, TRACE } from '../support/ledger-client.js';
+import { snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const ORIGIN = ['admin', 'operator:root', 'req_1', TRACE] as const;
+const CHANNEL = 'test:revoked';
+const PAST = '1700000000000';
+
+interface Named {
+  readonly name: string;
+  readonly hash: string;
+}
+
+const someone = (): Named => ({ name: `alice-${randomText(6).toLowerCase()}`, hash: randomText(43) });
+
+const create = (ledger: LedgerClient, { name, hash }: Named, expiresAt = ''): Promise<Reply> =>
+  ledger.scripts.run(
+    'create_operator',
+    [operatorKey(ledger.tag, name), operatorSecretKey(ledger.tag, hash), operatorIndexKey(ledger.tag)],
+    [name, 'viewer', hash, 'opr_abcd', expiresAt, ...ORIGIN],
+  );
+
+const rotate = (ledger: LedgerClient, { name }: Named, hash: string, overlapMs = 60_000, expiresAt = '') =>
+  ledger.scripts.run(
+    'rotate_operator',
+    [operatorKey(ledger.tag, name), operatorSecretKey(ledger.tag, hash)],
+    [hash, 'opr_efgh', overlapMs, expiresAt, CHANNEL, ...ORIGIN],
+  );
+
+const revoke = (ledger: LedgerClient, { name }: Named): Promise<Reply> =>
+  ledger.scripts.run('revoke_operator', [operatorKey(ledger.tag, name)], ['', CHANNEL, ...ORIGIN]);
+
+const authenticate = (ledger: LedgerClient, hash: string): Promise<Reply> =>
+  ledger.scripts.run('authenticate_operator', [operatorSecretKey(ledger.tag, hash)], [hash]);
+
+describe('an operation on an operator is refused, and changes no byte', () => {
+  test.each<[string, (ledger: LedgerClient, operator: Named) => Promise<Reply>]>([
+    [
+      'NAME_TAKEN',
+      async (ledger, operator) => {
+        await create(ledger, operator);
+        return create(ledger, { ...operator, hash: randomText(43) }, PAST);
+      },
+    ],
+    ['EXPIRES_IN_PAST', (ledger, operator) => create(ledger, operator, PAST)],
+    ['NOT_FOUND', (ledger, operator) => rotate(ledger, operator, randomText(43), 0, PAST)],
+    ['NOT_FOUND', (ledger, operator) => revoke(ledger, operator)],
+    [
+      'ALREADY_REVOKED',
+      async (ledger, operator) => {
+        await create(ledger, operator);
+        await revoke(ledger, operator);
+        return rotate(ledger, operator, randomText(43), 0, PAST);
+      },
+    ],
+    [
+      'ALREADY_REVOKED',
+      async (ledger, operator) => {
+        await create(ledger, operator);
+        await revoke(ledger, operator);
+        return revoke(ledger, operator);
+      },
+    ],
+    [
+      'EXPIRES_IN_PAST',
+      async (ledger, operator) => {
+        await create(ledger, operator);
+        return rotate(ledger, operator, randomText(43), 0, PAST);
+      },
+    ],
+  ])('%s', async (word, act) => {
+    const ledger = await newLedger();
+    const steps: string[] = [];
+    let before = await snapshot(ledger);
+    // Each act makes its world first; what counts is the last step.
+    const watched = new Proxy(ledger, {
+      get: (target, property) => {
+        if (property !== 'scripts') {
+          return Reflect.get(target, property) as unknown;
+        }
+        return {
+          run: async (...call: Parameters<LedgerClient['scripts']['run']>) => {
+            before = await snapshot(target);
+            steps.push(call[0]);
+            return target.scripts.run(...call);
+          },
+        };
+      },
+    });
+    expect((await act(watched, someone())).join(' ')).toBe(word);
+    expect(steps.length).toBeGreaterThan(0);
+    expect(await snapshot(ledger)).toEqual(before);
+  });
+});
+
+describe('a key authenticates', () => {
+  test('its operator, for at most a day and never past its end', async () => {
+    const ledger = await newLedger();
+    const [lasting, ending] = [someone(), someone()];
+    expect(await authenticate(ledger, lasting.hash)).toEqual(['UNKNOWN']);
+    await create(ledger, lasting);
+    expect(await authenticate(ledger, lasting.hash)).toEqual(['OK', lasting.name, 'viewer', '86400000']);
+    const [seconds] = (await ledger.redis.time()) as unknown as [string];
+    await create(ledger, ending, String((Number(seconds) + 60) * 1000));
+    const [, , , leftMs] = await authenticate(ledger, ending.hash);
+    expect(Number(leftMs)).toBeLessThanOrEqual(60_000);
+    await ledger.redis.hset(operatorKey(ledger.tag, ending.name), 'expires_at', PAST);
+    expect(await authenticate(ledger, ending.hash)).toEqual(['EXPIRED']);
+  });
+
+  test('until the overlap after its rotation ends, and the rotation ends the one before that', async () => {
+    const ledger = await newLedger();
+    const operator = someone();
+    const [second, third] = [randomText(43), randomText(43)];
+    await create(ledger, operator);
+    await rotate(ledger, operator, second);
+    expect((await authenticate(ledger, operator.hash))[0]).toBe('OK');
+    expect((await authenticate(ledger, second))[0]).toBe('OK');
+    await rotate(ledger, operator, third);
+    expect(await authenticate(ledger, operator.hash)).toEqual(['UNKNOWN']);
+    expect((await authenticate(ledger, second))[0]).toBe('OK');
+    await ledger.redis.hset(operatorKey(ledger.tag, operator.name), 'previous_until', PAST);
+    expect(await authenticate(ledger, second)).toEqual(['EXPIRED']);
+    await revoke(ledger, operator);
+    expect(await authenticate(ledger, third)).toEqual(['REVOKED']);
+  });
+
+  test('nobody if the record is damaged or gone', async () => {
+    const ledger = await newLedger();
+    const operator = someone();
+    const record = operatorKey(ledger.tag, operator.name);
+    await create(ledger, operator);
+    for (const [field, value] of [
+      ['status', 'ODD'],
+      ['expires_at', 'soon'],
+      ['previous_until', 'later'],
+    ] as const) {
+      const kept = await ledger.redis.hgetall(record);
+      await ledger.redis.hset(record, field, value);
+      await expect(authenticate(ledger, operator.hash)).rejects.toThrow('corrupt operator record');
+      await ledger.redis.del(record);
+      await ledger.redis.hset(record, kept);
+    }
+    await ledger.redis.del(record);
+    await expect(authenticate(ledger, operator.hash)).rejects.toThrow('has a key but no record');
+  });
+});
