@@ -116,6 +116,7 @@ export function reserveCall(place, number, args = {}) {
       actionFacts: ACTION_FACTS,
       observe: '',
       waiter: '',
+      maxBudgets: 0,
       rest: ['ak', 'llm.completion', 'an', 'gpt-4o', ...keyField(key)],
       ...args,
     },

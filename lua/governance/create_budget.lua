@@ -22,8 +22,7 @@
 --           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one budget
 -- EMITS     budget.created
--- @include  audit_log, budget_figures, event_writer, keys, owned_counts, period_starts, scope_tree,
---           tenant_state, time
+-- @include  audit_log, budget_birth, budget_figures, keys, owned_counts, period_starts, tenant_state, time
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
@@ -50,21 +49,13 @@ local refusal = owned_counts.count_refusal(tag, tenant_id, 'budgets', max_budget
 if refusal then
   return refusal
 end
-event_writer.require_event_log(tag)
+budget_birth.require_places(tag, tenant_id)
 audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
--- The index first: if it is damaged, the script fails here.
-redis.call('ZADD', budget_index, 0, scope_tree.in_tree_order(scope .. ' ' .. unit))
-local now_text, starts, ends = time.ms_text(now), period and period.starts or '', period and period.ends or ''
-redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
-  'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,
-  'tenant_id', tenant_id, 'created_at', now_text, 'updated_at', now_text, unpack(ARGV, first_field))
-period_starts.set_period(tag, budget, unit, scope, period, allocated)
-event_writer.append_event(tag, 'budget.created', tenant_id, scope, origin,
-  { 'ledger_id', ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
-    'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE', 'new_period_start', starts, 'new_period_end', ends })
+budget_birth.make(tag, { key = budget, tenant_id = tenant_id, ledger_id = ledger_id, scope = scope, unit = unit, allocated = allocated,
+  overdraft_limit = overdraft_limit, fields = { unpack(ARGV, first_field) }, period = period }, now, origin)
 audit_log.append_audit(tag, 'createBudget', 201, tenant_id, 'budget', ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'allocated', allocated, 'overdraft_limit', overdraft_limit,
-    'period_start', starts, 'period_end', ends })
+    'period_start', period and period.starts or '', 'period_end', period and period.ends or '' })
 return { 'CREATED', unpack(redis.call('HGETALL', budget)) }

@@ -14,7 +14,7 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 4 windows, 100 instants of each
 -- EMITS     budget.updated; those of a rollover
--- @include  audit_log, event_writer, extras, governed_budget, int64, keys, time, waking, window_record,
+-- @include  audit_log, event_writer, extras, governed_budget, keys, time, waking, window_record,
 --           window_turn
 --
 -- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
@@ -39,18 +39,9 @@ for _, window in ipairs(readable and current or {}) do
 end
 local windows, rules, plans = {}, {}, {}
 for i = first_window, #ARGV, A_WINDOW do
-  local name, limit, rule, plan = ARGV[i], ARGV[i + 1], ARGV[i + 2], {}
-  for boundary in string.gmatch(ARGV[i + 3], '%d+') do
-    if tonumber(boundary) > now then
-      plan[#plan + 1] = boundary
-    end
-  end
-  if #plan < 2 then
-    error('there are no boundaries after now for ' .. rule)
-  end
-  local earlier = former[name] or { spent = 0, starts = now }
-  windows[#windows + 1] = { name = name, limit = int64.figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(table.remove(plan, 1)) }
-  rules[#rules + 1], plans[#plans + 1] = rule, plan
+  local name, rule = ARGV[i], ARGV[i + 2]
+  windows[#windows + 1], plans[#plans + 1] = window_record.begun_window(name, ARGV[i + 1], rule, ARGV[i + 3], former[name], now)
+  rules[#rules + 1] = rule
 end
 if #windows == 0 and not budget.windows_text then
   return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }
@@ -66,13 +57,10 @@ end
 local text = window_record.windows_text(windows)
 if #windows == 0 then
   redis.call('HDEL', budget_record, 'windows', 'window_rules', 'window_plans')
+  extras.mark_extras(budget_record)
 else
-  redis.call('HSET', budget_record, 'windows', text, 'window_rules', table.concat(rules, '|'), 'window_plans', window_record.plans_text(plans))
-  for i, window in ipairs(windows) do
-    window_turn.plan_windows_at(tag, unit, scope, window.name, plans[i])
-  end
+  window_turn.set_windows(tag, budget_record, unit, scope, windows, rules, plans)
 end
-extras.mark_extras(budget_record)
 redis.call('HSET', budget_record, 'updated_at', time.ms_text(now))
 if budget.waiting then
   waking.wake_waiters(budget_record)

@@ -13,7 +13,8 @@
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
 -- ARGV[10]  action_facts     what the governing policy's quotas need: see lib/action_quota
--- ARGV[11]  scope_count      number of derived scopes
+-- ARGV[11]  max_budgets      the deployment's limit on a tenant's budgets, 0 for none
+-- ARGV[12]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action
 -- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps
 --           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class]
@@ -22,7 +23,7 @@
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
--- @include  action_quota, action_rules, admission, denial, emit_denial, expiry, grouped, idempotency_record, keys,
+-- @include  action_quota, action_rules, admission, budget_templates, denial, emit_denial, expiry, grouped, idempotency_record, keys,
 --           policy_search, run_time, tenant_state
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
@@ -31,8 +32,8 @@ local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms = ARGV[5], ARGV[6]
 local origin = { actor = 'api_key', key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
-local action_facts, scopes = ARGV[10], { unpack(ARGV, 12, 11 + tonumber(ARGV[11])) }
-local first_field = 12 + #scopes
+local action_facts, max_budgets, scopes = ARGV[10], ARGV[11], { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
+local first_field = 13 + #scopes
 
 local tag = keys.tag_of(idempotency)
 local group = grouped.new()
@@ -54,7 +55,10 @@ local function answer(word, detail)
 end
 
 local function decline(refusal, policy)
-  emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
+  -- The protocol has no event for throttling.
+  if denial.reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
+    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
+  end
   local parts = denial.denial_parts(refusal, policy, ARGV, first_field)
   idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return denial.denial_reply(parts, 'fresh')
@@ -80,7 +84,11 @@ if exhausted and exhausted[1] == 'MISSING_RUN_ID' then
   return exhausted
 end
 
-local budgets = exhausted and {} or admission.budgets_at(group, tag, unit, scopes)
+local budgets, unborn = {}, nil
+if not exhausted then
+  local _
+  budgets, _, unborn = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+end
 if #budgets == 0 and not exhausted then
   local missing = admission.missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
@@ -90,6 +98,7 @@ if #budgets == 0 and not exhausted then
 end
 
 local refusal = exhausted or admission.hold_refusal(budgets, amount)
+  or budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
   local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
   if first then

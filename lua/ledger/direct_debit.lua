@@ -14,17 +14,18 @@
 -- ARGV[9]   key_id           the requesting API key
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
--- ARGV[12]  scope_count      number of derived scopes
+-- ARGV[12]  max_budgets      the deployment's limit on a tenant's budgets, 0 for none
+-- ARGV[13]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action, metadata
 -- RETURNS   APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH
 --           | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units*
 --           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window]
---           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | LIMIT_EXCEEDED limit allowed:int used:int | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
--- EMITS     custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
+-- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  admission, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, journal, keys,
+-- @include  admission, births, budget_templates, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, journal, keys,
 --           plain_move, policy_search, run_time, shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
@@ -34,8 +35,8 @@ local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, event_id, fingerprint, unit, actual = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local overage_policy, idempotency_ttl_ms, retention_ms = ARGV[6], ARGV[7], ARGV[8]
 local origin = { actor = 'api_key', key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
-local scopes = { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
-local first_field = 13 + #scopes
+local max_budgets, scopes = ARGV[12], { unpack(ARGV, 14, 13 + tonumber(ARGV[13])) }
+local first_field = 14 + #scopes
 
 local tag = keys.tag_of(idempotency)
 local now = run_time.now(group)
@@ -62,13 +63,18 @@ if tenant and tenant.status ~= 'ACTIVE' then
   return refused({ 'TENANT_' .. tenant.status })
 end
 
-local budgets, mask = admission.budgets_at(group, tag, unit, scopes)
+local budgets, mask, unborn = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
 if #budgets == 0 then
   return refused(admission.missing_budget(tag, scopes))
 end
 local stopped = admission.stopped_budget(budgets)
 if stopped then
   return refused(stopped)
+end
+
+local limited = budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
+if limited then
+  return refused(limited)
 end
 
 local policy = tenant and tenant.has_policies and policy_search.group_policy(group, tag, tenant_id, scopes, now)
@@ -100,11 +106,13 @@ end
 if not charge then
   return refused(over)
 end
+births.require_births(tag, tenant_id, unborn)
 event_writer.require_event_log(tag)
 journal.require_journal(tag, group)
 
 -- Nothing is refused below this line.
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
+births.give_birth(group, tag, unborn, now, ARGV[10], ARGV[11])
 local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, charge.debt }
 for _, budget in ipairs(budgets) do
   local text, stored

@@ -11,7 +11,7 @@
 -- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
 -- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, four fields of each hold
 -- EMITS     nothing
--- @include  budget_figures, field, hold_record, int64, keys, period, time, window_record
+-- @include  budget_figures, budget_templates, field, hold_record, int64, keys, period, template_record, tenant_state, time, window_record
 --
 -- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that does. `holds` are the
 -- first five to end there that return something, each with that amount and the instant at which it is back at the latest; what an expiry
@@ -110,8 +110,19 @@ local function add_windows(budget)
   end
 end
 
+local tenant = tenant_state.read_tenant(keys.tenant(tag, tenant_id))
+-- What a request finds at a scope: its budget, or the one that a template would make.
+local function budget_at(scope)
+  local budget = budget_figures.read_budget(tag, unit, scope)
+  if budget or reservation_id ~= '' or not tenant or not tenant.templates then
+    return budget
+  end
+  local birth = budget_templates.birth_at(tag, tenant_id, tenant.templates, unit, scope, now)
+  return birth and budget_figures.parse_budget(birth.key, scope, template_record.fields_of(birth))
+end
+
 for _, scope in ipairs(scopes) do
-  local readable, budget = pcall(budget_figures.read_budget, tag, unit, scope)
+  local readable, budget = pcall(budget_at, scope)
   if readable and budget then
     add_budget(budget)
     if budget.windows_text and use ~= 'overdraft' then

@@ -22,6 +22,7 @@
 -- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[17]  observe          what the request says of observe mode: see lib/observe
 -- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters.lua takes it, or empty
+-- ARGV[19]  max_budgets      the deployment's limit on a tenant's budgets, 0 for none
 -- ARGV[...] further field and value pairs of the record, the action's kind and name first; if the request says what it costs if it
 --           expires, that is among them
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
@@ -36,13 +37,13 @@
 --           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
 --           | OBSERVED_SET | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
+-- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget; 100 due holds, if one reclaims
 -- GROUP     16
 -- SET       8, which are granted together or not at all: see lib/all_or_none
 -- ATTESTED  its outcome can become evidence
--- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
+-- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  action_quota, action_rules, admission, all_or_none, budget_figures, charge_on_expiry, count_actions,
+-- @include  action_quota, action_rules, admission, all_or_none, births, budget_figures, budget_templates, charge_on_expiry, count_actions,
 --           denial, emit_denial, event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys,
 --           observe, owned_counts, plain_move, policy_rate, policy_search, reserve_replay, run_time, shared_budgets,
 --           tenant_state, threshold, time, waiters
@@ -52,7 +53,7 @@ local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], hold_record.requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
 local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], 19
+local max_live, max_stored, action_facts, asked, max_budgets, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], ARGV[19], 20
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 
 local tag = keys.tag_of(reservation)
@@ -83,7 +84,7 @@ local is_counted = not set or all_or_none.counts(set, subject, action_facts, ARG
 local waiter = ARGV[18] ~= '' and not dry_run and waiters.parse(ARGV[18])
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
-local counts, budgets, mask, policy, owned, text_bytes, stored_after
+local counts, budgets, mask, unborn, policy, owned, text_bytes, stored_after
 if not refusal then
   if action_facts == '' then
     return { 'UNDECLARED_KIND' }
@@ -98,7 +99,7 @@ if not refusal then
   end
 end
 if not refusal then
-  budgets, mask = admission.budgets_at(group, tag, unit, scopes)
+  budgets, mask, unborn = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
   if #budgets == 0 then
     refusal = admission.missing_budget(tag, scopes)
     if refusal[1] ~= 'NOT_FOUND' then
@@ -112,6 +113,7 @@ if not refusal then
     return { 'INVALID_POLICY', overage_policy }
   end
   refusal = admission.hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, now)
+    or budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
 end
 if not refusal then
   subject.text_bytes = subject.text_bytes or owned_counts.long_text(subject.levels, 1)
@@ -187,6 +189,7 @@ end
 if emits or is_observed then
   event_writer.require_event_log(tag)
 end
+births.require_births(tag, tenant_id, unborn)
 local approaches = count_actions.require_counting(tag, tenant_id, counts)
 
 -- Nothing is refused below this line.
@@ -195,6 +198,7 @@ if group.rehearses then
   -- What the members behind this one need to know, and damaged indexes, which would end the script in the middle of its change.
   redis.call('ZCARD', hold_record.deadline_index_of(tag, expiry_policy))
   redis.call('ZCARD', keys.reservation_index(tag, tenant_id))
+  births.give_birth(group, tag, unborn)
   for _, budget in ipairs(budgets) do
     if is_plain then
       shared_budgets.keep_plain_move(group, budget, -held, held, 0)
@@ -237,6 +241,7 @@ end
 -- the first is an orphan, which the sweeper removes.
 grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + grace_ms), reservation_id)
 grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), run_time.now_text(group), reservation_id)
+births.give_birth(group, tag, unborn, now, request_id, trace)
 if waiter then
   waiters.leave(tag, tenant_id, unit, waiter)
 end

@@ -39,9 +39,13 @@ function keys.waiter_queue(tag, unit, scope) return tag .. 'bw:' .. unit .. ':' 
 function keys.waiters(tag, tenant) return tag .. 'waiters:' .. tenant end
 function keys.arrivals(tag) return tag .. 'arrivals' end
 function keys.budget_index(tag, tenant) return tag .. 'budgets:' .. tenant end
+function keys.budget_template(tag, tenant, template_id) return tag .. 'bt:' .. tenant .. '|' .. template_id end
+function keys.budget_template_index(tag, tenant) return tag .. 'templates:' .. tenant end
+function keys.budget_template_pattern(tag, tenant) return tag .. 'btp:' .. tenant end
 function keys.period_index(tag) return tag .. 'periods' end
 function keys.period_plans(tag) return tag .. 'period-plans' end
 function keys.rolled(tag) return tag .. 'rolled' end
+function keys.born(tag) return tag .. 'born' end
 function keys.turned(tag) return tag .. 'turned' end
 function keys.audit_log(tag) return tag .. 'audit' end
 function keys.audit_index(tag, log_name, index) return tag .. log_name .. ':' .. index end

@@ -47,6 +47,7 @@ local LIST_TEXTS = {
   tenant = { 'metadata' },
   api_key = { 'description', 'metadata' },
   budget = { 'metadata', 'boundaries' },
+  budget_template = { 'boundaries', 'window_plans' },
   policy = { 'description', 'caps', 'rules' },
   webhook = { 'ds', 'th', 'md', 'hd' },
   operator = {},

@@ -37,15 +37,16 @@ local function limit_in_force(own, deployment_limit)
   return limit
 end
 
--- The refusal if a tenant already owns as many resources of a kind as allowed, or nil. `index` is a sorted set with a member for each.
-local function count_refusal(tag, tenant_id, limit, deployment_limit, index)
+-- The refusal if a tenant already owns so many resources of a kind that `wanted` more, by default one, are not allowed, or nil. `index` is
+-- a sorted set with a member for each but the `pending` ones.
+local function count_refusal(tag, tenant_id, limit, deployment_limit, index, wanted, pending)
   local own = redis.pcall('HGET', keys.owned(tag, tenant_id), 'max:' .. limit)
   local allowed = limit_in_force(type(own) == 'string' and own, deployment_limit)
   if allowed == 0 then
     return nil
   end
-  local used = redis.call('ZCARD', index)
-  return used >= allowed and { 'LIMIT_EXCEEDED', limit, time.ms_text(allowed), time.ms_text(used) } or nil
+  local used = redis.call('ZCARD', index) + (pending or 0)
+  return used + (wanted or 1) > allowed and { 'LIMIT_EXCEEDED', limit, time.ms_text(allowed), time.ms_text(used) } or nil
 end
 
 -- The bytes that a reservation takes over the 30 days that it is kept (its record, its entries in indexes and tables, and for a day

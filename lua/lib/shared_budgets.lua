@@ -130,6 +130,11 @@ local function shared_budget(group, tag, unit, scope)
   return budget or nil
 end
 
+-- Lets the calls of a run share a budget that one of them has made.
+local function adopt(group, budget)
+  group.budgets[budget.key] = budget
+end
+
 local function copies_of(budgets)
   local copies = {}
   for i = 1, #budgets do
@@ -209,5 +214,6 @@ local function write(group)
 end
 
 return {
-  budget = shared_budget, copies_of = copies_of, keep_copy = keep_copy, keep_plain_move = keep_plain_move, write = write,
+  adopt = adopt, budget = shared_budget, copies_of = copies_of, keep_copy = keep_copy, keep_plain_move = keep_plain_move,
+  parse = parse_shared, write = write,
 }

@@ -24,7 +24,7 @@ end
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'default_commit_overage_policy', 'default_reservation_ttl_ms',
     'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode',
-    'charge_on_expiry_percent')
+    'charge_on_expiry_percent', 'templates')
   if not fields[1] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -42,6 +42,8 @@ local function read_tenant(key)
     expiry_policy = fields[8],
     observe_mode = fields[9],
     charge_percent = fields[10],
+    -- The revision of the tenant's budget templates; false if it has none.
+    templates = fields[11],
   }
 end
 

@@ -82,6 +82,22 @@ local function rules_of(text)
   return rules
 end
 
+-- A window of a budget, and the ends of those after it, ascending, as texts. `boundaries` are instants of its rule, with commas between. It
+-- begins now with nothing spent, unless there is a `former` one of its name, which it continues.
+local function begun_window(name, limit, rule, boundaries, former, now)
+  local plan = {}
+  for boundary in string.gmatch(boundaries, '%d+') do
+    if tonumber(boundary) > now then
+      plan[#plan + 1] = boundary
+    end
+  end
+  if #plan < 2 then
+    error('there are no boundaries after now for ' .. rule)
+  end
+  local earlier, ends = former or { spent = 0, starts = now }, table.remove(plan, 1)
+  return { name = name, limit = int64.figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(ends) }, plan
+end
+
 local function has_ended(windows, now)
   for _, window in ipairs(windows) do
     if window.ends <= now then
@@ -149,7 +165,7 @@ local function charged_windows(windows, amount)
 end
 
 return {
-  charged_windows = charged_windows, current_windows = current_windows, has_ended = has_ended,
+  begun_window = begun_window, charged_windows = charged_windows, current_windows = current_windows, has_ended = has_ended,
   parse_plans = parse_plans, parse_windows = parse_windows, plans_text = plans_text, rules_of = rules_of,
   short_window = short_window, window_room = window_room, windows_at = windows_at, windows_text = windows_text,
 }

@@ -1,5 +1,5 @@
 -- window_turn: the one way in which a budget's windows turn. lua/lib/window_record.lua describes them.
--- @include keys, waking, window_record
+-- @include extras, keys, waking, window_record
 --
 -- A turn is no event: it changes no figure of the budget, and nobody has to act on it. So nothing has to run when a window ends. The
 -- first script that decides from the budget afterwards turns it.
@@ -7,6 +7,16 @@
 -- Notes when a window's boundaries are to be planned again: before half of them have passed.
 local function plan_windows_at(tag, unit, scope, name, plan)
   redis.call('ZADD', keys.period_plans(tag), plan[math.ceil(#plan / 2)], scope .. ' ' .. unit .. ' ' .. name)
+end
+
+-- Writes the windows of a budget, with their rules and plans in the same order.
+local function set_windows(tag, key, unit, scope, windows, rules, plans)
+  redis.call('HSET', key, 'windows', window_record.windows_text(windows), 'window_rules', table.concat(rules, '|'),
+    'window_plans', window_record.plans_text(plans))
+  for i, window in ipairs(windows) do
+    plan_windows_at(tag, unit, scope, window.name, plans[i])
+  end
+  extras.mark_extras(key)
 end
 
 -- Turns the windows of a budget whose end has passed. `text` is its field `windows`. Returns whether the caller has to read the budget again.
@@ -29,4 +39,4 @@ local function turn_windows_if_due(tag, key, text, status, now)
   return true
 end
 
-return { plan_windows_at = plan_windows_at, turn_windows_if_due = turn_windows_if_due }
+return { plan_windows_at = plan_windows_at, set_windows = set_windows, turn_windows_if_due = turn_windows_if_due }

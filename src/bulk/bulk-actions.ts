@@ -41,6 +41,7 @@ const KEEP_MS = 15 * 60_000;
 const KINDS = {
   tenants: { operation: 'bulkActionTenants', resourceType: 'tenant', rows: 'tenants' },
   budgets: { operation: 'bulkActionBudgets', resourceType: 'budget', rows: 'budgets' },
+  templates: { operation: 'applyBudgetTemplate', resourceType: 'budget', rows: 'budgets' },
   webhooks: { operation: 'bulkActionWebhooks', resourceType: 'webhook', rows: 'subscriptions' },
 } as const;
 

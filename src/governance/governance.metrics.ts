@@ -12,6 +12,11 @@ export const GOVERNANCE_METRICS = {
     name: 'holdfast_budget_rollovers_total',
     help: 'Periods of budgets that began at the end of the period before, by a request or by the job for idle budgets.',
   },
+  births: {
+    kind: 'counter',
+    name: 'holdfast_budgets_made_by_templates_total',
+    help: 'Budgets that a template has made for the first request at their scope.',
+  },
   windowTurns: {
     kind: 'counter',
     name: 'holdfast_budget_window_turns_total',

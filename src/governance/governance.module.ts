@@ -12,6 +12,13 @@ import { QuotaCountersController } from './action-quotas/quota-counters.controll
 import { QuotaCountersService } from './action-quotas/quota-counters.service.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
+import {
+  BudgetOriginController,
+  BudgetTemplatesController,
+} from './budget-templates/budget-templates.controller.js';
+import { BudgetTemplatesService } from './budget-templates/budget-templates.service.js';
+import { MadeBudgetsService } from './budget-templates/made-budgets.service.js';
+import { TemplatePlans } from './budget-templates/template-plans.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
 import { BudgetPeriodController, BudgetRecurrenceController } from './budgets/budget-period.controller.js';
 import { BudgetWindowsController } from './budgets/budget-windows.controller.js';
@@ -46,8 +53,10 @@ import { TenantsService } from './tenants/tenants.service.js';
     DeclaredKindsController,
     QuotaCountersController,
     ApiKeysController,
+    BudgetOriginController,
     BudgetPeriodController,
     BudgetRecurrenceController,
+    BudgetTemplatesController,
     BudgetWindowsController,
     BudgetsController,
     CredentialsController,
@@ -66,7 +75,10 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetBulkActionService,
     BudgetChangesService,
     BudgetRollovers,
+    BudgetTemplatesService,
     BudgetsService,
+    MadeBudgetsService,
+    TemplatePlans,
     FundingService,
     KeptOrders,
     PeriodPlans,

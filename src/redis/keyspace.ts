@@ -112,12 +112,22 @@ export const waitersKey = (tag: string, tenantId: string): string => `${tag}wait
 export const arrivalsKey = (tag: string): string => `${tag}arrivals`;
 /** The tenant's budgets, a sorted set of members as `treeOrder` makes them of `scope unit`, all scores 0. */
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
+/** A template that makes budgets, a hash. Its id is unique in its tenant. */
+export const budgetTemplateKey = (tag: string, tenantId: string, templateId: string): string =>
+  `${tag}bt:${tenantId}|${templateId}`;
+/** The tenant's budget templates, a sorted set of ids scored by creation time in ms. */
+export const budgetTemplateIndexKey = (tag: string, tenantId: string): string =>
+  `${tag}templates:${tenantId}`;
+/** Maps `unit pattern` to the tenant's budget templates with it, oldest first, and `revision` to that of the last change: a hash. */
+export const budgetTemplatePatternKey = (tag: string, tenantId: string): string => `${tag}btp:${tenantId}`;
 /** The partition's budgets with a period, a sorted set of `scope unit` members scored by the end of the period in ms. */
 export const periodIndexKey = (tag: string): string => `${tag}periods`;
 /** The partition's budgets with a recurrence, and windows of budgets, scored by when their boundaries must be planned again, in ms. */
 export const periodPlansKey = (tag: string): string => `${tag}period-plans`;
 /** Rollovers that no instance has counted in its metrics yet. */
 export const rolledKey = (tag: string): string => `${tag}rolled`;
+/** The same of budgets that templates have made. */
+export const bornKey = (tag: string): string => `${tag}born`;
 /** The same of windows that have turned. */
 export const turnedKey = (tag: string): string => `${tag}turned`;
 /** The audit log, a stream. */

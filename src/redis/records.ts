@@ -16,7 +16,7 @@ const PARTITIONS_AT_ONCE = 4;
 /** Called for each record, without its free texts. `nowMs` is the Redis time at which it was read. */
 export type Visit = (fields: Fields, nowMs: number) => void;
 
-type TextKind = Exclude<RecordKind, 'budget'>;
+type TextKind = Exclude<RecordKind, 'budget' | 'budget_template'>;
 
 /** Identifies a record, which is stored in the partition of its tenant. */
 export interface RecordPlace {
@@ -36,13 +36,14 @@ interface ListPlace {
   readonly member: string;
 }
 
-type Script = 'list_api_keys' | 'list_budgets' | 'list_policies' | 'list_webhooks';
+type Script = 'list_api_keys' | 'list_budgets' | 'list_budget_templates' | 'list_policies' | 'list_webhooks';
 
 /** The fields that identify a record in its kind. Lists get those of most kinds from the index, whatever the record has. */
 const NAMES: Readonly<Record<RecordKind, readonly string[]>> = {
   tenant: ['tenant_id'],
   api_key: ['key_id'],
   budget: ['scope', 'unit'],
+  budget_template: ['template_id'],
   policy: ['policy_id'],
   webhook: ['id'],
 };

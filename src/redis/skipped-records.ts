@@ -5,7 +5,7 @@ import { RECORD_METRICS } from './redis.metrics.js';
 /** Skipped records already logged. The set is cleared beyond this many, so one may then be logged again. */
 const MAX_LOGGED = 10_000;
 
-export type RecordKind = 'tenant' | 'api_key' | 'budget' | 'policy' | 'webhook';
+export type RecordKind = 'tenant' | 'api_key' | 'budget' | 'budget_template' | 'policy' | 'webhook';
 /** What else lists leave out. */
 type SkippedKind = RecordKind | 'action_counter' | 'delivery' | 'operator' | 'reservation';
 

@@ -37,7 +37,7 @@ import { DamagedRecords } from './script-refusals.js';
 
 /** What is read, decided and debited at once, and what the modules below share with it. */
 @Module({
-  imports: [EvidenceModule, ExpiryModule, GovernanceModule],
+  imports: [EvidenceModule, ExpiryModule, GovernanceModule, LimitsModule],
   controllers: [
     BalancesController,
     BudgetHoldsController,

@@ -38,6 +38,7 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
     { says: '"reservation_set_id":"set_' },
     { says: '"charged":{"unit":"USD_MICROCENTS","amount":1350000}' },
   ],
+  'docs/budget-templates.md': [{ says: '"template_id":"per-agent"' }],
   'docs/budgets.md': [PERIODS, PERIODS, PERIODS, { says: '"time_zone":"Europe/Berlin"' }],
   'docs/development.md': [{ skipped: 'it installs another version of Node.js' }],
   'docs/errors.md': [{ says: '"decision":"ALLOW"' }, { says: '"decision":"ALLOW"' }],

@@ -25,6 +25,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
     'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
   'list_deliveries ZREVRANGEBYSCORE': 'likewise',
   'update_policy HGETALL': 'one record',
+  'set_budget_template HGETALL': 'one record',
 };
 
 const UNBOUNDED = [

@@ -132,9 +132,10 @@ test('keys and arguments named as in TypeScript come in the order of the header'
     unit: 3,
     fingerprint: 2,
     tenantId: 1,
-    scopeCount: 11,
+    scopeCount: 12,
+    maxBudgets: 11,
     actionFacts: 10,
     rest: ['a', 'b'],
   };
-  expect(argsOf?.(named)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 'a', 'b']);
+  expect(argsOf?.(named)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 'a', 'b']);
 });

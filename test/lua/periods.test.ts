@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   auditLogKey,
   budgetIndexKey,
+  bornKey,
   periodIndexKey,
   periodPlansKey,
   rolledKey,
@@ -49,7 +50,13 @@ const rowsOf = async (ledger: LedgerClient): Promise<string[][]> =>
 const rollOver = (ledger: LedgerClient): Promise<string[]> =>
   ledger.scripts.run(
     'roll_over_budgets',
-    [periodIndexKey(ledger.tag), rolledKey(ledger.tag), periodPlansKey(ledger.tag), turnedKey(ledger.tag)],
+    [
+      periodIndexKey(ledger.tag),
+      rolledKey(ledger.tag),
+      periodPlansKey(ledger.tag),
+      turnedKey(ledger.tag),
+      bornKey(ledger.tag),
+    ],
     [20],
   );
 const spend = async (ledger: LedgerClient, amount: number): Promise<void> => {
@@ -84,7 +91,7 @@ describe('at the end of its period a budget', () => {
       }),
     ]);
     expect(await rowsOf(ledger)).toHaveLength(1);
-    expect((await rollOver(after)).slice(1)).toEqual(['1', '0', String(ENDS + DAY_MS), '0', '0']);
+    expect((await rollOver(after)).slice(1)).toEqual(['1', '0', '0', String(ENDS + DAY_MS), '0', '0']);
     expect((await rollOver(after))[1]).toBe('0');
     expect(await rolloversOf(ledger)).toHaveLength(1);
   });
@@ -185,7 +192,7 @@ describe('at the end of its period a budget', () => {
     const later = clockAt(ledger, ENDS + DAY_MS);
     const read = await later.scripts.run('get_budget', [ledger.budgetKeyOf()], [ledger.scope()]);
     expect(read.lastIndexOf('period_start')).toBe(read.indexOf('period_start'));
-    expect((await rollOver(clockAt(ledger, ENDS + DAY_MS))).slice(1)).toEqual(['1', '0', '', '0', '0']);
+    expect((await rollOver(clockAt(ledger, ENDS + DAY_MS))).slice(1)).toEqual(['1', '0', '0', '', '0', '0']);
     expect(await periodOf(ledger)).toEqual([String(ENDS), String(ENDS + DAY_MS)]);
   });
 });
@@ -325,8 +332,8 @@ describe('a damaged period', () => {
     const [after, before] = [clockAt(ledger, ENDS), await snapshot(ledger)];
     await expect(after.reserve()).rejects.toThrow(`corrupt budget record ${ledger.budgetKeyOf()}`);
     expect(await snapshot(ledger)).toEqual(before);
-    expect((await rollOver(after)).slice(1)).toEqual(['0', '0', '', '0', '1', ledger.scope(), 'TOKENS']);
-    expect(await rollOver(after)).toHaveLength(6);
+    expect((await rollOver(after)).slice(1)).toEqual(['0', '0', '0', '', '0', '1', ledger.scope(), 'TOKENS']);
+    expect(await rollOver(after)).toHaveLength(7);
   });
 
   test.each([auditLogKey, periodIndexKey])('is not rolled over halfway if %p is damaged', async (keyOf) => {

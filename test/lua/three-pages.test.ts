@@ -3,6 +3,7 @@ import {
   apiKeyExpiryKey,
   apiKeyIndexKey,
   auditLogKey,
+  bornKey,
   cleanupIndexKey,
   closingKey,
   journalKey,
@@ -224,10 +225,10 @@ const PASSES: Record<string, Pass> = {
       const { tag } = ledger;
       const reply = await after(ledger, 10 * DAY_MS).scripts.run(
         'roll_over_budgets',
-        [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag)],
+        [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag), bornKey(tag)],
         [PAGE],
       );
-      return next(reply[4]);
+      return next(reply[5]);
     },
     // A budget of a later page is used before the pass comes to it.
     between: (ledger) => after(ledger, 10 * DAY_MS).reserve({ subject: { workspace: `w${COUNT - 1}` } }),

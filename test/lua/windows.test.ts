@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   auditLogKey,
+  bornKey,
   periodIndexKey,
   periodPlansKey,
   rolledKey,
@@ -53,7 +54,13 @@ const spend = async (ledger: LedgerClient, amount: number): Promise<void> => {
 const lookAt = (ledger: LedgerClient): Promise<string[]> =>
   ledger.scripts.run(
     'roll_over_budgets',
-    [periodIndexKey(ledger.tag), rolledKey(ledger.tag), periodPlansKey(ledger.tag), turnedKey(ledger.tag)],
+    [
+      periodIndexKey(ledger.tag),
+      rolledKey(ledger.tag),
+      periodPlansKey(ledger.tag),
+      turnedKey(ledger.tag),
+      bornKey(ledger.tag),
+    ],
     [20],
   );
 
@@ -299,7 +306,7 @@ describe('the windows of a budget', () => {
     ).toBe('FOUND');
     const look = await lookAt(later);
     expect(look.slice(2, 3)).toEqual(['1']);
-    expect(look.slice(6)).toEqual([ledger.scope(), 'TOKENS', 'day', 'rule of day', String(DAYS[6])]);
+    expect(look.slice(7)).toEqual([ledger.scope(), 'TOKENS', 'day', 'rule of day', String(DAYS[6])]);
     const instants = Array.from({ length: 20 }, (_, day) => (DAYS[0] as number) + day * DAY_MS);
     const plan = (rule: string, name = 'day'): Promise<string[]> =>
       later.scripts.run(
@@ -311,14 +318,14 @@ describe('the windows of a budget', () => {
     expect(await ledger.redis.zcard(periodPlansKey(ledger.tag))).toBe(1);
     expect(await plan('rule of day')).toEqual(['PLANNED']);
     expect(await ledger.redis.hget(ledger.budgetKeyOf(), 'window_plans')).toBe(instants.slice(7).join());
-    expect(await lookAt(later)).toHaveLength(6);
+    expect(await lookAt(later)).toHaveLength(7);
     await ledger.redis.zadd(periodPlansKey(ledger.tag), 1, `${ledger.scope()} TOKENS gone`);
-    expect((await lookAt(later)).slice(6)).toEqual([ledger.scope(), 'TOKENS', 'gone', '', '']);
+    expect((await lookAt(later)).slice(7)).toEqual([ledger.scope(), 'TOKENS', 'gone', '', '']);
     expect(await plan('', 'gone')).toEqual(['SKIP']);
     await ledger.redis.zadd(periodPlansKey(ledger.tag), 1, `${ledger.scope()} TOKENS day`);
     await ledger.redis.hdel(ledger.budgetKeyOf(), 'window_rules');
     expect(await plan('rule of day')).toEqual(['SKIP']);
-    expect(await lookAt(later)).toHaveLength(6);
+    expect(await lookAt(later)).toHaveLength(7);
   });
 
   test('are shown in their current state by a read, which writes nothing', async () => {

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { seedFrom } from '../../scripts/seed.mjs';
 import { PERMISSIONS } from '../../src/auth/permissions.js';
 import {
+  bornKey,
   partitionCode,
   partitionOfTenant,
   periodIndexKey,
@@ -190,6 +191,7 @@ async function rollOver({ id }: TestTenant): Promise<void> {
     rolled: rolledKey(tag),
     periodPlans: periodPlansKey(tag),
     turned: turnedKey(tag),
+    born: bornKey(tag),
   };
   await scripts.call('roll_over_budgets', keys, { limit: 100 });
   await watch.prolongWindows();

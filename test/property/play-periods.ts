@@ -1,4 +1,5 @@
 import {
+  bornKey,
   budgetIndexKey,
   periodIndexKey,
   periodPlansKey,
@@ -144,7 +145,7 @@ export function periodCall(
         'ROLLED',
         ...(await scripts.run(
           'roll_over_budgets',
-          [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag)],
+          [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag), bornKey(tag)],
           [limit],
         )),
       ],

@@ -1,5 +1,6 @@
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import {
+  bornKey,
   eventLogKey,
   keyRevokedChannel,
   periodIndexKey,
@@ -250,7 +251,13 @@ export class Replay {
 
   private async endPeriods(): Promise<string[]> {
     const { tag, scripts } = this.ledger;
-    const keys = [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag)] as const;
+    const keys = [
+      periodIndexKey(tag),
+      rolledKey(tag),
+      periodPlansKey(tag),
+      turnedKey(tag),
+      bornKey(tag),
+    ] as const;
     return ['ROLLED', ...(await scripts.run('roll_over_budgets', [...keys], [100]))];
   }
 

@@ -26,6 +26,7 @@ export interface AdmissionOptions {
   readonly fields?: Readonly<Record<string, string>>;
   /** For quotas; only `decide` takes it. See lua/ledger/lib/action_quota.lua. */
   readonly facts?: string;
+  readonly maxBudgets?: number;
 }
 
 export interface DebitOptions extends AdmissionOptions {
@@ -63,6 +64,7 @@ export function decide(ledger: LedgerClient, options: AdmissionOptions = {}): Pr
       'req_decide',
       TRACE,
       options.facts ?? 'side_effect||||',
+      options.maxBudgets ?? 0,
       scopes.length,
       ...scopes,
       'ak',
@@ -98,6 +100,7 @@ export function debit(ledger: LedgerClient, options: DebitOptions = {}): Promise
       'key_1',
       'req_debit',
       TRACE,
+      options.maxBudgets ?? 0,
       scopes.length,
       ...scopes,
       'ak',

@@ -51,6 +51,7 @@ export async function makeHolds(
             'side_effect||||',
             '',
             '',
+            0,
             'ak',
             'llm',
             'an',

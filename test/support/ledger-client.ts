@@ -55,6 +55,7 @@ export interface ReserveOptions {
   /** A limit of the deployment; 0, the default here, means no limit. */
   readonly maxLive?: number;
   readonly maxStored?: number;
+  readonly maxBudgets?: number;
   /** As lua/ledger/lib/observe.lua describes it. */
   readonly observe?: string;
   /** In the form that lua/ledger/lib/waiters.lua takes. */
@@ -228,6 +229,7 @@ export class LedgerClient {
         options.facts ?? 'side_effect||||',
         options.observe ?? '',
         options.waiter ?? '',
+        options.maxBudgets ?? 0,
         ...record,
       ],
     );

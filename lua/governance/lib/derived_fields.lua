@@ -14,6 +14,10 @@ local function derived_fields(tag, tenant_id)
     -- Counting those that limit commits would take as long as there are policies. A number that is too high costs a commit a look-up.
     add('commit_rates', time.ms_text(redis.call('ZCARD', keys.policy_index(tag, tenant_id))))
   end
+  local revision = redis.call('HGET', keys.budget_template_pattern(tag, tenant_id), 'revision')
+  if revision then
+    add('templates', revision)
+  end
   local utilizations = webhook_record.stored_utilizations(tag, tenant_id)
   if utilizations then
     add('th', utilizations)

@@ -1,22 +1,32 @@
 -- admission: what reserve, decide and direct_debit share: the budgets that a request draws on, and the reasons to refuse it.
--- @include brief_figures, budget_figures, int64, keys, shared_budgets, window_record
+-- @include brief_figures, budget_figures, budget_templates, int64, keys, shared_budgets, template_record, window_record
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
--- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the budgets.
-local function budgets_at(group, tag, unit, scopes)
-  local budgets, count, mask = {}, 0, ''
+-- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the budgets. Those that the
+-- tenant's templates would make are among them, each with its `birth`, and are the third value if there are any.
+local function budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+  local budgets, count, mask, unborn = {}, 0, '', nil
+  local templates = tenant and tenant.templates
   for i = 1, #scopes do
     local budget = shared_budgets.budget(group, tag, unit, scopes[i])
+    if not budget and templates then
+      local birth = budget_templates.birth_at(tag, tenant_id, templates, unit, scopes[i], now)
+      if birth then
+        budget = shared_budgets.parse(birth.key, scopes[i], template_record.fields_of(birth))
+        unborn, budget.birth = unborn or {}, birth
+        unborn[#unborn + 1] = budget
+      end
+    end
     if budget then
       count = count + 1
       budgets[count] = budget
     end
     mask = mask .. (budget and '1' or '0')
   end
-  return budgets, mask
+  return budgets, mask, unborn
 end
 
 -- The refusal if no scope has a budget in the unit: UNIT_MISMATCH if a scope has one in another unit, else NOT_FOUND.

@@ -46,7 +46,8 @@ end
 -- period that ends before the wait may bring more.
 local function is_too_small(budget, wanted, waiter, now)
   if int64.less(budget.allocated_figure, wanted) then
-    return not budget.period_end or tonumber(budget.period_end) > now + waiter.wait_ms
+    -- One that is not made yet has no queue.
+    return budget.birth or not budget.period_end or tonumber(budget.period_end) > now + waiter.wait_ms
   end
   for _, window in ipairs(budget.windows or {}) do
     if int64.less(window.limit, wanted) then

@@ -20,8 +20,8 @@ export const LIMITS = {
       },
       {
         what: 'one resource more is allowed',
-        find: "  return used >= allowed and { 'LIMIT_EXCEEDED', limit,",
-        put: "  return used > allowed and { 'LIMIT_EXCEEDED', limit,",
+        find: '  return used + (wanted or 1) > allowed and',
+        put: '  return used + (wanted or 1) > allowed + 1 and',
       },
     ],
   },

@@ -8,27 +8,33 @@ import { budgetMatcher, requireUtilizationRange } from './budget-filter.js';
 import type { BudgetBulkActionDto } from './budget.dto.js';
 import { budgetOf, requireUnit } from './budget.js';
 
-/** One budget that the filter matched. */
-interface MatchedBudget {
+/** One budget that a bulk action changes. */
+export interface MatchedBudget {
   readonly ledgerId: string;
   readonly scope: string;
   readonly unit: Unit;
 }
 
 /** Stands for the id of a budget whose record has lost it. */
-const NO_ID = '-';
+export const NO_ID = '-';
 
 /** Neither ids nor scopes nor units have spaces or commas. */
-const rowOf = ({ ledgerId, scope, unit }: MatchedBudget): string => `${ledgerId} ${scope} ${unit}`;
+export const rowOf = ({ ledgerId, scope, unit }: MatchedBudget): string => `${ledgerId} ${scope} ${unit}`;
 
-function budgetOfRow(row: string): MatchedBudget {
+export function budgetOfRow(row: string): MatchedBudget {
   const [ledgerId, scope, unit] = row.split(' ') as [string, string, Unit];
   return { ledgerId, scope, unit };
 }
 
+/** How answers name the budget of a row. */
+export function idOf(row: string): string {
+  const { ledgerId, scope, unit } = budgetOfRow(row);
+  return ledgerId === NO_ID ? `${scope} ${unit}` : ledgerId;
+}
+
 type Failed = Exclude<Decided<ScriptReply<'bulk_budget'>>, { status: 'SUCCEEDED' | 'SKIPPED' }>['status'];
 
-const FAILURES: Readonly<Record<Failed, RowFailure>> = {
+export const FAILURES: Readonly<Record<Failed, RowFailure>> = {
   NOT_FOUND: { error_code: 'NOT_FOUND', message: 'there is no such budget' },
   TENANT_CLOSED: {
     error_code: 'TENANT_CLOSED',
@@ -77,10 +83,7 @@ export class BudgetBulkActionService {
       },
       match: (found) => this.match(request, found),
       change: (row, run) => this.change(request, budgetOfRow(row), run),
-      idOf: (row) => {
-        const { ledgerId, scope, unit } = budgetOfRow(row);
-        return ledgerId === NO_ID ? `${scope} ${unit}` : ledgerId;
-      },
+      idOf,
     });
   }
 

@@ -1,5 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import {
+  bornKey,
   partitionCode,
   periodIndexKey,
   periodPlansKey,
@@ -105,13 +106,14 @@ export class BudgetRollovers implements OnModuleInit, Job {
   private async rollOver(tag: string, partition: number): Promise<{ found: boolean; more: boolean }> {
     // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
     this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
-    const { nowMs, nextMs, rolled, turned, more, damaged, unplanned } = await this.redis.scripts.call(
+    const { nowMs, nextMs, rolled, turned, born, more, damaged, unplanned } = await this.redis.scripts.call(
       'roll_over_budgets',
       {
         periodIndex: periodIndexKey(tag),
         rolled: rolledKey(tag),
         periodPlans: periodPlansKey(tag),
         turned: turnedKey(tag),
+        born: bornKey(tag),
       },
       { limit: BUDGETS_A_RUN },
     );
@@ -121,6 +123,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.rolled += rolled;
     this.counts.rollovers.inc(rolled);
     this.counts.windowTurns.inc(turned);
+    this.counts.births.inc(born);
     for (const budget of damaged) {
       this.plans.reportDamaged(budget);
     }

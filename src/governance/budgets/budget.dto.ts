@@ -21,7 +21,7 @@ import {
 } from '../../wire/index.js';
 
 /** A scope path has at most six segments of 128 characters and their level names. */
-const SCOPE_MAX_LENGTH = 1024;
+export const SCOPE_MAX_LENGTH = 1024;
 
 export const ROLLOVER_POLICIES = ['NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'] as const;
 export type RolloverPolicy = (typeof ROLLOVER_POLICIES)[number];
@@ -35,17 +35,8 @@ export class AmountDto {
   amount!: number | bigint;
 }
 
-/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. */
-export class BudgetCreateDto {
-  @Optional()
-  @IsString()
-  @Matches(TENANT_ID_PATTERN)
-  tenant_id?: string;
-
-  @IsString()
-  @Length(1, SCOPE_MAX_LENGTH)
-  scope!: string;
-
+/** What a budget is made with, by a request or by a template. */
+export class BudgetTermsDto {
   @IsIn(UNITS)
   unit!: Unit;
 
@@ -65,16 +56,28 @@ export class BudgetCreateDto {
   rollover_policy?: RolloverPolicy;
 
   @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. */
+export class BudgetCreateDto extends BudgetTermsDto {
+  @Optional()
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id?: string;
+
+  @IsString()
+  @Length(1, SCOPE_MAX_LENGTH)
+  scope!: string;
+
+  @Optional()
   @IsDateTime()
   period_start?: string;
 
   @Optional()
   @IsDateTime()
   period_end?: string;
-
-  @Optional()
-  @IsFreeObject()
-  metadata?: Record<string, unknown>;
 }
 
 export const FUNDING_OPERATIONS = ['CREDIT', 'DEBIT', 'RESET', 'RESET_SPENT', 'REPAY_DEBT'] as const;

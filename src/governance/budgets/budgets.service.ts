@@ -215,7 +215,7 @@ export class BudgetsService {
 }
 
 /** The fields of the record that a request sets as they are, as field and value pairs. */
-function storedFields({
+export function storedFields({
   commit_overage_policy: overagePolicy,
   rollover_policy: rolloverPolicy,
   metadata,

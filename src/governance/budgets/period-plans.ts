@@ -3,7 +3,11 @@ import { LRUCache } from 'lru-cache';
 import { budgetKey, RedisService, type ScriptReply } from '../../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
+import { TemplatePlans } from '../budget-templates/template-plans.js';
 import { boundariesAfter, parseRecurrence } from './recurrence.js';
+
+/** Stands for the scope where a template is to be planned; the tenant and its id follow. See lua/governance/lib/template_index.lua. */
+const TEMPLATE = 'template';
 
 type Found = ScriptReply<'roll_over_budgets'>;
 
@@ -18,6 +22,7 @@ export class PeriodPlans {
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
+    private readonly templates: TemplatePlans,
   ) {
     this.counts = metrics.of(GOVERNANCE_METRICS);
   }
@@ -27,6 +32,11 @@ export class PeriodPlans {
     tag: string,
     { scope, unit, window, recurrence = '', ends = '' }: Found['unplanned'][number],
   ): Promise<void> {
+    if (scope === TEMPLATE) {
+      const status = await this.templates.plan(tag, unit, window ?? '');
+      this.counts.plans.inc({ outcome: status });
+      return;
+    }
     const cached = `${recurrence} ${ends}`;
     const rule = parseRecurrence(recurrence);
     const boundaries =

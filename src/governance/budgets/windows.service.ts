@@ -16,7 +16,7 @@ import { parseRecurrence, type Recurrence, recurrenceText } from './recurrence.j
 import { nextBoundaries, RecurrenceService } from './recurrence.service.js';
 
 /** Each request that charges a budget reads and writes all of its windows. */
-const MOST_WINDOWS = 4;
+export const MOST_WINDOWS = 4;
 
 /** One window of a budget, such as its day: what may be used in it, and when the next one begins. */
 export class BudgetWindowDto extends WindowRecurrenceDto {
@@ -53,6 +53,20 @@ export interface BudgetWindows {
   readonly windows: readonly BudgetWindow[];
 }
 
+/**
+ * The rules of a budget's windows.
+ * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH
+ */
+export function windowRules(windows: readonly BudgetWindowDto[], unit: Unit): Recurrence[] {
+  if (new Set(windows.map(({ name }) => name)).size < windows.length) {
+    throw new Refusal('INVALID_REQUEST', 'each window needs a name of its own', { field: 'windows' });
+  }
+  return windows.map((window, index) => {
+    requireUnit(unit, `windows[${index}].limit`, window.limit);
+    return recurrenceOf(window, `windows[${index}].`);
+  });
+}
+
 /** Further limits of a budget, each for a window of the calendar. lua/lib/window_record.lua says how they count. */
 @Injectable()
 export class WindowsService {
@@ -83,13 +97,7 @@ export class WindowsService {
     { windows }: BudgetWindowsDto,
     origin: Origin,
   ): Promise<BudgetWindows> {
-    if (new Set(windows.map(({ name }) => name)).size < windows.length) {
-      throw new Refusal('INVALID_REQUEST', 'each window needs a name of its own', { field: 'windows' });
-    }
-    const rules = windows.map((window, index) => {
-      requireUnit(query.unit, `windows[${index}].limit`, window.limit);
-      return recurrenceOf(window, `windows[${index}].`);
-    });
+    const rules = windowRules(windows, query.unit);
     const plans = await this.recurrences.plan(rules);
     const rest = windows.flatMap(({ name, limit }, index) => [
       name,

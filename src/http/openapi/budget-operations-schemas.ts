@@ -1,5 +1,19 @@
-import { UNITS } from '../../ledger/index.js';
-import { COUNT, FLAG, INT64, list, MILLISECONDS, object, oneOf, PAGE, ref, TEXT, TIME } from './parts.js';
+import { OVERAGE_POLICIES, UNITS } from '../../ledger/index.js';
+import {
+  bulkResponse,
+  COUNT,
+  FLAG,
+  FREE,
+  INT64,
+  list,
+  MILLISECONDS,
+  object,
+  oneOf,
+  PAGE,
+  ref,
+  TEXT,
+  TIME,
+} from './parts.js';
 
 const AMOUNT = ref('Amount');
 const PERIODS = ['day', 'week', 'month', 'quarter', 'year'];
@@ -62,6 +76,40 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     PAGE,
   ),
   BudgetWindows: object({ scope: TEXT, unit: oneOf(...UNITS), windows: list(ref('BudgetWindow')) }),
+  BudgetOrigin: object(
+    { scope: TEXT, unit: oneOf(...UNITS) },
+    { template_id: { ...TEXT, description: 'The template that made the budget. Absent if a request did.' } },
+  ),
+  BudgetTemplateList: object({ templates: list(ref('BudgetTemplate')), has_more: FLAG }, PAGE),
+  BudgetTemplate: object(
+    {
+      template_id: TEXT,
+      tenant_id: TEXT,
+      scope_pattern: TEXT,
+      unit: oneOf(...UNITS),
+      allocated: AMOUNT,
+      overdraft_limit: AMOUNT,
+      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
+      created_at: TIME,
+      updated_at: TIME,
+    },
+    {
+      commit_overage_policy: oneOf(...OVERAGE_POLICIES),
+      period_ms: { ...MILLISECONDS, description: 'The length of periods that begin with the budget.' },
+      recurrence: object({}, RULE),
+      windows: list(object({ name: TEXT, limit: AMOUNT }, RULE)),
+      metadata: FREE,
+      existing: {
+        ...bulkResponse('APPLY_TEMPLATE'),
+        description: 'With apply_to_existing: the outcome of each budget that the template has made.',
+      },
+      existing_left: {
+        ...COUNT,
+        description:
+          'With apply_to_existing: how many budgets that the template has made still differ from it.',
+      },
+    },
+  ),
   BudgetWindow: object(
     {
       name: TEXT,

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf } from '../../ledger/index.js';
+import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
   idempotencyKey,
@@ -55,6 +56,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
     private readonly store: ReservationStore,
     metrics: MetricsRegistry,
     private readonly admission: Admission,
+    private readonly limits: TenantLimits,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
   }
@@ -112,6 +114,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
           requestId: trace.requestId,
           trace: traceText(trace),
           actionFacts: this.admission.actionFacts(request.subject, request.action),
+          maxBudgets: this.limits.deployment.budgets,
           scopeCount: scopes.length,
           rest: [...scopes, ...fields],
         },

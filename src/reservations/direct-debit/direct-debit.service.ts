@@ -8,6 +8,7 @@ import {
   type OveragePolicy,
   randomBase62,
 } from '../../ledger/index.js';
+import { TenantLimits } from '../../limits/index.js';
 import {
   idempotencyKey,
   partitionCode,
@@ -71,6 +72,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
     metrics: MetricsRegistry,
+    private readonly limits: TenantLimits,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
   }
@@ -81,7 +83,8 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
 
   /**
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
-   * BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, INVALID_REQUEST (int64).
+   * BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, LIMIT_EXCEEDED (of budgets, if a template would make one),
+   * INVALID_REQUEST (int64).
    */
   async perform(call: Call, request: DirectDebitDto): Promise<Outcome> {
     const { tenantId } = call.caller;
@@ -89,7 +92,9 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     try {
       const scopes = admittedScopes(call.caller, request.subject);
       const reply = await this.charge(call, request, scopes);
-      if (reply.status !== 'APPLIED') {
+      if (reply.status === 'LIMIT_EXCEEDED') {
+        throw this.limits.refusal(reply);
+      } else if (reply.status !== 'APPLIED') {
         throw admissionRefusal(reply, request.actual, scopes, request.action.kind);
       }
       this.count(tenantId, reply, policy);
@@ -141,6 +146,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),
+          maxBudgets: this.limits.deployment.budgets,
           scopeCount: scopes.length,
           rest: [...scopes, ...fields],
         },

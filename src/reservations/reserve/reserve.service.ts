@@ -351,6 +351,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
         actionFacts: this.admission.actionFacts(request.subject, request.action),
         observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
         waiter,
+        maxBudgets: this.limits.deployment.budgets,
         rest: fields,
       },
     };

@@ -1,0 +1,62 @@
+import { ArrayMaxSize, ArrayMinSize, IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { Length, ListQueryDto, Nested, NestedArray, Optional } from '../../wire/index.js';
+import { BudgetTermsDto, SCOPE_MAX_LENGTH } from '../budgets/budget.dto.js';
+import { RecurrenceDto } from '../budgets/recurrence.dto.js';
+import { BudgetWindowDto, MOST_WINDOWS } from '../budgets/windows.service.js';
+
+const MINUTE_MS = 60_000;
+const TEN_YEARS_MS = 3650 * 86_400_000;
+
+/** What a template sets, which PUT replaces as a whole. */
+export class BudgetTemplateDto extends BudgetTermsDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  /** A scope, whose last segments may have `*` in place of a value. */
+  @IsString()
+  @Length(1, SCOPE_MAX_LENGTH)
+  scope_pattern!: string;
+
+  /** The length of periods that begin with the budget. */
+  @Optional()
+  @IsInt()
+  @Min(MINUTE_MS)
+  @Max(TEN_YEARS_MS)
+  period_ms?: number;
+
+  /** The calendar at whose boundaries periods begin. The first one begins with the budget. */
+  @Optional()
+  @Nested(() => RecurrenceDto)
+  recurrence?: RecurrenceDto;
+
+  @Optional()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_WINDOWS)
+  @NestedArray(() => BudgetWindowDto)
+  windows?: BudgetWindowDto[];
+
+  /** Whether the budgets that it has made get what it sets, too: up to 500 of them by one request. */
+  @Optional()
+  @IsBoolean()
+  apply_to_existing?: boolean;
+
+  /** Of the change of the budgets that it has made. */
+  @Optional()
+  @IsString()
+  @Length(1, 128)
+  idempotency_key?: string;
+}
+
+export class BudgetTemplateQueryDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+}
+
+export class BudgetTemplateListQueryDto extends ListQueryDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+}

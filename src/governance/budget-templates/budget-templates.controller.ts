@@ -1,0 +1,154 @@
+import { Body, Controller, Delete, Get, Param, Put, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Caller } from '../../auth/index.js';
+import {
+  Access,
+  Answers,
+  AnswersNothing,
+  BodySchema,
+  LimitedChange,
+  LimitedQuery,
+  originOf,
+  QuerySchema,
+  sendJson,
+} from '../../http/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { BudgetLookupQueryDto } from '../budgets/budget.dto.js';
+import { ownedScope } from '../budgets/budget.js';
+import {
+  BudgetTemplateDto,
+  BudgetTemplateListQueryDto,
+  BudgetTemplateQueryDto,
+} from './budget-template.dto.js';
+import { BudgetTemplatesService } from './budget-templates.service.js';
+import { MadeBudgetsService, requireIdempotencyKey } from './made-budgets.service.js';
+
+const validateTemplate = compileValidator(BudgetTemplateDto);
+const validateQuery = compileQuery(BudgetTemplateQueryDto);
+const validateList = compileQuery(BudgetTemplateListQueryDto);
+const validateLookup = compileQuery(BudgetLookupQueryDto);
+
+@Controller('ops/budget-templates')
+export class BudgetTemplatesController {
+  constructor(
+    private readonly templates: BudgetTemplatesService,
+    private readonly made: MadeBudgetsService,
+  ) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'listBudgetTemplates',
+    summary: 'List the templates that make budgets for scopes without one',
+  })
+  @Answers(200, 'BudgetTemplateList')
+  @QuerySchema(BudgetTemplateListQueryDto, { tenant_id: 'acme' })
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.templates.list(validateList(query));
+    sendJson(reply, 200, stringifyJson({ templates: rows, ...rest }));
+  }
+
+  @Get(':template_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getBudgetTemplate', summary: 'Get a budget template' })
+  @Answers(200, 'BudgetTemplate')
+  @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
+  async read(
+    @Param('template_id') templateId: string,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { tenant_id: tenantId } = validateQuery(query);
+    sendJson(reply, 200, stringifyJson(await this.templates.read(tenantId, templateId)));
+  }
+
+  @Put(':template_id')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'setBudgetTemplate',
+    summary: 'Create a template that makes budgets for scopes without one, or replace what it sets',
+    description:
+      'The first reserve, decision or debit at a scope that matches `scope_pattern` and has no budget in `unit` finds the budget that the ' +
+      'template sets; if it is granted, that budget exists from then on. A change applies to the budgets that the template makes afterwards. ' +
+      'With `apply_to_existing`, up to 500 budgets that it has made get it, too, each with its outcome in `existing`; repeat the request ' +
+      'with another `idempotency_key` until `existing_left` is 0.',
+  })
+  @Answers(201, 'BudgetTemplate')
+  @Answers(200, 'BudgetTemplate')
+  @BodySchema(BudgetTemplateDto, {
+    tenant_id: 'acme',
+    scope_pattern: 'tenant:acme/app:chat/agent:*',
+    unit: 'TOKENS',
+    allocated: { unit: 'TOKENS', amount: 100_000 },
+    recurrence: { every: 'month', time_zone: 'Europe/Berlin' },
+  })
+  async set(
+    @Param('template_id') templateId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const asked = validateTemplate(body);
+    const origin = originOf(request, 'admin');
+    const key = asked.apply_to_existing === true ? requireIdempotencyKey(asked.idempotency_key) : undefined;
+    const { template, isNew, revision } = await this.templates.set(templateId, asked, origin);
+    const status = isNew ? 201 : 200;
+    if (key === undefined) {
+      sendJson(reply, status, stringifyJson(template));
+      return;
+    }
+    const { outcome, left } = await this.made.apply(
+      { tenantId: template.tenant_id, templateId, revision },
+      key,
+      origin,
+    );
+    const text = stringifyJson({ ...template, existing_left: left });
+    sendJson(reply, status, `${text.slice(0, -1)},"existing":${outcome}}`);
+  }
+
+  @Delete(':template_id')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'deleteBudgetTemplate',
+    summary: 'Delete a budget template; the budgets that it has made stay',
+  })
+  @AnswersNothing()
+  @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
+  async remove(
+    @Param('template_id') templateId: string,
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { tenant_id: tenantId } = validateQuery(query);
+    await this.templates.remove(tenantId, templateId, originOf(request, 'admin'));
+    void reply.code(204).send();
+  }
+}
+
+@Controller('ops/budgets/template')
+export class BudgetOriginController {
+  constructor(private readonly made: MadeBudgetsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'getBudgetOrigin',
+    summary: 'Get the template that has made a budget, if one has',
+  })
+  @Answers(200, 'BudgetOrigin')
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async read(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { scope: text, unit } = validateLookup(query);
+    const { scope, tenantId } = ownedScope(request.caller as Caller, text);
+    sendJson(reply, 200, stringifyJson(await this.made.originOf(tenantId, scope, unit)));
+  }
+}
