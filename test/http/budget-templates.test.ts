@@ -120,7 +120,7 @@ describe('the first request at a scope without a budget', () => {
     expect(await eventsOf(tenant, 'budget.created')).toHaveLength(1);
     await eventually('the budget to be counted', async () => {
       await on.holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
-      return (await on.holdfast.metric('holdfast_budgets_made_by_templates_total')) === before + 1;
+      return (await on.holdfast.metric('holdfast_budgets_made_by_templates_total')) > before;
     });
   });
 

@@ -2,7 +2,7 @@ import { ArrayMaxSize, ArrayMinSize, IsBoolean, IsInt, IsString, Matches, Max, M
 import { TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { Length, ListQueryDto, Nested, NestedArray, Optional } from '../../wire/index.js';
 import { BudgetTermsDto, SCOPE_MAX_LENGTH } from '../budgets/budget.dto.js';
-import { RecurrenceDto } from '../budgets/recurrence.dto.js';
+import { PeriodCalendarDto } from '../budgets/recurrence.dto.js';
 import { BudgetWindowDto, MOST_WINDOWS } from '../budgets/windows.service.js';
 
 const MINUTE_MS = 60_000;
@@ -28,8 +28,8 @@ export class BudgetTemplateDto extends BudgetTermsDto {
 
   /** The calendar at whose boundaries periods begin. The first one begins with the budget. */
   @Optional()
-  @Nested(() => RecurrenceDto)
-  recurrence?: RecurrenceDto;
+  @Nested(() => PeriodCalendarDto)
+  recurrence?: PeriodCalendarDto;
 
   @Optional()
   @ArrayMinSize(1)

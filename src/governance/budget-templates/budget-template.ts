@@ -1,10 +1,10 @@
 import { parseAmount, parseScopePath, Refusal, type Unit } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, readJson, timeOf } from '../../wire/index.js';
 import { type UnitAmount } from '../budgets/budget.js';
-import { type RecurrenceDto, recurrenceMembers } from '../budgets/recurrence.dto.js';
+import { type RecurrenceMembers, recurrenceMembers } from '../budgets/recurrence.dto.js';
 import { parseRecurrence } from '../budgets/recurrence.js';
 
-interface TemplateWindow extends Partial<RecurrenceDto> {
+interface TemplateWindow extends Partial<RecurrenceMembers> {
   readonly name: string;
   readonly limit: UnitAmount;
 }
@@ -20,7 +20,7 @@ export interface BudgetTemplate {
   readonly commit_overage_policy?: string;
   readonly rollover_policy: string;
   readonly period_ms?: number;
-  readonly recurrence?: RecurrenceDto;
+  readonly recurrence?: RecurrenceMembers;
   readonly windows?: readonly TemplateWindow[];
   readonly metadata?: unknown;
   readonly created_at: string;

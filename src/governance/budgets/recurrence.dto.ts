@@ -48,10 +48,12 @@ export class WindowRecurrenceDto extends CalendarDto {
 }
 
 /** The calendar that the periods of a budget follow. */
-export class BudgetRecurrenceDto extends CalendarDto {
+export class PeriodCalendarDto extends CalendarDto {
   @IsIn(PERIODS)
   every!: (typeof PERIODS)[number];
+}
 
+export class BudgetRecurrenceDto extends PeriodCalendarDto {
   @Optional()
   @IsIn(ROLLOVER_POLICIES)
   rollover_policy?: RolloverPolicy;

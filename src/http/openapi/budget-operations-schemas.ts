@@ -29,6 +29,15 @@ const RULE = {
   },
 };
 
+const WINDOW_RULE = {
+  ...RULE,
+  every: oneOf('hour', ...PERIODS),
+  length_hours: {
+    ...COUNT,
+    description: 'How many hours windows of hours last; each local day begins with a new one.',
+  },
+};
+
 /** The answers of the operators' paths that budgets have. */
 export const BUDGET_OPERATIONS_SCHEMAS = {
   BudgetRecurrence: object(
@@ -97,7 +106,7 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       commit_overage_policy: oneOf(...OVERAGE_POLICIES),
       period_ms: { ...MILLISECONDS, description: 'The length of periods that begin with the budget.' },
       recurrence: object({}, RULE),
-      windows: list(object({ name: TEXT, limit: AMOUNT }, RULE)),
+      windows: list(object({ name: TEXT, limit: AMOUNT }, WINDOW_RULE)),
       metadata: FREE,
       existing: {
         ...bulkResponse('APPLY_TEMPLATE'),
@@ -120,13 +129,6 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       ends_at: TIME,
       next_boundaries: list(TIME),
     },
-    {
-      ...RULE,
-      every: oneOf('hour', ...PERIODS),
-      length_hours: {
-        ...COUNT,
-        description: 'How many hours windows of hours last; each local day begins with a new one.',
-      },
-    },
+    WINDOW_RULE,
   ),
 } as const;
