@@ -111,6 +111,9 @@ async function runAll(topologies, args, directory) {
   for (const [reason, tests] of skipped) {
     process.stdout.write(`${tests} skipped: ${reason}\n`);
   }
+  if (args.length === 0 && topologies.includes(undefined)) {
+    process.stdout.write('integrations/ has tests of its own: npm run test:integrations\n');
+  }
   if (isCounted) {
     process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
   }

@@ -85,8 +85,10 @@ describe('every file', () => {
   test('has a name in lower case with hyphens, without the number of an issue', () => {
     const usual = ['Dockerfile', 'CHANGELOG.md', 'LICENSE', 'README.md', 'Chart.yaml', 'NOTES.txt'];
     const names = FILES.flatMap((file) => file.split('/')).filter((name) => !usual.includes(name));
-    // Lua scripts are named after their function.
-    expect(names.filter((name) => !/^[.a-z0-9][a-z0-9.-]*$|^[a-z0-9_]+\.lua$/.test(name))).toEqual([]);
+    // Lua scripts are named after their function, and Python imports modules and packages by their names.
+    expect(
+      names.filter((name) => !/^[.a-z0-9][a-z0-9.-]*$|^[a-z0-9_]+\.(lua|py)$|^holdfast_litellm$/.test(name)),
+    ).toEqual([]);
     expect(FILES.filter((file) => /(issue|fix|bug|gh)[-_]?\d/.test(file))).toEqual([]);
   });
 });

@@ -1,0 +1,309 @@
+"""The holds of calls: reserve, extend, settle. Whatever happens to a request, its hold is settled once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import errors
+from .attempts import Attempts
+from .client import Answer, Away, Client, NotSent
+from .estimate import UNIT, Estimate
+from .told import log, tell
+
+# A reserve has this long. One that lands later is undone.
+RESERVE_S = 1.0
+# One request in the background, which nobody waits for.
+BACKGROUND_S = 5.0
+# For so long a settlement is tried again while Holdfast is away.
+SETTLE_S = 900.0
+MOST_PAUSE_S = 10.0
+# No call runs longer. A hold whose end LiteLLM does not tell is left to its expiry then.
+LONGEST_CALL_S = 3600.0
+# When holds are looked through for those to extend.
+BEAT_S = 0.25
+
+
+@dataclass
+class Call:
+    """One request of a client, with all of its attempts."""
+
+    subject: dict[str, str]
+    action: dict[str, str]
+    estimate: Estimate
+    charge_on_expiry: int
+    attempts: Attempts
+    # Clients choose `litellm_call_id`, so it is no key.
+    nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
+    # None if the call was admitted while Holdfast was away.
+    reservation_id: str | None = None
+    began: float = field(default_factory=time.monotonic)
+    granted_ms: int = 0
+    # By this process' clock, counted from before the request was sent, so it is never too late.
+    expires: float = 0.0
+    is_settled: bool = False
+    extending: bool = False
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a commit tells beside its amount."""
+
+    tokens_input: int | None = None
+    tokens_output: int | None = None
+    model: str | None = None
+
+
+class Ledger:
+    def __init__(self, client: Client, *, ttl_ms: int) -> None:
+        self._client = client
+        self._ttl_ms = ttl_ms
+        self._held: dict[str, Call] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._heart: asyncio.Task[None] | None = None
+
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Reserving
+
+    async def reserve(self, call: Call) -> Answer:
+        """Holds the estimate. Raises Away or NotSent if nobody answers in time; whatever lands later is undone."""
+        body = {
+            "idempotency_key": call.nonce,
+            "subject": call.subject,
+            "action": call.action,
+            "estimate": {"unit": UNIT, "amount": call.estimate.amount},
+            "ttl_ms": self._ttl_ms,
+        }
+        sent = time.monotonic()
+        task = self.in_background(self._send_reserve(call, body))
+        try:
+            answer: Answer = await asyncio.wait_for(asyncio.shield(task), RESERVE_S)
+        except asyncio.TimeoutError as error:
+            self.in_background(self._undo(call, body, task))
+            raise Away(f"no answer within {RESERVE_S} s") from error
+        except asyncio.CancelledError:
+            self.in_background(self._undo(call, body, task))
+            raise
+        except Away:
+            self.in_background(self._undo(call, body, None))
+            raise
+        if answer.status == 200:
+            call.reservation_id = str(answer.body["reservation_id"])
+            call.granted_ms = self._ttl_ms
+            call.expires = sent + self._ttl_ms / 1000
+            self._held[call.nonce] = call
+            self._beat()
+            tell("reserved")
+        return answer
+
+    async def _send_reserve(self, call: Call, body: dict[str, Any], timeout_s: float = BACKGROUND_S) -> Answer:
+        headers = {"X-Holdfast-Explain": "true", "X-Holdfast-Charge-On-Expiry": str(call.charge_on_expiry)}
+        return await self._client.post("/v1/reservations", body, timeout_s=timeout_s, headers=headers)
+
+    async def _undo(self, call: Call, body: dict[str, Any], sent: asyncio.Task[Answer] | None) -> None:
+        """Gives back what a reserve may have held that nobody waits for any more. The same key gives the same reservation."""
+        async for _ in self._patiently():
+            try:
+                answer = await (sent or self._send_reserve(call, body))
+                if answer.status == 200:
+                    call.reservation_id = str(answer.body["reservation_id"])
+                    await self._release(call, "nobody waited for this reserve")
+                    tell("late_reserve_undone", f"reservation {call.reservation_id}")
+                return
+            except (Away, NotSent):
+                sent = None
+        tell("undo_failed", f"reserve {call.nonce} may hold {call.estimate.amount} until it expires")
+
+    # Extending
+
+    def _beat(self) -> None:
+        if self._heart is None or self._heart.done():
+            self._heart = self.in_background(self._extend_all())
+
+    async def _extend_all(self) -> None:
+        while self._held:
+            now = time.monotonic()
+            for call in list(self._held.values()):
+                is_due = now > call.expires - call.granted_ms / 2000
+                if is_due and not call.extending and now - call.began < LONGEST_CALL_S:
+                    call.extending = True
+                    self.in_background(self._extend(call))
+            await asyncio.sleep(BEAT_S)
+
+    async def _extend(self, call: Call) -> None:
+        """Adds as long as the call has run already, so that the ten extensions of a reservation last for hours."""
+        more_ms = max(self._ttl_ms, int(1000 * (time.monotonic() - call.began)))
+        key = f"{call.nonce}-extend-{more_ms}"
+        try:
+            answer = await self._client.post(
+                f"/v1/reservations/{call.reservation_id}/extend",
+                {"idempotency_key": key, "extend_by_ms": more_ms},
+                timeout_s=BACKGROUND_S,
+            )
+        except (Away, NotSent) as error:
+            tell("extend_failed", repr(error))
+            await asyncio.sleep(BEAT_S)
+            call.extending = False
+            return
+        if answer.status == 200:
+            call.expires += more_ms / 1000
+            call.granted_ms = more_ms
+            call.extending = False
+            tell("extended")
+        elif call.nonce in self._held:
+            # It is left to its expiry, or has expired: the settlement deals with both.
+            tell("extend_failed", f"reservation {call.reservation_id}: {answer.status} {answer.error}")
+
+    # Settling
+
+    def settle(self, call: Call, amount: int, usage: Usage) -> asyncio.Task[Any] | None:
+        """Commits what the call cost, or releases what cost nothing. Only the first settlement of a call counts."""
+        if call.is_settled:
+            return None
+        call.is_settled = True
+        self._held.pop(call.nonce, None)
+        return self.in_background(self._settle(call, amount, usage))
+
+    def abandon(self, call: Call) -> None:
+        """Leaves the hold to its expiry, which charges by the orphan policy."""
+        call.is_settled = True
+        self._held.pop(call.nonce, None)
+
+    def debit_late(self, call: Call, amount: int, usage: Usage, number: int) -> None:
+        """Charges what became known after the settlement."""
+        self.in_background(self._debit(call, amount, usage, f"late-{number}"))
+
+    async def _settle(self, call: Call, amount: int, usage: Usage) -> None:
+        try:
+            if call.reservation_id is None:
+                if amount > 0:
+                    await self._debit(call, amount, usage, "unreserved")
+            elif amount == 0:
+                await self._release(call, "the call cost nothing")
+                tell("released")
+            else:
+                await self._commit(call, amount, usage)
+        except Exception:
+            log.exception("the settlement of %s failed", call.nonce)
+            tell("settle_failed", f"{amount} of {call.subject} is not charged")
+
+    async def _commit(self, call: Call, amount: int, usage: Usage) -> None:
+        def body(actual: int, key: str) -> dict[str, Any]:
+            return {
+                "idempotency_key": f"{call.nonce}-{key}",
+                "actual": {"unit": UNIT, "amount": actual},
+                "metrics": self._metrics(call, usage),
+            }
+
+        path = f"/v1/reservations/{call.reservation_id}/commit"
+        answer = await self._until_answered(path, body(amount, "commit"))
+        if answer.status == 409 and amount > call.estimate.amount and answer.error != "RESERVATION_FINALIZED":
+            # The overage policy refuses the rest with the whole. So the hold is charged alone, and the rest is a debit of its own.
+            answer = await self._until_answered(path, body(call.estimate.amount, "commit-estimate"))
+            if answer.status == 200:
+                tell("committed")
+                await self._debit(call, amount - call.estimate.amount, usage, "overage")
+                return
+        if answer.status == 200:
+            tell("committed")
+            charged = int((answer.body.get("charged") or {}).get("amount", amount))
+            if charged < amount:
+                tell("capped", f"{charged} of {amount} charged to {call.subject}: the budget had no more")
+        elif answer.status == 410:
+            # The expiry has charged what it was told. It may also have been more than this, which only an operator can return.
+            rest = amount - call.charge_on_expiry
+            if rest > 0:
+                await self._debit(call, rest, usage, "expired")
+        else:
+            tell("settle_failed", f"commit of {amount} on {call.reservation_id}: {answer.status} {answer.body}")
+
+    async def _release(self, call: Call, reason: str) -> None:
+        body = {"idempotency_key": f"{call.nonce}-release", "reason": reason}
+        answer = await self._until_answered(f"/v1/reservations/{call.reservation_id}/release", body)
+        if answer.status != 200:
+            tell("settle_failed", f"release of {call.reservation_id}: {answer.status} {answer.body}")
+
+    async def _debit(self, call: Call, amount: int, usage: Usage, key: str) -> None:
+        body = {
+            "idempotency_key": f"{call.nonce}-{key}",
+            "subject": call.subject,
+            "action": call.action,
+            "actual": {"unit": UNIT, "amount": amount},
+            "metrics": self._metrics(call, usage),
+        }
+        answer = await self._until_answered("/v1/events", body)
+        if answer.status not in (200, 201):
+            tell("settle_failed", f"debit of {amount} for {call.subject}: {answer.status} {answer.body}")
+            return
+        tell("debited", f"{amount} for {call.subject}: {key}")
+        charged = int((answer.body.get("charged") or {}).get("amount", amount))
+        if charged < amount:
+            tell("capped", f"{charged} of {amount} charged to {call.subject}: the budget had no more")
+
+    @staticmethod
+    def _metrics(call: Call, usage: Usage) -> dict[str, Any]:
+        metrics = {
+            "tokens_input": usage.tokens_input,
+            "tokens_output": usage.tokens_output,
+            "model_version": usage.model and usage.model[:128],
+            "latency_ms": int(1000 * (time.monotonic() - call.began)),
+        }
+        return {name: value for name, value in metrics.items() if value is not None}
+
+    async def _until_answered(self, path: str, body: dict[str, Any]) -> Answer:
+        """Repeats a request while Holdfast is away or too busy. Its idempotency key makes that safe."""
+        last: Exception | None = None
+        async for _ in self._patiently():
+            try:
+                answer = await self._client.post(path, body, timeout_s=BACKGROUND_S)
+            except (Away, NotSent) as error:
+                last = error
+            else:
+                if answer.status != 429:
+                    return answer
+                last = Away(f"429 {answer.body}")
+            tell("settle_retried", f"{path}: {last!r}")
+        raise Away(f"{path}: no answer for {SETTLE_S} s, the last time {last!r}")
+
+    @staticmethod
+    async def _patiently() -> Any:
+        """One turn at once, then others with growing pauses."""
+        until = time.monotonic() + SETTLE_S
+        pause = 0.2
+        while True:
+            yield
+            if time.monotonic() > until:
+                return
+            await asyncio.sleep(pause)
+            pause = min(MOST_PAUSE_S, 2 * pause)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Waits for settlements on their way."""
+        waiting = [task for task in self._tasks if task is not self._heart and task is not asyncio.current_task()]
+        if waiting:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait(waiting, timeout=timeout_s)
+
+
+def refusal_of(answer: Answer, denied_status: int) -> errors.Refusal | None:
+    """How a client learns that its reserve was refused, or None if it was not."""
+    if answer.status == 200:
+        return None
+    if answer.status in (404, 409):
+        tell("denied")
+        return errors.denied(denied_status, answer.body)
+    if answer.status == 429:
+        tell("limited")
+        return errors.too_many(answer.body, answer.retry_after)
+    tell("misconfigured", f"{answer.status} {answer.body}")
+    return errors.misconfigured(answer.status, answer.body)

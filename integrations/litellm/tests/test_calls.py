@@ -1,0 +1,334 @@
+"""Each kind of call and of end, through the real proxy: what it reserves, and what it costs at last.
+
+A price is in USD_MICROCENTS a token, 10^-8 dollars. The provider counts 10 tokens in and 5 out unless a request orders otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from conftest import Proxy, Team, World, eventually, said
+
+CHEAP = (15, 60)
+DEAR = (250, 1000)
+EMBED = (2, 0)
+CLAUDE = (300, 1500)
+OWN = (100, 200)
+
+Body = dict[str, Any]
+
+
+def chat(model: str, stream: bool = False, **orders: Any) -> tuple[str, Body]:
+    body: Body = {"model": model, "messages": said(**orders), "max_tokens": 100}
+    return "/v1/chat/completions", {**body, "stream": True} if stream else body
+
+
+def responses(model: str, stream: bool = False, **orders: Any) -> tuple[str, Body]:
+    body: Body = {"model": model, "input": json.dumps(orders), "max_output_tokens": 100}
+    return "/v1/responses", {**body, "stream": True} if stream else body
+
+
+def messages(model: str, stream: bool = False, **orders: Any) -> tuple[str, Body]:
+    body: Body = {"model": model, "messages": said(**orders), "max_tokens": 100}
+    return "/v1/messages", {**body, "stream": True} if stream else body
+
+
+def embeddings(model: str, **orders: Any) -> tuple[str, Body]:
+    return "/v1/embeddings", {"model": model, "input": json.dumps(orders)}
+
+
+def completions(model: str, **orders: Any) -> tuple[str, Body]:
+    return "/v1/completions", {"model": model, "prompt": json.dumps(orders), "max_tokens": 100}
+
+
+def cost(price: tuple[int, int], tokens_in: int = 10, tokens_out: int = 5) -> int:
+    return tokens_in * price[0] + tokens_out * price[1]
+
+
+def ask(proxy: Proxy, team: Team, call: tuple[str, Body]) -> httpx.Response:
+    with proxy.client(team.key) as client:
+        return client.post(call[0], json=call[1])
+
+
+ANSWERED = [
+    ("a chat", chat, "cheap", cost(CHEAP)),
+    ("a chat at a price of one's own", chat, "own", cost(OWN)),
+    ("a text completion", completions, "cheap", cost(CHEAP)),
+    ("an embedding", embeddings, "embed", cost(EMBED)),
+    ("a response", responses, "cheap", cost(CHEAP)),
+    ("a message", messages, "claude", cost(CLAUDE)),
+    ("a message to a model of OpenAI", messages, "cheap", cost(CHEAP)),
+    ("a chat with a model of Anthropic", chat, "claude", cost(CLAUDE)),
+]
+
+
+@pytest.mark.parametrize(("make", "model", "expected"), [row[1:] for row in ANSWERED], ids=[row[0] for row in ANSWERED])
+def test_an_answer_is_charged_what_it_cost(
+    strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, expected: int
+) -> None:
+    answer = ask(strict, team, make(model, tag=tag))
+    assert answer.status_code == 200, answer.text
+    assert team.settled().spent == expected
+
+
+def test_a_commit_is_done_before_the_client_has_its_answer(strict: Proxy, team: Team, tag: str) -> None:
+    ask(strict, team, chat("cheap", tag=tag))
+    assert (team.budget().reserved, team.budget().spent) == (0, cost(CHEAP))
+
+
+STREAMED = [
+    ("a chat", chat, "cheap", cost(CHEAP)),
+    ("a response", responses, "cheap", cost(CHEAP)),
+    ("a message", messages, "claude", cost(CLAUDE)),
+]
+
+
+@pytest.mark.parametrize(("make", "model", "expected"), [row[1:] for row in STREAMED], ids=[row[0] for row in STREAMED])
+def test_a_stream_is_charged_what_it_cost(
+    strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, expected: int
+) -> None:
+    answer = ask(strict, team, make(model, stream=True, tag=tag))
+    assert answer.status_code == 200, answer.text
+    assert team.settled().spent == expected
+
+
+@pytest.mark.parametrize(("make", "model", "price"), [(chat, "dear", DEAR), (responses, "dear", DEAR), (messages, "claude", CLAUDE)])
+def test_a_stream_that_breaks_is_charged_what_had_arrived(
+    world: World, strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, price: tuple[int, int]
+) -> None:
+    ask(strict, team, make(model, stream=True, tag=tag, completion_tokens=40, cut_after=12, pause_ms=5))
+    spent = team.settled().spent
+    # The provider's own count of a broken stream is unknown: it read the request, and wrote some of the words.
+    assert price[0] < spent < cost(price, 100, 40)
+    assert spent > 5 * price[1]
+    assert len(world.upstream.billed(tag)) == 1
+
+
+@pytest.mark.parametrize(("make", "model", "price"), [(chat, "dear", DEAR), (responses, "dear", DEAR), (messages, "claude", CLAUDE)])
+def test_a_client_that_leaves_a_stream_is_charged_what_had_arrived(
+    strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, price: tuple[int, int]
+) -> None:
+    path, body = make(model, stream=True, tag=tag, completion_tokens=60, pause_ms=50)
+    with strict.client(team.key) as client, client.stream("POST", path, json=body) as answer:
+        lines = (line for line in answer.iter_lines() if "word" in line)
+        for _ in range(3):
+            next(lines)
+    spent = team.settled().spent
+    assert price[0] < spent < cost(price, 100, 60)
+
+
+def leave(world: World, proxy: Proxy, team: Team, call: tuple[str, Body], tag: str) -> None:
+    """Sends a request, and closes the connection as soon as the provider has it."""
+    content = json.dumps(call[1]).encode()
+    head = f"POST {call[0]} HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer {team.key}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", httpx.URL(proxy.url).port or 0)) as connection:
+        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        eventually(lambda: world.upstream.calls(tag))
+
+
+def test_a_client_that_leaves_before_its_answer_is_charged_anyway(world: World, strict: Proxy, tag: str, team: Team) -> None:
+    leave(world, strict, team, chat("dear", tag=tag, wait=True), tag)
+    world.upstream.go()
+    assert team.settled().spent == cost(DEAR)
+
+
+def test_a_call_that_is_cancelled_when_its_client_leaves_is_charged_by_the_orphan_policy(
+    world: World, lenient: Proxy, tag: str, team: Team
+) -> None:
+    # Of this proxy, that is the input: the words of the request, as LiteLLM counts them.
+    leave(world, lenient, team, chat("dear", tag=tag, wait=True), tag)
+    spent = team.settled().spent
+    world.upstream.go()
+    assert len(world.upstream.billed(tag)) == 1
+    assert 20 * DEAR[0] < spent < 100 * DEAR[0]
+
+
+FAILED = [
+    ("the provider refuses", "dear", {"status": 400}),
+    ("the provider fails, and again", "dear", {"status": 500}),
+    ("the provider is busy", "dear", {"status": 429}),
+    ("no provider is there", "nowhere", {}),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
+@pytest.mark.parametrize(("model", "orders"), [row[1:] for row in FAILED], ids=[row[0] for row in FAILED])
+def test_a_failure_that_cost_nothing_is_released(strict: Proxy, team: Team, tag: str, model: str, orders: Body, stream: bool) -> None:
+    before = strict.told("released")
+    answer = ask(strict, team, chat(model, stream=stream, tag=tag, **orders))
+    assert answer.status_code >= 400
+    assert team.settled().spent == 0
+    assert strict.told("released") == before + 1
+
+
+@pytest.mark.parametrize(("make", "model"), [(responses, "dear"), (messages, "claude"), (embeddings, "embed"), (completions, "dear")])
+def test_so_is_one_of_another_kind(strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str) -> None:
+    assert ask(strict, team, make(model, tag=tag, status=500)).status_code == 500
+    assert team.settled().spent == 0
+
+
+def test_what_may_have_been_billed_is_charged_by_the_orphan_policy(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    before = strict.told("cost_unknown")
+    # The provider bills each of the two attempts, and the connection breaks.
+    assert ask(strict, team, chat("dear", tag=tag, cut_after=0)).status_code == 500
+    assert len(world.upstream.billed(tag)) == 2
+    spent = team.settled().spent
+    assert 2 * 100 * DEAR[1] < spent < 2 * (100 * DEAR[1] + 100 * DEAR[0])
+    assert strict.told("cost_unknown") == before + 1
+
+
+def test_so_is_a_call_that_took_too_long(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    assert ask(strict, team, chat("hasty", tag=tag, delay_ms=3000)).status_code == 408
+    assert len(world.upstream.billed(tag)) == 2
+    assert team.settled().spent > 2 * 100 * DEAR[1]
+
+
+def test_a_retry_that_succeeds_is_charged_once(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    assert ask(strict, team, chat("dear", tag=tag, status=500, times=1)).status_code == 200
+    assert world.upstream.calls(tag) == 2
+    assert team.settled().spent == cost(DEAR)
+
+
+def test_a_fallback_is_charged_at_its_own_price_and_was_reserved_at_that(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    poor = Team(world.holdfast, f"{team.name}-poor")
+    # Enough at the price of the cheap model, and not at that of the one it may fall back to.
+    world.holdfast.allocate(poor.scope, 100 * CHEAP[1] + 100 * CHEAP[0])
+    assert ask(strict, poor, chat("falls", tag=tag)).status_code == 429
+    assert ask(strict, poor, chat("cheap", tag=tag)).status_code == 200
+    assert ask(strict, team, chat("falls", tag=f"{tag}2", status=500, times=2)).status_code == 200
+    assert [one["model"] for one in world.upstream.billed(f"{tag}2")] == ["gpt-4o"]
+    assert team.settled().spent == cost(DEAR)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
+def test_an_answer_from_the_cache_costs_nothing(world: World, lenient: Proxy, team: Team, tag: str, stream: bool) -> None:
+    for _ in range(2):
+        assert ask(lenient, team, chat("cheap", stream=stream, tag=tag)).status_code == 200
+        team.settled()
+    assert world.upstream.calls(tag) == 1
+    assert team.settled().spent == cost(CHEAP)
+
+
+def test_a_model_for_free_needs_no_hold(strict: Proxy, team: Team, tag: str) -> None:
+    before = strict.told("reserved")
+    assert ask(strict, team, chat("free", tag=tag)).status_code == 200
+    assert (strict.told("reserved"), team.settled().spent) == (before, 0)
+
+
+def test_a_model_without_a_price_is_refused(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    before = strict.told("unpriced_refused")
+    answer = ask(strict, team, chat("unpriced", tag=tag))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "model_not_priced"
+    assert world.upstream.calls(tag) == 0
+    assert strict.told("unpriced_refused") == before + 1
+
+
+def test_a_model_without_a_price_passes_uncounted_if_the_operator_says_so(world: World, lenient: Proxy, team: Team, tag: str) -> None:
+    before = lenient.told("unpriced_admitted")
+    assert ask(lenient, team, chat("unpriced", tag=tag)).status_code == 200
+    assert team.settled().spent == 0
+    assert lenient.told("unpriced_admitted") == before + 1
+
+
+def test_a_kind_of_call_whose_cost_is_not_counted_is_refused(strict: Proxy, team: Team) -> None:
+    answer = ask(strict, team, ("/v1/images/generations", {"model": "dear", "prompt": "a cat"}))
+    assert answer.status_code == 400, answer.text
+    assert "has no price" in answer.text
+
+
+def test_a_client_cannot_set_a_price(strict: Proxy, team: Team, tag: str) -> None:
+    path, body = chat("dear", tag=tag)
+    ask(strict, team, (path, {**body, "input_cost_per_token": 0, "output_cost_per_token": 0}))
+    assert team.settled().spent in (0, cost(DEAR))  # Refused, or charged.
+
+
+def test_a_client_cannot_join_another_call(strict: Proxy, team: Team, tag: str) -> None:
+    path, body = chat("dear", tag=tag)
+    same = {"litellm_call_id": "mine", "metadata": {"holdfast_call": "mine"}}
+    for _ in range(2):
+        assert ask(strict, team, (path, {**body, **same})).status_code == 200
+    assert team.settled().spent == 2 * cost(DEAR)
+
+
+def test_a_denial_is_an_error_that_the_sdk_asks_once(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    poor = Team(world.holdfast, f"{team.name}-poor")
+    world.holdfast.allocate(poor.scope, 1000)
+    before = strict.told("denied")
+    client = openai.OpenAI(base_url=f"{strict.url}/v1", api_key=poor.key)
+    with pytest.raises(openai.RateLimitError) as caught:
+        client.chat.completions.create(model="cheap", messages=said(tag=tag), max_tokens=1000)  # type: ignore[arg-type]
+    error = caught.value
+    assert (error.status_code, error.code, error.type) == (429, "insufficient_quota", "insufficient_quota")
+    assert isinstance(error.body, dict)
+    assert (error.body["scope"], error.body["holdfast_error"]) == (poor.scope, "BUDGET_EXCEEDED")
+    # Asked once, and the provider not at all.
+    assert strict.told("denied") == before + 1
+    assert world.upstream.calls(tag) == 0
+
+
+def test_a_denial_says_when_funds_come_back(world: World, lenient: Proxy, team: Team, tag: str) -> None:
+    # The hold of this proxy costs only the input if it expires, so the rest would come back.
+    poor = Team(world.holdfast, f"{team.name}-poor")
+    world.holdfast.allocate(poor.scope, 180 * DEAR[1])
+    with ThreadPoolExecutor() as others:
+        first = others.submit(ask, lenient, poor, chat("dear", tag=tag, wait=True))
+        eventually(lambda: world.upstream.calls(tag))
+        refused = ask(lenient, poor, chat("dear", tag=f"{tag}2"))
+        world.upstream.go()
+        assert first.result().status_code == 200
+    error = refused.json()["error"]
+    assert error["holdfast_error"] == "BUDGET_EXCEEDED"
+    assert 0 < error["retry_after_ms"] <= 20_000
+    assert 1 <= int(refused.headers["retry-after"]) <= 20
+    assert refused.headers["x-should-retry"] == "false"
+
+
+def test_the_status_of_a_denial_can_be_set(world: World, lenient: Proxy, team: Team, tag: str) -> None:
+    poor = Team(world.holdfast, f"{team.name}-poor")
+    world.holdfast.allocate(poor.scope, 1000)
+    refused = ask(lenient, poor, chat("dear", tag=tag))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (402, "insufficient_quota")
+
+
+def test_a_caller_without_a_budget_is_refused(strict: Proxy, tag: str) -> None:
+    with strict.client("sk-nobody.ann") as client:
+        refused = client.post("/v1/chat/completions", json=chat("dear", tag=tag)[1])
+    assert (refused.status_code, refused.json()["error"]["holdfast_error"]) == (429, "NOT_FOUND")
+
+
+def test_each_level_of_the_hierarchy_has_its_budget(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    user = f"{team.scope}/app:key-{team.name}/workflow:ann..40example.com"
+    world.holdfast.allocate(user, 10**6)
+    ann = Team(world.holdfast, team.name, "ann@example.com")
+    path, body = chat("cheap", tag=tag)
+    world.holdfast.allocate(f"{user}/agent:end-7", 10**6)
+    assert ask(strict, ann, (path, {**body, "user": "end-7"})).status_code == 200
+    for scope in (team.scope, user, f"{user}/agent:end-7"):
+        assert world.holdfast.settled(scope).spent == cost(CHEAP)
+
+
+def test_a_long_call_keeps_its_hold(strict: Proxy, team: Team, tag: str) -> None:
+    before = strict.told("extended")
+    # Longer than the hold of 4 s with its grace of 5 s.
+    assert ask(strict, team, chat("cheap", tag=tag, delay_ms=10_000)).status_code == 200
+    assert strict.told("extended") > before
+    assert team.settled().spent == cost(CHEAP)
+
+
+def test_a_commit_tells_tokens_model_and_time(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    ask(strict, team, chat("cheap", tag=tag))
+    team.settled()
+    (found,) = world.holdfast.get("/v1/reservations", tenant="acme", workspace=team.name)["reservations"]
+    record = world.holdfast.get(f"/ops/reservations/{found['reservation_id']}")
+    metrics = record["committed_metrics"]
+    assert (metrics["tokens_input"], metrics["tokens_output"]) == (10, 5)
+    assert metrics["latency_ms"] >= 0
+    assert found["action"] == {"kind": "llm.completion", "name": "cheap"}
