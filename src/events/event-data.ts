@@ -1,4 +1,4 @@
-import { percentDecoded } from '../ledger/index.js';
+import { eventMember, percentDecoded } from '../ledger/index.js';
 import {
   actionOf,
   type DenyDetail,
@@ -26,71 +26,10 @@ const RENAMED: Readonly<Record<string, string>> = Object.fromEntries<string>([
   ...GIVEN_FIELDS.filter(({ of }) => of === 'request').map(({ stored, member }) => [stored, member] as const),
 ]);
 
-const INTEGERS = new Set([
-  'allocated',
-  'remaining',
-  'spent',
-  'reserved',
-  'debt',
-  'overdraft_limit',
-  'debt_incurred',
-  'total_debt',
-  'requested_amount',
-  'estimated_amount',
-  'actual_amount',
-  'overage',
-  'charged',
-  'released_amount',
-  'returned_amount',
-  'ttl_ms',
-  'extensions_used',
-  'client_time_ms',
-  'attempts',
-  'response_status',
-  'response_time_ms',
-  'consecutive_failures',
-  'outage_ms',
-  'used',
-  'limit',
-  'window_seconds',
-  'sample_count',
-  'p99_ms',
-  'threshold_ms',
-  'threshold_amount',
-  'periods',
-]);
-const NUMBERS = new Set([
-  'threshold_pct',
-  'threshold',
-  'utilization',
-  'debt_utilization',
-  'current_rate',
-  'threshold_rate',
-  'current_fraction',
-  'baseline_rate',
-  'multiplier',
-  'projected_exhaustion_minutes',
-  'sample_rate',
-]);
-const BOOLEANS = new Set(['is_over_limit', 'spent_override_provided']);
-const INSTANTS = new Set([
-  'created_at',
-  'expired_at',
-  'expires_at',
-  'quarantined_at',
-  'reclaim_deadline',
-  'lost_at',
-  'restored_at',
-  'period_start',
-  'period_end',
-]);
-const LISTS = new Set(['changed_fields', 'permissions']);
-const JSON_TEXTS = new Set([
-  'metrics',
-  'details',
-  'deny_detail',
-  ...GIVEN_FIELDS.filter(({ of, isText }) => of === 'request' && isText !== true).map(({ member }) => member),
-]);
+/** What a request gave, as JSON. The table of members has these, too, but a new one must not be shown as a text. */
+const GIVEN_JSON = new Set(
+  GIVEN_FIELDS.filter(({ of, isText }) => of === 'request' && isText !== true).map(({ member }) => member),
+);
 /** The members of EventDataSystem. All other figures of a system event go into `details`. */
 const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);
 /** Event types whose EventData* schema has no scope. */
@@ -217,25 +156,25 @@ function valueOf(name: string, text: string): unknown {
   if (name === 'window_key') {
     return percentDecoded(text);
   }
-  if (INTEGERS.has(name)) {
-    return /^-?\d{1,19}$/.test(text) ? exactInteger(text) : text;
-  }
-  if (NUMBERS.has(name)) {
-    return Number.isFinite(Number(text)) ? Number(text) : text;
-  }
-  if (BOOLEANS.has(name)) {
-    return text === '1' || text === 'true';
-  }
-  if (INSTANTS.has(name)) {
-    return /^\d{1,14}$/.test(text) ? timeOf(text) : text;
-  }
   if (name === 'caps_applied') {
     return jsonOf(percentDecoded(text));
   }
-  if (LISTS.has(name)) {
-    return listOf(text);
+  switch (eventMember(name)?.is) {
+    case 'int64':
+      return /^-?\d{1,19}$/.test(text) ? exactInteger(text) : text;
+    case 'number':
+      return Number.isFinite(Number(text)) ? Number(text) : text;
+    case 'flag':
+      return text === '1' || text === 'true';
+    case 'instant':
+      return /^\d{1,14}$/.test(text) ? timeOf(text) : text;
+    case 'list':
+      return listOf(text);
+    case 'json':
+      return jsonOf(text);
+    default:
+      return GIVEN_JSON.has(name) ? jsonOf(text) : text;
   }
-  return JSON_TEXTS.has(name) ? jsonOf(text) : text;
 }
 
 /** Lists are stored as JSON or as comma-separated names. */

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from '@jest/globals';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
 import { categoryOf } from '../../src/events/event.js';
@@ -13,7 +14,9 @@ import {
   tenantEventsKey,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
+import { EVENT_PAYLOADS, type MemberKind, membersOfEvent } from '../../src/ledger/index.js';
 import { shows } from '../compatibility/shows.js';
+import { eventPage } from '../support/event-page.js';
 import { expectStatus, newKey, reserveBody, type Json, type TestTenant } from '../support/holdfast.js';
 import { declaredEvents, scriptTexts } from '../support/script-text.js';
 import {
@@ -34,6 +37,7 @@ const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 const MORE: Readonly<Record<string, readonly string[]>> = {
   'budget.updated': ['changed_fields'],
   'budget.exhausted': ['reservation_id'],
+  'budget.threshold_crossed': ['threshold_amount'],
   'reservation.denied': ['window'],
   'reservation.denial_rate_spike': ['current_fraction'],
   'reservation.expiry_rate_spike': ['current_fraction'],
@@ -268,6 +272,37 @@ function membersOf(schemaName: string): string[] {
   return Object.keys(components.schemas[schemaName]?.properties ?? {});
 }
 
+/** Members of an event's payload that its type does not list, or that are of another kind. */
+function strangersIn({ event_type: type, data }: Json): string[] {
+  const known = new Map(membersOfEvent(EVENT_PAYLOADS[type as keyof typeof EVENT_PAYLOADS]));
+  return Object.entries(data as object).flatMap(([name, value]: [string, unknown]) => {
+    const { is } = known.get(name) ?? {};
+    return is !== undefined && IS[is](value) ? [] : [`${type}: ${name} is ${JSON.stringify(value)}`];
+  });
+}
+
+const isObject = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const IS: Readonly<Record<MemberKind, (value: unknown) => boolean>> = {
+  int64: (value) => Number.isInteger(value),
+  number: (value) => typeof value === 'number',
+  flag: (value) => typeof value === 'boolean',
+  instant: (value) => typeof value === 'string' && value.endsWith('Z') && !Number.isNaN(Date.parse(value)),
+  list: (value) => Array.isArray(value),
+  json: isObject,
+  text: (value) => typeof value === 'string',
+  object: isObject,
+};
+
+const PAGE = new URL('../../docs/reference/events.md', import.meta.url);
+
+async function compareEventPage(written: string): Promise<void> {
+  if (process.env['WRITE_COMPATIBILITY'] === '1') {
+    await writeFile(PAGE, written);
+  }
+  expect(await readFile(PAGE, 'utf8')).toBe(written);
+}
+
 test('every event that scripts emit has the payload of its type', async () => {
   shows('event payload', 'listEvents');
   const subscriber = await Subscriber.make(on.holdfast, on.stored);
@@ -293,9 +328,11 @@ test('every event that scripts emit has the payload of its type', async () => {
 
   const events = await allEvents();
   const declared = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
-  expect([...new Set(events.map(({ event_type: type }) => type as string))].sort()).toEqual(
-    [...declared].sort(),
-  );
+  const types = [...new Set(events.map(({ event_type: type }) => type as string))].sort();
+  expect(types).toEqual([...declared].sort());
+  expect(types).toEqual(Object.keys(EVENT_PAYLOADS).sort());
+  expect(events.flatMap((event) => strangersIn(event))).toEqual([]);
+  await compareEventPage(eventPage(events, tenant.id));
   for (const { event_type: type, category, data } of events) {
     expect(category).toBe(categoryOf(type));
     const schema = eventDataSchemaOf(type);

@@ -17,34 +17,15 @@ import {
   SwaggerModule,
 } from '@nestjs/swagger';
 import { HOLDFAST_VERSION } from '../../config/index.js';
-import { GOVERNANCE_ERROR_CODES, Refusal, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
+import { Refusal } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
-import { SKIPPED_HEADER } from '../errors/error-answer.js';
 import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
-import { CONTENTS, descriptionOf, OPERATION_ORDER } from './contents.js';
-import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
-import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
-import { OPERATOR_SCHEMAS } from './operator-schemas.js';
-import type { AnswerSchema } from './parts.js';
-import { ACTION_SCHEMAS, BATCH_SCHEMAS, RUNTIME_SCHEMAS } from './runtime-schemas.js';
-import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
+import { HEADERS, type SchemaName } from './answer-schemas.js';
+import { complete, SKIPS } from './complete.js';
+import { CONTENTS, descriptionOf } from './contents.js';
 
-const ALL = {
-  ...RUNTIME_SCHEMAS,
-  ...BATCH_SCHEMAS,
-  ...GOVERNANCE_SCHEMAS,
-  ...ACTION_SCHEMAS,
-  ...SWEEPER_SCHEMAS,
-  ...OPERATIONS_SCHEMAS,
-  ...OPERATOR_SCHEMAS,
-  ...WEBHOOK_SCHEMAS,
-  ...DELIVERY_SCHEMAS,
-};
-
-/** The bodies that operations answer with; an operation names its own with `@Answers`. */
-export type SchemaName = keyof typeof ALL;
-export const ANSWER_SCHEMAS: Readonly<Record<SchemaName, AnswerSchema>> = ALL;
+export type { SchemaName } from './answer-schemas.js';
 
 /** Documents a request body with the rules that it is checked with, and with an example that works unchanged. */
 export function BodySchema<T extends object>(
@@ -94,8 +75,6 @@ export function Answers(
 export function AnswersNothing(): MethodDecorator {
   return ApiResponse({ status: 204, description: 'Done', headers: HEADERS });
 }
-
-const SKIPS = 'x-holdfast-skips';
 
 /** Documents the header that names damaged records which the answer leaves out. */
 export function SkipsDamaged(): MethodDecorator {
@@ -183,141 +162,6 @@ function description(withOperators: boolean): Omit<OpenAPIObject, 'paths'> {
     builder.addTag(tag, description);
   }
   return builder.build();
-}
-
-const ERROR_SCHEMA = {
-  type: 'object',
-  required: ['error', 'message', 'request_id'],
-  additionalProperties: false,
-  properties: {
-    error: { type: 'string', enum: [...RUNTIME_ERROR_CODES, ...GOVERNANCE_ERROR_CODES] },
-    message: { type: 'string' },
-    request_id: { type: 'string' },
-    trace_id: { type: 'string', pattern: '^[0-9a-f]{32}$' },
-    details: { type: 'object', additionalProperties: true },
-    cycles_evidence: { $ref: '#/components/schemas/CyclesEvidenceRef' },
-  },
-};
-
-const HEADERS = {
-  'X-Request-Id': {
-    description: 'Names this request in logs, events and support.',
-    schema: { type: 'string' },
-  },
-  'X-Cycles-Trace-Id': {
-    description: 'Names the logical operation.',
-    schema: { type: 'string', pattern: '^[0-9a-f]{32}$' },
-  },
-};
-
-const SKIPPED = {
-  [SKIPPED_HEADER]: {
-    description:
-      'Damaged records that the answer leaves out, as `kind=name`, percent-encoded and separated by commas. After 2,000 characters, `more` says how many others there are.',
-    schema: { type: 'string' },
-    example: 'budget=tenant:acme/agent:bot%20TOKENS, more=3',
-  },
-};
-
-/** Swagger UI fills a parameter in from an example beside its schema, which @nestjs/swagger drops, and not from one inside. */
-function showExample(parameter: Parameter): void {
-  if (!('name' in parameter) || parameter.schema === undefined) {
-    return;
-  }
-  const { examples, ...schema } = parameter.schema as { examples?: [unknown] };
-  const example = parameter.name === 'tenant_id' && parameter.in === 'path' ? 'acme' : examples?.[0];
-  if (example !== undefined) {
-    Object.assign(parameter, { example, schema });
-  }
-}
-
-function documentSkips(operation: OperationObject & { [SKIPS]?: boolean }): void {
-  if (operation[SKIPS] !== true) {
-    return;
-  }
-  delete operation[SKIPS];
-  for (const [status, response] of Object.entries(operation.responses)) {
-    if (status.startsWith('2')) {
-      Object.assign(response as object, { headers: { ...HEADERS, ...SKIPPED } });
-    }
-  }
-}
-
-type Paths = OpenAPIObject['paths'];
-type Method = (typeof METHODS)[number];
-type OperationObject = NonNullable<Paths[string][Method]>;
-type Parameter = NonNullable<OperationObject['parameters']>[number];
-
-const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
-
-/** Adds what all operations share: the one error form, and the schemas that they refer to. */
-function complete(document: OpenAPIObject): OpenAPIObject {
-  const components = (document.components ??= {});
-  components.responses = {
-    ...components.responses,
-    ErrorResponse: {
-      description: 'Any refusal or failure',
-      headers: HEADERS,
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/ErrorResponse' } } },
-    },
-  };
-  document.paths = inOrder(document.paths);
-  for (const { operation } of operationsOf(document.paths)) {
-    const section = CONTENTS.find(({ operations }) => operations.includes(operation.operationId ?? ''));
-    (operation.parameters ?? []).forEach(showExample);
-    documentSkips(operation);
-    operation.tags = section === undefined ? [] : [section.tag];
-    operation.responses = {
-      ...operation.responses,
-      default: { $ref: '#/components/responses/ErrorResponse' },
-    };
-  }
-  const sections = new Set(operationsOf(document.paths).flatMap(({ operation }) => operation.tags ?? []));
-  document.tags = (document.tags ?? []).filter(({ name }) => sections.has(name));
-  components.schemas = { ...components.schemas, ...usedSchemas(document), ErrorResponse: ERROR_SCHEMA };
-  return document;
-}
-
-function operationsOf(paths: Paths): { path: string; method: Method; operation: OperationObject }[] {
-  return Object.entries(paths).flatMap(([path, item]) =>
-    METHODS.flatMap((method) => {
-      const operation = item[method];
-      return operation === undefined ? [] : [{ path, method, operation }];
-    }),
-  );
-}
-
-/** The paths by their first operation in the contents. Operations that are not there, which only tests have, come last. */
-function inOrder(paths: Paths): Paths {
-  const rankOf = ({ operationId = '' }: OperationObject): number => {
-    const rank = OPERATION_ORDER.indexOf(operationId);
-    return rank === -1 ? OPERATION_ORDER.length : rank;
-  };
-  const ordered: Paths = {};
-  for (const { path, method, operation } of operationsOf(paths).sort(
-    (a, b) => rankOf(a.operation) - rankOf(b.operation),
-  )) {
-    (ordered[path] ??= {})[method] = operation;
-  }
-  return ordered;
-}
-
-const REFERENCE = /"#\/components\/schemas\/(\w+)"/g;
-
-/** The answer schemas that the document refers to, and those that these refer to; the rest belongs to operations that are not served. */
-function usedSchemas(document: OpenAPIObject): Record<string, never> {
-  const used = new Set<SchemaName>();
-  const collect = (part: unknown): void => {
-    for (const [, name] of stringifyJson(part).matchAll(REFERENCE)) {
-      const schema = name as SchemaName;
-      if (Object.hasOwn(ANSWER_SCHEMAS, schema) && !used.has(schema)) {
-        used.add(schema);
-        collect(ANSWER_SCHEMAS[schema]);
-      }
-    }
-  };
-  collect(document.paths);
-  return Object.fromEntries([...used].sort().map((name) => [name, ANSWER_SCHEMAS[name] as never]));
 }
 
 /** ReservationId of cycles-protocol-v0. */
