@@ -1,10 +1,21 @@
 import { once } from 'node:events';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { buildService, startService, type ServiceProcess } from '../support/built-service.js';
 import { docBlocks } from '../support/doc-blocks.js';
 import { eventually } from '../support/eventually.js';
@@ -23,6 +34,16 @@ async function makeOverdue(dir: string, reservationId: string): Promise<void> {
   await holds.expireIn(reservationId, -1000);
   holds.close();
   await redis.stop();
+}
+
+/** What is in the folder, and itself, with its rights. */
+function modesBelow(root: string): string[] {
+  const paths = [root, ...readdirSync(root, { recursive: true }).map((path) => join(root, path as string))];
+  const modes = paths.map((path) => {
+    const found = statSync(path);
+    return `${found.isDirectory() ? 'folder' : 'file'} ${(found.mode & 0o777).toString(8)}`;
+  });
+  return [...new Set(modes)].sort();
 }
 
 let folder: string;
@@ -50,15 +71,19 @@ afterEach(async () => {
 
 test('a rehearsed restore tells no subscriber anything, says what it does, and is checked as itself', async () => {
   const port = await findFreePort();
-  const [backUp = '', start = '', verify = ''] = docBlocks('docs/operations.md', 'Backup and restore').map(
-    ({ code }) => code.replaceAll('7979', String(port)),
-  );
-  expect(start).toMatch(/HOLDFAST_ROLES=api HOST=127\.0\.0\.1 PORT=\d+ DATA_DIR=rehearsal npm start/);
+  const commands = docBlocks('docs/operations.md', 'Backup and restore').map(({ code }) => code);
+  const [backUp = '', rehearse = '', restore = ''] = commands;
   const env = { ...process.env, DATA_DIR: join(folder, '.data') };
-  const sh = (code: string, more: Record<string, string> = {}): { status: number | null; stdout: string } =>
+  const sh = (
+    code: string,
+    more: Record<string, string> = {},
+  ): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(
       'sh',
-      ['-ec', code.replace('npm run verify', `${process.execPath} ${join(ROOT, 'scripts/verify.mjs')}`)],
+      [
+        '-ec',
+        code.replace(/npm run (\w+)(?: --)?/, (_, name) => `${process.execPath} ${ROOT}scripts/${name}.mjs`),
+      ],
       {
         cwd: folder,
         env: { ...env, ...more },
@@ -86,22 +111,46 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
     event_types: ['reservation.expired'],
   });
   const id = await client.hold(tenant, 5, { ttl_ms: 600_000, grace_period_ms: 0, idempotency_key: newKey() });
-  expect(sh(backUp).status).toBe(0);
+  expect(sh(backUp)).toMatchObject({
+    status: 0,
+    stdout: expect.stringMatching(/^copied \d+ bytes of the log, and admin-api-key, webhook-secret-key, to /),
+  });
+  expect(modesBelow(join(folder, 'backup'))).toEqual(['file 600', 'folder 700']);
+  // Redis may rewrite its log again.
+  const redis = new Redis(join(folder, '.data/redis/redis.sock'));
+  expect(await redis.config('GET', 'auto-aof-rewrite-percentage')).toEqual([
+    'auto-aof-rewrite-percentage',
+    '100',
+  ]);
+  redis.disconnect();
+  expect(sh(backUp)).toMatchObject({ status: 1, stderr: expect.stringContaining('is not empty') });
   expectStatus(await client.commit(tenant, id, 5), 200);
 
   // The hold is overdue by the time of the restore.
   await makeOverdue(join(folder, 'backup', 'redis'), id);
   const { deployment_id: original } = await admin('GET', '/ops/verify');
+  const sound = [
+    `this ledger is a copy of deployment ${original}`,
+    'it expires nothing by itself, and sends no webhooks',
+    'budgets verified: 1; tenants: 1; no drift',
+  ];
+  const rehearsed = sh(rehearse);
+  expect(rehearsed.status).toBe(0);
+  sound.forEach((text) => expect(rehearsed.stdout).toContain(text));
+  // A folder that is in use stays as it is.
+  expect(sh(restore)).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('move what is there away first'),
+  });
+  expect(subscriber.received).toEqual([]);
 
+  // The same by hand, to look around.
+  cpSync(join(folder, 'backup'), join(folder, 'rehearsal'), { recursive: true });
   let log = '';
-  rehearsal = spawn(
-    'sh',
-    ['-ec', start.replace('npm start', `exec ${process.execPath} ${join(ROOT, '.test-dist/main.js')}`)],
-    {
-      cwd: folder,
-      env,
-    },
-  );
+  rehearsal = spawn(process.execPath, [join(ROOT, '.test-dist/main.js')], {
+    cwd: folder,
+    env: { ...env, HOLDFAST_ROLES: 'api', HOST: '127.0.0.1', PORT: String(port), DATA_DIR: 'rehearsal' },
+  });
   for (const stream of [rehearsal.stdout, rehearsal.stderr]) {
     stream?.on('data', (chunk: Buffer) => (log += chunk.toString()));
   }
@@ -112,7 +161,8 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
   expect(log).toContain(`this ledger is a copy of deployment ${original}`);
   expect(log).toContain('it expires nothing by itself, and sends no webhooks');
 
-  const checked = sh(verify);
+  const verify = 'npm run verify';
+  const checked = sh(verify, { DATA_DIR: 'rehearsal', PORT: String(port) });
   const own = readFileSync(join(folder, 'rehearsal', 'deployment-id'), 'utf8').trim();
   expect(own).not.toBe(original);
   expect(checked).toMatchObject({
@@ -122,7 +172,7 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
     ),
   });
   // Asked at the port of the original, the check of the copy does not pass.
-  const wrong = sh(verify.replace(String(port), new URL(live.url).port));
+  const wrong = sh(verify, { DATA_DIR: 'rehearsal', PORT: new URL(live.url).port });
   expect(wrong).toMatchObject({ status: 2, stdout: expect.stringContaining(`it is not deployment ${own}`) });
 
   // The copy finds the hold overdue, and still tells nobody.
@@ -132,10 +182,44 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
   expect(existsSync(join(folder, 'backup', 'deployment-id'))).toBe(false);
 
   // With all roles, the same backup tells the subscriber what is not so.
-  cpSync(join(folder, 'backup'), join(folder, 'restored'), { recursive: true });
+  expect(sh(restore, { DATA_DIR: 'restored' })).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining('restored to '),
+  });
+  expect(modesBelow(join(folder, 'restored'))).toEqual(['file 600', 'folder 700']);
   const restored = await startService({ DATA_DIR: join(folder, 'restored'), LOG_LEVEL: 'info' });
   await eventually('the subscriber hears of the hold', () => subscriber.received.length > 0, 30_000);
   expect(restored.output.stdout).toContain('sends the events of the copy to its webhook subscriptions');
   restored.child.kill('SIGTERM');
   await restored.ended;
 }, 180_000);
+
+test('a backup that is none, or whose log is damaged, is not restored', () => {
+  const restore = (backup: string): { status: number | null; stderr: string } =>
+    spawnSync(process.execPath, [join(ROOT, 'scripts/restore.mjs'), join(folder, backup)], {
+      env: { PATH: process.env['PATH'], DATA_DIR: join(folder, 'new') },
+      encoding: 'utf8',
+    });
+  mkdirSync(join(folder, 'nothing'));
+  expect(restore('nothing')).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('is no data of a Holdfast'),
+  });
+  cpSync(join(folder, '.data'), join(folder, 'damaged'), {
+    recursive: true,
+    filter: (path) => !path.endsWith('.sock'),
+  });
+  const log = join(folder, 'damaged', 'redis', 'appendonlydir');
+  const fileOf = (ending: string): string =>
+    join(log, readdirSync(log).find((name) => name.endsWith(ending)) ?? fail(`no ${ending}`));
+  writeFileSync(fileOf('.incr.aof'), 'no log of Redis\n');
+  expect(restore('damaged')).toMatchObject({ status: 1, stderr: expect.stringContaining('did not start') });
+  // Redis would start empty, and an empty ledger balances.
+  rmSync(fileOf('.manifest'));
+  expect(restore('damaged')).toMatchObject({ status: 1, stderr: expect.stringContaining('there is no log') });
+  expect(existsSync(join(folder, 'new'))).toBe(false);
+}, 120_000);
+
+function fail(problem: string): never {
+  throw new Error(problem);
+}

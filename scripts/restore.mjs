@@ -1,0 +1,133 @@
+// npm run restore -- <folder> [--rehearse]: starts a copy of a backup that tells nobody, verifies it, and then, without --rehearse, puts
+// the backup where DATA_DIR is. docs/operations.md describes it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+import { copyLedger, dataDir, folderOf, requireEmpty, requireLog } from './backups.mjs';
+import {
+  ROOT,
+  SetupError,
+  ensureRedis,
+  importForCommand,
+  nodeOptionsOf,
+  parseJson,
+  runCommand,
+} from './install.mjs';
+
+const LISTENING = 'holdfast is listening';
+
+/** @typedef {{ level: string, msg: string, port?: number }} LogEntry */
+
+/**
+ * Starts a Holdfast that expires nothing and sends nothing, on loopback and a free port.
+ * @param {string} folder
+ */
+async function startRehearsal(folder) {
+  const preload = pathToFileURL(join(ROOT, 'scripts', 'stop-with-parent.mjs')).href;
+  const args = [...nodeOptionsOf(ROOT), '--import', preload, join(ROOT, 'dist', 'main.js')];
+  const child = spawn(process.execPath, args, {
+    // Signals come through the end of this process.
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: {
+      ...process.env,
+      DATA_DIR: folder,
+      HOLDFAST_ROLES: 'api',
+      HOLDFAST_WORKERS: '1',
+      HOST: '127.0.0.1',
+      PORT: '0',
+      ADMIN_PORT: '',
+      LOG_LEVEL: 'info',
+    },
+  });
+  /** @type {Promise<number>} */
+  const listening = new Promise((done) => {
+    createInterface(child.stdout).on('line', (line) => {
+      const { level, msg, port } = entryOf(line);
+      if (msg === LISTENING && port !== undefined) {
+        done(port);
+      } else if (level === 'warn' || level === 'error') {
+        process.stdout.write(`${msg}\n`);
+      }
+    });
+  });
+  const ended = once(child, 'close').then(() => {
+    throw new SetupError('the copy did not start; see above');
+  });
+  // Whoever gives up still removes the copy.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => child.kill('SIGTERM'));
+  }
+  const port = await Promise.race([listening, ended]);
+  const stop = async () => {
+    child.kill('SIGTERM');
+    await ended.catch(() => undefined);
+  };
+  return { baseUrl: `http://127.0.0.1:${port}`, stop };
+}
+
+/**
+ * @param {string} line
+ * @returns {LogEntry}
+ */
+function entryOf(line) {
+  try {
+    return /** @type {LogEntry} */ (parseJson(line));
+  } catch {
+    return { level: 'warn', msg: line };
+  }
+}
+
+/**
+ * Whether the ledger of the backup balances. Prints what `npm run verify` prints.
+ * @param {string} backup
+ */
+async function rehearse(backup) {
+  const { verifyLedger } = /** @type {typeof import('../src/cli/verify.ts')} */ (
+    await importForCommand('cli/verify.js')
+  );
+  ensureRedis({});
+  const copy = mkdtempSync(join(tmpdir(), 'holdfast-rehearsal-'));
+  try {
+    copyLedger(backup, copy);
+    const { baseUrl, stop } = await startRehearsal(copy);
+    try {
+      const keyFile = join(copy, 'admin-api-key');
+      const adminKey =
+        process.env.ADMIN_API_KEY || (existsSync(keyFile) ? readFileSync(keyFile, 'utf8').trim() : '');
+      const print = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+      return (await verifyLedger({ baseUrl, adminKey, print })) === 0;
+    } finally {
+      await stop();
+    }
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+runCommand(async () => {
+  const [only, args] = [process.argv.includes('--rehearse'), process.argv.slice(2)];
+  const backup = folderOf(
+    args.filter((arg) => arg !== '--rehearse'),
+    'restore',
+  );
+  requireLog(backup);
+  const to = dataDir();
+  if (!only) {
+    requireEmpty(to, 'move what is there away first, and stop the Holdfast that uses it');
+  }
+  if (!(await rehearse(backup))) {
+    throw new SetupError(
+      'nothing was restored: the ledger of the backup is not sound, or could not be verified',
+    );
+  }
+  if (!only) {
+    copyLedger(backup, to);
+    process.stdout.write(`restored to ${to}; start Holdfast with the usual settings\n`);
+  }
+  return 0;
+});
