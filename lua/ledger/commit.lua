@@ -144,7 +144,7 @@ if entry then
 end
 redis.call(unpack(ended))
 policy_rate.count_rate(tag, governing, 'commits', now)
-journal.append_commit(tag, reservation_id, charge, actual, metrics)
+journal.append_commit(tag, reservation_id, charge, actual, metrics, origin)
 grouped.end_in_group(group, hold.tenant, reservation_id, owned_counts.long_text({ metadata, metrics }, 1))
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)

@@ -129,7 +129,7 @@ owned_counts.count_ended(tag, hold.tenant, 1)
 action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
-ended_holds.end_uncharged(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms))
+ended_holds.end_uncharged(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms), origin)
 for _, budget in ipairs(emits and budgets or {}) do
   if budget.crossings then
     threshold.emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)

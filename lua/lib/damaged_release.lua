@@ -92,7 +92,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
     owned_counts.count_ended(tag, tenant, 1)
     action_counters.uncount_run(tag, tenant, known[field.run_counters])
   end
-  ended_holds.end_uncharged(tag, reservation_id, retention_ms)
+  ended_holds.end_uncharged(tag, reservation_id, retention_ms, origin)
   for _, budget in ipairs(refunded) do
     local crossings = threshold.crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, budget.remaining, budget.debt)
     if crossings then

@@ -12,10 +12,10 @@ local function leave_quarantine(tag, ...)
   end
 end
 
--- The end of a reservation that was charged nothing. Its record expires after the retention.
-local function end_uncharged(tag, reservation_id, retention_ms)
+-- The end of a reservation that was charged nothing, by a request of this origin. Its record expires after the retention.
+local function end_uncharged(tag, reservation_id, retention_ms, origin)
   redis.call('PEXPIRE', keys.reservation(tag, reservation_id), retention_ms)
-  journal.append_end(tag, reservation_id, '0')
+  journal.append_end(tag, reservation_id, '0', origin)
   leave_quarantine(tag, reservation_id)
 end
 

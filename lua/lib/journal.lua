@@ -1,5 +1,5 @@
 -- journal: the partition's stream of what was charged and given back: one entry for each end of a reservation and each direct debit.
--- @include field, keys, time
+-- @include entry_order, field, keys, stream_walk, time
 --
 -- The script of a change appends the entry in the same run, so an entry exists if and only if its change does. What an entry lacks is in what
 -- it names, which is kept for at least as long: the record of a reservation, or the event of a debit. A field that is also one of a record
@@ -9,9 +9,13 @@
 -- - `actual`: what the client reported, if less of it was charged. `debt`: what the budgets could not pay, added up over the scopes.
 -- - commit_metrics: as in the record.
 -- - scope_mask, idempotency_key: of a debit, because its event has neither.
+-- - rq, tr: of a commit or release, the id and trace id of its request, as in an event.
 -- - `mended`: nothing has ended or was charged now. An operator repaired the record of a reservation that had ended before.
--- All entries that have only `id` and charged share one list of fields in Redis: 26 to 34 bytes each.
--- Packing follows the journal, and what it has passed is removed: lua/audit/pack_records.lua.
+-- Entries with the same fields share one list of them in Redis: 26 to 34 bytes each, and 75 more with a request.
+-- Packing and the archiver follow the journal, each to a place of its own in the hash `journal-places`:
+-- - packed: the last entry that packing has passed. `kept`: how many entries up to there the stream still has.
+-- - cursor: the last entry that is archived; `through`: the instant up to which everything is. Without them, nothing is archived.
+-- - lost: the last entry that was removed before it was archived.
 
 -- The prefix of the ids of a partition's reservations. An id of another form, as damaged data may have, is kept whole.
 local function prefix_of(tag)
@@ -41,18 +45,27 @@ local function charge_of_end(state, record)
   return state == 'EXPIRED' and record[field.charge_on_expiry] or '0'
 end
 
-local function append_end(tag, reservation_id, charged)
+local TRACE_ID_LENGTH = 32
+
+-- `origin` is that of the request that ended the reservation, as append_event takes it; nil if none did.
+local function append_end(tag, reservation_id, charged, origin)
   local journal = keys.journal(tag)
-  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)
+  if not origin then
+    redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)
+    return
+  end
+  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged,
+    'rq', origin.request, 'tr', string.sub(origin.trace, 1, TRACE_ID_LENGTH))
 end
 
 -- `charge` is what lua/ledger/lib/charging.lua returns. `metrics` may be empty.
-local function append_commit(tag, reservation_id, charge, actual, metrics)
+local function append_commit(tag, reservation_id, charge, actual, metrics, origin)
   if charge.debt == '0' and metrics == '' and (charge.charged == actual) then
-    return append_end(tag, reservation_id, charge.charged)
+    return append_end(tag, reservation_id, charge.charged, origin)
   end
   local journal = keys.journal(tag)
-  local entry = { 'XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charge.charged }
+  local entry = { 'XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charge.charged,
+    'rq', origin.request, 'tr', string.sub(origin.trace, 1, TRACE_ID_LENGTH) }
   if charge.charged ~= actual then
     entry[#entry + 1], entry[#entry + 2] = 'actual', actual
   end
@@ -93,7 +106,37 @@ local function reservation_of(tag, fields)
   return nil
 end
 
+-- Entries of a partition that wait to be archived: about 20 MB of them. Further ones push out the oldest.
+local LONGEST_BACKLOG = 200000
+-- An archiver that has been away for longer counts as switched off.
+local AWAY_MS = 7 * 86400000
+
+-- Removes what packing and the archiver have passed, and what exceeds the bounds of waiting for the archiver. Returns how many entries
+-- were removed before they were archived.
+local function trim(tag, now)
+  local stream, places = keys.journal(tag), keys.journal_places(tag)
+  local at = redis.call('HMGET', places, 'packed', 'cursor', 'through', 'kept')
+  local packed, cursor, through, kept = at[1], at[2], at[3], tonumber(at[4]) or 0
+  if not packed then
+    return 0
+  end
+  if cursor and now - (tonumber(through) or now) > AWAY_MS then
+    redis.call('HDEL', places, 'cursor', 'through')
+    cursor = nil
+  end
+  local lower = cursor and entry_order.is_before(cursor, packed) and cursor or packed
+  kept = kept - redis.call('XTRIM', stream, 'MINID', stream_walk.id_after(lower))
+  local lost = 0
+  if kept > LONGEST_BACKLOG then
+    lost = redis.call('XTRIM', stream, 'MAXLEN', redis.call('XLEN', stream) - (kept - LONGEST_BACKLOG))
+    local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+    redis.call('HSET', places, 'lost', first and entry_order.id_before(first[1]) or packed)
+  end
+  redis.call('HSET', places, 'kept', string.format('%d', math.max(0, kept - lost)))
+  return lost
+end
+
 return {
   append_commit = append_commit, append_debit = append_debit, append_end = append_end, append_mended = append_mended,
-  charge_of_end = charge_of_end, require_journal = require_journal, reservation_of = reservation_of,
+  charge_of_end = charge_of_end, require_journal = require_journal, reservation_of = reservation_of, trim = trim,
 }

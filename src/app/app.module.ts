@@ -1,5 +1,6 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
+import { ArchiveModule } from '../archive/index.js';
 import { AuditModule } from '../audit/index.js';
 import { TestClockModule } from '../clock/index.js';
 import { ConfigModule, type HoldfastConfig } from '../config/index.js';
@@ -61,6 +62,7 @@ export class AppModule {
         SpikesModule,
         AuditModule,
         UsageModule,
+        ArchiveModule,
         OverviewModule,
         OperatorsModule,
         ...modules,

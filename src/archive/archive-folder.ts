@@ -1,7 +1,7 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
-import { chainOf, type EntryId, FIRST, msOf } from './entry-chain.js';
+import { type Chain, chainOf, compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 
 /** What is archived: the journals, the event logs and the audit log of the partitions. */
 export const ARCHIVED = ['charges', 'events', 'audit'] as const;
@@ -14,7 +14,7 @@ export interface ArchivePlace {
   /** Every entry up to this instant is archived, and none will be added, in ms. */
   readonly throughMs: number;
 }
-/** By partition; one that is not in the map has nothing archived. */
+/** By partition; one that is not in the map has nothing archived. `readPlaces` reads them. */
 export type ArchivePlaces = ReadonlyMap<number, ArchivePlace>;
 
 /** Entries that should be in the archive and are not. */
@@ -68,6 +68,14 @@ export interface Manifest {
   readonly files: Readonly<Partial<Record<Archived, PublishedFile>>>;
 }
 
+export interface ChainPlace {
+  readonly kind: Archived;
+  readonly partition: number;
+  /** Where what is published ends. */
+  readonly start: EntryId;
+  readonly cursor: EntryId;
+}
+
 export const DAY_MS = 86_400_000;
 
 /** The UTC day of an instant, as YYYY-MM-DD. */
@@ -99,6 +107,10 @@ export class ArchiveFolder {
       kind === 'charges' ? 'staging' : `staging-${kind}`,
       `p${partitionCode(partition)}`,
     );
+  }
+
+  stagedPath(kind: Archived, partition: number, from: EntryId, to: EntryId): string {
+    return join(this.stagingOf(kind, partition), `${from}_${to}.parquet`);
   }
 
   publishedOf(day: string): string {
@@ -169,16 +181,23 @@ export class ArchiveFolder {
     };
   }
 
+  /**
+   * The staged files that follow what is published. A failover that loses the end of the cursor makes a file begin before that: its rows are
+   * later nevertheless if they are of a later day.
+   */
+  async chain({ kind, partition, start, cursor }: ChainPlace): Promise<Chain<StagedFile>> {
+    const files = (await this.staged(kind, partition)).map((file) => {
+      const beginsEarlier = compareEntries(file.from, start) < 0 && dayOf(msOf(file.to)) > dayOf(msOf(start));
+      return beginsEarlier ? { ...file, from: start } : file;
+    });
+    return chainOf(files, start, cursor);
+  }
+
   private async readStaged(
-    {
-      kind,
-      partition,
-      start,
-      cursor,
-    }: { kind: Archived; partition: number; start: EntryId; cursor: EntryId },
+    { kind, partition, start, cursor }: ChainPlace,
     into: { files: string[]; gaps: ArchiveGap[] },
   ): Promise<void> {
-    const { links, holes } = chainOf(await this.staged(kind, partition), start, cursor);
+    const { links, holes } = await this.chain({ kind, partition, start, cursor });
     for (const { path, from, to } of links) {
       const why = await faultOf(path);
       if (why === undefined) {

@@ -1,3 +1,5 @@
+export { ArchiveModule } from './archive.module.js';
+export { readPlaces } from './archive-places.js';
 export {
   ArchiveFolder,
   type ArchiveGap,

@@ -58,6 +58,11 @@ export const RETENTION_METRICS = {
     name: 'holdfast_records_packed_total',
     help: 'Records of ended reservations that were packed.',
   },
+  lost: {
+    kind: 'counter',
+    name: 'holdfast_journal_entries_lost_total',
+    help: 'Entries of the journal removed before they were archived, because too many waited for the archiver.',
+  },
   notPacked: {
     kind: 'counter',
     name: 'holdfast_records_not_packed_total',

@@ -1,2 +1,3 @@
 export { AuditedRequests } from './audit-log/audited-requests.js';
+export { auditEntryOf } from './audit-log/audit-log-rows.js';
 export { AuditModule } from './audit.module.js';

@@ -2,6 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   journalKey,
+  journalPlacesKey,
   partitionCode,
   RedisService,
   StoreUnavailable,
@@ -108,28 +109,38 @@ export class RetentionJanitor implements OnModuleInit {
     const tags = Array.from({ length: this.redis.partitions }, (_, partition) =>
       tagOf(partitionCode(partition)),
     );
-    const lengths = await Promise.all(tags.map((tag) => this.lengthOf(journalKey(tag))));
+    const lengths = await Promise.all(tags.map((tag) => this.unpackedIn(tag)));
     this.counts.toPack.set(lengths.reduce((sum, length) => sum + length, 0));
     this.packed = new Set(tags.filter((_, index) => lengths[index] === 0));
     await this.packWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
-  /** A journal that cannot be read counts as one entry, so that its partition is visited and named. @throws StoreUnavailable */
-  private lengthOf(key: string): Promise<number> {
-    return this.redis.client.xlen(key).catch((error: unknown) => {
+  /**
+   * The entries of a partition's journal that packing has not passed; the others wait for the archiver. A journal that cannot be read counts as
+   * one, so that its partition is visited and named. @throws StoreUnavailable
+   */
+  private async unpackedIn(tag: string): Promise<number> {
+    const { client } = this.redis;
+    try {
+      const [length, kept] = await Promise.all([
+        client.xlen(journalKey(tag)),
+        client.hget(journalPlacesKey(tag), 'kept'),
+      ]);
+      return Math.max(0, length - Number(kept ?? 0));
+    } catch (error) {
       const failure = toStoreError(error);
       if (failure instanceof StoreUnavailable) {
         throw failure;
       }
       return 1;
-    });
+    }
   }
 
   private async packOf(tag: string): Promise<boolean> {
     if (this.packed.has(tag)) {
       return false;
     }
-    const { passed, examined, packed, remaining } = await this.redis.scripts.call(
+    const { passed, examined, packed, remaining, lost } = await this.redis.scripts.call(
       'pack_records',
       { journal: journalKey(tag) },
       { limit: PACKED_A_RUN },
@@ -137,6 +148,7 @@ export class RetentionJanitor implements OnModuleInit {
     this.counts.passed.inc(passed);
     this.counts.packed.inc(packed);
     this.counts.notPacked.inc(examined - packed);
+    this.counts.lost.inc(lost);
     return remaining > 0;
   }
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { type Constants, CONSTANTS } from './constants.js';
 import { readRedis, type RedisConfig } from './redis-config.js';
@@ -60,7 +61,15 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
       'EVIDENCE_KEYS is required with EVIDENCE_SERVER_ID and an external Redis: set the content of the file that npm run evidence-keys makes',
     );
   }
-  const config: HoldfastConfig = { ...CONSTANTS, ...readSettings(reader), redis };
+  const settings = readSettings(reader);
+  const config: HoldfastConfig = {
+    ...CONSTANTS,
+    ...settings,
+    ...(redis.mode === 'embedded' && {
+      archiveDir: settings.archiveDir ?? join(settings.dataDir, 'archive'),
+    }),
+    redis,
+  };
   if (config.testClock && (redis.mode === 'sentinel' || redis.mode === 'cluster')) {
     reader.addProblem('HOLDFAST_TEST_CLOCK needs the embedded Redis, or a single one that REDIS_URL names');
   }
@@ -84,6 +93,7 @@ export function configOfWorker(config: HoldfastConfig, embeddedSocket: () => str
     queryTimeShare: config.queryTimeShare / config.workers,
     sweepTimeShare: config.sweepTimeShare / config.workers,
     webhookTimeShare: config.webhookTimeShare / config.workers,
+    archiveTimeShare: config.archiveTimeShare / config.workers,
   };
 }
 

@@ -36,6 +36,23 @@ export const CONSTANTS = {
   /** Without a successful sweep, or with a due hold, for this long, readiness is red. The alert HoldfastSweeperStalled has the same limit. */
   sweepAlertMs: 30_000,
 
+  /** As `sweepLeaseMs`, for partitions of archivers. Longer, because nobody waits for them, and a large file takes seconds. */
+  archiveLeaseMs: 15_000,
+  /** Only older entries are archived: a failover may lose younger ones together with the changes that they tell of. */
+  archiveSettleMs: 5000,
+  /** How long an entry waits for others of its file. Shorter, and there are more and smaller files; longer, and today's usage is older. */
+  archiveFlushMs: 60_000,
+  /** A file that has so many rows is written at once: about 2 MB, and 20 MB of memory. */
+  archiveFileRows: 20_000,
+  /** Percentage of Redis' time for reading what is archived. Half of it archives 20,000 ends a second. */
+  archiveTimeShare: 50,
+  /** From one look for days to publish, files to merge and gaps to the next. */
+  archivePublishMs: 60_000,
+  /** How long a file stays that is no longer needed, for readers that have just listed it; far longer than a failover takes to lose a cursor. */
+  archiveKeepMs: 600_000,
+  /** An entry that has waited this long for the archiver is a warning in readiness, and the alert HoldfastArchiveBehind. */
+  archiveAlertMs: 900_000,
+
   /** Reserves of a tenant that wait for funds at once. Each time that funds are freed, a script looks at those of the scopes concerned. */
   waitersPerTenant: 1000,
   /** Requests of one address for public documents, per minute and instance: many readers behind one address, but no flood. 0: no limit. */

@@ -16,7 +16,7 @@ export const workers: Parse<number> = (value) => {
   return 'value' in parsed ? parsed : { allowed: `${parsed.allowed}, or auto` };
 };
 
-export const ROLES = ['api', 'sweeper', 'dispatcher', 'janitor'] as const;
+export const ROLES = ['api', 'sweeper', 'dispatcher', 'janitor', 'archiver'] as const;
 export type Role = (typeof ROLES)[number];
 
 export interface Endpoint {

@@ -1,4 +1,5 @@
 import { customKinds } from './action-kinds.js';
+import { ARCHIVE } from './archive-variables.js';
 import {
   bytes,
   dnsServers,
@@ -290,6 +291,7 @@ export const SETTINGS = {
   ...STORE,
   ...SWEEP,
   ...RETENTION,
+  ...ARCHIVE,
   ...LIMITS,
   ...TESTING,
   ...NETWORK,

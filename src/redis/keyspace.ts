@@ -277,6 +277,13 @@ export const dispatchLeaseKey = (tag: string): string => `${tag}dispatch`;
 export const dispatchInstancesKey = (): string => '{holdfast}dispatch-instances';
 export const dispatchReportsKey = (): string => '{holdfast}dispatchers';
 
+/** The same keys for the archiver. */
+export const archiveLeaseKey = (tag: string): string => `${tag}archive`;
+export const archiveInstancesKey = (): string => '{holdfast}archive-instances';
+export const archiveReportsKey = (): string => '{holdfast}archivers';
+/** The id of the archive that this ledger is written to, a string. */
+export const archiveIdKey = (): string => '{holdfast}archive-id';
+
 /** The settings that the deployment was created with: partitions and schema version. Read only at boot. */
 export const metaKey = (): string => '{holdfast}meta';
 

@@ -60,7 +60,7 @@ export const SIMPLE: readonly Simple[] = [
   {
     name: 'HOLDFAST_ROLES',
     field: 'roles',
-    fallback: new Set(['api', 'sweeper', 'dispatcher', 'janitor']),
+    fallback: new Set(['api', 'sweeper', 'dispatcher', 'janitor', 'archiver']),
     good: [
       ['api', new Set(['api'])],
       [' sweeper , API', new Set(['sweeper', 'api'])],
@@ -131,6 +131,15 @@ export const SIMPLE: readonly Simple[] = [
   number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
   number('AUDIT_LOG_BRIEF_RETENTION_DAYS', 'auditLogBriefRetentionDays', 30, 1, 3650),
   number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
+  {
+    name: 'ARCHIVE_DIR',
+    field: 'archiveDir',
+    fallback: '.data/archive',
+    good: [['/var/lib/archive', '/var/lib/archive']],
+    bad: [],
+  },
+  number('ARCHIVE_RETENTION_DAYS', 'archiveRetentionDays', 400, 1, 36_500),
+  flag('ARCHIVE_METADATA', 'archiveMetadata', true),
   limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
   limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 30),
   {

@@ -1,4 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { ROLES } from '../../src/config/parsers.js';
 import { type Job, Worker } from '../../src/worker/worker.js';
@@ -21,6 +24,7 @@ beforeAll(async () => {
     HOLDFAST_ROLES: ROLES.join(','),
     HOLDFAST_TEST_CLOCK: 'true',
     RECORD_ACTIVITY: 'true',
+    ARCHIVE_DIR: join(await mkdtemp(join(tmpdir(), 'own-parts-')), 'archive'),
   });
   jobs.push(...add.mock.calls.map(([job]) => job));
   add.mockRestore();

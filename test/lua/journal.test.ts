@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventLogKey, journalKey, quarantineKey } from '../../src/redis/keyspace.js';
 import { debit } from '../support/admission-client.js';
-import { journalOf } from '../support/journal.js';
+import { journalOf, requestsIn } from '../support/journal.js';
 import { type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -62,6 +62,29 @@ describe('a commit', () => {
     await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [10]);
     expect(await ledger.record(id)).toMatchObject({ mc: METRICS, st: 'COMMITTED' });
   });
+});
+
+test('a commit and a release name their requests; an expiry and a debit, whose event does, name none', async () => {
+  const ledger = await withBudgets();
+  const ids = [];
+  for (const key of ['a', 'b', 'c', 'd']) {
+    ids.push((await ledger.hold({ subject: AGENT, amount: 10, key })).id);
+  }
+  const [plain, rich, released, expired] = ids as [string, string, string, string];
+  await ledger.commit(plain, 7);
+  await ledger.commit(rich, 7, { metrics: METRICS });
+  await ledger.release(released);
+  await ledger.makeOverdue(expired);
+  await ledger.expirePage([expired]);
+  await debit(ledger, { subject: AGENT, amount: 1 });
+  const traceId = TRACE.slice(0, 32);
+  expect(await requestsIn(ledger)).toEqual([
+    ['req_commit', traceId],
+    ['req_commit', traceId],
+    ['req_release', traceId],
+    [undefined, undefined],
+    [undefined, undefined],
+  ]);
 });
 
 describe('a debit', () => {

@@ -78,7 +78,7 @@ describe('packing', () => {
     const size = await ledger.redis.memory('USAGE', apart);
     await ledger.redis.del(apart);
     const left = await ledger.redis.pexpiretime(ledger.reservationKeyOf(released.id));
-    expect(await pack(ledger)).toEqual(['PACKED', '3', '3', '0', '3']);
+    expect(await pack(ledger)).toEqual(['PACKED', '3', '3', '0', '3', '0']);
     expect(await Promise.all(ids.map((id) => isPacked(ledger, id)))).toEqual([true, true, true]);
     expect(await Promise.all(ids.map((id) => read(ledger, id)))).toEqual(before);
     expect(await ledger.redis.pexpiretime(ledger.reservationKeyOf(released.id))).toBe(left);
@@ -183,7 +183,7 @@ describe('packing', () => {
     const odd = ledger.newId();
     await ledger.redis.set(reservationKey(ledger.tag, odd), 'text');
     await appendEnd(ledger.redis, ledger.tag, live.id, done.id, odd, ledger.newId());
-    expect(await pack(ledger)).toEqual(['PACKED', '4', '0', '0', '4']);
+    expect(await pack(ledger)).toEqual(['PACKED', '4', '0', '0', '4', '0']);
     expect([await ledger.record(live.id), await ledger.record(done.id)]).toEqual([liveBefore, doneBefore]);
   });
 
@@ -209,6 +209,7 @@ describe('packing', () => {
       '2',
       '1',
       '2',
+      '0',
     ]);
     expect(await ledger.redis.xlen(journalKey(ledger.tag))).toBe(1);
   });
@@ -227,9 +228,10 @@ describe('packing', () => {
       '1',
       '1',
       '2',
+      '0',
     ]);
-    expect(await ledger.redis.hgetall(journalPlacesKey(ledger.tag))).toEqual({ packed: last });
-    expect(await pack(ledger)).toEqual(['PACKED', '1', '1', '0', '1']);
-    expect(await pack(ledger)).toEqual(['PACKED', '0', '0', '0', '0']);
+    expect(await ledger.redis.hgetall(journalPlacesKey(ledger.tag))).toEqual({ packed: last, kept: '0' });
+    expect(await pack(ledger)).toEqual(['PACKED', '1', '1', '0', '1', '0']);
+    expect(await pack(ledger)).toEqual(['PACKED', '0', '0', '0', '0', '0']);
   });
 });

@@ -202,6 +202,7 @@ describe('a release of a hold whose record is damaged returns what can be return
         '1',
         '0',
         '1',
+        '0',
       ]);
       expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
       expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);

@@ -13,7 +13,7 @@ export function journalEntry(tag: string, [, flat]: readonly [string, readonly s
   return id === undefined ? fields : { id: id.length === 16 ? `rsv_${tag.slice(2, 4)}${id}` : id, ...others };
 }
 
-/** What the journal of a partition holds, oldest first, with whole reservation ids. */
+/** What the journal of a partition holds, oldest first, with whole reservation ids, but for the requests, which `requestsIn` returns. */
 export async function journalOf({
   redis,
   tag,
@@ -22,7 +22,25 @@ export async function journalOf({
   readonly tag: string;
 }): Promise<JournalEntry[]> {
   const entries = await redis.xrange(journalKey(tag), '-', '+');
-  return entries.map((entry) => journalEntry(tag, entry));
+  return entries.map((entry) => {
+    const { rq: _, tr: _trace, ...told } = journalEntry(tag, entry);
+    return told;
+  });
+}
+
+/** The id and trace id of the request that made each entry, if one did. */
+export async function requestsIn({
+  redis,
+  tag,
+}: {
+  readonly redis: Pick<Redis, 'xrange'>;
+  readonly tag: string;
+}): Promise<(readonly [request: string | undefined, trace: string | undefined])[]> {
+  const entries = await redis.xrange(journalKey(tag), '-', '+');
+  return entries.map((entry) => {
+    const { rq, tr } = journalEntry(tag, entry);
+    return [rq, tr] as const;
+  });
 }
 
 /** Appends the end of a reservation that was charged nothing, as a script does. */

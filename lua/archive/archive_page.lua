@@ -1,0 +1,53 @@
+#!lua flags=no-writes
+-- archive_page: read the next entries of a stream that are to be archived, with what they name.
+--
+-- KEYS[1]   lease          string, the token of the instance that archives the partition
+-- KEYS[2]   stream         of the partition: the journal, the event log or the audit log
+-- ARGV[1]   token          the calling instance
+-- ARGV[2]   name           of the stream: charges, events or audit
+-- ARGV[3]   cursor         where the caller believes that the archive ends
+-- ARGV[4]   after          the last entry that the caller has read
+-- ARGV[5]   stop_ms        entries from this instant on are left for the next file, or empty
+-- ARGV[6]   settle_ms      entries that are younger are not read: a failover could still lose them
+-- ARGV[7]   limit          maximum entries to return
+-- ARGV[8]   with_metadata  0 leaves out the metadata of reservations and debits
+-- RETURNS   READ now_ms upper_ms more:flag entries(entry_id field_count fields{})* | MOVED cursor | NOT_HELD
+-- BOUND     limit entries, 256 KiB of them and of their records
+-- EMITS     nothing
+-- @include  archived, charge_fields, keys, stream_walk, time
+--
+-- upper_ms is the instant up to which there is nothing else to read if more is 0. Under the lease, and only if the cursor is where the caller
+-- believes it: so what it reads is what follows the last file.
+local lease, stream = KEYS[1], KEYS[2]
+local token, name, cursor, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local stop_ms, settle_ms, limit, with_metadata = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
+
+if redis.call('GET', lease) ~= token then
+  return { 'NOT_HELD' }
+end
+local tag = keys.tag_of(stream)
+local place = redis.call('HGET', keys.journal_places(tag), archived.cursor_of(name)) or ''
+if place ~= cursor then
+  return { 'MOVED', place }
+end
+
+local now = time.now_ms()
+local upper = now - settle_ms - 1
+if stop_ms and stop_ms <= upper then
+  upper = stop_ms - 1
+end
+local reply = { 'READ', time.ms_text(now), time.ms_text(upper), '0' }
+local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.ms_text(upper), limit, function(entry)
+  local fields, bytes = entry[2], 0
+  if name == 'charges' then
+    fields, bytes = charge_fields(tag, entry[2], with_metadata)
+  end
+  reply[#reply + 1] = entry[1]
+  reply[#reply + 1] = tostring(#fields / 2)
+  for i = 1, #fields do
+    reply[#reply + 1] = fields[i]
+  end
+  return false, bytes
+end)
+reply[4] = more and '1' or '0'
+return reply

@@ -1,0 +1,317 @@
+// The thread that writes and reads the archive's Parquet files for src/archive/parquet-thread.ts: it may take long, and a request must not wait for
+// it. Plain JavaScript, because it is loaded by its path from the service, its bundle and the tests.
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { parentPort } from 'node:worker_threads';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { parquetMetadata, parquetRead } from 'hyparquet';
+import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
+
+/**
+ * @typedef {import('../src/archive/parquet-tasks.js').Column} Column
+ * @typedef {import('../src/archive/parquet-tasks.js').Cell} Cell
+ * @typedef {import('../src/archive/parquet-tasks.js').Task} Task
+ * @typedef {import('../src/archive/parquet-tasks.js').Written} Written
+ * @typedef {import('hyparquet').SchemaElement} SchemaElement
+ */
+
+/** Rows that are in memory at a time, about 1 KB each. They are one row group. */
+const ROWS_AT_ONCE = 50_000;
+
+/** @type {Record<Column['type'], Omit<SchemaElement, 'name'>>} */
+const PARQUET_TYPES = {
+  VARCHAR: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  INTEGER: { type: 'INT32' },
+  BIGINT: { type: 'INT64' },
+  TIMESTAMP: { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' },
+};
+
+/**
+ * Cells as messages carry them, in the form of the writer.
+ * @type {Record<Column['type'], (cell: Cell) => unknown>}
+ */
+const TO_PARQUET = {
+  VARCHAR: (cell) => cell,
+  INTEGER: (cell) => cell,
+  BIGINT: (cell) => (cell === null ? null : BigInt(cell)),
+  TIMESTAMP: (cell) => (cell === null ? null : new Date(Number(cell))),
+};
+
+/** Half the size of snappy at the lowest level, which DuckDB, ClickHouse, Trino and Athena read. Node.js 20 has no zstd. */
+const compressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gzipSync(bytes, { level: 1 }) };
+const decompressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gunzipSync(bytes) };
+
+/**
+ * A Parquet file that becomes visible under its name only when it is complete and on its disk: a temporary name, fsync, rename, fsync of the
+ * folder.
+ */
+class SafeFile {
+  /**
+   * @param {string} path
+   * @param {readonly Column[]} columns
+   */
+  constructor(path, columns) {
+    this.path = path;
+    this.columns = columns;
+    this.rows = 0;
+    mkdirSync(dirname(path), { recursive: true });
+    this.temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
+    this.descriptor = openSync(this.temporary, 'wx');
+    this.hash = createHash('sha256');
+    this.bytes = new ByteWriter();
+    /** @type {SchemaElement[]} */
+    const schema = [{ name: 'root', num_children: columns.length }];
+    for (const { name, type } of columns) {
+      schema.push({ name, repetition_type: 'OPTIONAL', ...PARQUET_TYPES[type] });
+    }
+    this.writer = new ParquetWriter({
+      writer: this.bytes,
+      schema,
+      codec: 'GZIP',
+      compressors,
+      createdBy: 'holdfast',
+    });
+  }
+
+  /** @param {readonly (readonly unknown[])[]} columnData a row group, by column */
+  append(columnData) {
+    const rows = columnData[0]?.length ?? 0;
+    const data = this.columns.map(({ name, isUnique }, index) => ({
+      name,
+      data: /** @type {unknown[]} */ (columnData[index]),
+      offsetIndex: false,
+      // Nothing repeats in these, so a dictionary would be built in vain.
+      ...(isUnique ? { encoding: /** @type {const} */ ('PLAIN') } : {}),
+    }));
+    if (rows > 0) {
+      void this.writer.write({ columnData: data, rowGroupSize: rows });
+      this.rows += rows;
+      this.flush();
+    }
+  }
+
+  flush() {
+    const chunk = new Uint8Array(this.bytes.buffer, 0, this.bytes.index);
+    for (let written = 0; written < chunk.length;) {
+      written += writeSync(this.descriptor, chunk, written);
+    }
+    this.hash.update(chunk);
+    this.bytes.index = 0;
+  }
+
+  /** @returns {Written} */
+  finish() {
+    void this.writer.finish();
+    this.flush();
+    fsyncSync(this.descriptor);
+    closeSync(this.descriptor);
+    renameSync(this.temporary, this.path);
+    syncFolder(dirname(this.path));
+    return { rows: this.rows, bytes: this.bytes.offset, sha256: this.hash.digest('hex') };
+  }
+
+  discard() {
+    try {
+      closeSync(this.descriptor);
+    } catch {
+      // It is closed already.
+    }
+    rmSync(this.temporary, { force: true });
+  }
+}
+
+/** @param {string} folder */
+function syncFolder(folder) {
+  const descriptor = openSync(folder, 'r');
+  fsyncSync(descriptor);
+  closeSync(descriptor);
+}
+
+/**
+ * @template T
+ * @param {SafeFile} file
+ * @param {() => T | Promise<T>} work
+ */
+async function orDiscard(file, work) {
+  try {
+    return await work();
+  } catch (error) {
+    file.discard();
+    throw error;
+  }
+}
+
+/**
+ * The rows of a file, some at a time. A file is read into memory as it is: those in staging have a few MB, a published day a row group after the
+ * other.
+ * @param {string} path
+ * @param {readonly string[]} columns
+ */
+async function* rowsOf(path, columns) {
+  const content = readFileSync(path);
+  const file = content.buffer.slice(content.byteOffset, content.byteOffset + content.byteLength);
+  const metadata = parquetMetadata(file);
+  const total = Number(metadata.num_rows);
+  for (let start = 0; start < total; start += ROWS_AT_ONCE) {
+    /** @type {unknown[][]} */
+    let rows = [];
+    await parquetRead({
+      file,
+      metadata,
+      columns: [...columns],
+      rowStart: start,
+      rowEnd: Math.min(total, start + ROWS_AT_ONCE),
+      compressors: decompressors,
+      onComplete: (found) => (rows = found),
+    });
+    yield rows;
+  }
+}
+
+/** @type {(value: unknown) => string | number} */
+const sortable = (value) => (value instanceof Date ? value.getTime() : typeof value === 'string' ? value : '');
+
+/** @type {(one: unknown, other: unknown) => number} */
+const compare = (one, other) => {
+  const [left, right] = [sortable(one), sortable(other)];
+  return left === right ? 0 : left < right ? -1 : 1;
+};
+
+/**
+ * Adds up charges by unit. CORRECTION repeats a charge that another row has.
+ * @param {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} sums
+ * @param {readonly unknown[]} row
+ * @param {Record<string, number>} place
+ */
+function addUp(sums, row, place) {
+  const unit = row[/** @type {number} */ (place.unit)];
+  if (typeof unit !== 'string' || row[/** @type {number} */ (place.source)] === 'CORRECTION') {
+    return;
+  }
+  const sum = sums.get(unit) ?? { reserved: 0n, charged: 0n, debt: 0n };
+  for (const name of /** @type {const} */ (['reserved', 'charged', 'debt'])) {
+    sum[name] += /** @type {bigint | undefined} */ (row[/** @type {number} */ (place[name])]) ?? 0n;
+  }
+  sums.set(unit, sum);
+}
+
+/** @param {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} sums */
+const textsOf = (sums) =>
+  [...sums]
+    .map(([unit, { reserved, charged, debt }]) => ({
+      unit,
+      reserved: String(reserved),
+      charged: String(charged),
+      debt: String(debt),
+    }))
+    .sort((one, other) => compare(one.unit, other.unit));
+
+/** @satisfies {{ [Kind in Task['kind']]: (task: Extract<Task, { kind: Kind }>) => unknown }} */
+const TASKS = {
+  /** Writes one file. */
+  write: async ({ path, columns, cells }) => {
+    const file = new SafeFile(path, columns);
+    return orDiscard(file, () => {
+      file.append(columns.map(({ type }, index) => (cells[index] ?? []).map(TO_PARQUET[type])));
+      return file.finish();
+    });
+  },
+
+  /** Writes the rows of several files into one, in their order, or each row group sorted. */
+  rewrite: async ({ path, columns, inputs, sortBy }) => {
+    const file = new SafeFile(path, columns);
+    const names = columns.map(({ name }) => name);
+    const order = sortBy.map((name) => names.indexOf(name));
+    const place = Object.fromEntries(names.map((name, index) => [name, index]));
+    /** @type {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} */
+    const sums = new Map();
+    /** @type {unknown[][]} */
+    let rows = [];
+    const append = () => {
+      if (order.length > 0) {
+        rows.sort((one, other) => {
+          const differs = order.find((index) => compare(one[index], other[index]) !== 0);
+          return differs === undefined ? 0 : compare(one[differs], other[differs]);
+        });
+      }
+      file.append(names.map((_, index) => rows.map((row) => row[index])));
+      rows = [];
+    };
+    return orDiscard(file, async () => {
+      for (const input of inputs) {
+        for await (const part of rowsOf(input, names)) {
+          for (const row of part) {
+            rows.push(row);
+            if (place.unit !== undefined) {
+              addUp(sums, row, place);
+            }
+          }
+          if (rows.length >= ROWS_AT_ONCE) {
+            append();
+          }
+        }
+      }
+      append();
+      const written = file.finish();
+      return { ...written, sums: textsOf(sums) };
+    });
+  },
+
+  /** Writes a text in the same safe way. */
+  text: ({ path, text }) => {
+    mkdirSync(dirname(path), { recursive: true });
+    const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
+    const descriptor = openSync(temporary, 'wx');
+    try {
+      writeSync(descriptor, text);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, path);
+    syncFolder(dirname(path));
+  },
+
+  /** Reads every row: whether any is there twice, and what they add up to. */
+  check: async ({ path, columns }) => {
+    const place = Object.fromEntries(columns.map((name, index) => [name, index]));
+    const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
+    const seen = new Set();
+    /** @type {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} */
+    const sums = new Map();
+    let [rows, doubled] = [0, 0];
+    for await (const part of rowsOf(path, columns)) {
+      for (const row of part) {
+        const name = `${String(row[/** @type {number} */ (place.partition)])}|${String(row[/** @type {number} */ (place.entry)])}`;
+        doubled += seen.has(name) ? 1 : 0;
+        seen.add(name);
+        rows += 1;
+        if (place.unit !== undefined) {
+          addUp(sums, row, place);
+        }
+      }
+    }
+    return { sha256, rows, doubled, sums: textsOf(sums) };
+  },
+};
+
+parentPort?.on('message', (/** @type {{ id: number, task: Task }} */ { id, task }) => {
+  const run = /** @type {(task: Task) => unknown} */ (TASKS[task.kind]);
+  Promise.resolve()
+    .then(() => run(task))
+    .then(
+      (result) => parentPort?.postMessage({ id, result }),
+      (/** @type {NodeJS.ErrnoException} */ error) =>
+        parentPort?.postMessage({ id, error: { message: error.message, code: error.code } }),
+    );
+});

@@ -1,0 +1,80 @@
+import {
+  archiveLeaseKey,
+  auditLogKey,
+  eventLogKey,
+  journalKey,
+  partitionCode,
+  type ScriptAnswer,
+  tagOf,
+} from '../redis/index.js';
+import { ARCHIVED, type Archived } from './archive-folder.js';
+import { type EntryId, FIRST } from './entry-chain.js';
+
+/** How far one stream of a partition is archived, as of the last reply. */
+export interface StreamState {
+  cursor: EntryId;
+  throughMs: number;
+  /** Of the oldest entry that is not archived. */
+  oldestMs: number | undefined;
+  waiting: number;
+  /** The last of the entries after the cursor that were removed. */
+  lost: EntryId | undefined;
+}
+
+const STREAM_KEYS: Readonly<Record<Archived, (tag: string) => string>> = {
+  charges: journalKey,
+  events: eventLogKey,
+  audit: auditLogKey,
+};
+
+/** A partition that this instance archives. */
+export class ArchivePartition {
+  readonly code: string;
+  readonly tag: string;
+  readonly leaseKey: string;
+  /** The last entry of what ended before the archive began, until that is archived. */
+  backfill: EntryId | undefined;
+  nowMs = 0;
+  isBusy = false;
+  readonly streams: Readonly<Record<Archived, StreamState>>;
+
+  constructor(readonly number: number) {
+    this.code = partitionCode(number);
+    this.tag = tagOf(this.code);
+    this.leaseKey = archiveLeaseKey(this.tag);
+    const begin = (): StreamState => ({
+      cursor: FIRST,
+      throughMs: 0,
+      oldestMs: undefined,
+      waiting: 0,
+      lost: undefined,
+    });
+    this.streams = { charges: begin(), events: begin(), audit: begin() };
+  }
+
+  keyOf(kind: Archived): string {
+    return STREAM_KEYS[kind](this.tag);
+  }
+
+  see(reply: ScriptAnswer<'archive_lease', 'HELD'>): void {
+    this.nowMs = reply.nowMs;
+    this.backfill = reply.backfill;
+    for (const { name, cursor, throughMs = 0, oldestMs, waiting, lost } of reply.streams) {
+      Object.assign(this.streams[name as Archived], { cursor, throughMs, oldestMs, waiting, lost });
+    }
+  }
+
+  /** The streams from which a file is to be written now, or whose end is to be noted. */
+  due({ settleMs, flushMs, fileRows }: { settleMs: number; flushMs: number; fileRows: number }): Archived[] {
+    return ARCHIVED.filter((kind) => {
+      const { oldestMs, waiting, throughMs, lost } = this.streams[kind];
+      const settled = this.nowMs - settleMs;
+      if (lost !== undefined) {
+        return true;
+      }
+      return oldestMs === undefined
+        ? settled - throughMs >= flushMs
+        : settled - oldestMs >= flushMs || (waiting >= fileRows && oldestMs < settled);
+    });
+  }
+}

@@ -1,0 +1,70 @@
+import type { ColumnType } from './charge-columns.js';
+import type { UnitSums } from './archive-folder.js';
+
+/** What scripts/archive-thread.mjs does. */
+export interface Column {
+  readonly name: string;
+  readonly type: ColumnType;
+  /** Whether few values repeat. */
+  readonly isUnique?: boolean;
+}
+
+/** A BIGINT is a decimal text, a TIMESTAMP its milliseconds. */
+export type Cell = string | number | null;
+
+export interface WriteTask {
+  readonly kind: 'write';
+  readonly path: string;
+  readonly columns: readonly Column[];
+  /** By column. */
+  readonly cells: readonly (readonly Cell[])[];
+}
+
+export interface RewriteTask {
+  readonly kind: 'rewrite';
+  readonly path: string;
+  readonly columns: readonly Column[];
+  readonly inputs: readonly string[];
+  /** Columns by which each row group is sorted. Empty: the order of the inputs is kept. */
+  readonly sortBy: readonly string[];
+}
+
+export interface TextTask {
+  readonly kind: 'text';
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface CheckTask {
+  readonly kind: 'check';
+  readonly path: string;
+  readonly columns: readonly string[];
+}
+
+export type Task = WriteTask | RewriteTask | TextTask | CheckTask;
+
+export interface Written {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export interface Rewritten extends Written {
+  readonly sums: readonly UnitSums[];
+}
+
+export interface Checked {
+  readonly sha256: string;
+  readonly rows: number;
+  /** Rows whose partition and entry an earlier row has. */
+  readonly doubled: number;
+  readonly sums: readonly UnitSums[];
+}
+
+export type ResultOf<T extends Task> = T extends RewriteTask
+  ? Rewritten
+  : T extends WriteTask
+    ? Written
+    : T extends CheckTask
+      ? Checked
+      : undefined;

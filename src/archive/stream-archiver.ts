@@ -1,0 +1,192 @@
+import type { HoldfastConfig } from '../config/index.js';
+import type { RedisService } from '../redis/index.js';
+import type { Instruments } from '../telemetry/index.js';
+import { SharedRedisTime, type Turn } from '../worker/index.js';
+import { type ArchiveFolder, type Archived, DAY_MS } from './archive-folder.js';
+import type { ARCHIVE_METRICS } from './archive.metrics.js';
+import type { ArchivePartition } from './archive-partition.js';
+import { type EntryId, msOf } from './entry-chain.js';
+import type { Cell } from './parquet-tasks.js';
+import type { ParquetThread } from './parquet-thread.js';
+import { rowOf } from './stream-rows.js';
+import { STREAM_COLUMNS } from './stream-columns.js';
+
+/** Entries that one script reads, with their records: a millisecond or two. */
+const READ_A_RUN = 100;
+
+/** The entries of a file, read but not yet written. */
+interface Portion {
+  readonly rows: Cell[][];
+  readonly last: EntryId;
+  /** Everything up to this instant is in it or before it. */
+  readonly throughMs: number;
+  readonly more: boolean;
+}
+
+/**
+ * Writes the entries of one stream to files, by this protocol:
+ *
+ * 1. Read entries after the cursor by scripts that check the lease and the cursor, only such as are older than the settle age, and of one UTC day.
+ * 2. Write `<cursor>_<last entry>.parquet`: temporary name, fsync, rename, fsync of the folder.
+ * 3. Move the cursor from where it was believed to be to the last entry. If it is not there any more, nothing is moved.
+ * 4. In the same script, the journal lets go what is archived and packed.
+ *
+ * Whoever dies in between leaves the cursor where it was, and perhaps a file. The next one reads from the cursor again, and the file that it
+ * writes begins where the leftover does. Readers follow the chain of files to the cursor (`chainOf`), so that a leftover counts only as long as
+ * nothing else covers its entries. Nobody removes a leftover in haste: another archiver may have written the same file and moved the cursor.
+ */
+export class StreamArchiver {
+  private readonly time: SharedRedisTime;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly folder: ArchiveFolder,
+    private readonly thread: ParquetThread,
+    private readonly counts: Instruments<typeof ARCHIVE_METRICS>,
+    private readonly config: HoldfastConfig,
+  ) {
+    this.time = new SharedRedisTime({ share: config.archiveTimeShare / 100, paused: () => undefined });
+  }
+
+  /**
+   * Archives what has settled in a stream, file by file.
+   * @throws StoreUnavailable; an error of this partition or of the file system. The cursor is where it was, or after a complete file.
+   */
+  async archive(partition: ArchivePartition, kind: Archived, token: string, turn: Turn): Promise<void> {
+    const stream = partition.streams[kind];
+    if (stream.lost !== undefined) {
+      // Without a file, so that readers find the hole.
+      await this.advance(partition, kind, stream.lost, undefined);
+    }
+    for (let more = true; more && turn.goesOn();) {
+      const portion = await this.read(partition, kind, token, turn);
+      if (portion === undefined) {
+        return;
+      }
+      if (portion.rows.length > 0) {
+        await this.write(partition, kind, portion);
+      }
+      const moved = await this.advance(partition, kind, portion.last, portion.throughMs);
+      if (moved && portion.rows.length > 0) {
+        this.counts.rows.inc({ stream: kind }, portion.rows.length);
+      }
+      more = moved && portion.more;
+    }
+  }
+
+  /** Undefined if the turn ends, or this instance may not archive the partition now. */
+  private async read(
+    partition: ArchivePartition,
+    kind: Archived,
+    token: string,
+    turn: Turn,
+  ): Promise<Portion | undefined> {
+    const { cursor } = partition.streams[kind];
+    const rows: Cell[][] = [];
+    let last = cursor;
+    let dayEndMs: number | undefined;
+    for (;;) {
+      if (!turn.goesOn()) {
+        return undefined;
+      }
+      const reply = await this.page(partition, kind, { token, cursor, after: last, stopMs: dayEndMs });
+      if (reply.status !== 'READ') {
+        this.notMine(partition, kind, reply);
+        return undefined;
+      }
+      for (const { entryId, fields } of reply.entries) {
+        const ms = msOf(entryId);
+        dayEndMs ??= ms - (ms % DAY_MS) + DAY_MS;
+        if (ms >= dayEndMs) {
+          return { rows, last, throughMs: dayEndMs - 1, more: true };
+        }
+        rows.push(rowOf(kind, partition.number, entryId, fields));
+        last = entryId;
+      }
+      if (!reply.more) {
+        const isCut = dayEndMs !== undefined && reply.upperMs === dayEndMs - 1;
+        return { rows, last, throughMs: reply.upperMs, more: isCut };
+      }
+      if (rows.length >= this.config.archiveFileRows) {
+        return { rows, last, throughMs: msOf(last) - 1, more: true };
+      }
+    }
+  }
+
+  private page(
+    partition: ArchivePartition,
+    kind: Archived,
+    {
+      token,
+      cursor,
+      after,
+      stopMs,
+    }: { token: string; cursor: EntryId; after: EntryId; stopMs: number | undefined },
+  ) {
+    const { archiveSettleMs: settleMs, archiveMetadata } = this.config;
+    return this.time.run(partition.tag, () =>
+      this.redis.scripts.call(
+        'archive_page',
+        { lease: partition.leaseKey, stream: partition.keyOf(kind) },
+        {
+          token,
+          name: kind,
+          cursor,
+          after,
+          stopMs: stopMs ?? '',
+          settleMs,
+          limit: READ_A_RUN,
+          withMetadata: archiveMetadata ? 1 : 0,
+        },
+      ),
+    );
+  }
+
+  private notMine(
+    partition: ArchivePartition,
+    kind: Archived,
+    reply: { status: 'MOVED'; cursor: string } | { status: 'NOT_HELD' },
+  ): void {
+    if (reply.status === 'MOVED') {
+      this.counts.moved.inc();
+      partition.streams[kind].cursor = reply.cursor;
+    }
+  }
+
+  private async write(partition: ArchivePartition, kind: Archived, { rows, last }: Portion): Promise<void> {
+    const columns = STREAM_COLUMNS[kind];
+    await this.thread.run({
+      kind: 'write',
+      path: this.folder.stagedPath(kind, partition.number, partition.streams[kind].cursor, last),
+      columns,
+      cells: columns.map((_, index) => rows.map((row) => row[index] ?? null)),
+    });
+    this.counts.files.inc({ written: 'staged' });
+  }
+
+  /** @returns whether the cursor was where this instance believed it */
+  private async advance(
+    partition: ArchivePartition,
+    kind: Archived,
+    last: EntryId,
+    throughMs: number | undefined,
+  ): Promise<boolean> {
+    const stream = partition.streams[kind];
+    const reply = await this.redis.scripts.call(
+      'archive_advance',
+      { stream: partition.keyOf(kind) },
+      { name: kind, cursor: stream.cursor, last, throughMs: throughMs ?? '', backfilled: 0 },
+    );
+    if (reply.status !== 'ADVANCED') {
+      this.notMine(partition, kind, reply);
+      return false;
+    }
+    stream.cursor = last;
+    stream.throughMs = Math.max(stream.throughMs, throughMs ?? 0);
+    // Until the next lease reply says otherwise.
+    stream.oldestMs = undefined;
+    stream.waiting = 0;
+    stream.lost = undefined;
+    return true;
+  }
+}

@@ -1,0 +1,170 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { RedisService } from '../../src/redis/index.js';
+import { readArchive } from '../support/archive.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startStore, type Store } from '../support/store.js';
+
+const QUICK = { archiveFlushMs: 0, archiveSettleMs: 0, archiveLeaseMs: 300 } as const;
+
+let redis: Store;
+let holdfast: Holdfast;
+let root: string;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  redis = await startStore();
+  root = await mkdtemp(join(tmpdir(), 'archive-'));
+  holdfast = await Holdfast.start({
+    REDIS_URL: redis.url,
+    ARCHIVE_DIR: root,
+    ...QUICK,
+    HOLDFAST_ROLES: 'api,janitor,archiver',
+    LOG_LEVEL: process.env['ARCHIVE_LOG'] ?? 'silent',
+  });
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000);
+});
+
+afterAll(async () => {
+  await holdfast.stop();
+  await redis.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+const read = (kind?: 'charges' | 'events' | 'audit') =>
+  readArchive(root, holdfast.app.get(RedisService), kind);
+
+async function rowOf(recordId: string) {
+  return eventually('its row', async () => (await read()).rows.find((row) => row['record_id'] === recordId));
+}
+
+describe('a row', () => {
+  test('of a commit has what the request, the record and the metrics say', async () => {
+    const { body } = await holdfast.call('POST', '/v1/reservations', {
+      key: tenant.key,
+      body: {
+        idempotency_key: 'k-1',
+        subject: { tenant: tenant.id, agent: 'Sam', dimensions: { team: 'blue' } },
+        action: { kind: 'llm.completion', name: 'gpt', tags: ['a'] },
+        estimate: { unit: 'TOKENS', amount: 100 },
+        metadata: { note: 'why' },
+      },
+    });
+    const id = body.reservation_id as string;
+    const committed = await holdfast.call('POST', `/v1/reservations/${id}/commit`, {
+      key: tenant.key,
+      body: {
+        idempotency_key: 'k-2',
+        actual: { unit: 'TOKENS', amount: 80 },
+        metrics: {
+          tokens_input: 60,
+          tokens_output: 20,
+          latency_ms: 12,
+          model_version: 'm-1',
+          custom: { x: 1 },
+        },
+        metadata: { done: true },
+      },
+    });
+    expectStatus(committed, 200);
+    const row = await rowOf(id);
+    expect(row).toMatchObject({
+      source: 'RESERVATION',
+      state: 'COMMITTED',
+      tenant: tenant.id,
+      scope: `tenant:${tenant.id}/agent:sam`,
+      agent: 'sam',
+      workspace: null,
+      scope_mask: '10',
+      unit: 'TOKENS',
+      reserved: 100n,
+      charged: 80n,
+      actual: 80n,
+      debt: 0n,
+      action_kind: 'llm.completion',
+      action_name: 'gpt',
+      action_tags: '["a"]',
+      dimensions: '{"team":"blue"}',
+      metadata: '{"note":"why"}',
+      commit_metadata: '{"done":true}',
+      idempotency_key: 'k-1',
+      request_id: committed.headers.get('x-request-id'),
+      model_version: 'm-1',
+      tokens_input: 60n,
+      tokens_output: 20n,
+      latency_ms: 12n,
+      custom_metrics: '{"custom":{"x":1}}',
+    });
+    expect(row['trace_id']).toMatch(/^[0-9a-f]{32}$/);
+    expect((row['ended_at'] as Date).getTime()).toBeGreaterThanOrEqual((row['created_at'] as Date).getTime());
+  });
+
+  test('of a direct debit has what its event says', async () => {
+    const answer = await holdfast.call('POST', '/v1/events', {
+      key: tenant.key,
+      body: {
+        idempotency_key: 'k-3',
+        subject: { tenant: tenant.id },
+        action: { kind: 'tool.search', name: 'web' },
+        actual: { unit: 'TOKENS', amount: 7 },
+      },
+    });
+    const row = await rowOf(expectStatus(answer, 201).event_id as string);
+    expect(row).toMatchObject({
+      source: 'DIRECT_DEBIT',
+      state: 'APPLIED',
+      reserved: 0n,
+      charged: 7n,
+      actual: 7n,
+      unit: 'TOKENS',
+      scope_mask: '1',
+      action_kind: 'tool.search',
+      idempotency_key: 'k-3',
+      request_id: answer.headers.get('x-request-id'),
+    });
+  });
+
+  test('of a release is charged nothing and gives the reason', async () => {
+    const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
+    await holdfast.call('POST', `/v1/reservations/${id}/release`, {
+      key: tenant.key,
+      body: { idempotency_key: 'k-4', reason: 'changed my mind' },
+    });
+    expect(await rowOf(id)).toMatchObject({
+      state: 'RELEASED',
+      reserved: 5n,
+      charged: 0n,
+      actual: null,
+      reason: 'changed my mind',
+    });
+  });
+});
+
+test('events and audit rows are archived, too', async () => {
+  const event = await eventually('the event of the budget', async () =>
+    (await read('events')).rows.find((row) => row['event_type'] === 'budget.created'),
+  );
+  expect(event).toMatchObject({ tenant: tenant.id, scope: `tenant:${tenant.id}` });
+  const row = await eventually('the audit row of the budget', async () =>
+    (await read('audit')).rows.find((found) => found['operation'] === 'createBudget'),
+  );
+  expect(row).toMatchObject({ status: 201, owner: tenant.id, resource_type: 'budget' });
+});
+
+test('without gaps, and through the present, each end is there once', async () => {
+  const { rows, gaps, completeThroughMs } = await eventually('the present', async () => {
+    const reading = await read();
+    return reading.completeThroughMs > 0 && reading;
+  });
+  expect(gaps).toEqual([]);
+  expect(new Set(rows.map(({ entry, partition }) => `${String(partition)} ${String(entry)}`)).size).toBe(
+    rows.length,
+  );
+  expect(completeThroughMs).toBeGreaterThan(0);
+  expect(await holdfast.metric('holdfast_archive_rows_total', { stream: 'charges' })).toBe(rows.length);
+  expect(await holdfast.metric('holdfast_archive_partitions')).toBe(64);
+});
