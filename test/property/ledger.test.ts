@@ -89,6 +89,7 @@ test(
         'turn in reserve',
         'turn in group',
         'short window',
+        ...['reserve', 'debit', 'group', 'set'].map((kind) => `birth in ${kind}`),
         ...['reserve', 'commit', 'debit', 'group', 'set', 'fund', 'idle'].map(
           (kind) => `rollover in ${kind}`,
         ),

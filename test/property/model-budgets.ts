@@ -1,7 +1,15 @@
 import { INT64_MAX } from '../../src/ledger/amount.js';
 import { fundBudget, type FundRequest } from './model-funding.js';
 import { rolloverEvents, rolloversUntil } from './model-periods.js';
-import { deadlineOf, dueOf, type ModelBudget, type ModelHold, type ModelTenant } from './model-records.js';
+import {
+  budgetsAt,
+  deadlineOf,
+  dueOf,
+  type ModelBudget,
+  type ModelHold,
+  type ModelTenant,
+} from './model-records.js';
+import { type ModelTemplate, unbornAt } from './model-templates.js';
 import { chargedWindows, type ModelWindow, planAtOf, windowAt } from './model-windows.js';
 import { crossingsBetween } from './readings.js';
 
@@ -10,6 +18,8 @@ export class BudgetModel {
   readonly tenants = new Map<string, ModelTenant>();
   readonly budgets: ModelBudget[] = [];
   readonly holds = new Map<string, ModelHold>();
+  /** Oldest first. */
+  templates: ModelTemplate[] = [];
   events: string[] = [];
   touched = false;
   /** Whether windows have turned over in the last call. */
@@ -18,6 +28,8 @@ export class BudgetModel {
   private rolled = 0;
   /** Windows that have turned over since then. */
   private turned = 0;
+  /** Budgets that templates have made since then. */
+  private born = 0;
   /** The use of each budget when its crossings were last noted. */
   private usedBefore = new Map<string, number>();
   private crossed: string[] = [];
@@ -126,10 +138,10 @@ export class BudgetModel {
       .sort(([a, one], [b, other]) => order([a, one], [b, other]))
       .slice(0, limit)
       .flatMap(([member, , read]) => [...`${member} `.split(' ').slice(0, 3), ...read(now)]);
-    this.touched ||= due.length > 0 || this.rolled > 0 || this.turned > 0;
-    const counts = [this.rolled, this.turned].map(String);
+    this.touched ||= due.length > 0 || this.rolled > 0 || this.turned > 0 || this.born > 0;
+    const counts = [this.rolled, this.turned, this.born].map(String);
     const reply = ['ROLLED', String(now), ...counts, String(next), more, '0', ...unplanned];
-    [this.rolled, this.turned] = [0, 0];
+    [this.rolled, this.turned, this.born] = [0, 0, 0];
     return reply;
   }
 
@@ -196,6 +208,26 @@ export class BudgetModel {
     this.begun(budgets, now);
     budgets.forEach((budget) => this.turn(budget, now));
     return budgets;
+  }
+
+  /** The budgets that a request finds at its scopes: those that there are, and those that templates would make. */
+  protected found(owner: string, scopes: readonly string[], unit: string, now: number): ModelBudget[] {
+    const templates = this.tenants.has(owner) ? this.templates.filter(({ tenant }) => tenant === owner) : [];
+    const budgets = scopes.flatMap((scope) => {
+      const [budget = unbornAt(templates, scope, unit)] = budgetsAt(this.budgets, [scope], unit);
+      return budget ?? [];
+    });
+    this.noteCrossings(budgets.filter((budget) => !this.budgets.includes(budget)));
+    return this.current(budgets, now);
+  }
+
+  /** Makes those of the budgets that are not there yet. */
+  protected bear(owner: string, budgets: readonly ModelBudget[]): void {
+    for (const budget of budgets.filter((one) => !this.budgets.includes(one))) {
+      this.budgets.push(budget);
+      this.events.push(`budget.created ${owner} ${budget.scope} -`);
+      this.born += 1;
+    }
   }
 
   /** Enough for scripts that only return holds, which windows do not count. */

@@ -102,7 +102,7 @@ export class LedgerModel extends OperatedModel {
       if (tenant?.status === 'CLOSED') {
         return deny('TENANT_CLOSED', ['TENANT_CLOSED']);
       }
-      const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
+      const budgets = this.found(owner, scopes, unit, now);
       if (budgets.length === 0) {
         const mismatch = otherUnits(this.budgets, scopes);
         return mismatch ?? deny('BUDGET_NOT_FOUND', ['NOT_FOUND']);
@@ -196,7 +196,7 @@ export class LedgerModel extends OperatedModel {
       if (tenant !== undefined && tenant.status !== 'ACTIVE') {
         return tenant.status === 'CLOSED' ? deny(['TENANT_CLOSED']) : ['TENANT_SUSPENDED'];
       }
-      const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
+      const budgets = this.found(owner, scopes, unit, now);
       const stopped = budgets.find(({ status }) => status !== 'ACTIVE');
       if (budgets.length === 0 || stopped !== undefined) {
         return stopped
@@ -213,6 +213,7 @@ export class LedgerModel extends OperatedModel {
       if (Array.isArray(charge)) {
         return charge[0] === 'INT64_OVERFLOW' ? charge : deny(charge);
       }
+      this.bear(owner, budgets);
       this.events.push(...charge.events, `custom.direct_debit.applied ${owner} ${scopes.at(-1)} -`);
       const [charged, , , , , debt] = charge.figures as [string, string, string, string, string, string];
       const reply = ['APPLIED', id, charged, policy, debt, ...this.balances(budgets)];
@@ -235,7 +236,7 @@ export class LedgerModel extends OperatedModel {
       } else if (status === 'CLOSED') {
         return deny('TENANT_CLOSED');
       }
-      const budgets = this.current(budgetsAt(this.budgets, scopes, unit), now);
+      const budgets = this.found(owner, scopes, unit, now);
       if (budgets.length === 0) {
         return otherUnits(this.budgets, scopes) ?? deny('BUDGET_NOT_FOUND');
       }
@@ -401,6 +402,7 @@ export class LedgerModel extends OperatedModel {
       extensions: 0,
       state: 'ACTIVE',
     };
+    this.bear(owner, budgets);
     this.holds.set(id, hold);
     const emptied = budgets.filter(
       (budget, index) => (before[index] as bigint) > 0n && this.remainingOf(budget) === 0n,

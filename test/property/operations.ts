@@ -66,6 +66,7 @@ export type Operation =
       amount: bigint;
     }
   | { kind: 'tenant'; tenant: number; status: string }
+  | ({ kind: 'template' } & TemplateChange)
   | { kind: 'group'; client: number; operations: readonly GroupableOperation[] }
   /** Reserves of one tenant that are granted together or not at all. */
   | { kind: 'set'; client: number; tenant: number; members: readonly SetMember[] };
@@ -77,6 +78,18 @@ type SetMember = Omit<
 
 /** Operations whose concurrent calls share a run. */
 export type GroupableOperation = Extract<Operation, { kind: 'reserve' | 'commit' }>;
+
+/** An operator sets a template, or ends the one of that name. */
+export interface TemplateChange {
+  readonly tenant: number;
+  readonly id: string;
+  readonly ends: boolean;
+  readonly pattern: string;
+  readonly unit: Unit;
+  readonly allocated: bigint;
+  readonly overdraftLimit: bigint;
+  readonly policy: string | undefined;
+}
 
 export interface BudgetPlan {
   readonly tenant: number;
@@ -114,6 +127,17 @@ const SUBJECTS: readonly SubjectLevels[] = [
   { agent: 'Bot' },
 ];
 const HOUR_MS = 3_600_000;
+
+/** Of scopes at these places, below the tenant's. */
+const PATTERNS = [
+  '',
+  '/workspace:*',
+  '/workspace:prod',
+  '/workspace:*/agent:*',
+  '/workspace:prod/agent:*',
+  '/agent:*',
+  '/agent:bot',
+];
 
 const client = fc.nat(CLIENTS - 1);
 const tenant = fc.nat(TENANTS - 1);
@@ -184,7 +208,20 @@ const set = fc.record({
   members: fc.array(fc.record(terms), { minLength: 2, maxLength: 5 }),
 });
 
+const template = fc.record({
+  kind: fc.constant('template' as const),
+  tenant,
+  id: fc.constantFrom('a', 'b', 'c', 'd'),
+  ends: fc.nat(3).map((die) => die === 0),
+  pattern: fc.constantFrom(...PATTERNS),
+  unit,
+  allocated: fc.oneof(fc.bigInt({ min: 0n, max: 400n }), fc.constant(INT64_MAX)),
+  overdraftLimit: fc.constantFrom(0n, 0n, 40n),
+  policy: fc.option(policy, { nil: undefined, freq: 2 }),
+});
+
 const operation: fc.Arbitrary<Operation> = fc.oneof(
+  { weight: 12, arbitrary: template },
   { weight: 30, arbitrary: reserve },
   { weight: 14, arbitrary: set },
   { weight: 20, arbitrary: fc.record({ kind: fc.constant('group' as const), client, operations: group }) },

@@ -21,7 +21,8 @@ import {
   type ReserveRequest,
   type SettleRequest,
 } from './model-records.js';
-import type { GroupableOperation, Operation, World } from './operations.js';
+import type { GroupableOperation, Operation, TemplateChange, World } from './operations.js';
+import { deleteTemplate, setTemplate } from '../support/template-client.js';
 import { isRollover } from './model-periods.js';
 import {
   comparedPeriods,
@@ -165,6 +166,9 @@ export class Play {
     }
     if (this.model.events.some(isRollover)) {
       this.tally(`rollover in ${operation.kind}`);
+    }
+    if (this.model.events.some((event) => event.startsWith('budget.created '))) {
+      this.tally(`birth in ${operation.kind}`);
     }
     if (this.model.hasTurned) {
       this.tally(`turn in ${operation.kind}`);
@@ -484,6 +488,8 @@ export class Play {
           name,
         );
       }
+    } else if (operation.kind === 'template') {
+      await this.changeTemplate(operation);
     } else if (operation.kind === 'pass') {
       await this.pass(operation);
     } else if (operation.kind === 'budget' && this.model.budgets.length > 0) {
@@ -491,6 +497,36 @@ export class Play {
         this.model.budgets[operation.budget % this.model.budgets.length] as ModelBudget,
         operation,
       );
+    }
+  }
+
+  private async changeTemplate(change: TemplateChange): Promise<void> {
+    const tenant = this.tenants[change.tenant] as string;
+    const { id, ends, pattern, unit, allocated, overdraftLimit, policy } = change;
+    const others = this.model.templates.filter((one) => one.id !== id || one.tenant !== tenant);
+    if (ends) {
+      await deleteTemplate(this.first, id, tenant);
+      this.model.templates = others;
+      return;
+    }
+    const fields = {
+      overdraft_limit: String(overdraftLimit),
+      ...(policy !== undefined && { commit_overage_policy: policy }),
+    };
+    const [word] = await setTemplate(this.first, { tenant, id, pattern, unit, allocated, fields });
+    const template = {
+      tenant,
+      id,
+      pattern: `tenant:${tenant}${pattern}`,
+      unit,
+      allocated,
+      overdraftLimit,
+      policy,
+    };
+    if (word === 'CREATED') {
+      this.model.templates.push(template);
+    } else if (word === 'UPDATED') {
+      this.model.templates = this.model.templates.map((one) => (others.includes(one) ? one : template));
     }
   }
 

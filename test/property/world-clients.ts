@@ -24,7 +24,14 @@ import { Actor, type WorldTime } from './world-time.js';
 /** How long a client repeats a request, and asks about a hold that has ended. */
 const REPEATED_MS = 15_000;
 const REMEMBERED = 20;
-const SUBJECTS: readonly SubjectLevels[] = [{}, { agent: 'bot' }, { agent: 'other' }];
+/** Workspaces get their budgets from a template. */
+const SUBJECTS: readonly SubjectLevels[] = [
+  {},
+  { agent: 'bot' },
+  { agent: 'other' },
+  ...Array.from({ length: 12 }, (_, number) => ({ workspace: `w${number}` })),
+];
+const KNOWN_SUBJECTS = 3;
 const UNIT = 'TOKENS';
 /** Requests of one script that a client sends at once. */
 const MOST_AT_ONCE = 8;
@@ -205,7 +212,9 @@ export class WorldClient {
     return {
       tenant: this.one([...ledger.model.tenants.keys()]) as string,
       key: randomText(12),
-      subject: this.one(SUBJECTS) as SubjectLevels,
+      subject: this.one(
+        this.time.random() < 0.8 ? SUBJECTS.slice(0, KNOWN_SUBJECTS) : SUBJECTS,
+      ) as SubjectLevels,
       unit: UNIT,
       policy: this.one(['', ...OVERAGE_POLICIES]) as string,
     };

@@ -11,6 +11,7 @@ import { SYSTEM_OWNER } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import { LedgerClient, TRACE } from '../support/ledger-client.js';
+import { setTemplate } from '../support/template-client.js';
 import type { ExpiryPolicy } from './model-records.js';
 import { type Endpoint, MOST_ATTEMPTS } from './world-endpoint.js';
 import { WorldLedger } from './world-ledger.js';
@@ -100,6 +101,14 @@ async function makeTenant(
     const key = client.budgetKeyOf(budget.scope, UNIT);
     await client.redis.hset(key, { tenant_id: tenant, ledger_id: 'ldg_1' });
   }
+  const template = { tenant, id: 'per-workspace', unit: UNIT, allocated: 90n };
+  await setTemplate(client, { ...template, pattern: '/workspace:*' });
+  model.templates.push({
+    ...template,
+    pattern: `tenant:${tenant}/workspace:*`,
+    overdraftLimit: 0n,
+    policy: undefined,
+  });
 }
 
 async function subscribe(
