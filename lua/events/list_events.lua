@@ -9,11 +9,11 @@
 -- ARGV[4]   examine        maximum entries to examine
 -- ARGV[5]   limit          maximum events to return
 -- ARGV[...] condition and value pairs: a field as named in lua/lib/event_writer.lua and its value (for sc a scope, which includes those below it, and for tr a prefix); category,
---           one or more, comma-separated; search, a lower-case text that the scope or the correlation id contains
+--           one or more, comma-separated; search, a lower-case text that the scope, the correlation id or the client's idempotency key contains
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
--- @include  scope_tree, stream_walk
+-- @include  field, scope_tree, stream_walk
 --
 -- next_start is empty at the end.
 local event_log, walked = KEYS[1], KEYS[2]
@@ -72,7 +72,7 @@ local function is_wanted(fields)
       return false
     end
   end
-  return not search or holds(fields, 'sc', search) or holds(fields, 'co', search)
+  return not search or holds(fields, 'sc', search) or holds(fields, 'co', search) or holds(fields, field.idempotency_key, search)
 end
 
 -- Returns the fields of the event at an entry if it is wanted, and the bytes read from the log for it. An index holds the type, so an event

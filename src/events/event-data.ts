@@ -89,10 +89,17 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
     return { ...rest, ...budgetWindowOf(figures), deny_detail: denialDetailOf(figures) };
   }
   if (eventType === 'reservation.observed_denied') {
-    const { scope, unit, estimated_amount, observe_mode, subject, action } = figures;
+    const { scope, unit, estimated_amount, observe_mode, idempotency_key, subject, action } = figures;
     const detail = denialDetailOf(figures);
-    const known = { scope, unit, deny_detail: detail, estimated_amount, observe_mode, subject, action };
-    return { ...known, ...budgetWindowOf(figures), would_have_blocked_at: detail.blocked_by_scope };
+    const asked = { estimated_amount, observe_mode, idempotency_key, subject, action };
+    return {
+      scope,
+      unit,
+      deny_detail: detail,
+      ...asked,
+      ...budgetWindowOf(figures),
+      would_have_blocked_at: detail.blocked_by_scope,
+    };
   }
   if (WITHOUT_CHANGED_FIELDS.has(eventType)) {
     return { ...figures, changed_fields: [] };

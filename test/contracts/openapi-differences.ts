@@ -241,6 +241,11 @@ const ACTION_QUOTAS: readonly Difference[] = [
 ];
 
 const AUDIT_LOG: readonly Difference[] = [
+  {
+    operations: ['listAuditLogs'],
+    says: 'query changes_only is unknown to the protocol',
+    reason: 'an operator who asks who changed something should not page through reads',
+  },
   ...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS),
 ];
 

@@ -109,6 +109,15 @@ describe('the event log', () => {
       });
     });
 
+    test('of a denial is found by the idempotency key of the client', async () => {
+      const poor = await on.holdfast.fundedTenant(10);
+      for (const key of ['order-17', '0b0d7c52-4f3e-4c6b-9a57-6f4a2f1e8c11']) {
+        expectRefusal(await on.holdfast.reserve(poor, 11, { idempotency_key: key }), 409, 'BUDGET_EXCEEDED');
+        const { events } = await page(`tenant_id=${poor.id}&search=${key.toUpperCase()}`);
+        expect(events).toMatchObject([{ event_type: 'reservation.denied', data: { idempotency_key: key } }]);
+      }
+    });
+
     test('is found by each filter, and by all of them together', async () => {
       shows('event filters');
       const own = `tenant_id=${tenant.id}`;

@@ -181,6 +181,7 @@ describe('a reserve in observe mode', () => {
       action: ACTION,
       subject: { tenant: tenant.id },
       estimated_amount: 1000,
+      idempotency_key: expect.any(String),
       observe_mode: 'OBSERVE',
       would_have_blocked_at: scope,
     });
@@ -228,6 +229,7 @@ describe('a reserve in observe mode', () => {
     expect(events[0]?.data).toEqual({
       scope,
       decision: 'ALLOW_WITH_CAPS',
+      idempotency_key: expect.any(String),
       unit: 'TOKENS',
       action: ACTION,
       subject,

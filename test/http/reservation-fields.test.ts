@@ -24,7 +24,7 @@ const TERMS: readonly Place[] = ['history', 'evidence'];
 
 /** Values that occur nowhere else in an answer. */
 const FIELDS: Readonly<Record<string, readonly [value: unknown, places: readonly Place[]]>> = {
-  idempotency_key: ['field-key-1', ['get', 'list', 'history', 'evidence']],
+  idempotency_key: ['field-key-1', EVERYWHERE],
   'subject.workspace': ['field-workspace', EVERYWHERE],
   'subject.app': ['field-app', EVERYWHERE],
   'subject.workflow': ['field-workflow', EVERYWHERE],

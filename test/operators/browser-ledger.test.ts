@@ -89,7 +89,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     await visit('/tenants', ATTACK, undefined, { looks });
     await visit(
       `/budgets?tenant_id=${tenant.id}`,
-      '$90,071,992.54740993',
+      '$90,071,992.5474',
       (page) => page.getByRole('cell', { name: '60%', exact: true }).waitFor(),
       { looks },
     );
@@ -175,8 +175,12 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       '/budgets',
       'tenant:',
       async (page) => {
+        // On a narrow screen, the filters are folded.
+        await page.getByRole('button', { name: 'Filters', exact: true }).click();
         await page.getByLabel('Scope contains').fill('prod');
         await page.waitForURL(/search=prod/);
+        await page.getByRole('button', { name: 'Filters (1)' }).click();
+        expect(await page.getByLabel('Scope contains').isVisible()).toBe(false);
         await page.getByText('1 row', { exact: true }).waitFor();
 
         await page.getByRole('button', { name: 'Create budget' }).click();

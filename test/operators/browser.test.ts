@@ -66,7 +66,8 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
         await page.getByText('Live', { exact: true }).waitFor();
         await page.getByText('Ready for traffic', { exact: true }).waitFor();
         // 2^53 + 1 microcents, which a double would round.
-        await page.getByText('$90,071,992.54740993').first().waitFor();
+        await page.getByText('$90,071,992.5474', { exact: true }).first().waitFor();
+        await page.getByTitle('$90,071,992.54740993, 9007199254740993 USD_MICROCENTS').first().waitFor();
         await page.getByText('60 tokens').waitFor();
         await page.getByRole('list', { name: 'Amounts held' }).getByText('40 tokens').waitFor();
       },

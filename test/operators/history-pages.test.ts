@@ -195,10 +195,10 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
       await page.getByLabel('Type').selectOption('budget.funded');
       await page.getByText('1 row, the last page').waitFor();
       await expectAccessible(page);
-      await page.getByRole('cell', { name: `an operator for ${tenant.id}`, exact: true }).waitFor();
+      await page.getByRole('cell', { name: `an operator, on behalf of ${tenant.id}`, exact: true }).waitFor();
       await page.getByRole('button', { name: 'budget.funded' }).press('Enter');
       const dialog = page.getByRole('dialog');
-      await dialog.getByText(`an operator for ${tenant.id}`).waitFor();
+      await dialog.getByText(`an operator, on behalf of ${tenant.id}`).waitFor();
       await dialog.getByText('9,007,199,254,741,093 tokens').first().waitFor();
       expect(await dialog.getByRole('link', { name: `tenant:${tenant.id}` }).getAttribute('href')).toContain(
         '/console/budgets/TOKENS',

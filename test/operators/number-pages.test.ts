@@ -57,28 +57,35 @@ describeInBrowser(`numbers${WITHOUT_BROWSER}`, () => {
 
   /** What a page writes and takes, by language: the dollars above, a thousand tokens, and what is refused. */
   const LANGUAGES: Readonly<
-    Record<string, { dollars: string; tokens: string; taken: Record<string, string>; refused: string[] }>
+    Record<
+      string,
+      { dollars: string; short: string; tokens: string; taken: Record<string, string>; refused: string[] }
+    >
   > = {
     'en-US': {
       dollars: '$12,345,678.90000001',
+      short: '$12,345,678.90',
       tokens: '1,000',
       taken: { '$1,000.5': '$1,000.50', '1.000': '$1.00', '1000': '$1,000.00', '12.5': '$12.50' },
       refused: ['12,5', '1,00', '10,00.5', '1.000,5', '1 000', '1,000,', '1.2.3', '-1', 'x', '1e3'],
     },
     'de-DE': {
       dollars: '$12.345.678,90000001',
+      short: '$12.345.678,90',
       tokens: '1.000',
       taken: { '12,5': '$12,50', '1.000': '$1.000,00', '1.000,5': '$1.000,50', '1000': '$1.000,00' },
       refused: ['12.5', '1,000.5', '1.00', '1.000.5', '1 000'],
     },
     'fr-FR': {
       dollars: '$12 345 678,90000001',
+      short: '$12 345 678,90',
       tokens: '1 000',
       taken: { '12,5': '$12,50', '1 000': '$1 000,00', '1000,5': '$1 000,50' },
       refused: ['12.5', '1.000', '10 00', '1,000.5'],
     },
     'en-IN': {
       dollars: '$1,23,45,678.90000001',
+      short: '$1,23,45,678.90',
       tokens: '1,000',
       taken: { '1,00,000': '$1,00,000.00', '100000.5': '$1,00,000.50' },
       refused: ['100,000', '12,5'],
@@ -98,10 +105,12 @@ describeInBrowser(`numbers${WITHOUT_BROWSER}`, () => {
   test.each(Object.keys(LANGUAGES))(
     'are written and read as in %s, and refused where it puts no separators',
     async (locale) => {
-      const { dollars, tokens, taken, refused } = LANGUAGES[locale] as (typeof LANGUAGES)[string];
+      const { dollars, short, tokens, taken, refused } = LANGUAGES[locale] as (typeof LANGUAGES)[string];
       const { page, complaints, context } = await browser.enter(holdfast.url, '/budgets', { locale });
       await page.getByText(`tenant:${tenant.id}`).first().waitFor();
-      expect(plain(await page.locator('main').textContent())).toContain(dollars);
+      const [cell] = await page.locator('main td [title$=USD_MICROCENTS]').all();
+      expect(plain((await cell?.textContent()) ?? '')).toBe(short);
+      expect(plain((await cell?.getAttribute('title')) ?? '')).toBe(`${dollars}, ${DOLLARS} USD_MICROCENTS`);
       await page.getByRole('button', { name: 'Create budget' }).click();
       await page.getByRole('dialog').getByLabel('Scope').fill(`tenant:${tenant.id}/agent:a`);
       const read = async (texts: readonly string[]): Promise<Record<string, string>> => {

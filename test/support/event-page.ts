@@ -108,5 +108,5 @@ function neutralText(text: string): string {
     .replace(/^\d{4}-\d\d-\d\d$/, '2026-11-23')
     .replace(/^[0-9a-f]{32}$/, '0af7651916cd43dd8448eb211c80319c')
     .replace(/^denial:[0-9a-f]{40}$/, 'denial:2fd4e1c67a2d28fced849ee1bb76e7391b93eb12')
-    .replace(/^k-[0-9a-f]{16}$/, 'k-2f4a6c8e0b1d3f57');
+    .replace(/^k-[0-9a-f]{16}$|^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'k-2f4a6c8e0b1d3f57');
 }

@@ -9,6 +9,6 @@ const WHO: Readonly<Record<string, string>> = {
 /** Who did something: the type of an event's actor, or of who ended a reservation. Without a type, nobody asked for it. */
 export function whoOf(type: string | undefined, tenant: string): string {
   return type === 'admin_on_behalf_of'
-    ? `an operator for ${tenant}`
+    ? `an operator, on behalf of ${tenant}`
     : (WHO[type ?? 'system'] ?? String(type));
 }

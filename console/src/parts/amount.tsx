@@ -10,18 +10,39 @@ const DOLLARS = numberFormat({
   maximumFractionDigits: MICROCENTS_DIGITS,
 });
 
-/** Dollars with at least two decimals, and as many more as the amount has. */
-function dollars(amount: bigint): string {
+/** In columns, two more than cents have. */
+const COLUMN_DIGITS = 4;
+const SHORT_DOLLARS = numberFormat({
+  minimumFractionDigits: CENT_DIGITS,
+  maximumFractionDigits: COLUMN_DIGITS,
+});
+const LEAST_SHOWN = 10n ** BigInt(MICROCENTS_DIGITS - COLUMN_DIGITS);
+
+/** Dollars with at least two decimals, and as many more as the amount and the format have. */
+function dollars(amount: bigint, format: Intl.NumberFormat): string {
   const digits = amount.toString().padStart(MICROCENTS_DIGITS + 1, '0');
   const point = digits.length - MICROCENTS_DIGITS;
-  return `$${DOLLARS.format(`${digits.slice(0, point)}.${digits.slice(point)}` as Decimal)}`;
+  return `$${format.format(`${digits.slice(0, point)}.${digits.slice(point)}` as Decimal)}`;
 }
 
 /** An amount in the form of its unit, exact. */
 export function formatAmount(amount: Int64, unit: string): string {
   const exact = BigInt(amount);
   const size = exact < 0n ? -exact : exact;
-  return `${exact < 0n ? '−' : ''}${unit === 'USD_MICROCENTS' ? dollars(size) : COUNT.format(size)}`;
+  return `${exact < 0n ? '−' : ''}${unit === 'USD_MICROCENTS' ? dollars(size, DOLLARS) : COUNT.format(size)}`;
+}
+
+/** An amount for a column: rounded to two decimals more than the currency has. What rounds to nothing is shown as less than the least. */
+function shortAmount(amount: Int64, unit: string): string {
+  const exact = BigInt(amount);
+  if (unit !== 'USD_MICROCENTS' || exact === 0n) {
+    return formatAmount(amount, unit);
+  }
+  const size = exact < 0n ? -exact : exact;
+  const sign = exact < 0n ? '−' : '';
+  return size < LEAST_SHOWN
+    ? `${sign}<${dollars(LEAST_SHOWN, SHORT_DOLLARS)}`
+    : `${sign}${dollars(size, SHORT_DOLLARS)}`;
 }
 
 const UNIT_WORDS: Readonly<Record<string, string>> = {
@@ -72,19 +93,24 @@ export function amountOf(text: string, unit: string): bigint {
   return amount;
 }
 
-/** An amount in the form of its unit. The exact integer of the protocol shows on hover. */
+/** An amount in the form of its unit. On hover it is exact, also as the integer of the protocol; with `exact`, always. */
 export function Amount({
   amount,
   unit,
   withUnit = false,
+  exact = false,
 }: {
   amount: Int64;
   unit: string;
   withUnit?: boolean;
+  exact?: boolean;
 }): ReactNode {
+  const full = formatAmount(amount, unit);
+  const shown = exact ? full : shortAmount(amount, unit);
+  const integer = `${BigInt(amount).toString()} ${unit}`;
   return (
-    <span className="num" title={`${BigInt(amount).toString()} ${unit}`}>
-      {formatAmount(amount, unit)}
+    <span className="num" title={shown === full ? integer : `${full}, ${integer}`}>
+      {shown}
       {withUnit && unit !== 'USD_MICROCENTS' && <span className="muted"> {unitWord(unit)}</span>}
     </span>
   );

@@ -1,6 +1,6 @@
 import { Button } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
-import { type ReactNode, useCallback, useId, useMemo } from 'react';
+import { type ReactNode, useCallback, useId, useMemo, useState } from 'react';
 import { localText } from './time';
 
 /** The filters of a page, and a button that clears those that are named. */
@@ -15,18 +15,29 @@ export function FilterBar<Name extends string>({
   change: (filters: FilterChange<Name>) => void;
   children: ReactNode;
 }): ReactNode {
-  const isFiltered = names.some((name) => filters[name] !== undefined);
+  const set = names.filter((name) => filters[name] !== undefined).length;
+  const [isOpen, setOpen] = useState(false);
   const clear = (): void =>
     change(Object.fromEntries(names.map((name) => [name, undefined])) as FilterChange<Name>);
   return (
-    <div className="filters" role="search" aria-label="Filters">
+    <div className="filters" role="search" aria-label="Filters" data-open={isOpen}>
+      <Button
+        className="filters-button"
+        variant="default"
+        size="compact-sm"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
+        {set === 0 ? 'Filters' : `Filters (${set})`}
+      </Button>
       {children}
       <Button
+        className="filters-clear"
         variant="default"
         size="compact-sm"
         h={30}
         style={{ alignSelf: 'flex-end' }}
-        disabled={!isFiltered}
+        disabled={set === 0}
         onClick={clear}
       >
         Clear filters

@@ -12,6 +12,8 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
+const NOT_FOUND = 404;
+
 /** What to do about a failure, by its kind. */
 function adviceFor(error: Error): string {
   if (!(error instanceof ApiError)) {
@@ -30,15 +32,29 @@ function adviceFor(error: Error): string {
 }
 
 export function Failure({ error, retry }: { error: Error; retry?: () => void }): ReactNode {
+  const again = retry && (
+    <div>
+      <Button size="compact-sm" variant="default" mt={8} onClick={retry}>
+        Try again
+      </Button>
+    </div>
+  );
+  if (error instanceof ApiError && error.status === NOT_FOUND) {
+    const { message } = error;
+    return (
+      <div role="alert">
+        <Empty title={message.charAt(0).toUpperCase() + message.slice(1)}>
+          Check the address: ids are exact, and some records are kept for a limited time only.
+          {again}
+        </Empty>
+      </div>
+    );
+  }
   return (
     <div className="notice bad" role="alert">
       <div>{error.message}</div>
       <div className="muted small">{adviceFor(error)}</div>
-      {retry && (
-        <Button size="compact-sm" variant="default" mt={8} onClick={retry}>
-          Try again
-        </Button>
-      )}
+      {again}
     </div>
   );
 }

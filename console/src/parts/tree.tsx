@@ -88,7 +88,7 @@ function Value({
 function Leaf({ name, value, unit }: { name: string; value: unknown; unit: string | undefined }): ReactNode {
   const text = String(value);
   if (unit !== undefined && AMOUNTS.has(name) && INTEGER.test(text)) {
-    return <Amount amount={BigInt(text)} unit={unit} withUnit />;
+    return <Amount amount={BigInt(text)} unit={unit} withUnit exact />;
   }
   if (typeof value !== 'string') {
     return <span className="num">{text}</span>;

@@ -1,5 +1,5 @@
 -- denial: the answer to a refused request, and what its event says.
--- @include field
+-- @include field, hold_form
 --
 -- A refusal is a list: a status word, the scope that refused, what remains there, and the window of that budget if only this was short.
 -- Where a policy's rules on actions refused, the policy's id stands third, and for a quota its window, the key of that window, how many
@@ -14,11 +14,23 @@ local AT_A_SCOPE = {
 }
 -- What the event of a denied or observed request does not keep of it.
 local UNTOLD = {
-  [field.metadata] = true, [field.idempotency_key] = true, [field.idempotency_uuid] = true, [field.charge_on_expiry] = true,
-  [field.reservation_set] = true, metrics = true, client_time_ms = true,
+  [field.metadata] = true, [field.charge_on_expiry] = true, [field.reservation_set] = true, metrics = true, client_time_ms = true,
 }
 -- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'
+
+-- Adds to `figures` what the event of a denied or observed request keeps of it. `fields` are its field and value pairs.
+local function tell(figures, fields)
+  for i = 1, #fields, 2 do
+    local name, value = fields[i], fields[i + 1]
+    if name == field.idempotency_uuid then
+      name, value = field.idempotency_key, hold_form.uuid_text(value)
+    end
+    if not UNTOLD[name] then
+      figures[#figures + 1], figures[#figures + 2] = name, value
+    end
+  end
+end
 
 local function reason_of(refusal)
   return REASONS[refusal[1]] or refusal[1]
@@ -84,8 +96,8 @@ local function correlated(origin, tenant_id, scope, kind, window_key, reason)
     correlation = 'denial:' .. redis.sha1hex(table.concat({ tenant_id, scope, kind, window_key, reason }, '\31')) }
 end
 
--- The scope, origin and figures of a denial's event. `fields` are the request's field and value pairs; the event keeps subject and
--- action. `correlates` says whether its origin gets a correlation id.
+-- The scope, origin and figures of a denial's event. `fields` are the request's field and value pairs; the event keeps subject,
+-- action and idempotency key. `correlates` says whether its origin gets a correlation id.
 local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, refusal, fields, correlates)
   local detail, reason = detail_of(refusal), reason_of(refusal)
   local scope, kind = detail[1] ~= NONE and detail[1] or leaf, ''
@@ -98,11 +110,8 @@ local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, 
     if fields[i] == field.action_kind then
       kind = fields[i + 1]
     end
-    if not UNTOLD[fields[i]] then
-      figures[#figures + 1] = fields[i]
-      figures[#figures + 1] = fields[i + 1]
-    end
   end
+  tell(figures, fields)
   if correlates then
     origin = correlated(origin, tenant_id, scope, kind, given(detail[5]), reason)
   end
@@ -110,6 +119,6 @@ local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, 
 end
 
 return {
-  UNTOLD = UNTOLD, denial_event = denial_event, denial_parts = denial_parts, denial_reply = denial_reply,
-  has_field = has_field, is_denial = is_denial, reason_of = reason_of,
+  denial_event = denial_event, denial_parts = denial_parts, denial_reply = denial_reply,
+  has_field = has_field, is_denial = is_denial, reason_of = reason_of, tell = tell,
 }

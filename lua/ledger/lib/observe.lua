@@ -38,11 +38,7 @@ local function emit_observed_allowed(tag, tenant_id, scope, origin, asked, unit,
   end
   local figures = { 'decision', caps and 'ALLOW_WITH_CAPS' or 'ALLOW', 'unit', unit, 'estimated_amount', amount, 'observe_mode', 'OBSERVE',
     'caps_applied', caps or '', 'sample_rate', rate }
-  for i = 1, #fields, 2 do
-    if not denial.UNTOLD[fields[i]] then
-      figures[#figures + 1], figures[#figures + 2] = fields[i], fields[i + 1]
-    end
-  end
+  denial.tell(figures, fields)
   event_writer.append_event(tag, 'reservation.observed_allowed', tenant_id, scope,
     { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
       correlation = run_correlation(tenant_id, scope, action_facts) }, figures)

@@ -164,7 +164,16 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
     refetchInterval: EVERY_MS,
   });
   return (
-    <Panel title="Last denials" className="span-6 scrolls" flush>
+    <Panel
+      title="Last denials"
+      className="span-6 scrolls"
+      flush
+      aside={
+        <Link to="/events" search={{ event_type: 'reservation.denied', scope: budget.scope }}>
+          All denials
+        </Link>
+      }
+    >
       <Loaded query={denials}>
         {(events) =>
           events.length === 0 ? (

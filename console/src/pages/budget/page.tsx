@@ -113,7 +113,7 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
               {label}
             </div>
             <div className="figure">
-              <Amount amount={amount} unit={unit} />
+              <Amount amount={amount} unit={unit} exact />
             </div>
           </div>
         ))}
@@ -122,10 +122,10 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
         <BudgetBar budget={budget} />
       </div>
       <p className="muted small">
-        Allocated <Amount amount={allocated.amount} unit={unit} withUnit />, overdraft limit{' '}
-        <Amount amount={budget.overdraft_limit.amount} unit={unit} />, created <Time at={budget.created_at} />
-        . If a commit costs more: {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}
-        .
+        Allocated <Amount amount={allocated.amount} unit={unit} withUnit exact />, overdraft limit{' '}
+        <Amount amount={budget.overdraft_limit.amount} unit={unit} exact />, created{' '}
+        <Time at={budget.created_at} />. If a commit costs more:{' '}
+        {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}.
       </p>
     </Panel>
   );

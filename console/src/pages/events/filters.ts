@@ -4,6 +4,7 @@ export const EVENT_FILTERS = [
   'category',
   'tenant_id',
   'scope',
+  'search',
   'from',
   'to',
   'correlation_id',

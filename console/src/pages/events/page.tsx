@@ -101,6 +101,7 @@ function EventFilters({
       <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} width={200} />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
+      <TextFilter label="Idempotency key" value={filters.search} onChange={set.search} width={170} />
       <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={190} />
       <TextFilter
         label="Correlation id"

@@ -1,5 +1,7 @@
+import { Link } from '@tanstack/react-router';
 import { type ReactNode, useMemo } from 'react';
 import type { ActivityFigures, Rates } from '../../../../src/operators/page-answers';
+import { serverNowMs } from '../../api/server-time';
 import { Graph } from '../../parts/graph';
 import { COUNT, numberFormat } from '../../parts/numbers';
 import { Empty } from '../../parts/states';
@@ -39,11 +41,15 @@ export function ActivityPanel({
                 <small>a second</small>
               </div>
               <div className="muted small num">
-                {activity === undefined
-                  ? isRecorded
-                    ? 'no figures yet'
-                    : 'not recorded'
-                  : `${COUNT.format(activity.last_hour[name])} in the last hour`}
+                {activity === undefined ? (
+                  isRecorded ? (
+                    'no figures yet'
+                  ) : (
+                    'not recorded'
+                  )
+                ) : (
+                  <LastHour name={name} count={activity.last_hour[name]} />
+                )}
               </div>
             </div>
           ))}
@@ -66,6 +72,27 @@ export function ActivityPanel({
       </div>
     </section>
   );
+}
+
+const HOUR_MS = 3_600_000;
+
+/** How often it happened, and the way to what there is of it: most reserves and commits have no event. */
+function LastHour({ name, count }: { name: keyof Rates; count: number }): ReactNode {
+  const words = `${COUNT.format(count)} in the last hour`;
+  // To the minute, so that the address stays the same while somebody looks at it.
+  const from = new Date(Math.floor((serverNowMs() - HOUR_MS) / 60_000) * 60_000).toISOString();
+  switch (name) {
+    case 'denials':
+      return (
+        <Link to="/events" search={{ event_type: 'reservation.denied', from }}>
+          {words}
+        </Link>
+      );
+    case 'expirations':
+      return <Link to="/expirations">{words}</Link>;
+    default:
+      return words;
+  }
 }
 
 function linesOf(slots: ActivityFigures['slots'] | undefined) {

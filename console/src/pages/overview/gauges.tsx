@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { ActivityFigures, LiveSnapshot } from '../../../../src/operators/page-answers';
 import { useOverview } from '../../api/overview';
@@ -31,11 +32,15 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
         <dt>Next to expire</dt>
         <dd>{next === undefined ? 'none' : <Time at={next} clock />}</dd>
         <dt>Due, not yet expired</dt>
-        <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.backlog)}</dd>
+        <dd className="num">
+          {sweeper === undefined ? '–' : <Link to="/sweeper">{COUNT.format(sweeper.backlog)}</Link>}
+        </dd>
         <dt>Awaiting cleanup</dt>
         <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.awaiting_cleanup)}</dd>
         <dt>In quarantine</dt>
-        <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.quarantined)}</dd>
+        <dd className="num">
+          {sweeper === undefined ? '–' : <Link to="/sweeper">{COUNT.format(sweeper.quarantined)}</Link>}
+        </dd>
       </dl>
     </Panel>
   );

@@ -1,14 +1,26 @@
 import type { ReactNode } from 'react';
 import type { Check, LiveSnapshot } from '../../../../src/operators/page-answers';
 
+/** The checks in the order in which they are shown; those that are not named here follow. */
 const NAMES: Readonly<Record<string, string>> = {
   redis: 'Redis',
   sweeper: 'Sweeper',
   dispatcher: 'Webhooks',
   audit: 'Audit log',
-  errors: 'Errors',
-  shutdown: 'Shutdown',
+  errors: 'No unexpected errors',
+  shutdown: 'Not shutting down',
 };
+const ORDER = Object.keys(NAMES);
+/** What is down is no longer as its name says. */
+const WHEN_DOWN: Readonly<Record<string, string>> = {
+  errors: 'Unexpected errors',
+  shutdown: 'Shutting down',
+};
+
+const wordsFor = (name: string, isUp: boolean): string =>
+  isUp ? (NAMES[name] ?? name) : (WHEN_DOWN[name] ?? `${NAMES[name] ?? name} is down`);
+
+const placeOf = (name: string): number => (ORDER.includes(name) ? ORDER.indexOf(name) : ORDER.length);
 
 /** The reasons of a check that is down, in words. */
 function reasonsOf(name: string, check: Check): string[] {
@@ -29,7 +41,7 @@ export function ReadinessNotice({
       </div>
     );
   }
-  const checks = Object.entries(readiness.details);
+  const checks = Object.entries(readiness.details).sort(([one], [other]) => placeOf(one) - placeOf(other));
   const down = checks.filter(([, { status }]) => status === 'down');
   return (
     <div className={`notice ${readiness.ready ? '' : 'bad'}`} role="status" aria-label="Readiness">
@@ -37,8 +49,7 @@ export function ReadinessNotice({
         <strong>{readiness.ready ? 'Ready for traffic' : 'Not ready for traffic'}</strong>
         {checks.map(([name, { status }]) => (
           <span key={name} className={`pill ${status === 'up' ? 'good' : 'bad'}`}>
-            {NAMES[name] ?? name}
-            {status === 'up' ? '' : ' is down'}
+            {wordsFor(name, status === 'up')}
           </span>
         ))}
       </div>

@@ -104,7 +104,7 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
         </dd>
         <dt>Held</dt>
         <dd>
-          <Amount amount={reserved.amount} unit={reserved.unit} withUnit />
+          <Amount amount={reserved.amount} unit={reserved.unit} withUnit exact />
         </dd>
         <dt>In scopes</dt>
         <dd>
@@ -147,7 +147,7 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
           <>
             <dt>If it expires</dt>
             <dd>
-              <Amount amount={cost.amount} unit={cost.unit} withUnit /> charged
+              <Amount amount={cost.amount} unit={cost.unit} withUnit exact /> charged
             </dd>
           </>
         )}

@@ -49,7 +49,7 @@ export function TimeLine({ history }: { history: ReservationHistory }): ReactNod
   return (
     <ol className="timeline" style={{ margin: 0 }}>
       <Step at={createdMs} colour="--reserve" title="Held">
-        <Amount amount={reserved.amount} unit={reserved.unit} withUnit /> in {held}{' '}
+        <Amount amount={reserved.amount} unit={reserved.unit} withUnit exact /> in {held}{' '}
         {held === 1 ? 'budget' : 'budgets'}
       </Step>
       {history.extensions.map(({ at_ms: atMs, expires_at_ms: untilMs }) => (
@@ -103,7 +103,7 @@ function End({
       </div>
       {end.charged !== undefined && (
         <div>
-          Charged <Amount amount={end.charged.amount} unit={end.charged.unit} withUnit />
+          Charged <Amount amount={end.charged.amount} unit={end.charged.unit} withUnit exact />
         </div>
       )}
       {end.reason !== undefined && <div>{end.reason}</div>}
@@ -111,7 +111,7 @@ function End({
         <ul className="muted small" style={{ listStyle: 'none' }}>
           {end.returned.map(({ scope, unit, amount }) => (
             <li key={scope} className="returned">
-              <Amount amount={amount} unit={unit} /> returned to {scope}
+              <Amount amount={amount} unit={unit} exact /> returned to {scope}
             </li>
           ))}
         </ul>

@@ -84,6 +84,17 @@ export function Reservations(): ReactNode {
             empty={
               <Empty title="No reservations here">
                 Change the filters. Ended ones are kept for a limited time.
+                {filters.idempotency_key !== undefined && (
+                  <div>
+                    A request that was denied made none:{' '}
+                    <Link
+                      to="/events"
+                      search={{ tenant_id: filters.tenant, search: filters.idempotency_key }}
+                    >
+                      look for its denial
+                    </Link>
+                  </div>
+                )}
               </Empty>
             }
           >

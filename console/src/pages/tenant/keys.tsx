@@ -30,7 +30,11 @@ export function Keys({
   const [isCreating, setCreating] = useState(false);
   const [act, setAct] = useState<{ readonly act: Act; readonly key: ApiKey }>();
   const end = (): void => setAct(undefined);
-  const list = useList(API_KEYS, { tenant_id: tenantId }, ({ keys }) => keys);
+  const list = useList(
+    API_KEYS,
+    { tenant_id: tenantId, sort_by: 'created_at', sort_dir: 'desc' },
+    ({ keys }) => keys,
+  );
   return (
     <Panel
       title="API keys"

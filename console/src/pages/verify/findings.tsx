@@ -142,70 +142,61 @@ export function Advice({ drift }: { drift: readonly Drift[] }): ReactNode {
   );
 }
 
-/** Ends of reservations that the journal does not have exactly once with their charge. */
-export function JournalTable({ journal }: { journal: readonly JournalFault[] }): ReactNode {
-  return (
-    <Panel
-      title="Wrong in the journal"
-      flush
-      aside={journal.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(journal.length)}` : ''}
-    >
-      <Table
-        label="Wrong in the journal"
-        columns={['Reservation', 'Tenant', 'Its entry']}
-        items={journal.slice(0, SHOWN)}
-      >
-        {({ reservation_id: id, tenant_id: tenant, kind }) => (
-          <tr key={id}>
-            <td className="id">
-              <Link to="/reservations/$id" params={{ id }}>
-                {id}
-              </Link>
-            </td>
-            <td className="id">{tenant}</td>
-            <td>{JOURNAL_FAULTS[kind]}</td>
-          </tr>
-        )}
-      </Table>
-    </Panel>
-  );
-}
-
 const JOURNAL_FAULTS: Readonly<Record<JournalFault['kind'], string>> = {
-  MISSING: 'is missing',
-  DOUBLED: 'is there more than once',
-  LIVE: 'is there, but it has not ended',
-  CHARGE: 'has another charge than its record',
+  MISSING: 'Its end is missing in the journal',
+  DOUBLED: 'Its end is in the journal more than once',
+  LIVE: 'The journal has its end, but it has not ended',
+  CHARGE: 'The journal has another charge than its record',
 };
 
-export function UnreadableTable({ unreadable }: { unreadable: readonly Unreadable[] }): ReactNode {
+/** Reservations that cannot be read, and those whose end the journal does not have exactly once with its charge. */
+export function ReservationFindings({
+  unreadable,
+  journal,
+}: {
+  unreadable: readonly Unreadable[];
+  journal: readonly JournalFault[];
+}): ReactNode {
+  const found = [
+    ...journal.map((fault) => ({ ...fault, words: JOURNAL_FAULTS[fault.kind], quarantined: undefined })),
+    ...unreadable.map((one) => ({
+      ...one,
+      words: `Its record cannot be read: ${one.reason.toLowerCase().replaceAll('_', ' ')}`,
+    })),
+  ];
   return (
     <Panel
-      title="Unreadable reservations"
+      title="Reservations with faults"
       flush
-      aside={unreadable.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(unreadable.length)}` : ''}
+      aside={found.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(found.length)}` : ''}
     >
       <Table
-        label="Unreadable reservations"
-        columns={['Reservation', 'Tenant', 'Why', 'Decide']}
-        items={unreadable.slice(0, SHOWN)}
+        label="Reservations with faults"
+        columns={['Reservation', 'Tenant', 'What is wrong', 'What to do']}
+        items={found.slice(0, SHOWN)}
       >
-        {({ reservation_id: id, tenant_id: tenant, reason, quarantined }) => (
-          <tr key={id}>
+        {({ reservation_id: id, tenant_id: tenant, words, quarantined }) => (
+          <tr key={`${id} ${words}`}>
             <td className="id">
               <Link to="/reservations/$id" params={{ id }}>
                 {id}
               </Link>
             </td>
-            <td className="id">{tenant}</td>
-            <td>{reason.toLowerCase().replaceAll('_', ' ')}</td>
+            <td className="id">
+              <Link to="/tenants/$id" params={{ id: tenant }}>
+                {tenant}
+              </Link>
+            </td>
+            <td>{words}</td>
             <td>
-              {quarantined ? (
+              {quarantined === true ? (
                 <Link to="/sweeper" search={{ reservation: id }}>
-                  In quarantine
+                  Decide: it is in quarantine
                 </Link>
               ) : (
-                <span className="muted">once the sweeper meets it</span>
+                <span className="muted">
+                  {quarantined === false ? 'Decide once the sweeper has met it' : 'See docs/playbook.md'}
+                </span>
               )}
             </td>
           </tr>

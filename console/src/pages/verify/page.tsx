@@ -9,7 +9,7 @@ import { Progress } from '../../parts/progress';
 import { Empty, Failure } from '../../parts/states';
 import { formatDuration, Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { Advice, DriftTable, JournalTable, UnreadableTable } from './findings';
+import { Advice, DriftTable, ReservationFindings } from './findings';
 import { resume, type Run, start, stop, useRun } from './run';
 
 const route = getRouteApi('/verify');
@@ -47,8 +47,9 @@ export function Verify(): ReactNode {
           <Result run={run} />
           {run.drift.length > 0 && <DriftTable drift={run.drift} />}
           {run.drift.length > 0 && <Advice drift={run.drift} />}
-          {run.journal.length > 0 && <JournalTable journal={run.journal} />}
-          {run.unreadable.length > 0 && <UnreadableTable unreadable={run.unreadable} />}
+          {run.journal.length + run.unreadable.length > 0 && (
+            <ReservationFindings journal={run.journal} unreadable={run.unreadable} />
+          )}
         </div>
       )}
     </>
