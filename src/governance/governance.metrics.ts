@@ -22,6 +22,13 @@ export const GOVERNANCE_METRICS = {
     name: 'holdfast_budget_window_turns_total',
     help: 'Windows of budgets that began at the end of the window before, when a request used the budget.',
   },
+  utilization: {
+    kind: 'gauge',
+    name: 'holdfast_budget_utilization_ratio',
+    help: 'Which part of its allocation is spent or held, of the up to 100 budgets of which the most is, from 0.8 on. Looked at each minute.',
+    labels: ['tenant', 'scope', 'unit'],
+    acrossWorkers: 'max',
+  },
   plans: {
     kind: 'counter',
     name: 'holdfast_budget_plans_total',

@@ -23,6 +23,7 @@ import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js
 import { BudgetPeriodController, BudgetRecurrenceController } from './budgets/budget-period.controller.js';
 import { BudgetWindowsController } from './budgets/budget-windows.controller.js';
 import { BudgetRollovers } from './budgets/budget-rollovers.js';
+import { BudgetUtilization } from './budgets/budget-utilization.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
@@ -76,6 +77,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetChangesService,
     BudgetRollovers,
     BudgetTemplatesService,
+    BudgetUtilization,
     BudgetsService,
     MadeBudgetsService,
     TemplatePlans,

@@ -29,6 +29,8 @@ interface CounterOf<S> {
 
 interface GaugeOf<S> {
   set(...args: [value: number, ...labels: Labels<S>]): void;
+  /** From now on, these are its only series. */
+  replace(series: readonly (readonly [value: number, ...labels: Labels<S>])[]): void;
   /** From now on, each scrape reads the value. Only for gauges without labels. */
   readFrom(read: () => number | Promise<number>): void;
 }
@@ -66,6 +68,10 @@ export function instrumentOf(spec: MetricSpec, labelNames: readonly string[], re
       const gauge = new Gauge({ ...config, aggregator: spec.acrossWorkers ?? 'sum' });
       return {
         set: (value: number, values: LabelValues = {}) => gauge.set(pick(labelNames, values), value),
+        replace: (series: readonly (readonly [value: number, values: LabelValues])[]) => {
+          gauge.reset();
+          series.forEach(([value, values]) => gauge.set(pick(labelNames, values), value));
+        },
         readFrom: (read: () => number | Promise<number>) => {
           Object.assign(gauge, { collect: async () => gauge.set(await read()) });
         },

@@ -1,0 +1,80 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { RedisService, tenantIndexKey } from '../../redis/index.js';
+import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
+import { PartitionWalk, type Turn, Worker } from '../../worker/index.js';
+import { GOVERNANCE_METRICS } from '../governance.metrics.js';
+
+const LOOK_MS = 60_000;
+const TURN_BUDGET_MS = 500;
+/** Budgets a run of the script: about a millisecond of Redis' time. */
+const BUDGETS_A_RUN = 250;
+/** Budgets of which less is used need nobody's attention yet. */
+const SHARE = 0.8;
+/** Each budget is a series of its own, so only those of which most is used are shown. */
+const MOST_SERIES = 100;
+
+interface Place {
+  readonly tenant: string;
+  readonly after: string;
+}
+const START: Place = { tenant: '', after: '' };
+
+interface UsedBudget {
+  readonly share: number;
+  readonly labels: { readonly tenant: string; readonly scope: string; readonly unit: string };
+}
+
+/**
+ * Shows in the metrics which budgets are almost used up. Every instance with the role walks through all budgets, so each shows the same, as
+ * of its last pass.
+ */
+@Injectable()
+export class BudgetUtilization implements OnModuleInit {
+  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+  private readonly walk: PartitionWalk<Place>;
+  /** The budgets that this pass has found, those of which most is used first. */
+  private found: UsedBudget[] = [];
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly worker: Worker,
+    metrics: MetricsRegistry,
+  ) {
+    this.counts = metrics.of(GOVERNANCE_METRICS);
+    this.walk = new PartitionWalk({
+      undone: 'budgets not looked at',
+      visit: (tag, place) => this.lookAt(tag, place),
+      ended: () => this.show(),
+    });
+  }
+
+  onModuleInit(): void {
+    this.worker.addRegular({
+      name: 'budget_utilization',
+      role: 'janitor',
+      intervalMs: LOOK_MS,
+      run: (turn) => this.look(TURN_BUDGET_MS, turn),
+    });
+  }
+
+  /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
+  async look(budgetMs = TURN_BUDGET_MS, turn?: Turn): Promise<void> {
+    await this.walk.run(this.redis.partitions, budgetMs, turn);
+  }
+
+  private async lookAt(tag: string, place = START): Promise<Place | undefined> {
+    const { nextTenant, nextAfter, budgets } = await this.redis.scripts.call(
+      'used_budgets',
+      { tenantIndex: tenantIndexKey(tag) },
+      { ...place, share: SHARE, limit: BUDGETS_A_RUN },
+    );
+    const used = budgets.map(({ share, ...labels }) => ({ share: Number(share), labels }));
+    this.found = [...this.found, ...used].sort((one, other) => other.share - one.share).slice(0, MOST_SERIES);
+    return nextTenant === undefined ? undefined : { tenant: nextTenant, after: nextAfter ?? '' };
+  }
+
+  private show(): void {
+    this.counts.utilization.replace(this.found.map(({ share, labels }) => [share, labels]));
+    this.found = [];
+  }
+}
