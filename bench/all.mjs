@@ -22,6 +22,7 @@ const NAMES = [
   'growth',
   'start',
   'counter',
+  'usage',
 ];
 
 /**

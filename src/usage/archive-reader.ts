@@ -1,24 +1,50 @@
 import { resolve } from 'node:path';
 import { Inject, Injectable } from '@nestjs/common';
-import { ArchiveFolder, type ArchiveReading } from '../archive/index.js';
+import { ArchiveFolder, type ArchiveReading, readPlaces } from '../archive/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { QueryUnavailable } from '../ledger/index.js';
+import { partitionOfTenant, RedisService } from '../redis/index.js';
 
 /** Finds the files that a report is made from. */
 @Injectable()
 export class ArchiveReader {
-  private readonly folder: ArchiveFolder;
+  private readonly folder: ArchiveFolder | undefined;
 
-  constructor(@Inject(CONFIG) config: HoldfastConfig) {
-    this.folder = new ArchiveFolder(resolve(config.dataDir, 'archive'));
+  constructor(
+    private readonly redis: RedisService,
+    @Inject(CONFIG) config: HoldfastConfig,
+  ) {
+    this.folder = config.archiveDir === undefined ? undefined : new ArchiveFolder(resolve(config.archiveDir));
   }
 
-  /** The folder of the archive. */
+  /** The folder of the archive. @throws QueryUnavailable without one */
   get root(): string {
-    return this.folder.root;
+    return this.required.root;
   }
 
-  /** @param tenantId all tenants by default */
-  read(fromMs: number, toMs: number, _tenantId: string | undefined): Promise<ArchiveReading> {
-    return this.folder.read('charges', fromMs, toMs, new Map());
+  /**
+   * @param tenantId all tenants by default
+   * @throws QueryUnavailable without an archive, StoreUnavailable
+   */
+  async read(fromMs: number, toMs: number, tenantId: string | undefined): Promise<ArchiveReading> {
+    const places = await readPlaces(this.redis, 'charges');
+    if (tenantId === undefined) {
+      return this.required.read('charges', fromMs, toMs, places);
+    }
+    // All charges of a tenant are in one partition, so the files and the gaps of the others do not concern it.
+    const own = partitionOfTenant(tenantId, this.redis.partitions);
+    const ofOwn = new Map([...places].filter(([partition]) => partition === own));
+    const { gaps, ...reading } = await this.required.read('charges', fromMs, toMs, ofOwn);
+    return {
+      ...reading,
+      gaps: gaps.filter(({ partition }) => partition === undefined || partition === own),
+    };
+  }
+
+  private get required(): ArchiveFolder {
+    if (this.folder === undefined) {
+      throw new QueryUnavailable(501, 'this instance has no archive: set ARCHIVE_DIR', 'no_archive');
+    }
+    return this.folder;
   }
 }

@@ -55,11 +55,6 @@ export class UsageService implements BeforeApplicationShutdown {
     return this.process?.pid;
   }
 
-  /** Whether a report is being made. For tests. */
-  get isRunning(): boolean {
-    return this.turns.inUse > 0;
-  }
-
   /**
    * Waits for its turn.
    * @returns ends the turn

@@ -67,6 +67,10 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
     { says: '"status":"READY"' },
     { says: 'reservation.expired' },
   ],
+  'docs/usage.md': [
+    { skipped: 'it needs an archive; test/usage/usage.test.ts sends such requests' },
+    { skipped: 'likewise; test/cli/archive-query.test.ts runs such queries' },
+  ],
   'docs/webhooks.md': [HOOKS, HOOKS, HOOKS],
 };
 

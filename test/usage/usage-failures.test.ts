@@ -15,7 +15,7 @@ let service: UsageService;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'usage-'));
-  holdfast = await Holdfast.start({ DATA_DIR: folder });
+  holdfast = await Holdfast.start({ ARCHIVE_DIR: join(folder, 'archive') });
   service = holdfast.app.get(UsageService);
   [file = ''] = await publishCharges(join(folder, 'archive'), [
     { recorded_at: Date.parse('2026-01-02T00:00:00Z'), charged: 5 },
@@ -57,8 +57,9 @@ describe('a report of usage', () => {
     const pid = service.pid as number;
     const before = await counted('died');
     process.kill(pid, 'SIGSTOP');
+    const run = jest.spyOn(QueryProcess.prototype, 'run');
     const answer = report();
-    await eventually('the report runs', () => service.isRunning);
+    await eventually('the report runs', () => run.mock.calls.length > 0);
     process.kill(pid, 'SIGKILL');
     expect(expectRefusal(await answer, 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'died' });
     expect(await counted('died')).toBe(before + 1);
@@ -67,7 +68,7 @@ describe('a report of usage', () => {
   });
 
   test('is 503 if it takes too long', async () => {
-    const hasty = await Holdfast.start({ DATA_DIR: folder, usageTimeoutMs: 1 });
+    const hasty = await Holdfast.start({ ARCHIVE_DIR: join(folder, 'archive'), usageTimeoutMs: 1 });
     try {
       const { message, details } = expectRefusal(
         await hasty.admin('GET', '/ops/usage?from=0'),
@@ -151,11 +152,12 @@ describe('reports of usage', () => {
     process.kill(service.pid as number, 'SIGSTOP');
     const before = await counted('gone');
     const leaving = new AbortController();
+    const run = jest.spyOn(QueryProcess.prototype, 'run');
     const left = fetch(`${holdfast.url}/ops/usage?from=2026-01-01T00:00:00Z`, {
       headers: { 'x-admin-api-key': 'test-admin-key-0123456789' },
       signal: leaving.signal,
     });
-    await eventually('the report runs', () => service.isRunning);
+    await eventually('the report runs', () => run.mock.calls.length > 0);
     leaving.abort();
     await expect(left).rejects.toThrow();
     await eventually('it is stopped', async () => (await counted('gone')) === before + 1);

@@ -22,7 +22,7 @@ const at = (text: string): number => Date.parse(text);
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'usage-'));
-  holdfast = await Holdfast.start({ DATA_DIR: folder });
+  holdfast = await Holdfast.start({ ARCHIVE_DIR: join(folder, 'archive') });
   const reading = async (): Promise<TestTenant> => {
     const { id } = await holdfast.createTenant();
     return { id, key: await holdfast.createKey(id, { permissions: ['usage:read'] }) };

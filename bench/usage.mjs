@@ -1,0 +1,219 @@
+// How long reports of usage take over a year of made-up charges, as the service runs them: the same statement, in the same process.
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { importBuilt } from '../scripts/install.mjs';
+import { unlessShort } from './duration.mjs';
+import { aim, say, tableOf, whole } from './report.mjs';
+
+const { CHARGE_COLUMNS } = /** @type {typeof import('../src/archive/charge-columns.ts')} */ (
+  await importBuilt('archive/charge-columns.js')
+);
+const { QueryProcess } = /** @type {typeof import('../src/usage/query-process.ts')} */ (
+  await importBuilt('usage/query-process.js')
+);
+const { reportStatement } = /** @type {typeof import('../src/usage/report-sql.ts')} */ (
+  await importBuilt('usage/report-sql.js')
+);
+const { TimeZone } = /** @type {typeof import('../src/usage/time-zone.ts')} */ (
+  await importBuilt('usage/time-zone.js')
+);
+const { CONSTANTS } = /** @type {typeof import('../src/config/constants.ts')} */ (
+  await importBuilt('config/constants.js')
+);
+
+const DAY_MS = 86_400_000;
+const YEAR_MS = Date.UTC(2026, 0, 1);
+const DAYS = unlessShort(365, 10);
+const ROWS = unlessShort(3_000_000, 10_000);
+const ROUNDS = unlessShort(11, 1);
+const TARGET_MS = 1000;
+const ZONE = 'Europe/Berlin';
+
+/** Made-up values of row `i`, of which those that clients choose at random are texts of 16 hex digits. */
+const VALUES = {
+  partition: 'i % 64',
+  entry: "epoch_ms(ts)::VARCHAR || '-0'",
+  record_id: "'rsv_' || substr(md5(i::VARCHAR), 1, 18)",
+  source: "CASE WHEN i % 20 = 0 THEN 'DIRECT_DEBIT' ELSE 'RESERVATION' END",
+  state:
+    "CASE WHEN i % 20 = 0 THEN 'APPLIED' WHEN i % 20 = 1 THEN 'RELEASED' WHEN i % 20 = 2 THEN 'EXPIRED' ELSE 'COMMITTED' END",
+  recorded_at: 'ts',
+  ended_at: 'ts',
+  created_at: 'ts - to_milliseconds(hash(i) % 20000)',
+  tenant: "'tenant-' || hash(i) % 50",
+  scope: "'tenant:tenant-' || hash(i) % 50 || '/app:chat/agent:agent-' || hash(i + 1) % 40",
+  app: "'chat'",
+  agent: "'agent-' || hash(i + 1) % 40",
+  scope_mask: "'111'",
+  unit: "CASE WHEN i % 3 = 0 THEN 'USD_MICROCENTS' ELSE 'TOKENS' END",
+  reserved: 'hash(i + 2) % 100000',
+  charged: 'hash(i + 3) % 90000',
+  actual: 'hash(i + 3) % 90000',
+  debt: '0',
+  overage_policy: "'REJECT'",
+  action_kind: "CASE WHEN i % 4 = 0 THEN 'tool.call' ELSE 'llm.completion' END",
+  action_name: "'model-' || hash(i + 4) % 20",
+  dimensions: `'{"team":"team-' || hash(i + 5) % 30 || '"}'`,
+  key_id: "'key_' || hash(i) % 50",
+  idempotency_key: 'substr(md5((i + 6)::VARCHAR), 1, 16)',
+  request_id: "'req_' || substr(md5((i + 7)::VARCHAR), 1, 24)",
+  trace_id: 'md5((i + 8)::VARCHAR)',
+  model_version: "'v' || hash(i + 4) % 5",
+  tokens_input: 'hash(i + 9) % 8000',
+  tokens_output: 'hash(i + 10) % 2000',
+  latency_ms: 'hash(i + 11) % 30000',
+};
+
+/** @param {string} root */
+async function publishYear(root) {
+  const connection = await (await DuckDBInstance.create(':memory:')).connect();
+  /** @type {Readonly<Record<string, string>>} */
+  const values = VALUES;
+  const columns = CHARGE_COLUMNS.map(
+    ({ name, type }) => `CAST(${values[name] ?? 'NULL'} AS ${type}) AS "${name}"`,
+  );
+  const perDay = Math.floor(ROWS / DAYS);
+  const files = [];
+  for (let day = 0; day < DAYS; day += 1) {
+    const startMs = YEAR_MS + day * DAY_MS;
+    const folder = join(root, 'published', `day=${new Date(startMs).toISOString().slice(0, 10)}`);
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, 'charges.parquet');
+    const rows = day < DAYS - 1 ? perDay : ROWS - perDay * (DAYS - 1);
+    await connection.run(
+      `COPY (SELECT ${columns.join(', ')} FROM
+         (SELECT i, make_timestamp((${startMs} + (i - ${day * perDay}) * ${DAY_MS} // ${rows}) * 1000) AS ts
+          FROM range(${day * perDay}, ${day * perDay + rows}) AS r(i))
+       ORDER BY tenant, recorded_at) TO '${file}' (FORMAT parquet, COMPRESSION zstd)`,
+    );
+    files.push(file);
+  }
+  connection.closeSync();
+  return files;
+}
+
+/** @typedef {{ name: string, ms: number[], rows: number }} Row */
+
+/** Reports that people ask for, by what they group by. */
+const REPORTS = {
+  'spend per day and action': ['day', 'action_kind', 'action_name'],
+  'spend per month': ['month'],
+  'spend per hour': ['hour'],
+  'spend per tenant and scope': ['tenant', 'scope'],
+  'spend per day and team, a dimension': ['day', 'dimension:team'],
+};
+
+/** @returns {Promise<import('./types.ts').Measured>} */
+export async function measure() {
+  const root = mkdtempSync(join(tmpdir(), 'hf-bench-usage-'));
+  try {
+    say(`writing ${whole(ROWS)} charges`);
+    const files = await publishYear(root);
+    const bytes = files.reduce((sum, file) => sum + statSync(file).size, 0);
+    const limits = {
+      folder: root,
+      memoryMb: CONSTANTS.usageMemoryMb,
+      threads: CONSTANTS.usageThreads,
+      timeoutMs: CONSTANTS.usageTimeoutMs,
+    };
+    /** @type {Row[]} */
+    const rows = [];
+    for (const [name, groups] of Object.entries(REPORTS)) {
+      rows.push(await timed(name, groups, files, limits));
+    }
+    const [first] = rows;
+    const fresh = new QueryProcess(limits);
+    const cold = await timeOf(fresh, REPORTS['spend per day and action'], files);
+    fresh.stop();
+    return resultOf(rows, { bytes, coldMs: cold.ms, firstMs: first?.ms ?? [] });
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {readonly string[]} groups
+ * @param {readonly string[]} files
+ * @param {import('../src/usage/query-process.ts').QueryProcessLimits} limits
+ * @returns {Promise<Row>}
+ */
+async function timed(name, groups, files, limits) {
+  const process = new QueryProcess(limits);
+  /** @type {number[]} */
+  const ms = [];
+  let rows = 0;
+  for (let round = 0; round <= ROUNDS; round += 1) {
+    say(`${name}: round ${round} of ${ROUNDS}`);
+    const one = await timeOf(process, groups, files);
+    rows = one.rows;
+    if (round > 0) {
+      ms.push(one.ms);
+    }
+  }
+  process.stop();
+  return { name, ms, rows };
+}
+
+/**
+ * @param {InstanceType<typeof QueryProcess>} process
+ * @param {readonly string[]} groups
+ * @param {readonly string[]} files
+ */
+async function timeOf(process, groups, files) {
+  const [fromMs, toMs] = [YEAR_MS, YEAR_MS + DAYS * DAY_MS];
+  const most = 10_000;
+  const statement = reportStatement(
+    {
+      fromMs,
+      toMs,
+      offsets: new TimeZone(ZONE).offsets(fromMs, toMs),
+      groups,
+      scopeDepth: undefined,
+      equals: {},
+      dimension: undefined,
+      scope: undefined,
+      segments: [],
+      order: undefined,
+      limit: most,
+    },
+    files,
+  );
+  const began = performance.now();
+  const answer = await process.run({ ...statement, most: most + 10 });
+  return { ms: performance.now() - began, rows: answer.rows.length };
+}
+
+/**
+ * @param {Row[]} rows
+ * @param {{ bytes: number, coldMs: number, firstMs: number[] }} sizes
+ * @returns {import('./types.ts').Measured}
+ */
+function resultOf(rows, { bytes, coldMs, firstMs }) {
+  const sorted = (/** @type {Row} */ { ms }) => [...ms].sort((one, other) => one - other);
+  /** @type {Record<string, (row: Row) => string>} */
+  const columns = {
+    report: ({ name }) => name,
+    rows: (row) => whole(row.rows),
+    'median ms': (row) => whole(sorted(row)[Math.floor(row.ms.length / 2)] ?? NaN),
+    'slowest ms': (row) => whole(sorted(row).at(-1) ?? NaN),
+  };
+  return {
+    title: 'Usage',
+    command: 'npm run bench -- usage',
+    subject: `Reports over ${whole(ROWS)} made-up charges in ${DAYS} published days, in the time zone ${ZONE}: ${CONSTANTS.usageThreads} threads, ${CONSTANTS.usageMemoryMb} MB.`,
+    store: 'no Redis',
+    tables: [tableOf(rows, columns, 1)],
+    figures: [
+      aim('spend per day and action over a year', firstMs, {
+        unit: ' ms',
+        atMost: TARGET_MS,
+        isHeadline: true,
+      }),
+      aim('the same, with the start of the process', [coldMs], { unit: ' ms' }),
+      aim('bytes a charge', [bytes / ROWS]),
+    ],
+  };
+}

@@ -1,0 +1,57 @@
+// npm run archive -- query "<sql>": runs a SELECT on the published days of the archive and prints CSV.
+// The folder is ARCHIVE_DIR, or that in DATA_DIR. Exit codes: 0 done; 1 refused or not complete; 2 not run.
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { SetupError, explanationOf, importForCommand } from './install.mjs';
+
+const [INCOMPLETE, NOT_RUN] = [1, 2];
+
+/** @returns {string} the folder of the archive */
+function archiveFolder() {
+  const given = (process.env.ARCHIVE_DIR ?? '').trim();
+  const folder = resolve(given || join((process.env.DATA_DIR ?? '').trim() || './.data', 'archive'));
+  if (!existsSync(folder)) {
+    throw new SetupError(`there is no archive in ${folder}; set ARCHIVE_DIR to that of the running Holdfast`);
+  }
+  return folder;
+}
+
+const print = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
+const warn = (/** @type {string} */ text) => process.stderr.write(`${text}\n`);
+
+/**
+ * Each returns whether all is well.
+ * @type {Record<string, (words: string[]) => Promise<boolean>>}
+ */
+const COMMANDS = {
+  async query([sql, ...more]) {
+    if (sql === undefined || more.length > 0) {
+      throw new SetupError('give one SELECT in quotation marks: npm run archive -- query "SELECT …"');
+    }
+    const { queryArchive } = /** @type {typeof import('../src/cli/archive-query.ts')} */ (
+      await importForCommand('cli/archive-query.js')
+    );
+    return queryArchive({ folder: archiveFolder(), sql, print, warn });
+  },
+};
+
+async function main() {
+  const [name = '', ...words] = process.argv.slice(2);
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command === undefined) {
+    throw new SetupError(
+      `give one of ${Object.keys(COMMANDS).join(', ')}, as in npm run archive -- query "SELECT …"`,
+    );
+  }
+  return (await command(words)) ? 0 : INCOMPLETE;
+}
+
+main().then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error) => {
+    warn(`holdfast: ${explanationOf(error)}`);
+    process.exitCode = NOT_RUN;
+  },
+);

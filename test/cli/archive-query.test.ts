@@ -1,0 +1,68 @@
+import { mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { queryArchive } from '../../src/cli/archive-query.js';
+import { publishCharges } from '../support/charge-files.js';
+
+let folder: string;
+let files: string[];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'archive-query-'));
+  files = await publishCharges(folder, [
+    { recorded_at: Date.parse('2026-01-02T00:00:00Z'), charged: 5, action_kind: '=1+1' },
+    { recorded_at: Date.parse('2026-01-31T23:00:00Z'), charged: 6, action_kind: 'tool.call' },
+    { recorded_at: Date.parse('2026-02-01T00:00:00Z'), charged: 7, action_kind: 'tool.call' },
+    { recorded_at: Date.parse('2026-02-01T01:00:00Z'), charged: 7, source: 'CORRECTION' },
+  ]);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function query(sql: string): Promise<{ isDone: boolean; printed: string[]; warned: string[] }> {
+  const [printed, warned]: [string[], string[]] = [[], []];
+  const isDone = await queryArchive({
+    folder,
+    sql,
+    print: (text) => printed.push(text),
+    warn: (text) => warned.push(text),
+  });
+  return { isDone, printed, warned };
+}
+
+test('a query of the archive prints CSV without formulas', async () => {
+  const { printed } = await query(
+    "SELECT action_kind, sum(charged) AS charged FROM charges WHERE source <> 'CORRECTION' GROUP BY ALL ORDER BY ALL",
+  );
+  expect(printed).toEqual(['action_kind,charged', "'=1+1,5", 'tool.call,13']);
+});
+
+test('the query for DuckDB in docs/usage.md does what it says', async () => {
+  const page = readFileSync(new URL('../../docs/usage.md', import.meta.url), 'utf8');
+  const [, sql = ''] = /DuckDB, in the folder of the archive:\n\n```sql\n([^]*?)```/.exec(page) ?? [];
+  const { printed } = await query(sql.replace("'published/", `'${folder}/published/`));
+  expect(printed).toEqual([
+    'month,tenant,action_kind,unit,charged,count',
+    "2026-01-01 00:00:00,acme,'=1+1,TOKENS,5,1",
+    '2026-01-01 00:00:00,acme,tool.call,TOKENS,6,1',
+    '2026-02-01 00:00:00,acme,tool.call,TOKENS,7,1',
+  ]);
+});
+
+test('a query that may not be run is refused with the reason', async () => {
+  for (const sql of ['DROP VIEW charges', "SELECT * FROM read_text('/etc/hostname')", 'SELECT nothing']) {
+    const { isDone, printed, warned } = await query(sql);
+    expect({ isDone, printed, isTold: warned.join('').length > 10 }).toEqual({
+      isDone: false,
+      printed: [],
+      isTold: true,
+    });
+  }
+});
+
+test('a query names the damaged files that it leaves out', async () => {
+  truncateSync(files[0] as string, 10);
+  const { printed, warned } = await query('SELECT count(*) AS n FROM charges');
+  expect(printed).toEqual(['n', '3']);
+  expect(warned).toEqual(['left out: published/day=2026-01-02/charges.parquet (CUT)']);
+});
