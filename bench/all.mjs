@@ -24,6 +24,8 @@ const NAMES = [
   'counter',
   'usage',
 ];
+/** Not among all: it needs Python, and compares others with each other. */
+const APART = ['gateways'];
 
 /**
  * @param {string} name
@@ -37,7 +39,7 @@ const load = (name) => import(`./${name}.mjs`);
  * @type {Record<string, Measure>}
  */
 export const BENCHMARKS = Object.fromEntries(
-  NAMES.map((name) => [
+  [...NAMES, ...APART].map((name) => [
     name,
     async (options) => {
       const { measure } = /** @type {{ measure: Measure }} */ (await load(name));
@@ -53,7 +55,7 @@ export async function recordAll(options) {
   mkdirSync(directory, { recursive: true });
   const file = join(directory, `${today()}.md`);
   const results = [];
-  for (const [name, measure] of Object.entries(BENCHMARKS)) {
+  for (const [name, measure] of Object.entries(BENCHMARKS).filter(([name]) => NAMES.includes(name))) {
     process.stderr.write(`bench: ${name}\n`);
     results.push(await watched(() => measure(options)));
     // An interrupted run keeps its measurements so far.
@@ -68,7 +70,7 @@ export async function recordAll(options) {
 /** @param {Result[]} results */
 function reportText(results) {
   const run = `${today()}; ${circumstances()}`;
-  const missing = Object.keys(BENCHMARKS).slice(results.length);
+  const missing = NAMES.slice(results.length);
   return (
     [
       `# Benchmarks of ${today()}`,

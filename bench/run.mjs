@@ -27,7 +27,7 @@ function print(result) {
 const OPTIONS = {
   against: Object.keys(BENCHMARKS),
   pairs: Object.keys(BENCHMARKS),
-  only: ['isolation', 'leak', 'batch'],
+  only: ['isolation', 'leak', 'batch', 'gateways'],
   most: ['growth', 'all'],
 };
 

@@ -1,7 +1,17 @@
 """Holdfast as the budget authority of LiteLLM's proxy: name `holdfast_litellm.budget` among its callbacks."""
 
-from .callback import HoldfastBudget
+from __future__ import annotations
 
-budget = HoldfastBudget()
+from typing import Any
 
-__all__ = ["HoldfastBudget", "budget"]
+__all__ = ["budget"]
+
+
+def __getattr__(name: str) -> Any:
+    # Made when the proxy asks for it, because it reads the environment.
+    if name != "budget":
+        raise AttributeError(name)
+    from .callback import HoldfastBudget
+
+    globals()["budget"] = made = HoldfastBudget()
+    return made

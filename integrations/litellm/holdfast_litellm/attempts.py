@@ -22,8 +22,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, aiohttp.ClientConnectorError)
 # The provider may have answered somebody who did not hear it.
 _UNHEARD = (httpx.TransportError, openai.APITimeoutError, aiohttp.ClientError, asyncio.TimeoutError, TimeoutError, asyncio.CancelledError)
-# The provider said that it failed.
-_SAID = (httpx.HTTPStatusError, openai.APIStatusError)
+
+
+def _says_status(error: BaseException) -> bool:
+    """Whether the provider answered with a failure. LiteLLM's own exceptions inherit from OpenAI's, and say nothing about that."""
+    is_openai = isinstance(error, openai.APIStatusError) and type(error).__module__.startswith("openai")
+    return is_openai or isinstance(error, httpx.HTTPStatusError)
 
 
 def cost_nothing(error: BaseException) -> bool:
@@ -33,7 +37,7 @@ def cost_nothing(error: BaseException) -> bool:
         return True
     if any(isinstance(one, _UNHEARD) for one in chain):
         return False
-    if any(isinstance(one, _SAID) for one in chain):
+    if any(_says_status(one) for one in chain):
         return True
     status = getattr(error, "status_code", None)
     # 408 and 499: somebody stopped waiting.

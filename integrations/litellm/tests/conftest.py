@@ -24,6 +24,9 @@ import httpx
 import pytest
 import yaml
 
+# LiteLLM looks for prices on the network otherwise.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 CHILD = [sys.executable, str(HERE / "child.py")]
@@ -137,6 +140,10 @@ class Holdfast:
         self._process = Process(["node", "--import", preload, str(ROOT / "dist" / "main.js")], env, ROOT)
         self._process.await_http(f"{self.url}/health/ready")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def stop(self) -> None:
         self._process.stop()
 
@@ -145,9 +152,9 @@ class Holdfast:
         assert response.is_success, response.text
         return dict(response.json())
 
-    def allocate(self, scope: str, amount: int) -> None:
+    def allocate(self, scope: str, amount: int, **more: Any) -> None:
         allocated = {"unit": UNIT, "amount": amount}
-        self._post("/v1/admin/budgets", {"tenant_id": TENANT, "scope": scope, "unit": UNIT, "allocated": allocated})
+        self._post("/v1/admin/budgets", {"tenant_id": TENANT, "scope": scope, "unit": UNIT, "allocated": allocated, **more})
 
     def budget(self, scope: str) -> Budget:
         response = self._admin.get("/v1/admin/budgets", params={"tenant_id": TENANT, "scope_prefix": scope})
@@ -227,7 +234,7 @@ def config_of(upstream: Upstream, general: dict[str, Any], settings: dict[str, A
         ],
         "router_settings": {"num_retries": 1, "retry_after": 0, "fallbacks": [{"falls": ["dear"]}], "disable_cooldowns": True},
         "litellm_settings": {
-            "callbacks": ["holdfast_litellm.budget", "prometheus"],
+            "callbacks": ["holdfast_litellm.budget", "hook_recorder.recorder", "prometheus"],
             "require_auth_for_metrics_endpoint": False,
             **settings,
         },
@@ -242,16 +249,21 @@ class World:
     folder: Path
     proxies: list[Process] = field(default_factory=list)
 
+    @property
+    def hook_record(self) -> Path:
+        return self.folder / "hooks.jsonl"
+
     def launch(self, *, general: dict[str, Any] | None = None, settings: dict[str, Any] | None = None, **env: str) -> Callable[[], Proxy]:
         """Starts a proxy, and returns what waits for it."""
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-        shutil.copy(HERE / "gateway_auth.py", folder)
+        for name in ("gateway_auth.py", "hook_recorder.py"):
+            shutil.copy(HERE / name, folder)
         (folder / "config.yaml").write_text(yaml.safe_dump(config_of(self.upstream, general or {}, settings or {})))
         port = free_port()
         command = [*CHILD, "litellm", "--config", str(folder / "config.yaml"), "--port", str(port), "--host", "127.0.0.1"]
         given = {"HOLDFAST_URL": self.holdfast.url, "HOLDFAST_API_KEY": self.holdfast.key, "HOLDFAST_TTL_SECONDS": "4", **env}
         quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "LITELLM_LOG": "ERROR"}
-        process = Process(command, environment(**quiet, **given), folder)
+        process = Process(command, environment(HOOK_RECORD=str(self.hook_record), **quiet, **given), folder)
         self.proxies.append(process)
 
         def ready() -> Proxy:
@@ -282,12 +294,14 @@ def world() -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def proxies(world: World) -> dict[str, Callable[[], Proxy]]:
-    """Both start at once, because a start takes long."""
+    """All start at once, because a start takes long."""
     return {
         "strict": world.launch(),
+        "doomed": world.launch(HOLDFAST_TTL_SECONDS="2"),
         "lenient": world.launch(
             general={"cancel_on_disconnect": True},
             settings={"cache": True, "cache_params": {"type": "local"}},
+            HOLDFAST_TTL_SECONDS="60",
             HOLDFAST_WHEN_AWAY="allow",
             HOLDFAST_UNPRICED="allow",
             HOLDFAST_DENIED_STATUS="402",

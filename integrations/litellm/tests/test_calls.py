@@ -1,61 +1,30 @@
-"""Each kind of call and of end, through the real proxy: what it reserves, and what it costs at last.
-
-A price is in USD_MICROCENTS a token, 10^-8 dollars. The provider counts 10 tokens in and 5 out unless a request orders otherwise.
-"""
+"""Each kind of call and of end, through the real proxy: what it reserves, and what it costs at last."""
 
 from __future__ import annotations
 
-import json
-import socket
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
 import openai
 import pytest
+from calls import (
+    CHEAP,
+    CLAUDE,
+    DEAR,
+    EMBED,
+    OWN,
+    Make,
+    ask,
+    chat,
+    completions,
+    cost,
+    embeddings,
+    leave,
+    leave_stream,
+    messages,
+    responses,
+)
 from conftest import Proxy, Team, World, eventually, said
-
-CHEAP = (15, 60)
-DEAR = (250, 1000)
-EMBED = (2, 0)
-CLAUDE = (300, 1500)
-OWN = (100, 200)
-
-Body = dict[str, Any]
-
-
-def chat(model: str, stream: bool = False, **orders: Any) -> tuple[str, Body]:
-    body: Body = {"model": model, "messages": said(**orders), "max_tokens": 100}
-    return "/v1/chat/completions", {**body, "stream": True} if stream else body
-
-
-def responses(model: str, stream: bool = False, **orders: Any) -> tuple[str, Body]:
-    body: Body = {"model": model, "input": json.dumps(orders), "max_output_tokens": 100}
-    return "/v1/responses", {**body, "stream": True} if stream else body
-
-
-def messages(model: str, stream: bool = False, **orders: Any) -> tuple[str, Body]:
-    body: Body = {"model": model, "messages": said(**orders), "max_tokens": 100}
-    return "/v1/messages", {**body, "stream": True} if stream else body
-
-
-def embeddings(model: str, **orders: Any) -> tuple[str, Body]:
-    return "/v1/embeddings", {"model": model, "input": json.dumps(orders)}
-
-
-def completions(model: str, **orders: Any) -> tuple[str, Body]:
-    return "/v1/completions", {"model": model, "prompt": json.dumps(orders), "max_tokens": 100}
-
-
-def cost(price: tuple[int, int], tokens_in: int = 10, tokens_out: int = 5) -> int:
-    return tokens_in * price[0] + tokens_out * price[1]
-
-
-def ask(proxy: Proxy, team: Team, call: tuple[str, Body]) -> httpx.Response:
-    with proxy.client(team.key) as client:
-        return client.post(call[0], json=call[1])
-
 
 ANSWERED = [
     ("a chat", chat, "cheap", cost(CHEAP)),
@@ -70,9 +39,7 @@ ANSWERED = [
 
 
 @pytest.mark.parametrize(("make", "model", "expected"), [row[1:] for row in ANSWERED], ids=[row[0] for row in ANSWERED])
-def test_an_answer_is_charged_what_it_cost(
-    strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, expected: int
-) -> None:
+def test_an_answer_is_charged_what_it_cost(strict: Proxy, team: Team, tag: str, make: Make, model: str, expected: int) -> None:
     answer = ask(strict, team, make(model, tag=tag))
     assert answer.status_code == 200, answer.text
     assert team.settled().spent == expected
@@ -91,9 +58,7 @@ STREAMED = [
 
 
 @pytest.mark.parametrize(("make", "model", "expected"), [row[1:] for row in STREAMED], ids=[row[0] for row in STREAMED])
-def test_a_stream_is_charged_what_it_cost(
-    strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, expected: int
-) -> None:
+def test_a_stream_is_charged_what_it_cost(strict: Proxy, team: Team, tag: str, make: Make, model: str, expected: int) -> None:
     answer = ask(strict, team, make(model, stream=True, tag=tag))
     assert answer.status_code == 200, answer.text
     assert team.settled().spent == expected
@@ -101,7 +66,7 @@ def test_a_stream_is_charged_what_it_cost(
 
 @pytest.mark.parametrize(("make", "model", "price"), [(chat, "dear", DEAR), (responses, "dear", DEAR), (messages, "claude", CLAUDE)])
 def test_a_stream_that_breaks_is_charged_what_had_arrived(
-    world: World, strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, price: tuple[int, int]
+    world: World, strict: Proxy, team: Team, tag: str, make: Make, model: str, price: tuple[int, int]
 ) -> None:
     ask(strict, team, make(model, stream=True, tag=tag, completion_tokens=40, cut_after=12, pause_ms=5))
     spent = team.settled().spent
@@ -113,24 +78,11 @@ def test_a_stream_that_breaks_is_charged_what_had_arrived(
 
 @pytest.mark.parametrize(("make", "model", "price"), [(chat, "dear", DEAR), (responses, "dear", DEAR), (messages, "claude", CLAUDE)])
 def test_a_client_that_leaves_a_stream_is_charged_what_had_arrived(
-    strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str, price: tuple[int, int]
+    strict: Proxy, team: Team, tag: str, make: Make, model: str, price: tuple[int, int]
 ) -> None:
-    path, body = make(model, stream=True, tag=tag, completion_tokens=60, pause_ms=50)
-    with strict.client(team.key) as client, client.stream("POST", path, json=body) as answer:
-        lines = (line for line in answer.iter_lines() if "word" in line)
-        for _ in range(3):
-            next(lines)
+    leave_stream(strict, team, make(model, stream=True, tag=tag, completion_tokens=60, pause_ms=50))
     spent = team.settled().spent
     assert price[0] < spent < cost(price, 100, 60)
-
-
-def leave(world: World, proxy: Proxy, team: Team, call: tuple[str, Body], tag: str) -> None:
-    """Sends a request, and closes the connection as soon as the provider has it."""
-    content = json.dumps(call[1]).encode()
-    head = f"POST {call[0]} HTTP/1.1\r\nHost: proxy\r\nAuthorization: Bearer {team.key}\r\nContent-Type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", httpx.URL(proxy.url).port or 0)) as connection:
-        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-        eventually(lambda: world.upstream.calls(tag))
 
 
 def test_a_client_that_leaves_before_its_answer_is_charged_anyway(world: World, strict: Proxy, tag: str, team: Team) -> None:
@@ -160,7 +112,9 @@ FAILED = [
 
 @pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
 @pytest.mark.parametrize(("model", "orders"), [row[1:] for row in FAILED], ids=[row[0] for row in FAILED])
-def test_a_failure_that_cost_nothing_is_released(strict: Proxy, team: Team, tag: str, model: str, orders: Body, stream: bool) -> None:
+def test_a_failure_that_cost_nothing_is_released(
+    strict: Proxy, team: Team, tag: str, model: str, orders: dict[str, Any], stream: bool
+) -> None:
     before = strict.told("released")
     answer = ask(strict, team, chat(model, stream=stream, tag=tag, **orders))
     assert answer.status_code >= 400
@@ -169,7 +123,7 @@ def test_a_failure_that_cost_nothing_is_released(strict: Proxy, team: Team, tag:
 
 
 @pytest.mark.parametrize(("make", "model"), [(responses, "dear"), (messages, "claude"), (embeddings, "embed"), (completions, "dear")])
-def test_so_is_one_of_another_kind(strict: Proxy, team: Team, tag: str, make: Callable[..., tuple[str, Body]], model: str) -> None:
+def test_so_is_one_of_another_kind(strict: Proxy, team: Team, tag: str, make: Make, model: str) -> None:
     assert ask(strict, team, make(model, tag=tag, status=500)).status_code == 500
     assert team.settled().spent == 0
 
@@ -286,8 +240,8 @@ def test_a_denial_says_when_funds_come_back(world: World, lenient: Proxy, team: 
         assert first.result().status_code == 200
     error = refused.json()["error"]
     assert error["holdfast_error"] == "BUDGET_EXCEEDED"
-    assert 0 < error["retry_after_ms"] <= 20_000
-    assert 1 <= int(refused.headers["retry-after"]) <= 20
+    assert 0 < error["retry_after_ms"] <= 66_000
+    assert 1 <= int(refused.headers["retry-after"]) <= 66
     assert refused.headers["x-should-retry"] == "false"
 
 
@@ -328,7 +282,7 @@ def test_a_commit_tells_tokens_model_and_time(world: World, strict: Proxy, team:
     team.settled()
     (found,) = world.holdfast.get("/v1/reservations", tenant="acme", workspace=team.name)["reservations"]
     record = world.holdfast.get(f"/ops/reservations/{found['reservation_id']}")
-    metrics = record["committed_metrics"]
+    metrics = record["end"]["committed_metrics"]
     assert (metrics["tokens_input"], metrics["tokens_output"]) == (10, 5)
     assert metrics["latency_ms"] >= 0
     assert found["action"] == {"kind": "llm.completion", "name": "cheap"}

@@ -1,0 +1,123 @@
+"""What happens when many ask at once, when the proxy is killed, and when Holdfast is away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from calls import CHEAP, DEAR, ask, chat, cost
+from conftest import Proxy, Team, World, eventually
+
+
+def estimate_of(world: World, proxy: Proxy, team: Team, call: tuple[str, dict[str, object]], tag: str) -> int:
+    """What a call holds, measured while it waits. `call` must order the provider to wait."""
+    with ThreadPoolExecutor() as others:
+        waiting = others.submit(ask, proxy, team, call)
+        held = eventually(lambda: team.budget().reserved)
+        eventually(lambda: world.upstream.calls(tag))
+        world.upstream.go()
+        waiting.result()
+    team.settled()
+    return int(held)
+
+
+def test_of_200_calls_at_once_as_many_pass_as_the_budget_covers(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    # Each costs nearly all of what it holds: 100 tokens out, which is its limit.
+    call = chat("dear", tag=tag, wait=True, completion_tokens=100, prompt_tokens=1)
+    held = estimate_of(world, strict, team, call, tag)
+    crowd = Team(world.holdfast, f"{team.name}-crowd")
+    world.holdfast.allocate(crowd.scope, 50 * held + held // 2)
+
+    async def all_at_once() -> list[int]:
+        headers = {"Authorization": f"Bearer {crowd.key}"}
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=strict.url, headers=headers, timeout=120, limits=limits, trust_env=False) as client:
+
+            async def one() -> int:
+                return (await client.post(call[0], json=call[1])).status_code
+
+            asked = {asyncio.create_task(one()) for _ in range(200)}
+            # The refused ones are answered while the others hold their funds.
+            waiting = asked
+            while len(waiting) > 50:
+                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.to_thread(world.upstream.go)
+            return list(await asyncio.gather(*asked))
+
+    before = len(world.upstream.billed(tag))
+    assert Counter(asyncio.run(all_at_once())) == {200: 50, 429: 150}
+    assert len(world.upstream.billed(tag)) - before == 50
+    assert crowd.settled().spent == 50 * cost(DEAR, 1, 100)
+
+
+def test_a_killed_proxy_is_charged_for_its_calls_in_flight(
+    world: World, proxies: dict[str, Callable[[], Proxy]], strict: Proxy, team: Team, tag: str
+) -> None:
+    doomed = proxies["doomed"]()
+    call = chat("dear", tag=tag, wait=True)
+    held = estimate_of(world, strict, team, call, tag)
+    crowd = Team(world.holdfast, f"{team.name}-crowd")
+    world.holdfast.allocate(crowd.scope, 50 * held + held // 2)
+
+    def abandoned() -> None:
+        with pytest.raises(httpx.HTTPError):
+            ask(doomed, crowd, call)
+
+    with ThreadPoolExecutor(48) as others:
+        before = world.upstream.calls(tag)
+        calls = [others.submit(abandoned) for _ in range(48)]
+        eventually(lambda: world.upstream.calls(tag) == before + 48, 60)
+        doomed.process.kill()
+        for one in calls:
+            one.result()
+    world.upstream.go()
+    # The provider bills them all, and so do the holds when they expire.
+    assert crowd.settled(60).spent == 48 * held
+    # The traffic that follows cannot spend them again: two calls were left, and one that costs little leaves room for another hold.
+    quick = chat("dear", tag=f"{tag}2", completion_tokens=99)
+    answers = [ask(strict, crowd, quick).status_code for _ in range(4)]
+    assert answers == [200, 200, 429, 429]
+
+
+def test_a_reserve_that_lands_too_late_does_not_stay(world: World, strict: Proxy, team: Team, tag: str) -> None:
+    before = strict.told("late_reserve_undone")
+    ask(strict, team, chat("cheap", tag=f"{tag}0"))  # So that a connection is open, on which the reserve can be sent.
+    os.kill(world.holdfast.pid, signal.SIGSTOP)
+    try:
+        answer = ask(strict, team, chat("dear", tag=tag))
+    finally:
+        os.kill(world.holdfast.pid, signal.SIGCONT)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "budget_authority_unavailable")
+    assert world.upstream.calls(tag) == 0
+    eventually(lambda: strict.told("late_reserve_undone") == before + 1)
+    assert (team.budget().reserved, team.budget().spent) == (0, cost(CHEAP))
+
+
+def test_holdfast_is_stopped_and_comes_back(world: World, strict: Proxy, lenient: Proxy, team: Team, tag: str) -> None:
+    refused, admitted, debited = strict.told("away_refused"), lenient.told("away_admitted"), lenient.told("debited")
+    with ThreadPoolExecutor() as others:
+        waiting = others.submit(ask, lenient, team, chat("dear", tag=tag, wait=True))
+        eventually(lambda: world.upstream.calls(tag))
+        world.holdfast.stop()
+        try:
+            # It fails closed, unless the operator has said otherwise.
+            closed = ask(strict, team, chat("dear", tag=f"{tag}2"))
+            assert (closed.status_code, closed.json()["error"]["code"]) == (503, "budget_authority_unavailable")
+            assert ask(lenient, team, chat("dear", tag=f"{tag}3")).status_code == 200
+            # The client gets its answer although the commit has to wait.
+            world.upstream.go()
+            assert waiting.result().status_code == 200
+            assert world.upstream.calls(f"{tag}2") == 0
+        finally:
+            world.holdfast.start()
+    # What was held is committed, and what was admitted without a hold is charged afterwards.
+    eventually(lambda: lenient.told("debited") == debited + 1, 60)
+    assert team.settled(60).spent == 2 * cost(DEAR)
+    assert strict.told("away_refused") == refused + 1
+    assert lenient.told("away_admitted") == admitted + 1

@@ -1,0 +1,96 @@
+"""Which of LiteLLM's hooks come for which call. The callback relies on this table; a new version that differs is noticed here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from calls import Make, ask, chat, embeddings, leave, leave_stream, messages, responses
+from conftest import Proxy, Team, World, eventually
+
+# Name, request, model, orders, how the client leaves, hooks. Those that log come when they come; the others come in this order.
+ONE = ["begin", "attempt"]
+TWO = [*ONE, "attempt failed", "attempt"]
+LOGGED = "log: cost"
+BREAKS: dict[str, object] = {"stream": True, "completion_tokens": 40, "cut_after": 12, "pause_ms": 20}
+TABLE: list[tuple[str, Make, str, dict[str, object], str, list[str]]] = [
+    ("an answer", chat, "dear", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
+    ("an embedding", embeddings, "embed", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
+    ("a response", responses, "dear", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
+    # Its cost is only logged.
+    ("a message", messages, "claude", {}, "", [*ONE, "attempt succeeded", "answer", LOGGED]),
+    # So a logged failure does not mean that the call failed.
+    (
+        "a retry that succeeds",
+        chat,
+        "dear",
+        {"status": 500, "times": 1},
+        "",
+        [*TWO, "attempt succeeded", "answer with a cost", "log: failed", LOGGED],
+    ),
+    ("a failure", chat, "dear", {"status": 500}, "", [*TWO, "attempt failed", "failure", "log: failed"]),
+    ("a stream", chat, "dear", {"stream": True}, "", [*ONE, "stream ended", LOGGED]),
+    ("a stream of a response", responses, "dear", {"stream": True}, "", [*ONE, "stream ended", LOGGED]),
+    ("a stream of a message", messages, "claude", {"stream": True}, "", [*ONE, "stream ended", LOGGED]),
+    (
+        "a stream that breaks",
+        chat,
+        "dear",
+        BREAKS,
+        "",
+        [*ONE, "stream broke", "failure", "log: failed at a cost"],
+    ),
+    # Here, LiteLLM knows no cost.
+    ("a broken response", responses, "dear", BREAKS, "", [*ONE, "stream broke", "failure", "log: failed"]),
+    (
+        "a broken message",
+        messages,
+        "claude",
+        BREAKS,
+        "",
+        [*ONE, "stream broke", "failure", "log: failed at a cost"],
+    ),
+    (
+        "a stream that is left",
+        chat,
+        "dear",
+        {"stream": True, "completion_tokens": 60, "pause_ms": 50},
+        "stream",
+        [*ONE, "stream left", LOGGED],
+    ),
+    (
+        "a message that is left",
+        messages,
+        "claude",
+        {"stream": True, "completion_tokens": 60, "pause_ms": 50},
+        "stream",
+        [*ONE, "stream left", LOGGED],
+    ),
+    # The call goes on without its client.
+    ("an answer that is not awaited", chat, "dear", {"wait": True}, "answer", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
+]
+
+
+@pytest.mark.parametrize(("make", "model", "orders", "leaves", "hooks"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_the_hooks_of_a_call(
+    world: World, strict: Proxy, team: Team, tag: str, make: Make, model: str, orders: dict[str, object], leaves: str, hooks: list[str]
+) -> None:
+    call = make(model, tag=tag, **orders)
+    if leaves == "stream":
+        leave_stream(strict, team, call)
+    elif leaves == "answer":
+        leave(world, strict, team, call, tag)
+        world.upstream.go()
+    else:
+        ask(strict, team, call)
+
+    def recorded() -> list[str]:
+        lines = [json.loads(line) for line in world.hook_record.read_text().splitlines()]
+        return [line["hook"] for line in lines if line["team"] == team.name]
+
+    def in_order(seen: list[str]) -> list[str]:
+        return [hook for hook in seen if not hook.startswith("log")] + sorted(hook for hook in seen if hook.startswith("log"))
+
+    eventually(lambda: len(recorded()) >= len(hooks))
+    team.settled()
+    assert in_order(recorded()) == in_order(hooks)

@@ -1,0 +1,182 @@
+"""The holds of calls, without a proxy: a real Holdfast, and connections that break."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from conftest import UNIT, Team, World
+
+from holdfast_litellm import errors
+from holdfast_litellm.attempts import Attempts
+from holdfast_litellm.client import Away, Client
+from holdfast_litellm.estimate import Estimate
+from holdfast_litellm.ledger import Call, Ledger, Usage, refusal_of
+from holdfast_litellm.told import counts
+
+
+def call_of(team: Team, amount: int, charge_on_expiry: int = 0) -> Call:
+    return Call(
+        subject={"workspace": team.name},
+        action={"kind": "llm.completion", "name": "test"},
+        estimate=Estimate(amount, 1, 1.0),
+        charge_on_expiry=charge_on_expiry,
+        attempts=Attempts("acompletion"),
+    )
+
+
+def run(world: World, work: Callable[[Ledger], Awaitable[None]], *, url: str = "", ttl_ms: int = 60_000) -> None:
+    async def all_of_it() -> None:
+        ledger = Ledger(Client(url or world.holdfast.url, world.holdfast.key), ttl_ms=ttl_ms)
+        await work(ledger)
+        await ledger.drain(30)
+
+    asyncio.run(all_of_it())
+
+
+def test_a_call_that_ends_after_its_hold_expired_is_charged_the_rest(world: World, team: Team) -> None:
+    async def work(ledger: Ledger) -> None:
+        call = call_of(team, 1000, charge_on_expiry=300)
+        await ledger.reserve(call)
+        # As if the process had been stopped: nothing extends the hold.
+        ledger._held.clear()
+        await asyncio.to_thread(team.settled, 30)
+        assert team.budget().spent == 300
+        ledger.settle(call, 900, Usage())
+
+    run(world, work, ttl_ms=1000)
+    assert team.budget().spent == 900
+
+
+def test_only_the_first_settlement_counts(world: World, team: Team) -> None:
+    async def work(ledger: Ledger) -> None:
+        call = call_of(team, 1000)
+        await ledger.reserve(call)
+        ledger.settle(call, 400, Usage())
+        assert ledger.settle(call, 700, Usage()) is None
+
+    run(world, work)
+    assert team.budget().spent == 400
+
+
+def test_what_a_budget_does_not_cover_is_told(world: World, team: Team) -> None:
+    poor = Team(world.holdfast, f"{team.name}-poor")
+    world.holdfast.allocate(poor.scope, 1000)
+    before = counts["capped"]
+
+    async def work(ledger: Ledger) -> None:
+        call = call_of(poor, 800)
+        await ledger.reserve(call)
+        ledger.settle(call, 1500, Usage())
+
+    run(world, work)
+    assert poor.budget().spent == 1000
+    assert counts["capped"] == before + 1
+
+
+def test_under_a_policy_that_rejects_overage_the_hold_is_charged_and_the_rest_is_told(world: World, team: Team) -> None:
+    strict = Team(world.holdfast, f"{team.name}-strict")
+    world.holdfast.allocate(strict.scope, 1000, commit_overage_policy="REJECT")
+    before = counts["settle_failed"]
+
+    async def work(ledger: Ledger) -> None:
+        call = call_of(strict, 800)
+        answer = await ledger.reserve(call)
+        assert answer.status == 200
+        ledger.settle(call, 1500, Usage())
+
+    run(world, work)
+    assert strict.settled().spent in (800, 1000)
+    assert counts["settle_failed"] + counts["capped"] > before
+
+
+def test_a_reserve_whose_answer_is_lost_is_undone(world: World, team: Team) -> None:
+    """The connection breaks after Holdfast has the request, so nobody knows whether it holds anything."""
+    before = counts["late_reserve_undone"]
+    lost: list[bytes] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", world.holdfast.port)
+
+        async def forward() -> None:
+            while data := await reader.read(65536):
+                there_writer.write(data)
+            there_writer.close()
+
+        forwarding = asyncio.create_task(forward())
+        while data := await there_reader.read(65536):
+            if not lost:
+                lost.append(data)
+                break
+            writer.write(data)
+        forwarding.cancel()
+        there_writer.close()
+        writer.close()
+
+    async def all_of_it() -> None:
+        server = await asyncio.start_server(relay, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        ledger = Ledger(Client(f"http://127.0.0.1:{port}", world.holdfast.key), ttl_ms=60_000)
+        with pytest.raises(Away):
+            await ledger.reserve(call_of(team, 1000, charge_on_expiry=1000))
+        await ledger.drain(30)
+        server.close()
+
+    asyncio.run(all_of_it())
+    assert b"rsv_" in lost[0]
+    assert (team.budget().reserved, team.budget().spent) == (0, 0)
+    assert counts["late_reserve_undone"] == before + 1
+
+
+def test_an_expiry_costs_what_the_orphan_policy_says(world: World, team: Team) -> None:
+    charges = {"estimate": 1000, "input": 200, "release": 0}
+    teams = {policy: Team(world.holdfast, f"{team.name}-{policy}") for policy in charges}
+
+    async def work(ledger: Ledger) -> None:
+        for policy, one in teams.items():
+            world.holdfast.allocate(one.scope, 10_000)
+            await ledger.reserve(call_of(one, 1000, Estimate(1000, 200, 1.0).orphan(policy)))
+        ledger._held.clear()
+
+    run(world, work, ttl_ms=1000)
+    assert {policy: one.settled(30).spent for policy, one in teams.items()} == charges
+
+
+REFUSED: list[tuple[int, dict[str, Any], int, str, str, bool]] = [
+    (409, {"error": "BUDGET_EXCEEDED", "message": "no"}, 429, "insufficient_quota", "denied", False),
+    (404, {"error": "NOT_FOUND", "message": "no budget"}, 429, "insufficient_quota", "denied", False),
+    (429, {"error": "LIMIT_EXCEEDED", "message": "slow down"}, 429, "rate_limit_exceeded", "limited", True),
+    (401, {"error": "UNAUTHORIZED", "message": "who?"}, 500, "budget_misconfigured", "misconfigured", False),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "told_status", "code", "event", "may_retry"), REFUSED)
+def test_a_refusal_of_holdfast_becomes_an_error_of_openai(
+    status: int, body: dict[str, Any], told_status: int, code: str, event: str, may_retry: bool
+) -> None:
+    from holdfast_litellm.client import Answer
+
+    before = counts[event]
+    refusal = refusal_of(Answer(status, body, "3"), 429)
+    assert isinstance(refusal, errors.Refusal)
+    assert (refusal.code, refusal.to_dict()["code"]) == (str(told_status), code)
+    assert (refusal.headers.get("x-should-retry") != "false") is may_retry
+    assert counts[event] == before + 1
+
+
+def test_a_revoked_key_refuses_calls_loudly(world: World, team: Team) -> None:
+    async def work() -> None:
+        ledger = Ledger(Client(world.holdfast.url, "cyc_wrong"), ttl_ms=60_000)
+        answer = await ledger.reserve(call_of(team, 1000))
+        refusal = refusal_of(answer, 429)
+        assert refusal is not None
+        assert refusal.to_dict()["code"] == "budget_misconfigured"
+
+    asyncio.run(work())
+    assert team.budget().reserved == 0
+
+
+def test_amounts_are_in_the_unit_of_the_budgets() -> None:
+    assert UNIT == "USD_MICROCENTS"
