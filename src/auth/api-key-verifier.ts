@@ -22,7 +22,8 @@ export type AuthFailure =
   | 'missing_permission'
   | 'missing_role'
   | 'ended_session'
-  | 'forged_request';
+  | 'forged_request'
+  | 'provider_log_in';
 
 /** They say that somebody known may not do something. */
 const NO_FAILED_AUTHENTICATIONS: ReadonlySet<AuthFailure> = new Set(['missing_permission', 'missing_role']);

@@ -25,7 +25,8 @@ const ID_LENGTH = 12;
 
 /**
  * Sessions of the operators' console. The browser keeps a random token in a cookie, and Redis keeps a keyed hash of it: the key
- * contains the secrets that log-ins need, so changing ADMIN_API_KEY or VIEWER_API_KEY ends all sessions, and reading Redis opens none.
+ * contains the secrets that log-ins need, so changing ADMIN_API_KEY, VIEWER_API_KEY or the settings of the identity provider ends all
+ * sessions, and reading Redis opens none.
  * A session that was opened with the key of a named operator lasts as long as that key: it ends with its expiry, its revocation, and the
  * overlap after its rotation.
  */
@@ -38,7 +39,13 @@ export class ConsoleSessions {
     private readonly redis: RedisService,
     private readonly operators: OperatorKeys,
   ) {
-    this.hashKey = JSON.stringify([config.adminApiKey, config.viewerApiKey]);
+    const { adminApiKey, viewerApiKey, oidcIssuer, oidcClientId, oidcClientSecret } = config;
+    const { oidcRoleClaim, oidcRoles } = config;
+    this.hashKey = JSON.stringify([
+      ...[adminApiKey, viewerApiKey],
+      ...(oidcIssuer === undefined ? [] : [oidcIssuer, oidcClientId, oidcClientSecret]),
+      ...(oidcIssuer === undefined ? [] : [oidcRoleClaim, oidcRoles]),
+    ]);
   }
 
   /** @throws StoreUnavailable */

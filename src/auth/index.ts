@@ -28,4 +28,5 @@ export {
   ROLE_WORDS,
 } from './operator-roles.js';
 export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
+export { ProviderUnavailable } from './provider-unavailable.js';
 export { RateLimits, sourceOf } from './rate-limits.js';

@@ -145,6 +145,8 @@ export class RateLimits {
   readonly perKey: RateLimit | undefined;
   /** Per source address and kind of key: wrong keys and log-ins. A valid key is always accepted. */
   readonly authFailures: RateLimit | undefined;
+  /** Of all addresses together: wrong keys of operators, and log-ins. */
+  private readonly operatorFailures: RateLimit | undefined;
   /** Per source address: public documents that are expensive to send. */
   readonly public: RateLimit | undefined;
 
@@ -166,9 +168,26 @@ export class RateLimits {
       config.rateLimitAuthFailuresPerMinute,
       'failed authentications from this address',
     );
+    this.operatorFailures = limit(
+      'auth_failures_in_all',
+      config.rateLimitAuthFailuresPerMinute * ADDRESSES_IN_ALL,
+      'failed authentications of operators',
+    );
     this.public = limit('public', config.rateLimitPublicPerMinute, 'requests from this address');
   }
+
+  /** Counts a failed authentication as an operator. Returns a refusal if the address, or all of them together, have failed too often. */
+  failedLogIn(address: string | undefined, reply: FastifyReply): Refusal | undefined {
+    // In this order, so that one address that is refused already uses up nothing of the others.
+    return (
+      this.authFailures?.exceeded(`admin_key ${sourceOf(address)}`, reply) ??
+      this.operatorFailures?.exceeded('', reply)
+    );
+  }
 }
+
+/** What all addresses together may fail as operators, in multiples of what one may: few people run a deployment. */
+const ADDRESSES_IN_ALL = 10;
 
 const NETWORK_GROUPS = 4;
 

@@ -61,6 +61,10 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
       'EVIDENCE_KEYS is required with EVIDENCE_SERVER_ID and an external Redis: set the content of the file that npm run evidence-keys makes',
     );
   }
+  const { oidcIssuer, oidcClientId, oidcClientSecret } = SETTINGS;
+  if (reader.isSet(oidcIssuer) && !(reader.isSet(oidcClientId) && reader.isSet(oidcClientSecret))) {
+    reader.addProblem('OIDC_CLIENT_ID and OIDC_CLIENT_SECRET are required with OIDC_ISSUER');
+  }
   const settings = readSettings(reader);
   const config: HoldfastConfig = {
     ...CONSTANTS,

@@ -33,3 +33,4 @@ export type {
   TlsConfig,
 } from './redis-config.js';
 export type { Role } from './parsers.js';
+export type { RoleOfClaim } from './provider.js';

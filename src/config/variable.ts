@@ -15,6 +15,9 @@ export interface Variable<T = unknown, Kind extends 'setting' | 'optional' = 'se
   readonly secret: boolean;
 }
 
+/** The remark for an optional variable without a default. */
+export const NONE = '(none)';
+
 interface Undocumented<V> {
   describe(doc: string, setBy: string): V;
 }

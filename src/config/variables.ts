@@ -23,9 +23,9 @@ import {
   text,
   workers,
 } from './parsers.js';
-import { optional, secret, setting, type Variable } from './variable.js';
+import { PROVIDER } from './provider.js';
+import { NONE, optional, secret, setting, type Variable } from './variable.js';
 
-const NONE = '(none)';
 const GENERATED = '(generated with the embedded Redis, else required)';
 
 const PER_MINUTE_MAX = 10_000_000;
@@ -184,7 +184,7 @@ const LIMITS = {
     '30',
     integer(0, PER_MINUTE_MAX),
   ).describe(
-    'Wrong keys and log-ins of one address and kind of key per minute, per instance; further ones get 429, not 401; 0 means no limit.',
+    'Wrong keys and log-ins of one address and kind of key per minute, per instance, and ten times as many of operators from all addresses; further ones get 429, not 401; 0 means no limit.',
     'Who has many callers behind one address.',
   ),
 };
@@ -288,6 +288,7 @@ const TELEMETRY = {
 /** The variables whose values the configuration holds under the same names. The Redis address is assembled from several. */
 export const SETTINGS = {
   ...SERVICE,
+  ...PROVIDER,
   ...STORE,
   ...SWEEP,
   ...RETENTION,
@@ -304,6 +305,7 @@ export const SETTINGS = {
 /** Every variable that Holdfast reads, in the order of docs/configuration.md; its test compares the two. */
 export const CONFIG_VARIABLES: readonly Variable[] = Object.values<Variable>({
   ...SERVICE,
+  ...PROVIDER,
   ...REDIS_ADDRESS,
   ...SETTINGS,
 });

@@ -191,16 +191,13 @@ export class AccessGuard implements CanActivate {
     request: FastifyRequest,
     reply: FastifyReply,
   ): never {
-    const limit = this.limits.authFailures;
-    const guess =
-      kind === 'admin_key' ? presentedAdminKey(request, rule) : presentedKey(request, API_KEY_HEADER);
-    if (
-      limit !== undefined &&
-      guess !== undefined &&
-      error instanceof Refusal &&
-      error.code === 'UNAUTHORIZED'
-    ) {
-      throw limit.exceeded(`${kind} ${sourceOf(request.ip)}`, reply) ?? error;
+    const isAdmin = kind === 'admin_key';
+    const guess = isAdmin ? presentedAdminKey(request, rule) : presentedKey(request, API_KEY_HEADER);
+    if (guess !== undefined && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
+      const refusal = isAdmin
+        ? this.limits.failedLogIn(request.ip, reply)
+        : this.limits.authFailures?.exceeded(`api_key ${sourceOf(request.ip)}`, reply);
+      throw refusal ?? error;
     }
     throw error;
   }

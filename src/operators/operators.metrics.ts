@@ -16,4 +16,10 @@ export const OPERATOR_METRICS = {
     name: 'holdfast_activity_flushes_lost_total',
     help: "Seconds whose counts are missing in the console's graphs, because Redis did not take them.",
   },
+  providerLogIns: {
+    kind: 'counter',
+    name: 'holdfast_provider_log_ins_total',
+    help: 'Log-ins to the console by the identity provider, by outcome: ok, refused (by the provider), no_role, unfinished, invalid or unavailable.',
+    labels: ['outcome'],
+  },
 } as const satisfies MetricsTable;

@@ -9,6 +9,10 @@ export interface SessionAnswer {
     readonly name: string;
     readonly expires_in_ms: number;
   } | null;
+  /** Whether one can log in by an identity provider, too. */
+  readonly has_provider: boolean;
+  /** After a log-out: where the browser goes on to log out at the provider. */
+  readonly log_out_url?: string;
   readonly now_ms: number;
 }
 

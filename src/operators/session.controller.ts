@@ -4,20 +4,18 @@ import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   AuthAttempts,
-  type ConsoleSession,
   ConsoleSessions,
   OperatorKeys,
   RateLimits,
   sessionCookie,
   sessionTokenIn,
-  sourceOf,
 } from '../auth/index.js';
-import { OperationAccess, PublicAccess, refuseForged, sendJson, SessionAccess } from '../http/index.js';
+import { OperationAccess, PublicAccess, refuseForged, SessionAccess } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
-import { RedisService } from '../redis/index.js';
-import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
+import { compileValidator, MaxLength } from '../wire/index.js';
+import { IdentityProvider } from './identity-provider.js';
 import { LiveFeed } from './live-feed.js';
-import type { SessionAnswer } from './page-answers.js';
+import { isSecure, SessionAnswers } from './session-answers.js';
 
 class LogInDto {
   /** The key of an operator. */
@@ -28,7 +26,7 @@ class LogInDto {
 
 const validate = compileValidator(LogInDto);
 
-/** Log-in and log-out of the console's page. */
+/** Log-in by key and log-out of the console's page. */
 @ApiExcludeController()
 @Controller('console/api')
 export class SessionController {
@@ -40,7 +38,8 @@ export class SessionController {
     private readonly limits: RateLimits,
     private readonly attempts: AuthAttempts,
     private readonly feed: LiveFeed,
-    private readonly redis: RedisService,
+    private readonly provider: IdentityProvider,
+    private readonly answers: SessionAnswers,
   ) {}
 
   @Post('login')
@@ -56,22 +55,22 @@ export class SessionController {
     if (typeof owner === 'string') {
       this.attempts.refused(owner);
       throw (
-        this.limits.authFailures?.exceeded(`admin_key ${sourceOf(request.ip)}`, reply) ??
-        new Refusal('UNAUTHORIZED', 'this is not the key of the operators')
+        this.limits.failedLogIn(request.ip, reply) ??
+        new Refusal('UNAUTHORIZED', 'this is not the key of an operator')
       );
     }
     this.roles.requireRole(owner, 'viewer');
     const { token, session } = await this.sessions.create(owner);
     request.caller = session.caller;
     reply.header('set-cookie', sessionCookie(isSecure(request), token));
-    this.send(reply, session);
+    this.answers.send(reply, session);
   }
 
   /** The current session, or null. Never 401, because the page asks before it knows. */
   @Get('session')
   @PublicAccess()
   async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    this.send(reply, await this.access.find(request));
+    this.answers.send(reply, await this.access.find(request));
   }
 
   @Post('logout')
@@ -86,32 +85,11 @@ export class SessionController {
       this.feed.endSession(session.id);
       request.caller = session.caller;
     }
+    const isOfProvider = session?.caller.keyId?.startsWith('oidc:') === true;
+    const elsewhere = isOfProvider
+      ? await this.provider.logOutUrl(request.headers.origin as string)
+      : undefined;
     reply.header('set-cookie', sessionCookie(isSecure(request)));
-    this.send(reply, undefined);
+    this.answers.send(reply, undefined, elsewhere);
   }
-
-  private send(reply: FastifyReply, session: ConsoleSession | undefined): void {
-    reply.header('cache-control', 'no-store');
-    sendJson(
-      reply,
-      200,
-      stringifyJson({
-        session:
-          session === undefined
-            ? null
-            : {
-                id: session.id,
-                role: session.caller.role,
-                name: session.caller.keyId ?? session.id,
-                expires_in_ms: session.expiresInMs,
-              },
-        now_ms: this.redis.clock.ledgerMs(),
-      } satisfies SessionAnswer),
-    );
-  }
-}
-
-/** Behind a proxy that ends TLS and is not in TRUST_PROXY, only the Origin tells what the browser sees. */
-function isSecure({ protocol, headers }: FastifyRequest): boolean {
-  return protocol === 'https' || headers.origin?.startsWith('https://') === true;
 }

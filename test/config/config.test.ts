@@ -43,7 +43,12 @@ const REDIS_VARIABLES =
 const EVIDENCE_VARIABLES = ['EVIDENCE_KEYS', 'EVIDENCE_SERVER_ID'];
 
 test('every variable is tested here, and has a description and somebody who would set it', () => {
-  const tried = [...SIMPLE.map(({ name }) => name), ...REDIS_VARIABLES, ...EVIDENCE_VARIABLES].sort();
+  const tried = [
+    ...SIMPLE.map(({ name }) => name),
+    ...REDIS_VARIABLES,
+    ...EVIDENCE_VARIABLES,
+    'OIDC_ISSUER',
+  ].sort();
   expect(CONFIG_VARIABLES.map(({ name }) => name).sort()).toEqual(tried);
   for (const { doc, fallback, setBy } of CONFIG_VARIABLES) {
     expect(doc).toMatch(/\.$/);
@@ -208,12 +213,33 @@ describe('the Redis addressing', () => {
       'REDIS_TLS_CA_FILE: "/no/ca" cannot be read (ENOENT); give a readable PEM file',
     ],
     [
+      'a provider without a client',
+      { OIDC_ISSUER: 'https://login.example.com', OIDC_CLIENT_ID: 'holdfast' },
+      'OIDC_CLIENT_ID and OIDC_CLIENT_SECRET are required with OIDC_ISSUER',
+    ],
+    [
       'one port for two listeners',
       { PORT: '9000', ADMIN_PORT: '9000' },
       'ADMIN_PORT must differ from PORT (9000)',
     ],
   ])('%s is refused', (_what, env, line) => {
     expect(problemsOf({ ...ADMIN, ...env })).toEqual([line]);
+  });
+
+  test('the issuer of a provider needs TLS, except on this machine', () => {
+    const client = { OIDC_CLIENT_ID: 'holdfast', OIDC_CLIENT_SECRET: 'secret' };
+    for (const issuer of [
+      'https://login.example.com/realms/staff',
+      'http://localhost:8080',
+      'http://[::1]:1',
+    ]) {
+      expect(loadConfig({ ...ADMIN, ...client, OIDC_ISSUER: issuer }).oidcIssuer).toEqual(new URL(issuer));
+    }
+    for (const issuer of ['http://login.example.com', 'login', 'https://h/?a=b', 'https://me@h', 'ftp://h']) {
+      expect(problemsOf({ ...ADMIN, ...client, OIDC_ISSUER: issuer })).toEqual([
+        expect.stringContaining('OIDC_ISSUER'),
+      ]);
+    }
   });
 
   test('an external Redis needs an admin key, because a generated one would differ on every instance', () => {

@@ -98,6 +98,40 @@ export const SIMPLE: readonly Simple[] = [
     good: [['0123456789abcdef', '0123456789abcdef']],
     bad: ['0123456789abcde'],
   },
+  { name: 'OIDC_CLIENT_ID', field: 'oidcClientId', fallback: undefined, good: [['app', 'app']], bad: [] },
+  {
+    name: 'OIDC_CLIENT_SECRET',
+    field: 'oidcClientSecret',
+    fallback: undefined,
+    good: [['a secret', 'a secret']],
+    bad: [],
+  },
+  {
+    name: 'OIDC_ROLE_CLAIM',
+    field: 'oidcRoleClaim',
+    fallback: 'roles',
+    good: [['realm_access.roles', 'realm_access.roles']],
+    bad: [],
+  },
+  {
+    name: 'OIDC_ROLES',
+    field: 'oidcRoles',
+    fallback: [
+      { value: 'admin', role: 'admin' },
+      { value: 'operator', role: 'operator' },
+      { value: 'viewer', role: 'viewer' },
+    ],
+    good: [
+      [
+        'viewer = cn=support , viewer=finance',
+        [
+          { value: 'cn=support', role: 'viewer' },
+          { value: 'finance', role: 'viewer' },
+        ],
+      ],
+    ],
+    bad: ['owners', 'metrics=scrapers', 'admin=', 'admin=a,', 'Admin=a'],
+  },
   number('REDIS_COMMAND_TIMEOUT_MS', 'redisCommandTimeoutMs', 900, 50, 1000),
   {
     name: 'REDIS_APPENDFSYNC',

@@ -140,6 +140,27 @@ describe('the limit of failed authentications', () => {
     expect(await logIn('192.0.2.2')).toBe(401);
   });
 
+  test('counts operators of all addresses together, too, up to ten times as many, and no API keys', async () => {
+    const holdfast = await start(TRUSTING);
+    const page = new ConsoleClient(holdfast.url);
+    // What an address fails beyond its own limit uses up nothing of the others.
+    for (let address = 1; address <= 10; address += 1) {
+      for (const expected of [401, 401, 429]) {
+        expectStatus(await withAdminKey(holdfast, 'a guess', `192.0.2.${address}`), expected);
+      }
+    }
+    expectLimited(await withAdminKey(holdfast, 'a guess', '192.0.2.11'));
+    const asked = { body: { key: 'a guess' }, headers: from('192.0.2.12') };
+    expect((await page.send('POST', '/console/api/login', asked)).status).toBe(429);
+    expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'auth_failures_in_all' })).toBe(2);
+    expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'auth_failures' })).toBe(10);
+    // Whoever has a valid key is not locked out.
+    expectStatus(await withAdminKey(holdfast, ADMIN_API_KEY, '192.0.2.11'), 200);
+    expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.11'), 401, 'UNAUTHORIZED');
+    later(holdfast, 60_000);
+    expectRefusal(await withAdminKey(holdfast, 'a guess', '192.0.2.11'), 401, 'UNAUTHORIZED');
+  });
+
   test('does not count requests without a key', async () => {
     const holdfast = await start(TRUSTING);
     for (let count = 0; count < 5; count += 1) {

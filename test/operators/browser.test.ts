@@ -47,7 +47,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     const { page, complaints, context } = await browser.open(holdfast.url, '/');
     await expectAccessible(page);
     await logIn(page, 'a-wrong-key-0123456789');
-    await page.getByText('This is neither the admin key nor the viewer key.').waitFor();
+    await page.getByText('This is not the key of an operator.').waitFor();
     await logIn(page, ADMIN_API_KEY);
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     expect(await page.evaluate('document.cookie')).toBe('');

@@ -34,6 +34,7 @@ describe('a session', () => {
         name: body.session.id,
         expires_in_ms: 8 * 3_600_000,
       },
+      has_provider: false,
       now_ms: expect.any(Number),
     });
     expect((await page.send('GET', TENANTS)).status).toBe(200);
@@ -65,6 +66,7 @@ describe('a session', () => {
     expect((await page.send('GET', TENANTS)).status).toBe(401);
     expect((await page.send('GET', '/console/api/session')).body).toEqual({
       session: null,
+      has_provider: false,
       now_ms: expect.any(Number),
     });
   });

@@ -49,7 +49,7 @@ export async function ask<T>(
     return { value: (text === '' ? undefined : readJson(text)) as T, headers: answer.headers };
   }
   const requestId = answer.headers.get('x-request-id') ?? undefined;
-  if (answer.status === 401 && path !== '/console/api/login') {
+  if (answer.status === 401 && !path.startsWith('/console/api/')) {
     sessionEnded();
   }
   throw refusalOf(answer.status, text, requestId);

@@ -4,7 +4,7 @@ import { ApiError, ask, onSessionEnd } from './client';
 import { learnServerTime } from './server-time';
 
 export type Session = NonNullable<SessionAnswer['session']>;
-type Known = Pick<SessionAnswer, 'session'>;
+type Known = Pick<SessionAnswer, 'session' | 'has_provider' | 'log_out_url'>;
 
 const SESSION = ['session'] as const;
 
@@ -21,9 +21,9 @@ export const queryClient = new QueryClient({
 });
 
 async function learned(method: string, path: string, body?: unknown): Promise<Known> {
-  const { session, now_ms: nowMs } = (await ask<SessionAnswer>(method, `/console/api/${path}`, body)).value;
+  const { now_ms: nowMs, ...known } = (await ask<SessionAnswer>(method, `/console/api/${path}`, body)).value;
   learnServerTime(nowMs);
-  return { session };
+  return known;
 }
 
 /** Nothing of one session is shown in another. */
@@ -33,7 +33,8 @@ function setSession(answer: Known): void {
 }
 
 export function endSession(): void {
-  setSession({ session: null });
+  const known = queryClient.getQueryData<Known>(SESSION);
+  setSession({ session: null, has_provider: known?.has_provider === true });
 }
 
 onSessionEnd(endSession);
@@ -41,6 +42,8 @@ onSessionEnd(endSession);
 /** The session of this browser; null if nobody is logged in. */
 export function useSession(): {
   session: Session | null | undefined;
+  /** Whether one can log in by the identity provider, too. */
+  hasProvider: boolean;
   error: Error | null;
   retry: () => void;
 } {
@@ -49,7 +52,12 @@ export function useSession(): {
     queryFn: () => learned('GET', 'session'),
     staleTime: Infinity,
   });
-  return { session: data?.session, error, retry: () => void refetch() };
+  return {
+    session: data?.session,
+    hasProvider: data?.has_provider === true,
+    error,
+    retry: () => void refetch(),
+  };
 }
 
 /** Whether this session may change anything. The server decides; this only hides what it would refuse. */
@@ -64,5 +72,31 @@ export async function logIn(key: string): Promise<void> {
 }
 
 export async function logOut(): Promise<void> {
-  setSession(await learned('POST', 'logout'));
+  const answer = await learned('POST', 'logout');
+  setSession(answer);
+  if (answer.log_out_url !== undefined) {
+    // Otherwise, the next log-in by the provider would ask nobody.
+    window.location.assign(answer.log_out_url);
+  }
+}
+
+/** Where the provider sends the browser back to. */
+export const SIGNED_IN_PATH = '/console/signed-in';
+const RETURN_TO = 'holdfast:return-to';
+
+/** Sends the browser to the identity provider. @throws ApiError 503 if that is away */
+export async function beginProviderLogIn(): Promise<void> {
+  const { pathname, search } = window.location;
+  if (pathname !== SIGNED_IN_PATH) {
+    sessionStorage.setItem(RETURN_TO, pathname + search);
+  }
+  const { url } = (await ask<{ url: string }>('POST', '/console/api/provider/begin')).value;
+  window.location.assign(url);
+}
+
+/** Finishes the log-in with what the provider has sent back, and goes on to the page that was asked for. @throws ApiError */
+export async function finishProviderLogIn(): Promise<void> {
+  await learned('POST', 'provider/finish', { query: window.location.search.slice(1) });
+  // Replaces the address with the code, which is used up.
+  window.location.replace(sessionStorage.getItem(RETURN_TO) ?? '/console/');
 }

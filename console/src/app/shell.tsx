@@ -1,7 +1,7 @@
 import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { Fragment, type ReactNode, useEffect, useRef, useState } from 'react';
-import { logOut, type Session, useSession } from '../api/session';
+import { logOut, type Session, SIGNED_IN_PATH, useSession } from '../api/session';
 import { forgetSkipped, useSkipped } from '../api/skipped';
 import { LogIn } from '../pages/login';
 import { Empty, Failure } from '../parts/states';
@@ -11,7 +11,7 @@ import { NAV } from './nav';
 
 /** The frame of all pages. Without a session it shows the log-in, and the page that was asked for follows. */
 export function Shell(): ReactNode {
-  const { session, error, retry } = useSession();
+  const { session, hasProvider, error, retry } = useSession();
   if (session === undefined) {
     return (
       <main className="login">
@@ -19,7 +19,12 @@ export function Shell(): ReactNode {
       </main>
     );
   }
-  return session === null ? <LogIn /> : <Frame role={session.role} name={session.name} />;
+  const isReturning = window.location.pathname === SIGNED_IN_PATH;
+  return session === null || isReturning ? (
+    <LogIn hasProvider={hasProvider} isReturning={isReturning} />
+  ) : (
+    <Frame role={session.role} name={session.name} />
+  );
 }
 
 function Frame({ role, name }: Pick<Session, 'role' | 'name'>): ReactNode {
@@ -111,7 +116,7 @@ function Navigation(): ReactNode {
 
 /** A session that the admin key or the viewer key opened belongs to nobody by name. */
 function SignedInAs({ name }: Pick<Session, 'name'>): ReactNode {
-  const who = /^\w+:(.*)$/.exec(name)?.[1];
+  const who = /^\w+:([^#]*)/.exec(name)?.[1];
   return who === undefined ? null : <span className="muted small signed-in">Signed in as {who}</span>;
 }
 

@@ -1,5 +1,6 @@
 import { HttpException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ProviderUnavailable } from '../../auth/index.js';
 import {
   EncodedBody,
   type ErrorCode,
@@ -109,6 +110,14 @@ export function answerTo(error: unknown, request: FastifyRequest): ErrorAnswer {
       code: 'INTERNAL_ERROR',
       message: `${error.message}; retry with the same idempotency key`,
       details: { reason: error.reason },
+      headers: { 'Retry-After': String(error.retryAfterS) },
+    };
+  }
+  if (error instanceof ProviderUnavailable) {
+    return {
+      status: 503,
+      code: 'INTERNAL_ERROR',
+      message: error.message,
       headers: { 'Retry-After': String(error.retryAfterS) },
     };
   }

@@ -1,0 +1,220 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type * as OpenIdClient from 'openid-client';
+import { type AdminCaller, ProviderUnavailable } from '../auth/index.js';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { Refusal } from '../ledger/index.js';
+import { RedisService } from '../redis/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type BegunLogIn, LOG_IN_LIFETIME_MS } from './log-in-cookie.js';
+import { OPERATOR_METRICS } from './operators.metrics.js';
+import { actorOf, claimAt, roleIn } from './provider-claims.js';
+
+/** A person waits for each of them. */
+const TIMEOUT_S = 5;
+/** By how much the provider's clock may be behind that of Redis when a token expires. */
+const TOLERANCE_S = 60;
+/** Keys and endpoints that the provider changes are known after this. */
+const DISCOVER_EVERY_MS = 600_000;
+/** What is asked for, and what else if the provider says that it knows it: many give groups and roles only then. */
+const SCOPES = ['openid', 'email', 'profile'];
+const OPTIONAL_SCOPES = ['groups', 'roles'];
+const CALLBACK_PATH = '/console/signed-in';
+
+/** The state of another log-in, or a token that is not for this client or this log-in. */
+const INVALID = ['OAUTH_INVALID_RESPONSE', 'OAUTH_JWT_CLAIM_COMPARISON_FAILED'];
+
+const UNFINISHED = 'the log-in took too long, or began in another browser; begin again';
+
+type Settings = Required<Pick<HoldfastConfig, 'oidcIssuer' | 'oidcClientId' | 'oidcClientSecret'>>;
+
+/**
+ * Log-in by OpenID Connect: authorization code with PKCE, state and nonce. Nothing is asked of the provider before somebody logs in, so a
+ * provider that is away neither delays a start nor turns readiness red.
+ */
+@Injectable()
+export class IdentityProvider {
+  private readonly counts: Instruments<typeof OPERATOR_METRICS>;
+  private discovered:
+    { readonly server: Promise<OpenIdClient.ServerMetadata>; readonly at: number } | undefined;
+
+  constructor(
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    private readonly redis: RedisService,
+    metrics: MetricsRegistry,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.counts = metrics.of(OPERATOR_METRICS);
+  }
+
+  get isConfigured(): boolean {
+    return this.config.oidcIssuer !== undefined;
+  }
+
+  /** @param origin of the console in the browser. @throws ProviderUnavailable */
+  async begin(origin: string): Promise<{ readonly url: string; readonly begun: BegunLogIn }> {
+    const { client, configuration, server } = await this.connect();
+    const begun: BegunLogIn = {
+      state: client.randomState(),
+      nonce: client.randomNonce(),
+      verifier: client.randomPKCECodeVerifier(),
+      redirectUri: `${origin}${CALLBACK_PATH}`,
+      begunAtMs: this.redis.clock.nowMs(),
+    };
+    const known = server.scopes_supported ?? [];
+    const url = client.buildAuthorizationUrl(configuration, {
+      redirect_uri: begun.redirectUri,
+      scope: [...SCOPES, ...OPTIONAL_SCOPES.filter((scope) => known.includes(scope))].join(' '),
+      state: begun.state,
+      nonce: begun.nonce,
+      code_challenge: await client.calculatePKCECodeChallenge(begun.verifier),
+      code_challenge_method: 'S256',
+    });
+    return { url: url.href, begun };
+  }
+
+  /**
+   * @param query what the provider has sent back
+   * @throws Refusal UNAUTHORIZED, FORBIDDEN if the account has no role here; ProviderUnavailable
+   */
+  async finish(begun: BegunLogIn | undefined, query: string): Promise<AdminCaller> {
+    if (begun === undefined || this.redis.clock.nowMs() - begun.begunAtMs > LOG_IN_LIFETIME_MS) {
+      throw this.refused('unfinished', UNFINISHED);
+    }
+    const { client, configuration, server } = await this.connect();
+    const tokens = await client
+      .authorizationCodeGrant(configuration, new URL(`${begun.redirectUri}?${query}`), {
+        pkceCodeVerifier: begun.verifier,
+        expectedState: begun.state,
+        expectedNonce: begun.nonce,
+        idTokenExpected: true,
+      })
+      .catch((error: unknown) => {
+        throw this.judge(client, error);
+      });
+    const own = tokens.claims() as OpenIdClient.IDToken;
+    let claims: Record<string, unknown> & { sub: string } = own;
+    if (claimAt(own, this.config.oidcRoleClaim) === undefined && server.userinfo_endpoint !== undefined) {
+      const more = await client
+        .fetchUserInfo(configuration, tokens.access_token, own.sub)
+        .catch((error: unknown) => {
+          throw this.judge(client, error);
+        });
+      claims = { ...more, ...own };
+    }
+    const role = roleIn(claimAt(claims, this.config.oidcRoleClaim), this.config.oidcRoles);
+    if (role === undefined) {
+      this.counts.providerLogIns.inc({ outcome: 'no_role' });
+      throw new Refusal(
+        'FORBIDDEN',
+        `the claim ${this.config.oidcRoleClaim} of this account stands for no role here; ask who runs this deployment`,
+      );
+    }
+    this.counts.providerLogIns.inc({ outcome: 'ok' });
+    return { kind: 'admin', role, keyId: actorOf(claims) };
+  }
+
+  /** Where the browser logs out at the provider, if that offers it. Never rejects: the session here has ended anyway. */
+  async logOutUrl(origin: string): Promise<string | undefined> {
+    try {
+      const { client, configuration, server } = await this.connect();
+      return server.end_session_endpoint === undefined
+        ? undefined
+        : client.buildEndSessionUrl(configuration, { post_logout_redirect_uri: `${origin}/console/` }).href;
+    } catch {
+      return undefined;
+    }
+  }
+
+  private async connect(): Promise<{
+    client: typeof OpenIdClient;
+    configuration: OpenIdClient.Configuration;
+    server: OpenIdClient.ServerMetadata;
+  }> {
+    // Loaded with the first log-in, because no other request needs it.
+    const client = await import('openid-client');
+    const server = await this.discover(client);
+    const { oidcClientId, oidcClientSecret } = this.config as unknown as Settings;
+    const methods = server.token_endpoint_auth_methods_supported;
+    const configuration = new client.Configuration(
+      server,
+      oidcClientId,
+      { [client.clockSkew]: this.skewS(), [client.clockTolerance]: TOLERANCE_S },
+      // The default of OpenID Connect Discovery is basic.
+      methods === undefined || methods.includes('client_secret_basic')
+        ? client.ClientSecretBasic(oidcClientSecret)
+        : client.ClientSecretPost(oidcClientSecret),
+    );
+    configuration.timeout = TIMEOUT_S;
+    if (this.isInsecure) {
+      client.allowInsecureRequests(configuration);
+    }
+    return { client, configuration, server };
+  }
+
+  private async discover(client: typeof OpenIdClient): Promise<OpenIdClient.ServerMetadata> {
+    const now = performance.now();
+    if (this.discovered === undefined || now - this.discovered.at > DISCOVER_EVERY_MS) {
+      const { oidcIssuer, oidcClientId } = this.config as unknown as Settings;
+      const server = client
+        .discovery(oidcIssuer, oidcClientId, undefined, undefined, {
+          timeout: TIMEOUT_S,
+          // The library looks for this very function.
+          execute: this.isInsecure ? [client.allowInsecureRequests] : [],
+        })
+        .then((configuration) => configuration.serverMetadata());
+      this.discovered = { server, at: now };
+    }
+    try {
+      return await this.discovered.server;
+    } catch (error) {
+      this.discovered = undefined;
+      throw this.unavailable(error);
+    }
+  }
+
+  /** The settings allow an issuer without TLS only on this machine. */
+  private get isInsecure(): boolean {
+    return this.config.oidcIssuer?.protocol === 'http:';
+  }
+
+  /** Tokens are judged by Redis' clock, whatever that of this host says. */
+  private skewS(): number {
+    // eslint-disable-next-line no-restricted-syntax -- the clock that the library reads
+    return Math.round((this.redis.clock.nowMs() - new Date().getTime()) / 1000);
+  }
+
+  private judge(client: typeof OpenIdClient, error: unknown): Error {
+    if (error instanceof client.AuthorizationResponseError) {
+      return this.refused('refused', `the identity provider refused the log-in: ${plainCode(error.error)}`);
+    }
+    const code = (error as { code?: unknown }).code;
+    if (error instanceof client.ResponseBodyError && error.error === 'invalid_grant') {
+      return this.refused('unfinished', UNFINISHED);
+    }
+    if (error instanceof client.ClientError && code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED') {
+      this.logger.warn({ err: error }, 'a token of the identity provider has expired by the clock of Redis');
+      return this.refused('invalid', 'the clock of the identity provider is behind that of this ledger');
+    }
+    if (error instanceof client.ClientError && INVALID.includes(code as string)) {
+      this.logger.warn({ err: error }, 'a log-in by the identity provider was not valid');
+      return this.refused('invalid', UNFINISHED);
+    }
+    return this.unavailable(error);
+  }
+
+  private refused(outcome: string, message: string): Refusal {
+    this.counts.providerLogIns.inc({ outcome });
+    return new Refusal('UNAUTHORIZED', message);
+  }
+
+  private unavailable(error: unknown): ProviderUnavailable {
+    this.counts.providerLogIns.inc({ outcome: 'unavailable' });
+    this.logger.error({ err: error }, 'the identity provider does not answer as it should');
+    return new ProviderUnavailable(error);
+  }
+}
+
+/** Error codes of OAuth 2.0 are ASCII without quotes and backslashes. */
+function plainCode(code: string): string {
+  return code.replaceAll(/[^\w.-]/g, '').slice(0, 64);
+}
