@@ -179,7 +179,8 @@ async function* rowsOf(path, columns) {
 }
 
 /** @type {(value: unknown) => string | number} */
-const sortable = (value) => (value instanceof Date ? value.getTime() : typeof value === 'string' ? value : '');
+const sortable = (value) =>
+  value instanceof Date ? value.getTime() : typeof value === 'string' ? value : '';
 
 /** @type {(one: unknown, other: unknown) => number} */
 const compare = (one, other) => {
@@ -281,6 +282,8 @@ const TASKS = {
     renameSync(temporary, path);
     syncFolder(dirname(path));
   },
+
+  sync: ({ path }) => syncFolder(path),
 
   /** Reads every row: whether any is there twice, and what they add up to. */
   check: async ({ path, columns }) => {

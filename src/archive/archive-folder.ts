@@ -1,7 +1,7 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
-import { type Chain, chainOf, compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
+import { type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
 
 /** What is archived: the journals, the event logs and the audit log of the partitions. */
 export const ARCHIVED = ['charges', 'events', 'audit'] as const;
@@ -9,6 +9,8 @@ export type Archived = (typeof ARCHIVED)[number];
 
 /** How far a partition is archived, as Redis has it. */
 export interface ArchivePlace {
+  /** The last entry before the archive. */
+  readonly began: EntryId;
   /** The last entry that is archived. */
   readonly cursor: EntryId;
   /** Every entry up to this instant is archived, and none will be added, in ms. */
@@ -169,8 +171,8 @@ export class ArchiveFolder {
         gaps.push({ fromMs: startMs, toMs: startMs + DAY_MS, file: this.nameOf(file), why });
       }
     }
-    for (const [partition, { cursor }] of places) {
-      const start = ends[partitionCode(partition)] ?? FIRST;
+    for (const [partition, { began, cursor }] of places) {
+      const start = ends[partitionCode(partition)] ?? began;
       await this.readStaged({ kind, partition, start, cursor }, { files, gaps });
     }
     const through = [...places.values()].map(({ throughMs }) => throughMs);

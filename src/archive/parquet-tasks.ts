@@ -35,13 +35,19 @@ export interface TextTask {
   readonly text: string;
 }
 
+/** Makes the names in a folder safe on its disk. */
+export interface SyncTask {
+  readonly kind: 'sync';
+  readonly path: string;
+}
+
 export interface CheckTask {
   readonly kind: 'check';
   readonly path: string;
   readonly columns: readonly string[];
 }
 
-export type Task = WriteTask | RewriteTask | TextTask | CheckTask;
+export type Task = WriteTask | RewriteTask | TextTask | SyncTask | CheckTask;
 
 export interface Written {
   readonly rows: number;

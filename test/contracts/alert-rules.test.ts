@@ -241,6 +241,7 @@ const severityOf = (name: string): string =>
   alerts.find(({ alert }) => alert === name)?.labels?.['severity'] ?? '';
 
 const WATCHED_ALERTS = [
+  'HoldfastArchiveBehind',
   'HoldfastPackingBehind',
   'HoldfastRedisMemoryHigh',
   'HoldfastRedisMemoryFull',
@@ -310,6 +311,11 @@ const ALERT_CASES: readonly [string, Record<string, string>, Record<string, stri
     'alerts of records that have long waited to be packed',
     { holdfast_records_to_pack: '100001+1000x30' },
     { HoldfastPackingBehind: '130k entries of the journal wait for a to pack their records' },
+  ],
+  [
+    'alerts of an archive that is behind',
+    { holdfast_archive_lag_seconds: '901+0x30' },
+    { HoldfastArchiveBehind: 'what a archives has waited for 15m 1s' },
   ],
   [
     'does not alert of records to pack that a load has left, and that have become fewer',

@@ -1,0 +1,167 @@
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { journalPlacesKey, partitionCode, RedisService, tagOf } from '../redis/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type Turn, Worker } from '../worker/index.js';
+import {
+  ARCHIVED,
+  type ArchiveFolder,
+  type ArchiveGap,
+  DAY_MS,
+  dayOf,
+  type Manifest,
+} from './archive-folder.js';
+import { ARCHIVE_METRICS } from './archive.metrics.js';
+import { readPlaces } from './archive-places.js';
+import { ArchiverService, type OpenArchive } from './archiver.service.js';
+import { type AllPlaces, nextDay, publishDay } from './day-publisher.js';
+import { endOf, StagingKeeper } from './staging-keeper.js';
+
+/** So that the worker sees that a long task makes progress. */
+const BEAT_MS = 1000;
+const GAPS_NAMED = 10;
+
+/**
+ * Publishes the days that every partition has passed, keeps staging small, removes days after their retention, and looks for gaps. Each instance
+ * merges in its own partitions; who has the first one does the rest.
+ */
+@Injectable()
+export class ArchivePublisher implements OnModuleInit {
+  private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
+  private keeper: StagingKeeper | undefined;
+  private named = '';
+
+  constructor(
+    private readonly archiver: ArchiverService,
+    private readonly redis: RedisService,
+    private readonly worker: Worker,
+    metrics: MetricsRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.counts = metrics.of(ARCHIVE_METRICS);
+  }
+
+  onModuleInit(): void {
+    if (this.config.archiveDir !== undefined) {
+      this.worker.addRegular({
+        name: 'archive_publishing',
+        role: 'archiver',
+        intervalMs: this.config.archivePublishMs,
+        run: (turn) => this.archiver.orFailed('publish', this.run(turn)),
+      });
+    }
+  }
+
+  /** @throws StoreUnavailable, or an error of the file system. What is published is complete; the rest is done at the next run. */
+  async run(turn?: Turn): Promise<void> {
+    const { open } = this.archiver;
+    if (open === undefined) {
+      return;
+    }
+    const beat = setInterval(() => turn?.goesOn(), BEAT_MS);
+    try {
+      const places = await this.places();
+      const isFirst = this.archiver.leases.held.has(0);
+      if (isFirst) {
+        await this.publish(open, places, turn);
+      }
+      const days = await open.folder.days();
+      const last = days.at(-1);
+      await this.tidy(open, places, last === undefined ? undefined : await open.folder.manifest(last), turn);
+      if (isFirst) {
+        await this.removeOld(open.folder, days, places);
+        await this.lookForGaps(open.folder, places);
+      }
+    } finally {
+      clearInterval(beat);
+    }
+  }
+
+  private async places(): Promise<AllPlaces> {
+    const [charges, events, audit] = await Promise.all(ARCHIVED.map((kind) => readPlaces(this.redis, kind)));
+    return { charges, events, audit } as AllPlaces;
+  }
+
+  private async publish(open: OpenArchive, places: AllPlaces, turn: Turn | undefined): Promise<void> {
+    if (await this.isIncomplete()) {
+      return;
+    }
+    const throughMs = throughOf(places, this.redis.partitions);
+    for (;;) {
+      const day = await nextDay(open.folder, this.redis.partitions);
+      if (day === undefined || Date.parse(day) + DAY_MS - 1 > throughMs || turn?.goesOn() === false) {
+        return;
+      }
+      if (!(await publishDay({ ...open, thread: this.archiver.thread }, day, places))) {
+        return;
+      }
+      this.counts.days.inc({ change: 'published' });
+      this.counts.files.inc({ written: 'published' }, ARCHIVED.length);
+      this.logger.info({ day }, 'a day of the archive is published');
+    }
+  }
+
+  /** Whether what ended before the archive began is still being archived. */
+  private async isIncomplete(): Promise<boolean> {
+    const left = await Promise.all(
+      Array.from({ length: this.redis.partitions }, (_, number) =>
+        this.redis.client.hexists(journalPlacesKey(tagOf(partitionCode(number))), 'backfill'),
+      ),
+    );
+    return left.includes(1);
+  }
+
+  private async tidy(
+    { folder }: OpenArchive,
+    places: AllPlaces,
+    published: Manifest | undefined,
+    turn: Turn | undefined,
+  ): Promise<void> {
+    this.keeper ??= new StagingKeeper(folder, this.archiver.thread, this.config.archiveKeepMs);
+    for (const partition of this.archiver.leases.held.keys()) {
+      for (const kind of ARCHIVED) {
+        const place = places[kind].get(partition);
+        const end = endOf(published?.files[kind]?.ends, partition);
+        if (place !== undefined && turn?.goesOn() !== false) {
+          const merged = await this.keeper.merge(kind, partition, end, place);
+          this.counts.files.inc({ written: 'merged' }, merged > 0 ? 1 : 0);
+          await this.keeper.removeUnneeded(kind, partition, end, place);
+        }
+      }
+    }
+  }
+
+  /** The last day stays, because what is staged follows it. */
+  private async removeOld(folder: ArchiveFolder, days: readonly string[], places: AllPlaces): Promise<void> {
+    const through = throughOf(places, this.redis.partitions);
+    const oldest = dayOf(Math.max(0, through - this.config.archiveRetentionDays * DAY_MS));
+    for (const day of days.slice(0, -1).filter((one) => one < oldest)) {
+      const removed = join(folder.root, 'published', `.removed-${day}`);
+      await rename(folder.publishedOf(day), removed);
+      await rm(removed, { recursive: true, force: true });
+      this.counts.days.inc({ change: 'removed' });
+    }
+  }
+
+  private async lookForGaps(folder: ArchiveFolder, places: AllPlaces): Promise<void> {
+    const gaps: ArchiveGap[] = [];
+    for (const kind of ARCHIVED) {
+      gaps.push(...(await folder.read(kind, 0, Infinity, places[kind])).gaps);
+    }
+    this.counts.gaps.set(gaps.length);
+    const named = JSON.stringify(gaps.slice(0, GAPS_NAMED));
+    if (gaps.length > 0 && named !== this.named) {
+      this.logger.warn({ gaps: gaps.slice(0, GAPS_NAMED), count: gaps.length }, 'THE ARCHIVE HAS GAPS');
+    }
+    this.named = named;
+  }
+}
+
+/** 0 while a partition has nothing archived. */
+function throughOf(places: AllPlaces, partitions: number): number {
+  const all = ARCHIVED.flatMap((kind) => [...places[kind].values()]);
+  return all.length < ARCHIVED.length * partitions ? 0 : Math.min(...all.map(({ throughMs }) => throughMs));
+}

@@ -1,0 +1,135 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { partitionCode } from '../redis/index.js';
+import {
+  ARCHIVED,
+  type Archived,
+  type ArchiveFolder,
+  type ArchiveGap,
+  type ArchivePlaces,
+  DAY_MS,
+  dayOf,
+  faultOf,
+  type Manifest,
+  type PublishedFile,
+} from './archive-folder.js';
+import { compareEntries, type EntryId, msOf } from './entry-chain.js';
+import type { ParquetThread } from './parquet-thread.js';
+import { STREAM_COLUMNS } from './stream-columns.js';
+
+export type AllPlaces = Readonly<Record<Archived, ArchivePlaces>>;
+
+/** What of a stream belongs to a day. */
+interface DayContent {
+  readonly inputs: string[];
+  readonly gaps: ArchiveGap[];
+  readonly ends: Record<string, EntryId>;
+}
+
+/** Sorted so within what is in memory at a time: the rows of a tenant are together, which compresses them and lets readers skip the others. */
+const SORT_BY = ['tenant', 'recorded_at'];
+
+/** The day after, or the first day of which anything is staged. Undefined if nothing is. */
+export async function nextDay(folder: ArchiveFolder, partitions: number): Promise<string | undefined> {
+  const last = (await folder.days()).at(-1);
+  if (last !== undefined) {
+    return dayOf(Date.parse(last) + DAY_MS);
+  }
+  const ends = await Promise.all(
+    ARCHIVED.flatMap((kind) =>
+      Array.from({ length: partitions }, async (_, partition) =>
+        (await folder.staged(kind, partition)).map(({ to }) => dayOf(msOf(to))),
+      ),
+    ),
+  );
+  return ends.flat().sort()[0];
+}
+
+/**
+ * Writes a day's files from what is staged, into a folder with a temporary name that is renamed when it is complete. Two that publish the same
+ * day write the same; the second one finds that it is there.
+ * @returns whether this call has published it
+ */
+export async function publishDay(
+  { folder, id, thread }: { folder: ArchiveFolder; id: string; thread: ParquetThread },
+  day: string,
+  places: AllPlaces,
+): Promise<boolean> {
+  const work = join(folder.root, 'published', `.day=${day}.${randomBytes(6).toString('hex')}`);
+  const before = (await folder.days()).at(-1);
+  const earlier = before === undefined ? undefined : await folder.manifest(before);
+  const files: Partial<Record<Archived, PublishedFile>> = {};
+  try {
+    await mkdir(work, { recursive: true });
+    for (const kind of ARCHIVED) {
+      const content = await contentOf(folder, kind, day, places[kind], earlier?.files[kind]?.ends ?? {});
+      const { sums, ...written } = await thread.run({
+        kind: 'rewrite',
+        path: join(work, `${kind}.parquet`),
+        columns: STREAM_COLUMNS[kind],
+        inputs: content.inputs,
+        sortBy: SORT_BY,
+      });
+      files[kind] = {
+        ...written,
+        ...(kind === 'charges' && { sums }),
+        ends: content.ends,
+        gaps: content.gaps,
+      };
+    }
+    const manifest: Manifest = { archive_id: id, day, files };
+    await thread.run({
+      kind: 'text',
+      path: join(work, 'manifest.json'),
+      text: `${JSON.stringify(manifest, undefined, 2)}\n`,
+    });
+    await rename(work, folder.publishedOf(day));
+    await thread.run({ kind: 'sync', path: join(folder.root, 'published') });
+    return true;
+  } catch (error) {
+    if (['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) {
+      return false;
+    }
+    throw error;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function contentOf(
+  folder: ArchiveFolder,
+  kind: Archived,
+  day: string,
+  places: ArchivePlaces,
+  starts: Readonly<Record<string, EntryId>>,
+): Promise<DayContent> {
+  const content: DayContent = { inputs: [], gaps: [], ends: {} };
+  const belongs = (entry: EntryId): boolean => dayOf(msOf(entry)) <= day;
+  for (const [partition, { began, cursor }] of places) {
+    const code = partitionCode(partition);
+    const start = starts[code] ?? began;
+    const { links, holes } = await folder.chain({ kind, partition, start, cursor });
+    let end = start;
+    const reach = (entry: EntryId): void => {
+      end = compareEntries(entry, end) > 0 ? entry : end;
+    };
+    for (const { path, from, to } of links.filter((link) => belongs(link.to))) {
+      const why = await faultOf(path);
+      reach(to);
+      if (why === undefined) {
+        content.inputs.push(path);
+      } else {
+        content.gaps.push({ partition, fromMs: msOf(from), toMs: msOf(to), file: folder.nameOf(path), why });
+      }
+    }
+    for (const { after, upTo } of holes.filter((hole) => belongs(hole.after))) {
+      content.gaps.push({ partition, fromMs: msOf(after), toMs: msOf(upTo), why: 'MISSING' });
+      if (belongs(upTo)) {
+        reach(upTo);
+      }
+    }
+    content.ends[code] = end;
+  }
+  return content;
+}

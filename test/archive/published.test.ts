@@ -1,0 +1,166 @@
+import { readdirSync, readFileSync, truncateSync, unlinkSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ArchiveFolder, type Manifest } from '../../src/archive/archive-folder.js';
+import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
+import { readPlaces } from '../../src/archive/archive-places.js';
+import { RedisService } from '../../src/redis/index.js';
+import { doubled, parquetRows, readArchive } from '../support/archive.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startStore, type Store } from '../support/store.js';
+
+/** A deployment with few partitions whose time the tests advance. */
+
+let redis: Store;
+let holdfast: Holdfast;
+let root: string;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  redis = await startStore();
+  root = await mkdtemp(join(tmpdir(), 'archive-'));
+  holdfast = await Holdfast.start({
+    REDIS_URL: redis.url,
+    ARCHIVE_DIR: root,
+    ARCHIVE_RETENTION_DAYS: '2',
+    HOLDFAST_TEST_CLOCK: 'true',
+    HOLDFAST_ROLES: 'api,janitor,archiver',
+    PARTITIONS: '3',
+    archiveFlushMs: 0,
+    archiveSettleMs: 0,
+    archiveLeaseMs: 300,
+    archiveKeepMs: 0,
+    archivePublishMs: 3_600_000,
+  });
+  tenant = await holdfast.fundedTenant(1_000_000);
+});
+
+afterAll(async () => {
+  await holdfast.stop();
+  await redis.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+const service = () => holdfast.app.get(RedisService);
+const read = () => readArchive(root, service());
+const folder = () => new ArchiveFolder(root);
+
+async function spend(amount: number): Promise<string> {
+  const id = await holdfast.hold(tenant, amount + 1);
+  expectStatus(await holdfast.commit(tenant, id, amount), 200);
+  return id;
+}
+
+async function advance(ms: number): Promise<void> {
+  const answer = await holdfast.admin('POST', '/ops/test-clock/advance', { by_ms: ms });
+  expect(answer.status).toBe(200);
+}
+
+/** Waits until everything up to now is archived, and publishes what can be. */
+async function publish(): Promise<void> {
+  const nowMs = Date.parse((await holdfast.admin('GET', '/ops/test-clock')).body.now);
+  await eventually('everything to be archived', async () => {
+    const through = await Promise.all(
+      (['charges', 'events', 'audit'] as const).map(async (kind) =>
+        [...(await readPlaces(service(), kind)).values()].map(({ throughMs }) => throughMs),
+      ),
+    );
+    return through.flat().length === 9 && through.flat().every((ms) => ms >= nowMs);
+  });
+  await holdfast.app.get(ArchivePublisher).run();
+}
+
+const DAY_MS = 86_400_000;
+
+test('a day is published when all partitions have passed it, and never changes again', async () => {
+  const ids = [await spend(5), await spend(7)];
+  await publish();
+  expect(await folder().days()).toEqual([]);
+  await advance(DAY_MS);
+  ids.push(await spend(11));
+  await publish();
+  const [day] = await folder().days();
+  const manifest = JSON.parse(
+    readFileSync(join(folder().publishedOf(day as string), 'manifest.json'), 'utf8'),
+  ) as Manifest;
+  const path = join(folder().publishedOf(day as string), 'charges.parquet');
+  const content = readFileSync(path);
+  const { charges, events } = manifest.files;
+  expect(charges).toMatchObject({
+    rows: 2,
+    bytes: content.length,
+    sha256: createHash('sha256').update(content).digest('hex'),
+    sums: [{ unit: 'TOKENS', reserved: '14', charged: '12', debt: '0' }],
+    gaps: [],
+  });
+  expect(events?.rows).toBeGreaterThan(0);
+  expect((await parquetRows(path)).map((row) => row['record_id'])).toEqual(ids.slice(0, 2));
+  const reading = await read();
+  expect(reading.rows.map((row) => row['record_id'])).toEqual(ids);
+  expect(reading.gaps).toEqual([]);
+  expect(doubled(reading.rows)).toEqual([]);
+  expect(await holdfast.metric('holdfast_archive_days_total', { change: 'published' })).toBe(1);
+
+  // The staged files are removed at the second look, and what readers see stays the same.
+  await holdfast.app.get(ArchivePublisher).run();
+  await holdfast.app.get(ArchivePublisher).run();
+  const staged = [0, 1, 2].map(async (partition) => (await folder().staged('charges', partition)).length);
+  expect((await Promise.all(staged)).reduce((sum, count) => sum + count, 0)).toBe(1);
+  expect((await read()).rows.map((row) => row['record_id'])).toEqual(ids);
+  expect(readFileSync(path).equals(content)).toBe(true);
+});
+
+test('small files become one, and readers see the same rows', async () => {
+  for (let count = 0; count < 17; count += 1) {
+    await spend(1);
+    await publish();
+  }
+  const before = (await read()).rows;
+  await advance(1000);
+  await publish();
+  await publish();
+  await publish();
+  expect(await holdfast.metric('holdfast_archive_files_total', { written: 'merged' })).toBeGreaterThan(0);
+  const counts = [0, 1, 2].map(async (partition) => (await folder().staged('charges', partition)).length);
+  expect(Math.max(...(await Promise.all(counts)))).toBeLessThan(17);
+  const { rows, gaps } = await read();
+  expect(rows.map(({ entry }) => entry).sort()).toEqual(before.map(({ entry }) => entry).sort());
+  expect(gaps).toEqual([]);
+});
+
+test('a removed and a cut file are gaps with their names, in staging and published', async () => {
+  const partition = [0, 1, 2];
+  const staged = (await Promise.all(partition.map((one) => folder().staged('charges', one)))).flat();
+  const last = staged.sort((one, other) => one.to.localeCompare(other.to)).at(-1);
+  truncateSync(last?.path as string, 50);
+  expect((await read()).gaps).toMatchObject([{ file: folder().nameOf(last?.path as string), why: 'CUT' }]);
+  unlinkSync(last?.path as string);
+  expect((await read()).gaps).toMatchObject([{ toMs: Number.parseInt(last?.to as string), why: 'MISSING' }]);
+
+  const [day] = await folder().days();
+  const path = join(folder().publishedOf(day as string), 'charges.parquet');
+  truncateSync(path, 50);
+  expect((await read()).gaps[0]).toMatchObject({ file: folder().nameOf(path), why: 'CUT' });
+  unlinkSync(path);
+  expect((await read()).gaps[0]).toMatchObject({
+    file: folder().nameOf(path),
+    why: 'MISSING',
+    fromMs: Date.parse(day as string),
+  });
+  await holdfast.app.get(ArchivePublisher).run();
+  expect(await holdfast.metric('holdfast_archive_gaps')).toBe(2);
+});
+
+test('days are removed after their retention, and the newest one stays', async () => {
+  await advance(4 * DAY_MS);
+  await publish();
+  const days = await folder().days();
+  expect(days.length).toBeGreaterThanOrEqual(2);
+  expect(days.length).toBeLessThanOrEqual(3);
+  expect(await holdfast.metric('holdfast_archive_days_total', { change: 'removed' })).toBeGreaterThan(0);
+  expect(readdirSync(join(root, 'published')).filter((name) => name.startsWith('.'))).toEqual([]);
+});
