@@ -4,7 +4,8 @@ import { generateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
 import { DnsServer } from '../support/dns-server.js';
-import { ADMIN_API_KEY, expectStatus, Holdfast, type Answer } from '../support/holdfast.js';
+import { eventually } from '../support/eventually.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, type Answer, type Json } from '../support/holdfast.js';
 import {
   type DescribedOperation,
   OpenApiExamples,
@@ -12,6 +13,7 @@ import {
 } from '../support/openapi-examples.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { escapePart, problemsOf, SchemaBook } from '../support/spec/index.js';
+import { allowLoopback, startDispatcher, subscribe } from '../webhooks/dispatching.js';
 
 /** The keys that a request carries, if its operation accepts them. */
 type Keys = readonly ('ApiKeyAuth' | 'AdminKeyAuth')[];
@@ -133,7 +135,7 @@ class Reader {
   }
 
   /** For lists, the first entry counts, because a reader would look at it next. */
-  private remember(value: unknown): void {
+  remember(value: unknown): void {
     if (Array.isArray(value)) {
       this.remember(value[0]);
     } else if (typeof value === 'object' && value !== null) {
@@ -158,17 +160,14 @@ beforeEach(async () => {
   redis = new Redis(server.url);
   // The example's host resolves to this machine, which an operator has allowed. Nothing listens on its port.
   dns.answers.set('hooks.example.com', ['127.0.0.1']);
-  holdfast = await Holdfast.start({
+  holdfast = await startDispatcher({
     REDIS_URL: server.url,
     HOLDFAST_TEST_CLOCK: 'true',
     WEBHOOK_DNS_SERVERS: dns.address,
     EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
     EVIDENCE_KEYS: generateEvidenceKeys(0),
   });
-  expectStatus(
-    await holdfast.admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [] }),
-    200,
-  );
+  await allowLoopback(holdfast);
 });
 
 afterEach(async () => {
@@ -215,6 +214,24 @@ async function count(): Promise<void> {
   expectStatus(await holdfast.admin('PATCH', path, { action_quotas: [] }), 200);
 }
 
+/** The earlier examples remove their subscriptions, with the deliveries, and block this machine. */
+async function deliver(reader: Reader): Promise<void> {
+  await allowLoopback(holdfast);
+  const tenant = { id: 'acme', key: '' };
+  const id = await subscribe(holdfast, tenant, 'https://hooks.example.com/holdfast', {
+    event_types: ['budget.funded'],
+  });
+  expectStatus(await reader.send('fundBudget', true), 200);
+  await eventually('there is a delivery', async () => {
+    const { deliveries } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries`),
+      200,
+    );
+    reader.remember(deliveries);
+    return (deliveries as Json[]).length > 0;
+  });
+}
+
 describe('the examples of the document work unchanged, in its order, and each change moves a counter', () => {
   test.each<[string, Keys]>([
     ["with the tenant's key wherever it is taken", ['ApiKeyAuth']],
@@ -236,6 +253,8 @@ describe('the examples of the document work unchanged, in its order, and each ch
         expect((await reader.send(BEFORE[id], true)).status).toBeLessThan(300);
       } else if (id === 'resetActionQuotaCounter') {
         await count();
+      } else if (id === 'getWebhookDelivery') {
+        await deliver(reader);
       } else if (id === 'listQuarantine') {
         repair = await quarantine(reader);
       } else if (id === 'decideQuarantined') {
