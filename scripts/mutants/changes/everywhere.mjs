@@ -245,7 +245,7 @@ export const EVERYWHERE = {
     mutations: [
       {
         what: 'an end that charges nothing is not journaled',
-        find: "  journal.append_end(tag, reservation_id, '0')\n",
+        find: "  journal.append_end(tag, reservation_id, '0', origin)\n",
         put: '',
       },
     ],
@@ -255,8 +255,8 @@ export const EVERYWHERE = {
     mutations: [
       {
         what: 'entries of the journal that packing has passed stay',
-        find: "  redis.call('XTRIM', stream, 'MINID', stream_walk.id_after(last))\n",
-        put: '',
+        find: 'journal.trim(tag, time.now_ms())',
+        put: '0',
       },
     ],
   },

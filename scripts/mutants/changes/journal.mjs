@@ -5,8 +5,8 @@ export const JOURNAL = {
     mutations: [
       {
         what: 'an end is in the journal twice',
-        find: "  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)\nend",
-        put: "  for _ = 1, 2 do\n    redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)\n  end\nend",
+        find: "  if not origin then\n    redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)\n",
+        put: "  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged)\n  if not origin then\n",
       },
       {
         what: 'what was reported is missing where less was charged',
@@ -25,13 +25,13 @@ export const JOURNAL = {
     mutations: [
       {
         what: 'the journal lacks commits',
-        find: 'journal.append_commit(tag, reservation_id, charge, actual, metrics)\n',
+        find: 'journal.append_commit(tag, reservation_id, charge, actual, metrics, origin)\n',
         put: '',
       },
       {
         what: 'the journal has what was reported instead of the charge',
-        find: 'journal.append_commit(tag, reservation_id, charge, actual, metrics)',
-        put: 'journal.append_commit(tag, reservation_id, { charged = actual, debt = charge.debt }, actual, metrics)',
+        find: 'journal.append_commit(tag, reservation_id, charge, actual, metrics, origin)',
+        put: 'journal.append_commit(tag, reservation_id, { charged = actual, debt = charge.debt }, actual, metrics, origin)',
       },
       {
         what: 'a damaged journal is noticed in the middle of a commit',
@@ -95,7 +95,7 @@ export const JOURNAL = {
     mutations: [
       {
         what: 'the journal lacks releases',
-        find: "  journal.append_end(tag, reservation_id, '0')\n",
+        find: "  journal.append_end(tag, reservation_id, '0', origin)\n",
         put: '',
       },
     ],
@@ -125,8 +125,8 @@ export const JOURNAL = {
     mutations: [
       {
         what: 'packing removes the entry behind those that it has passed',
-        find: "redis.call('XTRIM', stream, 'MINID', stream_walk.id_after(last))",
-        put: "redis.call('XTRIM', stream, 'MAXLEN', math.max(0, redis.call('XLEN', stream) - passed - 1))",
+        find: "redis.call('HSET', places, 'packed', last)",
+        put: "redis.call('HSET', places, 'packed', (redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1] or { last })[1])",
       },
       {
         what: 'packing does not tell how far it has come',

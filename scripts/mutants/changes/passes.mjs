@@ -100,7 +100,7 @@ export const PASSES = {
     mutations: [
       {
         what: 'what remains to be packed is not told',
-        find: "tostring(redis.call('XLEN', stream)), ",
+        find: 'tostring(remaining), ',
         put: "'0', ",
       },
     ],

@@ -20,7 +20,7 @@ export const RUNS = {
       },
       {
         what: 'the record of a damaged hold is kept for ever',
-        find: '  ended_holds.end_uncharged(tag, reservation_id, retention_ms)',
+        find: '  ended_holds.end_uncharged(tag, reservation_id, retention_ms, origin)',
         put: "  journal.append_end(tag, reservation_id, '0')\n  ended_holds.leave_quarantine(tag, reservation_id)",
       },
     ],
