@@ -7,7 +7,7 @@
 -- ARGV[1]   token          the calling instance
 -- ARGV[2]   lease_ms
 -- RETURNS   HELD now_ms lease:renewed|taken backfill? streams(name cursor through_ms? oldest_ms? waiting:int lost?)*
---           | OTHER now_ms lapses_in_ms | FREE now_ms
+--           | OTHER now_ms lapses_in_ms
 -- BOUND     the three streams of a partition
 -- EMITS     nothing
 -- @include  archived, entry_order, journal, keys, time
