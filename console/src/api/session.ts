@@ -66,6 +66,11 @@ export function useMayChange(): boolean {
   return role === 'operator' || role === 'admin';
 }
 
+/** The same for what only an admin may do: manage operators. */
+export function useIsAdmin(): boolean {
+  return useSession().session?.role === 'admin';
+}
+
 /** @throws ApiError 401 if the key is wrong, 429 after too many attempts */
 export async function logIn(key: string): Promise<void> {
   setSession(await learned('POST', 'login', { key }));

@@ -19,6 +19,7 @@ export const NAV: readonly NavGroup[] = [
     entries: [
       { to: '/sweeper', label: 'Sweeper' },
       { to: '/webhooks', label: 'Webhooks' },
+      { to: '/operators', label: 'Operators' },
       { to: '/verify', label: 'Verify' },
     ],
   },

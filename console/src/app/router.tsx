@@ -6,6 +6,7 @@ import { budgetRoute } from '../pages/budget/route';
 import { budgetsRoute } from '../pages/budgets/route';
 import { eventsRoute } from '../pages/events/route';
 import { expirationsRoute } from '../pages/expirations/route';
+import { operatorsRoute } from '../pages/operators/route';
 import { overviewRoute } from '../pages/overview/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
@@ -29,6 +30,7 @@ const routeTree = rootRoute.addChildren([
   sweeperRoute,
   webhooksRoute,
   webhookRoute,
+  operatorsRoute,
   verifyRoute,
   expirationsRoute,
   eventsRoute,

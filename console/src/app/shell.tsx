@@ -4,6 +4,7 @@ import { Fragment, type ReactNode, useEffect, useRef, useState } from 'react';
 import { logOut, type Session, SIGNED_IN_PATH, useSession } from '../api/session';
 import { forgetSkipped, useSkipped } from '../api/skipped';
 import { LogIn } from '../pages/login';
+import { operatorIn } from '../parts/actor';
 import { Empty, Failure } from '../parts/states';
 import { useTitle } from '../parts/title';
 import icon from './icon.svg';
@@ -116,7 +117,7 @@ function Navigation(): ReactNode {
 
 /** A session that the admin key or the viewer key opened belongs to nobody by name. */
 function SignedInAs({ name }: Pick<Session, 'name'>): ReactNode {
-  const who = /^\w+:([^#]*)/.exec(name)?.[1];
+  const who = operatorIn(name);
   return who === undefined ? null : <span className="muted small signed-in">Signed in as {who}</span>;
 }
 

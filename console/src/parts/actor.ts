@@ -6,9 +6,16 @@ const WHO: Readonly<Record<string, string>> = {
   system: 'Holdfast',
 };
 
+/** The name in a `key_id` of an operator: of a named one, or of an account of the identity provider, without its subject. */
+export function operatorIn(keyId: string | undefined): string | undefined {
+  return /^(?:operator|oidc):([^#]+)/.exec(keyId ?? '')?.[1];
+}
+
 /** Who did something: the type of an event's actor, or of who ended a reservation. Without a type, nobody asked for it. */
-export function whoOf(type: string | undefined, tenant: string): string {
-  return type === 'admin_on_behalf_of'
-    ? `an operator, on behalf of ${tenant}`
-    : (WHO[type ?? 'system'] ?? String(type));
+export function whoOf(type: string | undefined, tenant: string, keyId?: string): string {
+  const operator = operatorIn(keyId);
+  if (type === 'admin_on_behalf_of') {
+    return `${operator ?? 'an operator'}, on behalf of ${tenant}`;
+  }
+  return operator ?? WHO[type ?? 'system'] ?? String(type);
 }

@@ -80,7 +80,7 @@ function AuditFilters({
       <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} width={160} />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
-      <TextFilter label="Key or session id" value={filters.key_id} onChange={set.key_id} width={170} />
+      <TextFilter label="Key, session or operator" value={filters.key_id} onChange={set.key_id} width={170} />
       <TextFilter
         label="Resource type"
         value={filters.resource_type}

@@ -55,7 +55,8 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
         <dd className="id">{event.event_id}</dd>
         <dt>By</dt>
         <dd>
-          {whoOf(event.actor?.type, event.tenant_id)} <span className="id">{event.actor?.key_id}</span>
+          {whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}{' '}
+          <span className="id">{event.actor?.key_id}</span>
         </dd>
         <About event={event} />
         <SameCause request={event.request_id} trace={event.trace_id} correlation={event.correlation_id} />

@@ -96,7 +96,7 @@ function End({
   return (
     <Step at={end.at_ms} colour={colour} title={words}>
       <div>
-        {end.by !== undefined && `by ${whoOf(end.by.type, history.tenant_id)} `}
+        {end.by !== undefined && `by ${whoOf(end.by.type, history.tenant_id, end.by.key_id)} `}
         {end.at_ms !== undefined && (
           <span className="muted">after {formatDuration(end.at_ms - history.created_at_ms)}</span>
         )}
