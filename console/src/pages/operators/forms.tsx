@@ -53,8 +53,10 @@ export function CreateOperator({ close }: { close: () => void }): ReactNode {
       cancel={close}
       blocked={NAME.test(name) ? undefined : 'A name of lower-case letters, digits and . _ @ + -'}
     >
-      {form.inputs}
+      {form.input('name')}
+      {form.input('role')}
       <p className="muted small">{ROLE_WORDS[role].replaceAll('`', '')}</p>
+      {form.input('ends')}
     </ChangeDialog>
   );
 }
