@@ -1,6 +1,7 @@
 // What the examples prepare in Holdfast, and ask it in the end.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ROOT, SetupError, parseJson } from '../scripts/install.mjs';
 
 /** @typedef {{ scope: string, dollars: number }} Budget */
@@ -62,20 +63,34 @@ export async function prepareTenant(name, budgets) {
   return { tenant, apiKey: /** @type {{ key_secret: string }} */ (key).key_secret };
 }
 
-/** @typedef {{ balances: { scope: string, allocated: { amount: number }, spent: { amount: number }, reserved: { amount: number } }[] }} Balances */
+/** @typedef {{ amount: number }} Figure */
+/** @typedef {{ scope_path: string, allocated: Figure, spent: Figure, reserved: Figure }} Balance */
+
+/** A gateway may charge a call a moment after its answer. */
+const SETTLED_WITHIN_MS = 10_000;
+const POLL_MS = 50;
 
 /**
- * One line for each budget.
+ * A line for each budget, as soon as nothing is held any more, and one with the number of denials.
  * @param {{ tenant: string, apiKey: string }} of
  */
-export async function balancesOf({ tenant, apiKey }) {
-  const found = await ask('GET', `/v1/balances?tenant=${tenant}&include_children=true`, undefined, {
-    'x-cycles-api-key': apiKey,
-  });
-  const dollars = (/** @type {{ amount: number }} */ { amount }) =>
-    `$${(amount / MICROCENTS_PER_DOLLAR).toFixed(6)}`;
-  return /** @type {Balances} */ (found).balances.map(
-    ({ scope, allocated, spent, reserved }) =>
-      `${scope}: spent ${dollars(spent)} of ${dollars(allocated)}, held ${dollars(reserved)}`,
-  );
+export async function summaryOf({ tenant, apiKey }) {
+  const path = `/v1/balances?tenant=${tenant}&include_children=true`;
+  const until = performance.now() + SETTLED_WITHIN_MS;
+  /** @type {Balance[]} */
+  let balances;
+  do {
+    await delay(POLL_MS);
+    const found = await ask('GET', path, undefined, { 'x-cycles-api-key': apiKey });
+    balances = /** @type {{ balances: Balance[] }} */ (found).balances;
+  } while (balances.some(({ reserved }) => reserved.amount > 0) && performance.now() < until);
+  const dollars = (/** @type {Figure} */ { amount }) => `$${(amount / MICROCENTS_PER_DOLLAR).toFixed(6)}`;
+  const denied = await ask('GET', `/v1/admin/events?tenant_id=${tenant}&event_type=reservation.denied`);
+  return [
+    ...balances.map(
+      ({ scope_path: scope, allocated, spent, reserved }) =>
+        `${scope}: spent ${dollars(spent)} of ${dollars(allocated)}, held ${dollars(reserved)}`,
+    ),
+    `denied: ${/** @type {{ events: unknown[] }} */ (denied).events.length}`,
+  ];
 }

@@ -4,22 +4,43 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { ROOT, SetupError, checkNode, ensureDependencies, runCommand } from '../scripts/install.mjs';
-import { HOLDFAST_URL, balancesOf, prepareTenant } from './ledger.mjs';
+import { ensureGateway, startGateway } from './gateway.mjs';
+import { HOLDFAST_URL, prepareTenant, summaryOf } from './ledger.mjs';
 import { startUpstream } from './upstream.mjs';
 
-/** @typedef {Awaited<ReturnType<typeof prepareTenant>>} Tenant */
+/** @typedef {{ url?: string, stop: () => unknown }} Gateway */
 
 /**
- * Each with its budgets, and with what it does before its program starts.
- * @type {Record<string, { budgets: import('./ledger.mjs').Budget[], prepare: () => Promise<void>, program: string[] }>}
+ * Its budgets, and what stands between its program and the provider: `prepare` installs that, `start` starts it.
+ * @typedef {object} Example
+ * @property {import('./ledger.mjs').Budget[]} budgets
+ * @property {() => unknown} prepare
+ * @property {(prepared: unknown, env: Record<string, string>) => Gateway | Promise<Gateway>} start
  */
+
+const behindLiteLlm = {
+  prepare: ensureGateway,
+  start: (/** @type {unknown} */ python, /** @type {Record<string, string>} */ env) =>
+    startGateway(/** @type {string} */ (python), env),
+};
+
+/** @type {Record<string, Example>} */
 const EXAMPLES = {
   'ai-sdk': {
     budgets: [{ scope: '', dollars: 0.001 }],
     prepare: () =>
       run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', 'integrations/ai-sdk']),
-    program: [process.execPath, join(ROOT, 'examples/ai-sdk/program.mjs')],
+    start: () => ({ stop: () => undefined }),
   },
+  litellm: {
+    budgets: [
+      { scope: '/workspace:red', dollars: 0.0008 },
+      { scope: '/workspace:red/agent:ann', dollars: 0.0004 },
+      { scope: '/workspace:blue', dollars: 0.001 },
+    ],
+    ...behindLiteLlm,
+  },
+  openai: { budgets: [{ scope: '/workspace:red', dollars: 0.001 }], ...behindLiteLlm },
 };
 
 /**
@@ -43,19 +64,27 @@ runCommand(async () => {
   }
   checkNode();
   ensureDependencies();
-  await example.prepare();
+  const prepared = await example.prepare();
   const tenant = await prepareTenant(name, example.budgets);
   const upstream = await startUpstream();
+  const env = {
+    UPSTREAM_URL: upstream.url,
+    HOLDFAST_URL,
+    HOLDFAST_TENANT: tenant.tenant,
+    HOLDFAST_API_KEY: tenant.apiKey,
+  };
   try {
-    const [command = '', ...args] = example.program;
-    await run(command, args, {
-      UPSTREAM_URL: upstream.url,
-      HOLDFAST_URL,
-      HOLDFAST_TENANT: tenant.tenant,
-      HOLDFAST_API_KEY: tenant.apiKey,
-    });
-    process.stdout.write(`The provider billed ${upstream.calls()} calls. The ledger says:\n`);
-    process.stdout.write(`${(await balancesOf(tenant)).join('\n')}\n`);
+    const gateway = await example.start(prepared, env);
+    try {
+      await run(process.execPath, [join(ROOT, 'examples', name, 'program.mjs')], {
+        ...env,
+        GATEWAY_URL: gateway.url ?? '',
+      });
+      process.stdout.write(`The provider billed ${upstream.calls()} calls. The ledger says:\n`);
+      process.stdout.write(`${(await summaryOf(tenant)).join('\n')}\n`);
+    } finally {
+      await gateway.stop();
+    }
   } finally {
     upstream.stop();
   }

@@ -36,9 +36,14 @@ test('the AI SDK in a small program spends until it is refused, and is not retri
   expect(output).toContain(`The provider billed ${calls} calls.`);
   expect(output).toContain(`spent $${(calls * 0.00013).toFixed(6)} of $0.001000, held $0.000000`);
   expect(calls).toBe(6);
+  // Once by each of the two calls that were refused: neither was retried.
+  expect(output).toContain('denied: 2\n');
   // The command compiles the package first.
 }, 120_000);
 
 test('an unknown example is one line', async () => {
-  expect(await example('none')).toEqual({ code: 1, output: 'holdfast: name one example: ai-sdk\n' });
+  expect(await example('none')).toEqual({
+    code: 1,
+    output: 'holdfast: name one example: ai-sdk, litellm, openai\n',
+  });
 });
