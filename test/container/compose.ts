@@ -10,7 +10,12 @@ export interface ComposeService {
   readonly volumes?: readonly string[];
   readonly healthcheck?: { readonly test: readonly string[] };
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
+  readonly env_file?: readonly { readonly path: string; readonly required: boolean }[];
+  readonly user?: string;
   readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
+  readonly mem_limit?: string;
   readonly stop_grace_period: string;
   readonly logging: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
 }
@@ -53,4 +58,13 @@ export function seconds(duration: string): number {
     throw new Error(`tests do not support the duration ${duration}`);
   }
   return Number(count);
+}
+
+/** In bytes, with the units of Compose and of Redis, which agree. */
+export function bytes(size: string): number {
+  const [, count, unit = ''] = /^(\d+)(m|g)b?$/.exec(size) ?? [];
+  if (count === undefined) {
+    throw new Error(`tests do not support the size ${size}`);
+  }
+  return Number(count) * 1024 ** (unit === 'g' ? 3 : 2);
 }

@@ -16,7 +16,7 @@ import {
 } from '../support/holdfast.js';
 import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { patience } from '../support/time-limits.js';
-import { readCompose, seconds, type Compose } from './compose.js';
+import { bytes, readCompose, seconds, type Compose } from './compose.js';
 import { DockerfileBuild, packagesAbove, type Image } from './dockerfile.js';
 
 /*
@@ -28,7 +28,7 @@ jest.setTimeout(120_000);
 
 const ROOT = new URL('../../', import.meta.url);
 const COMPOSE = new URL('docker-compose.yml', ROOT);
-const KEYS = { ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY };
+const KEYS = { ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, REDIS_PASSWORD: 'a-password-of-redis' };
 /** The user `node` of the image. Only root can switch to another user. */
 const IDENTITY = process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : {};
 /** The effect of `read_only`: every write to the file system fails. */
@@ -229,21 +229,27 @@ describe('the files that the Dockerfile copies, and no others', () => {
 
 describe('docker compose', () => {
   test('starts nothing without the keys', () => {
-    for (const name of ['ADMIN_API_KEY', 'WEBHOOK_SECRET_ENCRYPTION_KEY']) {
+    for (const name of Object.keys(KEYS)) {
       expect(() => readCompose(COMPOSE, { ...KEYS, [name]: '' })).toThrow(`required variable ${name}`);
     }
   });
 
   const redisCli = (...args: string[]): string =>
-    spawnSync('redis-cli', ['-p', String(redis.port), ...args], { encoding: 'utf8' }).stdout;
+    spawnSync('redis-cli', ['-p', String(redis.port), ...args], {
+      encoding: 'utf8',
+      env: { PATH: process.env['PATH'], ...compose.services.redis.environment },
+    }).stdout;
 
   test('the Redis keeps what it acknowledged through a kill of both, and evicts nothing', async () => {
     const { image: redisImage, healthcheck, volumes = [] } = compose.services.redis;
     expect(redisImage).toMatch(/^redis:7\./);
     const [, program, ...args] = healthcheck?.test ?? [];
-    expect(
-      spawnSync(program as string, ['-p', String(redis.port), ...args], { encoding: 'utf8' }).stdout,
-    ).toBe('PONG\n');
+    expect(program).toBe('redis-cli');
+    expect(redisCli(...args)).toBe('PONG\n');
+    const withoutPassword = { encoding: 'utf8', env: { PATH: process.env['PATH'] } } as const;
+    expect(spawnSync('redis-cli', ['-p', String(redis.port), ...args], withoutPassword).stdout).toContain(
+      'NOAUTH',
+    );
     const first = await startHealthy();
     const tenant = await first.client.fundedTenant(1000);
     const id = await first.client.hold(tenant, 300);
@@ -293,8 +299,36 @@ describe('docker compose', () => {
   test("publishes Holdfast's default port", () => {
     const port = CONFIG_VARIABLES.find(({ name }) => name === 'PORT')?.fallback;
     expect(image.exposed).toEqual([port]);
-    expect(compose.services.holdfast.ports).toEqual([`7878:${port}`]);
-    expect(readCompose(COMPOSE, { ...KEYS, PORT: '80' }).services.holdfast.ports).toEqual([`80:${port}`]);
+    const { ports, environment: env } = readCompose(COMPOSE, { ...KEYS, PORT: '80' }).services.holdfast;
+    expect(compose.services.holdfast.ports).toEqual([`127.0.0.1:7878:${port}`]);
+    expect(ports).toEqual([`127.0.0.1:80:${port}`]);
+    // The file with all variables is for the container, too, where the port stays.
+    expect(env?.['PORT']).toBe(port);
+    expect(compose.services.redis.ports).toBeUndefined();
+  });
+
+  test('confines every container, and lets Redis refuse before its container ends', () => {
+    for (const { read_only, cap_drop, security_opt, mem_limit } of Object.values(compose.services)) {
+      expect({ read_only, cap_drop, security_opt }).toEqual({
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+      });
+      expect(bytes(mem_limit ?? '')).toBeGreaterThan(0);
+    }
+    const { command = [], mem_limit = '', user } = compose.services.redis;
+    // A rewrite of the log copies what changes meanwhile.
+    expect(bytes(command[command.indexOf('--maxmemory') + 1] ?? '')).toBeLessThanOrEqual(
+      bytes(mem_limit) * 0.75,
+    );
+    expect(user).toBe('redis');
+  });
+
+  test('takes any variable from a file, of which there is an example', () => {
+    expect(compose.services.holdfast.env_file).toEqual([{ path: '.env', required: false }]);
+    const example = readFileSync(new URL('.env.example', ROOT), 'utf8');
+    const named = [...example.matchAll(/^(?:# )?([A-Z_]+)=/gm)].map(([, name]) => name as string);
+    expect(named).toEqual([...Object.keys(KEYS), 'PORT', 'REDIS_MAXMEMORY', 'REDIS_MEMORY_LIMIT']);
   });
 
   test('bounds the logs of every container', () => {
