@@ -12,6 +12,7 @@ export const NAV: readonly NavGroup[] = [
       { to: '/tenants', label: 'Tenants' },
       { to: '/budgets', label: 'Budgets' },
       { to: '/reservations', label: 'Reservations' },
+      { to: '/usage', label: 'Usage' },
     ],
   },
   {

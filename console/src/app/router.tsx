@@ -11,6 +11,7 @@ import { overviewRoute } from '../pages/overview/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
 import { sweeperRoute } from '../pages/sweeper/route';
+import { usageRoute } from '../pages/usage/route';
 import { tenantRoute } from '../pages/tenant/route';
 import { tenantsRoute } from '../pages/tenants/route';
 import { verifyRoute } from '../pages/verify/route';
@@ -27,6 +28,7 @@ const routeTree = rootRoute.addChildren([
   budgetRoute,
   reservationsRoute,
   reservationRoute,
+  usageRoute,
   sweeperRoute,
   webhooksRoute,
   webhookRoute,

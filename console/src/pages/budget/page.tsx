@@ -8,6 +8,7 @@ import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { BudgetBar } from '../../parts/budget-bar';
 import { PageHead, Panel } from '../../parts/panel';
+import { Runway, useCharges } from '../../parts/runway';
 import { Scope } from '../../parts/scope';
 import { Empty, Failure, Loading } from '../../parts/states';
 import { Status, wordOf } from '../../parts/status';
@@ -17,11 +18,14 @@ import { Freeze, Fund, OverdraftLimit } from './changes';
 import { BudgetHistory } from './history';
 import { LastDenials, LiveHolds } from './lists';
 import { Period } from './period';
+import { useWindows } from './recurrence';
 import { Thresholds } from './thresholds';
+import { BudgetUsage } from './usage';
 import { Windows } from './windows';
 
 const route = getRouteApi('/budgets/$unit');
 const EVERY_MS = 5000;
+const ORIGIN = '/ops/budgets/template';
 type Change = 'fund' | 'freeze' | 'overdraft';
 
 /** One budget: its figures, what holds it, and whom it refused. */
@@ -77,6 +81,7 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
           <Windows budget={budget} />
           <LiveHolds budget={budget} />
           <LastDenials budget={budget} />
+          <BudgetUsage budget={budget} />
           <BudgetHistory budget={budget} />
           <Thresholds budget={budget} />
         </div>
@@ -88,7 +93,27 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
+/** Which template has made the budget, if one has. */
+function MadeBy({ budget: { scope, unit, tenant_id: tenant } }: { budget: Budget }): ReactNode {
+  const { data } = useQuery({
+    queryKey: [ORIGIN, scope, unit],
+    queryFn: () => get(ORIGIN, { scope, unit }),
+    staleTime: Infinity,
+  });
+  return data?.template_id === undefined ? null : (
+    <>
+      {' '}
+      by the template{' '}
+      <Link to="/tenants/$id" params={{ id: tenant }} className="in-text">
+        {data.template_id}
+      </Link>
+    </>
+  );
+}
+
 function Figures({ budget }: { budget: Budget }): ReactNode {
+  const charges = useCharges(budget.scope);
+  const { data: turning } = useWindows(budget);
   const { unit, allocated, remaining, spent, reserved, debt } = budget;
   const figures = [
     ['Remaining', remaining, undefined],
@@ -121,10 +146,14 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
       <div style={{ margin: '14px 0 8px' }}>
         <BudgetBar budget={budget} />
       </div>
+      <p>
+        <Runway budget={budget} windows={turning?.windows} charges={charges} />
+      </p>
       <p className="muted small">
         Allocated <Amount amount={allocated.amount} unit={unit} withUnit exact />, overdraft limit{' '}
         <Amount amount={budget.overdraft_limit.amount} unit={unit} exact />, created{' '}
-        <Time at={budget.created_at} />. If a commit costs more:{' '}
+        <Time at={budget.created_at} />
+        <MadeBy budget={budget} />. If a commit costs more:{' '}
         {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}.
       </p>
     </Panel>

@@ -14,6 +14,7 @@ export type Recurrence = Schema<'BudgetRecurrence'>;
 export type BudgetWindow = Schema<'BudgetWindow'>;
 
 const EVERY_MS = 30_000;
+const WINDOWS_EVERY_MS = 5000;
 
 export function useRecurrence({ scope, unit, updated_at: updatedAt }: Budget): UseQueryResult<Recurrence> {
   return useQuery({
@@ -21,6 +22,18 @@ export function useRecurrence({ scope, unit, updated_at: updatedAt }: Budget): U
     queryKey: [RECURRENCE, scope, unit, updatedAt],
     queryFn: () => get(RECURRENCE, { scope, unit }),
     refetchInterval: EVERY_MS,
+  });
+}
+
+/** The windows of a budget, read again at an interval. */
+export function useWindows(
+  { scope, unit }: Budget,
+  everyMs = WINDOWS_EVERY_MS,
+): UseQueryResult<Schema<'BudgetWindows'>> {
+  return useQuery({
+    queryKey: [WINDOWS, scope, unit],
+    queryFn: () => get(WINDOWS, { scope, unit }),
+    refetchInterval: everyMs,
   });
 }
 

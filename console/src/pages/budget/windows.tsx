@@ -1,7 +1,5 @@
 import { Button } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import { get } from '../../api/client';
 import { useMayChange } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
@@ -10,18 +8,11 @@ import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { ChangeWindows } from './change-windows';
-import { type BudgetWindow, calendarOf, WINDOWS, wordsOf } from './recurrence';
-
-const EVERY_MS = 5000;
+import { type BudgetWindow, calendarOf, useWindows, wordsOf } from './recurrence';
 
 /** The further limits of a budget, and what is used of them. */
 export function Windows({ budget }: { budget: Budget }): ReactNode {
-  const { scope, unit } = budget;
-  const windows = useQuery({
-    queryKey: [WINDOWS, scope, unit],
-    queryFn: () => get(WINDOWS, { scope, unit }),
-    refetchInterval: EVERY_MS,
-  });
+  const windows = useWindows(budget);
   const [isChanging, setChanging] = useState(false);
   const mayChange = useMayChange() && budget.status !== 'CLOSED' && windows.data !== undefined;
   const isEmpty = windows.data?.windows.length === 0;

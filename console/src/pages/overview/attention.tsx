@@ -9,11 +9,12 @@ import { BudgetBar, perMille, usedPerMille } from '../../parts/budget-bar';
 import { Loaded } from '../../parts/loaded';
 import { percentOf } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
+import { Runway, useCharges } from '../../parts/runway';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
-import { type BudgetWindow, WINDOWS } from '../budget/recurrence';
+import { type BudgetWindow, useWindows } from '../budget/recurrence';
 
 const EVERY_MS = 10_000;
 /** Each budget that is shown is a request. */
@@ -62,20 +63,16 @@ const windowUse = ({ limit, remaining }: BudgetWindow): number =>
   perMille(BigInt(limit.amount) - BigInt(remaining.amount), limit.amount);
 
 /** The window of a budget that is used most, if it is used more than the budget itself. */
-function useTightestWindow(budget: Budget): BudgetWindow | undefined {
-  const { scope, unit } = budget;
-  const { data } = useQuery({
-    queryKey: [WINDOWS, scope, unit],
-    queryFn: () => get(WINDOWS, { scope, unit }),
-    refetchInterval: WINDOWS_EVERY_MS,
-  });
-  const [tightest] = [...(data?.windows ?? [])].sort((one, other) => windowUse(other) - windowUse(one));
+function tightestOf(budget: Budget, windows: readonly BudgetWindow[]): BudgetWindow | undefined {
+  const [tightest] = [...windows].sort((one, other) => windowUse(other) - windowUse(one));
   return tightest !== undefined && windowUse(tightest) > usedPerMille(budget) ? tightest : undefined;
 }
 
 function BudgetRow({ budget }: { budget: Budget }): ReactNode {
   const { scope, unit, allocated, remaining } = budget;
-  const window = useTightestWindow(budget);
+  const { data: { windows = [] } = {} } = useWindows(budget, WINDOWS_EVERY_MS);
+  const charges = useCharges();
+  const window = tightestOf(budget, windows);
   const used = window === undefined ? usedPerMille(budget) : windowUse(window);
   return (
     <tr>
@@ -88,6 +85,9 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
             window {window.name}: <Amount amount={window.remaining.amount} unit={unit} withUnit /> remain
           </div>
         )}
+        <div className="muted small">
+          <Runway budget={budget} windows={windows} charges={charges} />
+        </div>
       </td>
       <td style={{ width: 150 }}>
         <div className="row" style={{ flexWrap: 'nowrap' }}>

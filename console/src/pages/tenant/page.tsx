@@ -14,6 +14,7 @@ import { Keys } from './keys';
 import { Owned } from './limits';
 import { Policies } from './policies';
 import { Settings } from './settings';
+import { Templates } from './templates';
 
 const route = getRouteApi('/tenants/$id');
 const EVERY_MS = 5000;
@@ -55,6 +56,7 @@ function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
         <Owned id={id} mayChange={mayChange} />
         <Settings tenant={tenant} />
         <Keys tenantId={id} mayCreate={mayChange && status === 'ACTIVE'} mayChange={mayChange} />
+        <Templates tenantId={id} mayChange={mayChange} />
         <Policies tenantId={id} mayChange={mayChange} />
       </div>
       {isClosing && (

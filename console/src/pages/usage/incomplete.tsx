@@ -1,0 +1,45 @@
+import type { ReactNode } from 'react';
+import { serverNowMs } from '../../api/server-time';
+import { Time } from '../../parts/time';
+import type { UsageReport } from './usage';
+
+/** The archive follows the ledger by some seconds, which are not worth a word. */
+const USUAL_LAG_MS = 60_000;
+
+/** Says what of a report is not there: charges that are not archived yet, and those that the archive has lost. */
+export function Incomplete({ report, to }: { report: UsageReport; to: string }): ReactNode {
+  const { complete_through_ms: throughMs, gaps } = report;
+  const endMs = Math.min(Date.parse(to), serverNowMs());
+  const isBehind = endMs - throughMs > USUAL_LAG_MS;
+  if (!isBehind && gaps.length === 0) {
+    return null;
+  }
+  return (
+    <div className="notice warn" role="status">
+      {isBehind && (
+        <p>
+          {throughMs === 0 ? (
+            'Nothing is archived yet, so nothing is in the report.'
+          ) : (
+            <>
+              Complete through <Time at={throughMs} />. Later charges follow once they are archived.
+            </>
+          )}
+        </p>
+      )}
+      {gaps.length > 0 && (
+        <>
+          <p>The archive has lost charges of:</p>
+          <ul style={{ paddingLeft: 20 }}>
+            {gaps.map(({ from_ms: fromMs, to_ms: toMs, file, partition }) => (
+              <li key={`${fromMs} ${toMs} ${partition} ${file}`}>
+                <Time at={fromMs} /> to <Time at={toMs} />
+                {file !== undefined && <span className="muted"> in {file}</span>}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}

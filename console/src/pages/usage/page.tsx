@@ -1,0 +1,188 @@
+import { Button } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { type ReactNode, useId } from 'react';
+import { filled } from '../../api/client';
+import { serverNowMs } from '../../api/server-time';
+import { Amount, unitWord } from '../../parts/amount';
+import { FilterBar, type FilterChange, useFilterChange, useSetters } from '../../parts/filter-bar';
+import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { Loaded } from '../../parts/loaded';
+import { PageHead, Panel } from '../../parts/panel';
+import { Empty } from '../../parts/states';
+import { useTitle } from '../../parts/title';
+import { UsageChart } from './chart';
+import { Incomplete } from './incomplete';
+import { DayTable, TopTable } from './tables';
+import { USAGE_FILTERS } from './filters';
+import {
+  daysBetween,
+  lastDays,
+  nameOf,
+  queryOf,
+  readUsage,
+  spanOf,
+  startOf,
+  USAGE,
+  type Usage,
+} from './usage';
+
+const route = getRouteApi('/usage');
+const DAYS = 30;
+const MOST_DAYS = 366;
+const DEFAULT_BY = 'action_kind';
+/** What charges are told apart by. */
+const KEYS: Readonly<Record<string, string>> = {
+  tenant: 'Tenant',
+  scope: 'Scope',
+  workspace: 'Workspace',
+  app: 'App',
+  workflow: 'Workflow',
+  agent: 'Agent',
+  toolset: 'Toolset',
+  action_name: 'Action or model',
+  model_version: 'Version of the model',
+  key_id: 'API key',
+  source: 'Reservation or direct debit',
+};
+type Filters = FilterChange<(typeof USAGE_FILTERS)[number]>;
+
+/** The days that the filters name, at most a year of them. */
+function daysOf({ from = '', to = '' }: Filters): string[] {
+  const last = startOf(to) ?? new Date(serverNowMs());
+  const first = startOf(from) ?? startOf(lastDays(DAYS, last.getTime())[0] ?? '') ?? last;
+  const days = daysBetween(first, last);
+  return days.length === 0 ? lastDays(1, last.getTime()) : days.slice(-MOST_DAYS);
+}
+
+/** Who spent what, on what, on which day. */
+export function UsagePage(): ReactNode {
+  useTitle('Usage');
+  const filters = route.useSearch();
+  const { by = DEFAULT_BY, tenant_id, scope, unit } = filters;
+  const days = daysOf(filters);
+  const span = spanOf(days);
+  const usage = useQuery({
+    queryKey: [USAGE, span, by, tenant_id, scope, unit],
+    queryFn: () => readUsage({ ...span, by, unit, filters: { tenant_id, scope } }),
+    placeholderData: keepPreviousData,
+  });
+  const shown = usage.data?.unit;
+  const file = filled(USAGE, {
+    ...queryOf({ ...span, filters: { tenant_id, scope } }),
+    unit: shown,
+    group_by: `day,${by}`,
+    limit: 10_000,
+    format: 'csv',
+  });
+  return (
+    <>
+      <PageHead title="Usage">
+        {usage.data?.total !== undefined && (
+          <Button component="a" href={file} download size="compact-sm" variant="default">
+            Download CSV
+          </Button>
+        )}
+      </PageHead>
+      <UsageFilters filters={{ ...filters, unit }} units={usage.data?.units ?? []} days={days} />
+      <Loaded query={usage} height={420}>
+        {(read) => <Report usage={read} days={days} by={by} to={span.to} />}
+      </Loaded>
+    </>
+  );
+}
+
+function Report({
+  usage,
+  days,
+  by,
+  to,
+}: {
+  usage: Usage;
+  days: readonly string[];
+  by: string;
+  to: string;
+}): ReactNode {
+  const { report, total, unit } = usage;
+  return (
+    <div className="stack">
+      <Incomplete report={report} to={to} />
+      {total === undefined ? (
+        <section className="panel">
+          <Empty title="Nothing was charged in these days">
+            Charges appear a few seconds after a reservation has ended. Choose other days or filters.
+          </Empty>
+        </section>
+      ) : (
+        <>
+          <Panel
+            title={`Charged a day, by ${(KEYS[by] ?? 'kind of action').toLowerCase()}`}
+            aside={
+              <>
+                <Amount amount={BigInt(total.charged)} unit={unit} withUnit /> in all
+              </>
+            }
+          >
+            <UsageChart days={days} usage={usage} nameOf={nameOf} />
+          </Panel>
+          <TopTable usage={usage} by={by} nameOf={nameOf} />
+          <DayTable usage={usage} days={days} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function UsageFilters({
+  filters,
+  units,
+  days,
+}: {
+  filters: Filters;
+  units: readonly string[];
+  days: readonly string[];
+}): ReactNode {
+  const change = useFilterChange<(typeof USAGE_FILTERS)[number]>();
+  const set = useSetters(USAGE_FILTERS, change);
+  return (
+    <FilterBar filters={filters} names={USAGE_FILTERS} change={change}>
+      <ChoiceFilter label="By" all="Kind of action" value={filters.by} choices={KEYS} onChange={set.by} />
+      <DayFilter label="From" value={filters.from ?? days[0]} onChange={set.from} />
+      <DayFilter label="To" value={filters.to ?? days.at(-1)} onChange={set.to} />
+      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TextFilter label="Scope" value={filters.scope} onChange={set.scope} width={230} />
+      {units.length > 1 && (
+        <ChoiceFilter
+          label="Unit"
+          all={unitWord(units[0] ?? '')}
+          value={filters.unit === units[0] ? undefined : filters.unit}
+          choices={Object.fromEntries(units.slice(1).map((one) => [one, unitWord(one)]))}
+          onChange={set.unit}
+        />
+      )}
+    </FilterBar>
+  );
+}
+
+function DayFilter({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
+}): ReactNode {
+  const id = useId();
+  return (
+    <div className="filter">
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        type="date"
+        value={value ?? ''}
+        onChange={({ currentTarget: { value: day } }) => onChange(day === '' ? undefined : day)}
+      />
+    </div>
+  );
+}

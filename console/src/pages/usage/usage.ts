@@ -1,0 +1,133 @@
+import type { Int64 } from '../../api/json';
+import { get } from '../../api/client';
+import { serverNowMs } from '../../api/server-time';
+import type { Schema } from '../../api/operations';
+
+export const USAGE = '/ops/usage';
+export type UsageReport = Schema<'UsageReport'>;
+export type UsageRow = Schema<'UsageRow'>;
+
+/** Where the reader's days begin. */
+export const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** What a chart tells apart by colour; the others are one series. */
+export const SHOWN = 10;
+/** The most rows of a report. */
+const MOST_ROWS = 10_000;
+const DAY_MS = 86_400_000;
+
+/** A day of the reader's zone, such as 2026-10-25. */
+export function dayOf(ms: number): string {
+  const date = new Date(ms);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+}
+
+/** When a day begins in the reader's zone; undefined if the text is no day. */
+export function startOf(day: string): Date | undefined {
+  const date = new Date(`${day}T00:00:00`);
+  return /^\d{4}-\d{2}-\d{2}$/.test(day) && !Number.isNaN(date.getTime()) ? date : undefined;
+}
+
+/** Days from the first to the last, both included. A day may have 23 or 25 hours. */
+export function daysBetween(from: Date, to: Date): string[] {
+  const days: string[] = [];
+  for (const date = new Date(from); date <= to; date.setDate(date.getDate() + 1)) {
+    days.push(dayOf(date.getTime()));
+  }
+  return days;
+}
+
+/** The span of some days, half open, as the API takes it. */
+export function spanOf(days: readonly string[]): { readonly from: string; readonly to: string } {
+  const [first = '', last = ''] = [days[0], days.at(-1)];
+  const end = new Date(startOf(last) ?? serverNowMs());
+  end.setDate(end.getDate() + 1);
+  return { from: (startOf(first) ?? new Date(serverNowMs())).toISOString(), to: end.toISOString() };
+}
+
+/** The last days until today. */
+export const lastDays = (count: number, nowMs: number): string[] =>
+  daysBetween(new Date(nowMs - (count - 1) * DAY_MS), new Date(nowMs));
+
+/** Figures beyond int64 are texts. */
+export const amountOf = (figure: Int64 | string): bigint => BigInt(figure);
+
+/** The key of a row, undefined if its charges lack it. */
+export const keyOf = (row: UsageRow, by: string): string | undefined =>
+  (row as Readonly<Record<string, unknown>>)[by] as string | undefined;
+
+export interface Series {
+  /** Undefined for charges that lack the key. */
+  readonly name: string | undefined;
+  readonly row: UsageRow;
+  /** By day. */
+  readonly days: ReadonlyMap<string, bigint>;
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  RESERVATION: 'reservations',
+  DIRECT_DEBIT: 'direct debits',
+};
+
+/** A series in words. */
+export const nameOf = ({ name }: Pick<Series, 'name'>): string =>
+  name === undefined ? 'without one' : (NAMES[name] ?? name);
+
+export interface Usage {
+  readonly report: UsageReport;
+  readonly unit: UsageRow['unit'];
+  readonly units: readonly UsageRow['unit'][];
+  readonly total: UsageRow | undefined;
+  /** The largest, largest first. */
+  readonly top: readonly Series[];
+  /** What each day was charged in all. */
+  readonly days: ReadonlyMap<string, UsageRow>;
+}
+
+interface Asked {
+  readonly from: string;
+  readonly to: string;
+  readonly by: string;
+  readonly unit: string | undefined;
+  readonly filters: Readonly<Record<string, string | undefined>>;
+}
+
+/** The filters as the report is asked for with them. */
+export const queryOf = ({ from, to, filters }: Pick<Asked, 'from' | 'to' | 'filters'>) => ({
+  ...filters,
+  from,
+  to,
+  time_zone: ZONE,
+});
+
+/**
+ * The charges of a span by day and by one key. Reports are read one after the other: an instance makes one at a time. What the largest
+ * leave of a day is that of all others, however many there are.
+ */
+export async function readUsage(asked: Asked): Promise<Usage> {
+  const { by } = asked;
+  const query = queryOf(asked);
+  const all = await get(USAGE, query);
+  const units = all.totals.map((row) => row.unit);
+  const unit = units.find((one) => one === asked.unit) ?? units[0] ?? 'USD_MICROCENTS';
+  if (all.totals.length === 0) {
+    return { report: all, unit, units, total: undefined, top: [], days: new Map() };
+  }
+  const ofUnit = { ...query, unit };
+  const largest = await get(USAGE, { ...ofUnit, group_by: by, order: '-charged', limit: SHOWN });
+  const daily = await get(USAGE, { ...ofUnit, group_by: 'day', limit: MOST_ROWS });
+  const each = await get(USAGE, { ...ofUnit, group_by: `day,${by}`, order: '-charged', limit: MOST_ROWS });
+  return {
+    report: all,
+    unit,
+    units,
+    total: all.totals.find((row) => row.unit === unit),
+    top: largest.rows.map((row) => {
+      const name = keyOf(row, by);
+      const own = each.rows.filter((one) => keyOf(one, by) === name);
+      return { name, row, days: new Map(own.map((one) => [keyOf(one, 'day') ?? '', amountOf(one.charged)])) };
+    }),
+    days: new Map(daily.rows.map((row) => [keyOf(row, 'day') ?? '', row])),
+  };
+}

@@ -1,0 +1,197 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { publishCharges } from '../support/charge-files.js';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  WIDE_AND_NARROW,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let holdfast: Holdfast;
+  let archive: string;
+  let tenant: TestTenant;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    archive = mkdtempSync(join(tmpdir(), 'usage-page-'));
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, DATA_DIR: archive });
+    tenant = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 900);
+    await holdfast.createBudget(tenant, '/agent:quick', 100);
+    const now = Date.now();
+    const of = { tenant: tenant.id, charged: 100 };
+    await publishCharges(join(archive, 'archive'), [
+      // Twelve agents: two more than have a colour.
+      ...Array.from({ length: 12 }, (_, agent) => ({
+        ...of,
+        recorded_at: now - 3 * DAY_MS,
+        scope: `tenant:${tenant.id}/agent:a${agent}`,
+        agent: `a${agent}`,
+        action_kind: 'llm.completion',
+        charged: 100 - agent,
+      })),
+      { ...of, recorded_at: now - 2 * DAY_MS, scope: `tenant:${tenant.id}`, action_kind: 'search' },
+      {
+        ...of,
+        recorded_at: now - HOUR_MS,
+        scope: `tenant:${tenant.id}/agent:quick`,
+        agent: 'quick',
+        action_kind: 'llm.completion',
+        charged: 200,
+      },
+      {
+        ...of,
+        recorded_at: now - DAY_MS,
+        tenant: 'other',
+        scope: 'tenant:other',
+        unit: 'CREDITS',
+        charged: 7,
+      },
+    ]);
+  });
+
+  afterAll(async () => {
+    await holdfast?.stop();
+    await redis?.stop();
+    rmSync(archive, { recursive: true, force: true });
+  });
+
+  test('spend is shown by day and by one key, with the largest, the rest and a file of it', async () => {
+    await browser.visit(
+      holdfast.url,
+      `/usage?tenant_id=${tenant.id}&by=agent&unit=TOKENS`,
+      'The 10 largest',
+      async (page) => {
+        const sum = Array.from({ length: 12 }, (_, agent) => 100 - agent).reduce(
+          (one, other) => one + other,
+          300,
+        );
+        await page.getByText(`${sum.toLocaleString('en-GB')} tokens in all`).waitFor();
+        await page.getByRole('row', { name: /^quick 200 tokens / }).waitFor();
+        await page.getByRole('row', { name: /^without one 100 tokens / }).waitFor();
+        expect(await page.getByRole('region', { name: 'The largest' }).getByRole('row').count()).toBe(11);
+        expect(await page.getByRole('region', { name: 'Day by day' }).getByRole('row').count()).toBe(4);
+        // Ten colours and all others on one day, one on each of two days.
+        expect(await page.locator('.usage-chart rect[style]').count()).toBeGreaterThanOrEqual(11);
+        await page.getByText(/Complete through|Nothing is archived yet/).waitFor();
+        const [download] = await Promise.all([
+          page.waitForEvent('download'),
+          page.getByRole('link', { name: 'Download CSV' }).click(),
+        ]);
+        expect(download.suggestedFilename()).toBe('usage.csv');
+        const chunks: Buffer[] = [];
+        for await (const chunk of await download.createReadStream()) {
+          chunks.push(chunk as Buffer);
+        }
+        const lines = Buffer.concat(chunks).toString().trim().split('\r\n');
+        expect(lines[0]).toMatch(/^day,agent,unit,charged/);
+        expect(lines).toHaveLength(15);
+      },
+      { looks: WIDE_AND_NARROW },
+    );
+  });
+
+  test('days before any charge and an unknown key say so', async () => {
+    await browser.visit(
+      holdfast.url,
+      '/usage?from=2020-01-01&to=2020-01-02',
+      'Nothing was charged in these days',
+    );
+    await browser.visit(holdfast.url, '/usage?by=colour', 'group_by');
+  });
+
+  test('a budget shows its usage, and when it runs out at the present rate', async () => {
+    const scope = `tenant:${tenant.id}`;
+    await browser.visit(
+      holdfast.url,
+      `/budgets/TOKENS?scope=${scope}`,
+      'Charged in the last 30 days',
+      async (page) => {
+        // 200 of 900 in six hours.
+        await page.getByText('Runs out in about 27 h at the rate of the last six hours').waitFor();
+        await page.getByRole('list', { name: 'Charged by kind of action' }).getByText('search 100').waitFor();
+      },
+    );
+    const hour = {
+      name: 'hour',
+      limit: { unit: 'TOKENS', amount: 1 },
+      every: 'month',
+      time_zone: 'UTC',
+      anchor_day: new Date(Date.now() - 5 * DAY_MS).getUTCDate(),
+    };
+    const windows = `/ops/budgets/windows?scope=${scope}/agent:quick&unit=TOKENS`;
+    expectStatus(await holdfast.admin('PUT', windows, { windows: [hour] }), 200);
+    await browser.visit(holdfast.url, '/', 'Budgets nearest their limits', async (page) => {
+      await page.getByText('Window hour runs out in about 2 min').waitFor();
+      await page.getByText('Runs out in about 27 h').waitFor();
+    });
+  });
+
+  test('a template is created with a preview of the scopes that match, makes a budget that names it, and is changed and deleted', async () => {
+    const subject = { tenant: tenant.id, agent: 'known' };
+    expectStatus(await holdfast.reserve(tenant, 1, { subject }), 200);
+    const pattern = `tenant:${tenant.id}/agent:*`;
+    const templates = async (): Promise<Json[]> =>
+      expectStatus(await holdfast.admin('GET', `/ops/budget-templates?tenant_id=${tenant.id}`), 200)
+        .templates;
+    await browser.visit(holdfast.url, `/tenants/${tenant.id}`, 'No templates', async (page) => {
+      const dialog = page.getByRole('dialog');
+      await page.getByRole('button', { name: 'Create template' }).click();
+      await dialog.getByLabel('Id').fill('each-agent');
+      await dialog.getByLabel('Unit').selectOption('tokens');
+      await dialog.getByLabel('Scopes').fill('tenant:elsewhere/agent:*');
+      await dialog.getByText('No scope of the last requests matches').waitFor();
+      await dialog.getByLabel('Allocated').fill('50');
+      await dialog.getByRole('button', { name: 'Create template' }).click();
+      await dialog.getByRole('alert').waitFor();
+      await dialog.getByLabel('Scopes').fill(pattern);
+      await dialog
+        .getByText('2 scopes that are known match: 1 without a budget in tokens get one, 1 keep')
+        .waitFor();
+      await dialog.getByText('/agent:known gets one').waitFor();
+      await dialog.getByLabel('Periods').selectOption('By the calendar');
+      await dialog.getByRole('button', { name: 'Create template' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      await page.getByRole('row', { name: /^each-agent .* 50 tokens new every month from day 1/ }).waitFor();
+      expectStatus(await holdfast.reserve(tenant, 1, { subject }), 200);
+
+      await page.getByRole('button', { name: 'Edit each-agent' }).click();
+      await dialog.getByLabel('Allocated').fill('60');
+      await dialog.getByLabel('Budgets that it has made').selectOption('get what it sets, too');
+      await dialog.getByRole('row', { name: 'Allocated 50 60' }).waitFor();
+      await dialog.getByRole('button', { name: 'Change the template' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect(await templates()).toMatchObject([
+        {
+          template_id: 'each-agent',
+          scope_pattern: pattern,
+          allocated: { amount: 60 },
+          recurrence: { every: 'month' },
+        },
+      ]);
+    });
+    await browser.visit(
+      holdfast.url,
+      `/budgets/TOKENS?scope=tenant:${tenant.id}/agent:known`,
+      'by the template each-agent',
+      (page) => page.getByText('Allocated 60 tokens').waitFor(),
+    );
+    await browser.visit(holdfast.url, `/tenants/${tenant.id}`, 'each-agent', async (page) => {
+      await page.getByRole('button', { name: 'Delete each-agent' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete the template' }).click();
+      await page.getByText('No templates').waitFor();
+    });
+    expect(await templates()).toEqual([]);
+  });
+});
