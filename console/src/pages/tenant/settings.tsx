@@ -21,9 +21,9 @@ const EXPIRY_POLICIES: Readonly<Record<Tenant['reservation_expiry_policy'], stri
   GRACE_ONLY: 'It expires without a grace',
 };
 const OBSERVE_MODES: Readonly<Record<Tenant['observe_mode'], string>> = {
-  DISABLED: 'Off',
-  OBSERVE: 'Report what would be denied, and deny nothing',
-  ENFORCE: 'Deny',
+  DISABLED: 'Enforced',
+  OBSERVE: 'Only reported: nothing is denied',
+  ENFORCE: 'Enforced, after observing',
 };
 
 const FIELDS = {
@@ -38,7 +38,7 @@ const FIELDS = {
   longest: { label: 'Longest lease in ms', kind: 'number' },
   extensions: { label: 'Extensions of a lease', description: 'At most', kind: 'number' },
   expiry: { label: 'If nobody settles a reservation', choices: EXPIRY_POLICIES },
-  observe: { label: 'Observe mode', choices: OBSERVE_MODES },
+  observe: { label: 'Denials', choices: OBSERVE_MODES },
 } as const satisfies Record<string, Field>;
 
 /** The settings of a tenant, and a form that changes them. */
@@ -54,7 +54,7 @@ export function Settings({ tenant }: { tenant: Tenant }): ReactNode {
     ],
     ['Extensions', `at most ${tenant.max_reservation_extensions}`],
     ['If nobody settles', EXPIRY_POLICIES[tenant.reservation_expiry_policy]],
-    ['Observe mode', OBSERVE_MODES[tenant.observe_mode]],
+    ['Denials', OBSERVE_MODES[tenant.observe_mode]],
     ['Created', <Time at={tenant.created_at} />],
     ...(tenant.closed_at === undefined ? [] : [['Closed', <Time at={tenant.closed_at} />] as const]),
   ];

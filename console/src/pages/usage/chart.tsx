@@ -1,17 +1,14 @@
 import './usage.css';
 import { type ReactNode, useState } from 'react';
 import { Amount, formatAmount } from '../../parts/amount';
-import { amountOf, type Series, startOf, type Usage } from './usage';
+import { amountOf, dayWords, type Series, type Usage } from './usage';
 
-const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const SCALE = 10_000n;
 const TICKS = 4;
 
 /** The colour of the series at a place; the last one is that of all others. */
 export const colourOf = (place: number | undefined): string =>
   place === undefined ? 'var(--series-rest)' : `var(--series-${place + 1})`;
-
-const dayWords = (day: string): string => DAY.format(startOf(day));
 
 interface Part {
   readonly name: string;

@@ -19,7 +19,11 @@ export function Incomplete({ report, to }: { report: UsageReport; to: string }):
       {isBehind && (
         <p>
           {throughMs === 0 ? (
-            'Nothing is archived yet, so nothing is in the report.'
+            report.totals.length === 0 ? (
+              'Nothing is archived yet, so nothing is in the report.'
+            ) : (
+              'The report has the days that were published. Nothing later is archived yet.'
+            )
           ) : (
             <>
               Complete through <Time at={throughMs} />. Later charges follow once they are archived.

@@ -1,18 +1,20 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { Amount } from '../../parts/amount';
-import { COUNT, percentOf } from '../../parts/numbers';
+import { COUNT, numberFormat } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Table } from '../../parts/table';
 import { colourOf } from './chart';
-import { amountOf, type Series, type Usage, type UsageRow } from './usage';
+import { amountOf, longDayWords, type Series, type Usage, type UsageRow } from './usage';
 
 const SCALE = 10_000n;
+/** With one decimal, also where it is 0, so that a column is even. */
+const SHARE = numberFormat({ style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 function shareOf(part: UsageRow, whole: UsageRow | undefined): string {
   const all = amountOf(whole?.charged ?? 0);
-  return all === 0n ? '–' : percentOf(Number((amountOf(part.charged) * SCALE) / all) / Number(SCALE));
+  return all === 0n ? '–' : SHARE.format(Number((amountOf(part.charged) * SCALE) / all) / Number(SCALE));
 }
 
 function Figures({ row, unit }: { row: UsageRow; unit: string }): ReactNode {
@@ -59,7 +61,7 @@ export function TopTable({
       >
         {(series, place) => (
           <tr key={series.name ?? ''}>
-            <td>
+            <td style={{ minWidth: 170 }}>
               <span className="swatch" style={{ background: colourOf(place) }} />
               <Name by={by} series={series} unit={unit} words={nameOf(series)} />
             </td>
@@ -119,7 +121,7 @@ export function DayTable({ usage, days }: { usage: Usage; days: readonly string[
       >
         {(row) => (
           <tr key={row.day ?? ''}>
-            <td className="num">{row.day}</td>
+            <td className="num">{longDayWords(row.day ?? '')}</td>
             <td className="right">
               <Amount amount={amountOf(row.charged)} unit={unit} withUnit />
             </td>

@@ -23,6 +23,15 @@ export function dayOf(ms: number): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
+const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const DAY_OF_WEEK = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short' });
+
+/** A day in words, such as 25 Oct. */
+export const dayWords = (day: string, format = DAY): string => format.format(startOf(day));
+
+/** For example Sun 25 Oct. */
+export const longDayWords = (day: string): string => dayWords(day, DAY_OF_WEEK);
+
 /** When a day begins in the reader's zone; undefined if the text is no day. */
 export function startOf(day: string): Date | undefined {
   const date = new Date(`${day}T00:00:00`);
@@ -109,7 +118,8 @@ export async function readUsage(asked: Asked): Promise<Usage> {
   const { by } = asked;
   const query = queryOf(asked);
   const all = await get(USAGE, query);
-  const units = all.totals.map((row) => row.unit);
+  // The unit that is used most comes first.
+  const units = [...all.totals].sort((one, other) => other.count - one.count).map((row) => row.unit);
   const unit = units.find((one) => one === asked.unit) ?? units[0] ?? 'USD_MICROCENTS';
   if (all.totals.length === 0) {
     return { report: all, unit, units, total: undefined, top: [], days: new Map() };

@@ -106,7 +106,9 @@ function Answer({ delivery }: { delivery: Delivery }): ReactNode {
         {status ?? 'none'}
         {tookMs !== undefined && <span className="muted"> in {formatDuration(tookMs)}</span>}
       </span>
-      {problem !== undefined && <div className="muted small id">{problem}</div>}
+      {problem !== undefined && problem !== `the endpoint answered ${status}` && (
+        <div className="muted small id">{problem}</div>
+      )}
     </>
   );
 }

@@ -7,6 +7,7 @@ import { useMayChange } from '../../api/session';
 import type { Schema } from '../../api/operations';
 import type { Webhook } from '../../api/types';
 import { ownerWord, WEBHOOK, WEBHOOKS } from '../../api/webhooks';
+import { percentOf } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
 import { Status } from '../../parts/status';
@@ -168,6 +169,12 @@ function Facts({ label, children }: { label: string; children: ReactNode }): Rea
   );
 }
 
+/** Shares are percentages; the others are factors and seconds. */
+const thresholdWords =
+  (name: string) =>
+  (value: number): string =>
+    name === 'budget_utilization' || name.endsWith('_threshold') ? percentOf(value) : String(value);
+
 function Settings({ webhook }: { webhook: Webhook }): ReactNode {
   const { tenant_id: owner, retry_policy: retries, headers = {}, thresholds = {} } = webhook;
   const selected = [
@@ -196,7 +203,8 @@ function Settings({ webhook }: { webhook: Webhook }): ReactNode {
           <Facts label="Thresholds">
             {Object.entries(thresholds).map(([name, value]) => (
               <div key={name}>
-                {name.replaceAll('_', ' ')} <span className="num">{[value].flat().join(', ')}</span>
+                {name.replaceAll('_', ' ')}{' '}
+                <span className="num">{[value].flat().map(thresholdWords(name)).join(', ')}</span>
               </div>
             ))}
           </Facts>
