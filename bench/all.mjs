@@ -16,6 +16,7 @@ const NAMES = [
   'audit-bytes',
   'batch',
   'quotas',
+  'templates',
   'waits',
   'evidence',
   'isolation',

@@ -13,7 +13,8 @@
 -- EMITS     nothing
 -- @include  keys, template_index
 --
--- As plan_periods does for a budget. SKIP: the template is gone, or another change has planned it.
+-- As plan_periods does for a budget. SKIP: the template is gone, another change has planned it, or its rules cannot be read any more: then it
+-- keeps what it has, and leaves the plans.
 local template = KEYS[1]
 local tenant_id, template_id, revision, boundaries, window_plans = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
@@ -23,7 +24,7 @@ local stored = redis.call('HGET', template, 'revision')
 -- Nothing is refused below this line.
 if stored and stored ~= revision then
   return { 'SKIP' }
-elseif not stored then
+elseif not stored or boundaries .. window_plans == '' then
   template_index.plan_again(tag, tenant_id, template_id, '', '')
   return { 'SKIP' }
 end

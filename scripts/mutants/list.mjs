@@ -8,6 +8,7 @@ import { OVERTAKEN } from './changes/overtaken.mjs';
 import { PASSES } from './changes/passes.mjs';
 import { RUNS } from './changes/runs.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
+import { TEMPLATES } from './changes/templates.mjs';
 import { WAITING } from './changes/waiting.mjs';
 import { WINDOWS } from './changes/windows.mjs';
 
@@ -29,6 +30,7 @@ export const MUTATIONS = together([
   LIMITS,
   WAITING,
   WINDOWS,
+  TEMPLATES,
   RUNS,
   PASSES,
   EVERYWHERE,

@@ -12,7 +12,8 @@ end
 
 -- Makes the budgets, for this call of the run and those behind it. A rehearsal only lets the calls behind it have them.
 local function give_birth(group, tag, unborn, now, request_id, trace)
-  for _, budget in ipairs(unborn or {}) do
+  for i = 1, unborn and #unborn or 0 do
+    local budget = unborn[i]
     if group.rehearses then
       group.rehearsed_births = (group.rehearsed_births or 0) + 1
     else

@@ -27,7 +27,7 @@ export class TemplatePlans {
     return { boundaries, windowPlans: plans.map(String).join('|') };
   }
 
-  /** Plans a template again, when a script says that it is time. A rule that cannot be read any more keeps what it has. */
+  /** Plans a template again, when a script says that it is time. If a rule cannot be read any more, it keeps what it has. */
   async plan(tag: string, tenantId: string, templateId: string): Promise<'PLANNED' | 'SKIP'> {
     const template = budgetTemplateKey(tag, tenantId, templateId);
     const fields = await this.records.read(template);
