@@ -1,3 +1,4 @@
+// npm run archive -- verify: reads every file of the archive, and names what is missing, cut, changed or doubled.
 // npm run archive -- query "<sql>": runs a SELECT on the published days of the archive and prints CSV.
 // The folder is ARCHIVE_DIR, or that in DATA_DIR. Exit codes: 0 done; 1 refused or not complete; 2 not run.
 import { existsSync } from 'node:fs';
@@ -24,6 +25,16 @@ const warn = (/** @type {string} */ text) => process.stderr.write(`${text}\n`);
  * @type {Record<string, (words: string[]) => Promise<boolean>>}
  */
 const COMMANDS = {
+  async verify(words) {
+    if (words.length > 0) {
+      throw new SetupError('npm run archive -- verify takes no further words');
+    }
+    const { verifyArchive } = /** @type {typeof import('../src/cli/archive-verify.ts')} */ (
+      await importForCommand('cli/archive-verify.js')
+    );
+    return verifyArchive({ folder: archiveFolder(), print, warn });
+  },
+
   async query([sql, ...more]) {
     if (sql === undefined || more.length > 0) {
       throw new SetupError('give one SELECT in quotation marks: npm run archive -- query "SELECT …"');

@@ -40,7 +40,7 @@ local reply = { 'READ', time.ms_text(now), time.ms_text(upper), '0' }
 local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.ms_text(upper), limit, function(entry)
   local fields, bytes = entry[2], 0
   if name == 'charges' then
-    fields, bytes = charge_fields(tag, entry[2], with_metadata)
+    fields, bytes = charge_fields.of_entry(tag, entry[2], with_metadata)
   end
   reply[#reply + 1] = entry[1]
   reply[#reply + 1] = tostring(#fields / 2)

@@ -121,7 +121,10 @@ export class ArchivePublisher implements OnModuleInit {
     turn: Turn | undefined,
   ): Promise<void> {
     this.keeper ??= new StagingKeeper(folder, this.archiver.thread, this.config.archiveKeepMs);
-    for (const partition of this.archiver.leases.held.keys()) {
+    for (const [partition, { backfill }] of this.archiver.leases.held) {
+      if (backfill !== undefined) {
+        continue;
+      }
       for (const kind of ARCHIVED) {
         const place = places[kind].get(partition);
         const end = endOf(published?.files[kind]?.ends, partition);

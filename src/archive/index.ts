@@ -1,10 +1,17 @@
 export { ArchiveModule } from './archive.module.js';
 export { readPlaces } from './archive-places.js';
 export {
+  type Archived,
+  ARCHIVED,
   ArchiveFolder,
   type ArchiveGap,
   type ArchivePlace,
   type ArchivePlaces,
   type ArchiveReading,
+  type Manifest,
+  type PublishedFile,
 } from './archive-folder.js';
 export { type ArchiveColumn, CHARGE_COLUMNS, type ColumnType } from './charge-columns.js';
+export { chainOf, FIRST } from './entry-chain.js';
+export { ParquetThread } from './parquet-thread.js';
+export { STREAM_COLUMNS } from './stream-columns.js';

@@ -5,6 +5,7 @@ import { SharedRedisTime, type Turn } from '../worker/index.js';
 import { type ArchiveFolder, type Archived, DAY_MS } from './archive-folder.js';
 import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import type { ArchivePartition } from './archive-partition.js';
+import { Backfill } from './backfill.js';
 import { type EntryId, msOf } from './entry-chain.js';
 import type { Cell } from './parquet-tasks.js';
 import type { ParquetThread } from './parquet-thread.js';
@@ -54,11 +55,14 @@ export class StreamArchiver {
    */
   async archive(partition: ArchivePartition, kind: Archived, token: string, turn: Turn): Promise<void> {
     const stream = partition.streams[kind];
+    if (kind === 'charges' && partition.backfill !== undefined) {
+      await this.backfill(partition, partition.backfill, turn);
+    }
     if (stream.lost !== undefined) {
       // Without a file, so that readers find the hole.
       await this.advance(partition, kind, stream.lost, undefined);
     }
-    for (let more = true; more && turn.goesOn();) {
+    for (let more = partition.backfill === undefined || kind !== 'charges'; more && turn.goesOn();) {
       const portion = await this.read(partition, kind, token, turn);
       if (portion === undefined) {
         return;
@@ -71,6 +75,19 @@ export class StreamArchiver {
         this.counts.rows.inc({ stream: kind }, portion.rows.length);
       }
       more = moved && portion.more;
+    }
+  }
+
+  private async backfill(partition: ArchivePartition, began: EntryId, turn: Turn): Promise<void> {
+    const { redis, folder, thread, counts, config } = this;
+    if (await new Backfill(redis, folder, thread, counts, config, partition, began).run(turn)) {
+      const { cursor } = partition.streams.charges;
+      await this.redis.scripts.call(
+        'archive_advance',
+        { stream: partition.keyOf('charges') },
+        { name: 'charges', cursor, last: cursor, throughMs: '', backfilled: 1 },
+      );
+      partition.backfill = undefined;
     }
   }
 

@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync, truncateSync, unlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { verifyArchive } from '../../src/cli/archive-verify.js';
 import { ArchiveFolder, type Manifest } from '../../src/archive/archive-folder.js';
 import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
@@ -130,6 +131,31 @@ test('small files become one, and readers see the same rows', async () => {
   const { rows, gaps } = await read();
   expect(rows.map(({ entry }) => entry).sort()).toEqual(before.map(({ entry }) => entry).sort());
   expect(gaps).toEqual([]);
+});
+
+test('npm run archive -- verify reads every file, and names what is wrong', async () => {
+  const verify = async (): Promise<{ isSound: boolean; said: string[] }> => {
+    const said: string[] = [];
+    const tell = (text: string): void => void said.push(text);
+    return { isSound: await verifyArchive({ folder: root, print: tell, warn: tell }), said };
+  };
+  const sound = await verify();
+  expect(sound).toEqual({
+    isSound: true,
+    said: [expect.stringMatching(/^\d+ files with \d+ rows, 0 faults$/)],
+  });
+  const [day] = await folder().days();
+  const path = join(folder().publishedOf(day as string), 'events.parquet');
+  const content = readFileSync(path);
+  // The length stays, so that only the hash can tell.
+  writeFileSync(path, Buffer.from(content).fill(content[10] === 0 ? 1 : 0, 10, 11));
+  const changed = await verify();
+  expect(changed.isSound).toBe(false);
+  expect(changed.said.join(' ')).toContain(`${folder().nameOf(path)}: it`);
+  unlinkSync(path);
+  expect((await verify()).said).toContain(`${folder().nameOf(path)}: it is missing`);
+  writeFileSync(path, content);
+  expect(await verify()).toEqual(sound);
 });
 
 test('a removed and a cut file are gaps with their names, in staging and published', async () => {

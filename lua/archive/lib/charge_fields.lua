@@ -35,7 +35,20 @@ local function of_event(tag, event, with_metadata, fields)
   return bytes
 end
 
-local function charge_fields(tag, entry, with_metadata)
+-- Of a reservation that has ended, without an entry; a record that was not charged has no charge.
+local function of_ended(tag, reservation_id, with_metadata)
+  local fields = {}
+  local bytes = of_record(tag, reservation_id, with_metadata, fields)
+  for _, name in ipairs({ field.charged, field.commit_metrics }) do
+    local value = hold_form.record_fields(keys.reservation(tag, reservation_id))[name]
+    if value then
+      fields[#fields + 1], fields[#fields + 2] = name, value
+    end
+  end
+  return fields, bytes
+end
+
+local function of_entry(tag, entry, with_metadata)
   local fields, reservation_id = {}, journal.reservation_of(tag, entry)
   local bytes = reservation_id and of_record(tag, reservation_id, with_metadata, fields)
     or of_event(tag, stream_walk.value_of(entry, 'event') or '-', with_metadata, fields)
@@ -46,4 +59,4 @@ local function charge_fields(tag, entry, with_metadata)
   return fields, bytes
 end
 
-return charge_fields
+return { of_ended = of_ended, of_entry = of_entry }

@@ -1,0 +1,147 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ArchiverService } from '../../src/archive/archiver.service.js';
+import { readPlaces } from '../../src/archive/archive-places.js';
+import {
+  archiveIdKey,
+  journalKey,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  partitionCode,
+} from '../../src/redis/index.js';
+import { doubled, readArchive } from '../support/archive.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startStore, type Store } from '../support/store.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+/** What happens when the archive is switched on, and with folders that are not the ledger's. */
+
+const QUICK = {
+  archiveFlushMs: 0,
+  archiveSettleMs: 0,
+  archiveLeaseMs: 300,
+  PARTITIONS: '4',
+} as const;
+
+let redis: Store;
+let stored: StoredHolds;
+const folders: string[] = [];
+
+beforeAll(async () => {
+  redis = await startStore();
+  stored = new StoredHolds(redis.url);
+});
+afterAll(async () => {
+  stored.close();
+  await redis.stop();
+  await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+});
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'archive-'));
+  folders.push(folder);
+  return folder;
+}
+
+const start = (more: Record<Uppercase<string>, string> = {}): Promise<Holdfast> =>
+  Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'api,janitor,archiver', ...QUICK, ...more });
+
+async function spend(holdfast: Holdfast, tenant: TestTenant, amount: number): Promise<string> {
+  const id = await holdfast.hold(tenant, amount + 1);
+  expectStatus(await holdfast.commit(tenant, id, amount), 200);
+  return id;
+}
+
+async function debit(holdfast: Holdfast, tenant: TestTenant, amount: number): Promise<string> {
+  const answer = await holdfast.call('POST', '/v1/events', {
+    key: tenant.key,
+    body: {
+      idempotency_key: `d-${amount}`,
+      subject: { tenant: tenant.id },
+      action: { kind: 'tool.search', name: 'web' },
+      actual: { unit: 'TOKENS', amount },
+    },
+  });
+  return expectStatus(answer, 201).event_id as string;
+}
+
+test('what had ended before is archived once, and what ends then, too', async () => {
+  const before = await start();
+  const tenant = await before.fundedTenant(1_000_000);
+  const tag = tagOf(partitionCode(partitionOfTenant(tenant.id, 4)));
+  const expected = new Map([
+    [await spend(before, tenant, 5), 5],
+    [await debit(before, tenant, 3), 3],
+    [await before.hold(tenant, 9), 0],
+  ]);
+  expectStatus(await before.settle(tenant, 'release', [...expected.keys()][2] as string), 200);
+  // Packing has passed these, and the archive was off.
+  await eventually('the journal to be empty', async () => (await stored.redis.xlen(journalKey(tag))) === 0);
+  await before.stop();
+  const without = await start({ HOLDFAST_ROLES: 'api' });
+  expected.set(await spend(without, tenant, 7), 7);
+  expected.set(await debit(without, tenant, 4), 4);
+  await without.stop();
+
+  const root = await newFolder();
+  const holdfast = await start({ ARCHIVE_DIR: root });
+  try {
+    expected.set(await spend(holdfast, tenant, 11), 11);
+    const service = holdfast.app.get(RedisService);
+    const { rows, gaps } = await eventually('all rows', async () => {
+      const reading = await readArchive(root, service);
+      return reading.rows.length >= expected.size && reading;
+    });
+    expect(new Map(rows.map((row) => [row['record_id'], Number(row['charged'])]))).toEqual(expected);
+    expect(doubled(rows)).toEqual([]);
+    expect(rows).toHaveLength(expected.size);
+    expect(gaps).toEqual([]);
+    expect(rows.every((row) => row['tenant'] === tenant.id && row['unit'] === 'TOKENS')).toBe(true);
+    expect([...(await readPlaces(service, 'charges')).values()].map(({ began }) => began)).toEqual(
+      Array.from({ length: 4 }, () => '0-0'),
+    );
+  } finally {
+    await holdfast.stop();
+  }
+});
+
+test('an instance with another folder archives nothing, and says so', async () => {
+  const other = await newFolder();
+  const holdfast = await start({ ARCHIVE_DIR: other });
+  try {
+    const tenant = await holdfast.fundedTenant(100);
+    await spend(holdfast, tenant, 1);
+    const warning = await eventually('the warning', async () => {
+      const { body } = await holdfast.call('GET', '/health/ready');
+      return body.details.archiver?.warning as string | undefined;
+    });
+    expect(warning).toContain('this ledger is archived to archive arc_');
+    expect(expectStatus(await holdfast.call('GET', '/health/ready'), 200).details.archiver.status).toBe('up');
+    expect(holdfast.app.get(ArchiverService).leases.held.size).toBe(0);
+    expect(await holdfast.metric('holdfast_archive_failures_total', { step: 'open' })).toBeGreaterThan(0);
+  } finally {
+    await holdfast.stop();
+  }
+});
+
+test('a folder of another ledger is left as it is, also by a ledger that has no archive yet', async () => {
+  const root = folders[0] as string;
+  const id = await stored.redis.get(archiveIdKey());
+  await stored.redis.del(archiveIdKey());
+  const holdfast = await start({ ARCHIVE_DIR: root });
+  try {
+    const warning = await eventually('the warning', async () => {
+      const { body } = await holdfast.call('GET', '/health/ready');
+      return body.details.archiver?.warning as string | undefined;
+    });
+    expect(warning).toContain(`is archive ${id} of another ledger`);
+    expect(await stored.redis.get(archiveIdKey())).toBeNull();
+  } finally {
+    await holdfast.stop();
+    await stored.redis.set(archiveIdKey(), id as string);
+  }
+});
