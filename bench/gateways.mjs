@@ -22,7 +22,8 @@ import { askAsAdmin, startService } from './service.mjs';
  * @property {(team: string) => Promise<unknown>} lapse
  */
 
-const TOKENS_IN = 60;
+/** About as many as LiteLLM counts in the requests below, so that an estimate is close to the cost. */
+const TOKENS_IN = 36;
 const TOKENS_OUT = 100;
 /** What a call of gpt-4o costs, in USD_MICROCENTS. A request is estimated at a little less or more, by the count of its tokens. */
 const COST = 250 * TOKENS_IN + 1000 * TOKENS_OUT;
@@ -35,17 +36,22 @@ const CONNECTIONS = 20;
 const TTL_S = 5;
 const LATENCY_CALLS = unlessShort(300, 20);
 const LATENCY_PAIRS = unlessShort(3, 1);
+const PARTS = ['authorities', 'policies', 'latency'];
 const TEAMS = ['crowd', 'turns', 'away', 'killed', 'idle'];
 
 /** @param {{ only?: string }} options */
 export const measure = ({ only }) =>
   GatewayWorld.with(async (world) => {
-    if (only !== undefined && !['shares', 'latency'].includes(only)) {
-      throw new SetupError(`--only=${only}: give shares or latency`);
+    if (only !== undefined && !PARTS.includes(only)) {
+      throw new SetupError(`--only=${only}: give one of ${PARTS.join(', ')}`);
     }
+    const does = (/** @type {string} */ part) => only === undefined || only === part;
     const upstream = await world.upstream();
-    const shares = only === 'latency' ? [] : await measureShares(world, upstream);
-    const added = only === 'shares' ? [] : await measureLatency(world, upstream);
+    const shares = [
+      ...(does('authorities') ? await measureShares(await authorities(world, upstream)) : []),
+      ...(does('policies') ? await measureShares(await otherPolicies(world, upstream)) : []),
+    ];
+    const added = does('latency') ? await measureLatency(world, upstream) : [];
     const version = execFileSync(world.python, [
       '-c',
       'from importlib.metadata import version; print(version("litellm"))',
@@ -69,21 +75,26 @@ export const measure = ({ only }) =>
     };
   });
 
-/**
- * @param {GatewayWorld} world
- * @param {Upstream} upstream
- */
-async function measureShares(world, upstream) {
-  const sides = [
-    await litellmSide(world, upstream, "LiteLLM's default", {}),
-    await litellmSide(world, upstream, 'its strict mode', { fail_closed_budget_enforcement: true }),
-    await holdfastSide(world, upstream, 'Holdfast, estimate', 'estimate'),
-    await holdfastSide(world, upstream, 'Holdfast, input', 'input'),
-    await holdfastSide(world, upstream, 'Holdfast, release', 'release'),
-  ];
+/** @type {(world: GatewayWorld, upstream: Upstream) => Promise<Side[]>} */
+const authorities = async (world, upstream) => [
+  await litellmSide(world, upstream, "LiteLLM's default", {}),
+  await litellmSide(world, upstream, 'its strict mode', { fail_closed_budget_enforcement: true }),
+  await holdfastSide(world, upstream, 'Holdfast, estimate', 'estimate'),
+];
+
+/** @type {(world: GatewayWorld, upstream: Upstream) => Promise<Side[]>} */
+const otherPolicies = async (world, upstream) => [
+  await holdfastSide(world, upstream, 'Holdfast, input', 'input'),
+  await holdfastSide(world, upstream, 'Holdfast, release', 'release'),
+];
+
+/** @param {Side[]} sides */
+async function measureShares(sides) {
   const measured = [];
   for (const side of sides) {
-    measured.push({ name: side.name, ...(await sharesOf(side)) });
+    const shares = await sharesOf(side);
+    say(`${side.name}: ${JSON.stringify(shares)}`);
+    measured.push({ name: side.name, ...shares });
   }
   return measured;
 }
@@ -113,8 +124,14 @@ async function sharesOf(side) {
   say(`${side.name}: killed with ${IN_FLIGHT} calls in flight`);
   const killed = tag();
   await side.allot('killed', BUDGET);
-  const lost = Array.from({ length: IN_FLIGHT }, () => call(proxy, 'killed', { tag: killed, wait: true }));
-  await until(async () => ((await upstream.books()).calls[killed] ?? 0) >= IN_FLIGHT);
+  let [ended, isAlive] = [0, true];
+  const lost = Array.from({ length: IN_FLIGHT }, async () => {
+    // A connection that the proxy closed because it was idle breaks without having reached it.
+    while ((await call(proxy, 'killed', { tag: killed, wait: true })) === 0 && isAlive);
+    ended += 1;
+  });
+  await until(async () => ((await upstream.books()).calls[killed] ?? 0) + ended >= IN_FLIGHT);
+  isAlive = false;
   await proxy.kill();
   await Promise.all(lost);
   await upstream.go();
@@ -131,13 +148,13 @@ async function sharesOf(side) {
   await call(proxy, 'away', { tag: tag() });
   await side.stopAuthority();
   const answers = await traffic(proxy, 'away', WITHOUT_AUTHORITY, away);
-  const refused = answers.filter((status) => status === 503).length;
+  const without = answers.filter((status) => status === 503).length;
   const atAway = await billed(away);
   await proxy.kill();
   return {
     crowd: share(await billed(crowd), BUDGET),
     turns: share(await billed(turns), small),
-    away: refused === answers.length ? 'all 503' : share(atAway, BUDGET),
+    away: without === answers.length ? 'all 503' : share(atAway, BUDGET),
     killedAtOnce: share(atOnce, BUDGET),
     killedLater: share(later, BUDGET),
   };

@@ -115,7 +115,7 @@ class HoldfastBudget(CustomLogger):
         from litellm.proxy.proxy_server import llm_router  # Made after the callbacks.
 
         model = str(data.get("model") or "")
-        prices = self._prices.of_call(model, data, llm_router)
+        prices = self._prices.of_call(model, data, llm_router, caller.team_id)
         tokens = await asyncio.to_thread(input_tokens, data)
         amounts = estimate(prices, tokens, call_type, data, self._settings.output_tokens)
         return _Followed(

@@ -44,7 +44,10 @@ FREE = {
 # Where the text of a request stands, in all of the formats above.
 _TEXTS = ("messages", "prompt", "input", "system", "instructions")
 _SCHEMAS = ("tools", "functions", "response_format", "text", "output_format")
-_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_tokens_to_sample")
+# Which fields limit the output. The same name may mean nothing to another endpoint.
+_CHAT_LIMITS = ("max_completion_tokens", "max_tokens")
+_LIMITS = {"responses": ("max_output_tokens",), "aresponses": ("max_output_tokens",), "anthropic_messages": ("max_tokens",)}
+_CHOICES = ("n", "best_of")
 # For a model whose maximum is unknown, if neither the request nor the operator sets a limit.
 _OUTPUT_TOKENS = 4096
 # An image, a file or a sound. Providers count by size, and the estimate does not fetch anything to find out.
@@ -53,6 +56,7 @@ _MEDIA = ("image_url", "image", "input_image", "document", "file", "input_file",
 # Roles and separators of a message.
 _MESSAGE_TOKENS = 6
 _PRICE_S = 30.0
+_PRICES_KEPT = 1000
 _TIER = re.compile(r"^(input|output)_cost_per_token_above_(\d+)k_tokens$")
 
 
@@ -121,11 +125,11 @@ class Prices:
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, Price | None]] = {}
 
-    def of_call(self, model: str, data: Mapping[str, Any], router: Any) -> list[Price]:
+    def of_call(self, model: str, data: Mapping[str, Any], router: Any, team: str | None = None) -> list[Price]:
         """Raises Unpriced if one of them has no price, because the router decides by itself which one is called."""
         prices: list[Price] = []
         for group in self._reachable(model, data, router):
-            deployments = self._deployments(group, router)
+            deployments = self._deployments(group, router, team)
             if not deployments:
                 prices.append(self._priced(group, lambda group=group: self._by_name(group)))
             for deployment in deployments:
@@ -150,14 +154,14 @@ class Prices:
         return found
 
     @staticmethod
-    def _deployments(group: str, router: Any) -> list[Any]:
+    def _deployments(group: str, router: Any, team: str | None) -> list[Any]:
         if router is None:
             return []
         name = router.get_model_from_alias(model=group) or group
         by_id = router.get_deployment(model_id=name)
         if by_id is not None:
             return [by_id.model_dump(exclude_none=True)]
-        return list(router.get_all_deployments(model_name=name) or router.get_model_list(model_name=name) or [])
+        return list(router.get_all_deployments(model_name=name, team_id=team) or router.get_model_list(model_name=name) or [])
 
     @staticmethod
     def _of_deployment(deployment: Any, group: str, router: Any) -> Price | None:
@@ -177,6 +181,8 @@ class Prices:
                 price = find()
             except Exception:  # LiteLLM raises plain exceptions for a model that it does not know.
                 price = None
+            if len(self._known) >= _PRICES_KEPT:
+                self._known.clear()  # Clients name what they like.
             self._known[name] = (time.monotonic() + _PRICE_S, price)
         if price is None:
             raise Unpriced(f"model {shown or name!r}")
@@ -217,11 +223,15 @@ def input_tokens(data: Mapping[str, Any]) -> int:
     return count(words) + sum(part for part in parts if isinstance(part, int))
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 def estimate(prices: list[Price], tokens: int, call_type: str, data: Mapping[str, Any], default_output: int) -> Estimate:
     """At the dearest of the prices."""
     has_output = KINDS[call_type] != "llm.embedding"
-    limits = [data[name] for name in _LIMITS if isinstance(data.get(name), int)]
-    choices = max(1, *(data[name] for name in ("n", "best_of") if isinstance(data.get(name), int)), 1)
+    limits = [data[name] for name in _LIMITS.get(call_type, _CHAT_LIMITS) if _is_count(data.get(name))]
+    choices = max([1, *(data[name] for name in _CHOICES if _is_count(data.get(name)))])
     amounts: list[tuple[float, float, float]] = []
     for price in prices:
         per_input, per_output = price.at(tokens)

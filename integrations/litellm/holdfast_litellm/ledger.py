@@ -30,6 +30,7 @@ MOST_PAUSE_S = 10.0
 LONGEST_CALL_S = 3600.0
 # When holds are looked through for those to extend.
 BEAT_S = 0.25
+AFTER_FAILURE_S = 1.0
 
 
 class _TooLate(Away):
@@ -130,9 +131,10 @@ class Ledger:
             try:
                 answer = await (sent or self._send_reserve(call, body))
                 if answer.status == 200:
-                    call.reservation_id = str(answer.body["reservation_id"])
-                    await self._release(call, "nobody waited for this reserve")
-                    tell("late_reserve_undone", f"reservation {call.reservation_id}")
+                    # Not that of the call, which may have been admitted without one by now.
+                    landed = str(answer.body["reservation_id"])
+                    await self._release(call, landed, "nobody waited for this reserve")
+                    tell("late_reserve_undone", f"reservation {landed}")
                 return
             except (Away, NotSent):
                 sent = None
@@ -166,7 +168,7 @@ class Ledger:
             )
         except (Away, NotSent) as error:
             tell("extend_failed", repr(error))
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(AFTER_FAILURE_S)
             call.extending = False
             return
         if answer.status == 200:
@@ -188,11 +190,6 @@ class Ledger:
         self._held.pop(call.nonce, None)
         return self.in_background(self._settle(call, amount, usage))
 
-    def abandon(self, call: Call) -> None:
-        """Leaves the hold to its expiry, which charges by the orphan policy."""
-        call.is_settled = True
-        self._held.pop(call.nonce, None)
-
     def debit_late(self, call: Call, amount: int, usage: Usage, number: int) -> None:
         """Charges what became known after the settlement."""
         self.in_background(self._debit(call, amount, usage, f"late-{number}"))
@@ -203,7 +200,7 @@ class Ledger:
                 if amount > 0:
                     await self._debit(call, amount, usage, "unreserved")
             elif amount == 0:
-                await self._release(call, "the call cost nothing")
+                await self._release(call, call.reservation_id, "the call cost nothing")
                 tell("released")
             else:
                 await self._commit(call, amount, usage)
@@ -241,11 +238,11 @@ class Ledger:
         else:
             tell("settle_failed", f"commit of {amount} on {call.reservation_id}: {answer.status} {answer.body}")
 
-    async def _release(self, call: Call, reason: str) -> None:
+    async def _release(self, call: Call, reservation_id: str, reason: str) -> None:
         body = {"idempotency_key": f"{call.nonce}-release", "reason": reason}
-        answer = await self._until_answered(f"/v1/reservations/{call.reservation_id}/release", body)
+        answer = await self._until_answered(f"/v1/reservations/{reservation_id}/release", body)
         if answer.status != 200:
-            tell("settle_failed", f"release of {call.reservation_id}: {answer.status} {answer.body}")
+            tell("settle_failed", f"release of {reservation_id}: {answer.status} {answer.body}")
 
     async def _debit(self, call: Call, amount: int, usage: Usage, key: str) -> None:
         body = {

@@ -76,7 +76,7 @@ class Process:
 
     def await_http(self, url: str) -> None:
         def answers() -> bool:
-            assert self._child.poll() is None, "\n".join(self.lines)
+            self.require_life()
             with contextlib.suppress(httpx.HTTPError):
                 return httpx.get(url, trust_env=False).status_code == 200
             return False
@@ -85,6 +85,9 @@ class Process:
             eventually(answers, START_S)
         except AssertionError as error:
             raise AssertionError(f"{error}\n" + "\n".join(self.lines)) from None
+
+    def require_life(self) -> None:
+        assert self._child.poll() is None, f"exit code {self._child.poll()}\n" + "\n".join(self.lines)
 
     def count_of(self, text: str) -> int:
         return sum(text in line for line in list(self.lines))
@@ -148,6 +151,7 @@ class Holdfast:
         self._process.stop()
 
     def _post(self, path: str, body: Any) -> dict[str, Any]:
+        self._process.require_life()
         response = self._admin.post(path, json=body)
         assert response.is_success, response.text
         return dict(response.json())
@@ -297,7 +301,7 @@ def proxies(world: World) -> dict[str, Callable[[], Proxy]]:
     """All start at once, because a start takes long."""
     return {
         "strict": world.launch(),
-        "doomed": world.launch(HOLDFAST_TTL_SECONDS="2"),
+        "doomed": world.launch(HOLDFAST_TTL_SECONDS="4"),
         "lenient": world.launch(
             general={"cancel_on_disconnect": True},
             settings={"cache": True, "cache_params": {"type": "local"}},

@@ -198,10 +198,11 @@ def test_a_kind_of_call_whose_cost_is_not_counted_is_refused(strict: Proxy, team
     assert "has no price" in answer.text
 
 
-def test_a_client_cannot_set_a_price(strict: Proxy, team: Team, tag: str) -> None:
+def test_a_client_cannot_set_a_price(world: World, strict: Proxy, team: Team, tag: str) -> None:
     path, body = chat("dear", tag=tag)
-    ask(strict, team, (path, {**body, "input_cost_per_token": 0, "output_cost_per_token": 0}))
-    assert team.settled().spent in (0, cost(DEAR))  # Refused, or charged.
+    refused = ask(strict, team, (path, {**body, "input_cost_per_token": 0, "output_cost_per_token": 0}))
+    assert refused.status_code >= 400
+    assert world.upstream.calls(tag) == 0
 
 
 def test_a_client_cannot_join_another_call(strict: Proxy, team: Team, tag: str) -> None:
@@ -225,6 +226,17 @@ def test_a_denial_is_an_error_that_the_sdk_asks_once(world: World, strict: Proxy
     assert (error.body["scope"], error.body["holdfast_error"]) == (poor.scope, "BUDGET_EXCEEDED")
     # Asked once, and the provider not at all.
     assert strict.told("denied") == before + 1
+    assert world.upstream.calls(tag) == 0
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
+@pytest.mark.parametrize("make", [chat, responses, messages])
+def test_a_denial_is_the_same_on_each_path(world: World, strict: Proxy, team: Team, tag: str, make: Make, stream: bool) -> None:
+    poor = Team(world.holdfast, f"{team.name}-poor")
+    world.holdfast.allocate(poor.scope, 1000)
+    refused = ask(strict, poor, make("dear", stream=stream, tag=tag))
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (429, "false")
+    assert refused.json()["error"]["message"].startswith("The call is over budget")
     assert world.upstream.calls(tag) == 0
 
 

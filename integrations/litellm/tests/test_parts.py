@@ -102,17 +102,26 @@ PLAIN = Price(1e-6, 2e-6, (), 1000)
 
 
 @pytest.mark.parametrize(
-    ("request_", "default", "tokens_out"),
+    ("kind", "request_", "default", "tokens_out"),
     [
-        ({}, 0, 1000),
-        ({}, 50, 50),
-        ({"max_tokens": 7}, 50, 7),
-        ({"max_completion_tokens": 9, "max_tokens": 7}, 0, 9),
-        ({"max_output_tokens": 8, "n": 3}, 0, 24),
+        ("acompletion", {}, 0, 1000),
+        ("acompletion", {}, 50, 50),
+        ("acompletion", {"max_tokens": 7}, 50, 7),
+        ("acompletion", {"max_completion_tokens": 9, "max_tokens": 7}, 0, 9),
+        ("acompletion", {"max_tokens": 8, "n": 3}, 0, 24),
+        ("aresponses", {"max_output_tokens": 8}, 0, 8),
+        ("anthropic_messages", {"max_tokens": 8}, 0, 8),
+        # What is no limit there, or none at all, does not make a call cheap.
+        ("aresponses", {"max_tokens": 1}, 0, 1000),
+        ("acompletion", {"max_output_tokens": 1}, 0, 1000),
+        ("acompletion", {"max_tokens": -5, "n": -1}, 0, 1000),
+        ("acompletion", {"max_tokens": True}, 0, 1000),
     ],
 )
-def test_the_output_is_bounded_by_the_request_the_operator_or_the_model(request_: dict[str, Any], default: int, tokens_out: int) -> None:
-    found = estimate([PLAIN], 10, "acompletion", request_, default)
+def test_the_output_is_bounded_by_the_request_the_operator_or_the_model(
+    kind: str, request_: dict[str, Any], default: int, tokens_out: int
+) -> None:
+    found = estimate([PLAIN], 10, kind, request_, default)
     assert found.amount == 100 * 10 + 200 * tokens_out
     assert found.input == 100 * 10
     assert [found.orphan(policy) for policy in ("estimate", "input", "release")] == [found.amount, found.input, 0]
