@@ -15,8 +15,11 @@ export function QueryParameters(names: readonly string[]): CustomDecorator {
   return SetMetadata(QUERY_PARAMETERS, names);
 }
 
+/** Operations that the protocol does not have. */
+const OWN = /^\/(?:ops\/|v1\/usage$)/;
+
 /**
- * Refuses query parameters that an operation under /ops does not declare. There a filter that is ignored would export, or change, more
+ * Refuses query parameters that an operation of our own does not declare. There a filter that is ignored would export, or change, more
  * than was asked for. Under /v1 the protocol has unknown parameters ignored.
  */
 @Injectable()
@@ -24,7 +27,7 @@ export class KnownParameters implements CanActivate {
   /** @throws Refusal INVALID_REQUEST that names the first unknown parameter and those that are known. */
   canActivate(context: ExecutionContext): true {
     const request = context.switchToHttp().getRequest<FastifyRequest>();
-    if (request.routeOptions.url?.startsWith('/ops/') !== true) {
+    if (!OWN.test(request.routeOptions.url ?? '')) {
       return true;
     }
     const known = (Reflect.getMetadata(QUERY_PARAMETERS, context.getHandler()) ?? []) as readonly string[];

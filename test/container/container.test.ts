@@ -1,11 +1,12 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
+import { QueryProcess } from '../../src/usage/query-process.js';
 import { eventually } from '../support/eventually.js';
 import {
   ADMIN_API_KEY,
@@ -198,6 +199,25 @@ describe('the files that the Dockerfile copies, and no others', () => {
       expect.stringMatching(/^\.\/bundle\/worker-group-/),
       expect.stringMatching(/^\.\/bundle\/service-/),
     ]);
+  });
+
+  test('include DuckDB, and the script of its process where the bundle looks for it', async () => {
+    const bundle = join(image.root, image.workdir, 'dist/bundle');
+    const chunk = readdirSync(bundle).find(
+      (name) =>
+        name.endsWith('.js') && readFileSync(join(bundle, name), 'utf8').includes('scripts/duckdb.mjs'),
+    );
+    expect(chunk).toBeDefined();
+    const script = join(bundle, '../../scripts/duckdb.mjs');
+    const duckdb = new QueryProcess(
+      { folder: target, memoryMb: 128, threads: 1, timeoutMs: patience(30_000) },
+      script,
+    );
+    try {
+      expect((await duckdb.run({ sql: 'SELECT 1', parameters: {}, most: 1 })).rows).toEqual([['1']]);
+    } finally {
+      duckdb.stop();
+    }
   });
 
   test('include the commands of operators', async () => {

@@ -293,6 +293,12 @@ describe('a report of usage', () => {
 });
 
 describe('whoever asks', () => {
+  test('is told of a parameter that does not exist, because an ignored filter would report too much', async () => {
+    expect(expectRefusal(await ofTenant({ tenant: other.id }), 400, 'INVALID_REQUEST').details).toEqual({
+      field: 'tenant',
+    });
+  });
+
   test('needs the permission usage:read', async () => {
     const key = await holdfast.createKey(tenant.id, { permissions: ['balances:read'] });
     expectRefusal(await ofTenant({}, key), 403, 'FORBIDDEN');
