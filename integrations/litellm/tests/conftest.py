@@ -265,7 +265,7 @@ class World:
         (folder / "config.yaml").write_text(yaml.safe_dump(config_of(self.upstream, general or {}, settings or {})))
         port = free_port()
         command = [*CHILD, "litellm", "--config", str(folder / "config.yaml"), "--port", str(port), "--host", "127.0.0.1"]
-        given = {"HOLDFAST_URL": self.holdfast.url, "HOLDFAST_API_KEY": self.holdfast.key, "HOLDFAST_TTL_SECONDS": "4", **env}
+        given = {"HOLDFAST_URL": self.holdfast.url, "HOLDFAST_API_KEY": self.holdfast.key, **env}
         quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "LITELLM_LOG": "ERROR"}
         process = Process(command, environment(HOOK_RECORD=str(self.hook_record), **quiet, **given), folder)
         self.proxies.append(process)
@@ -305,7 +305,6 @@ def proxies(world: World) -> dict[str, Callable[[], Proxy]]:
         "lenient": world.launch(
             general={"cancel_on_disconnect": True},
             settings={"cache": True, "cache_params": {"type": "local"}},
-            HOLDFAST_TTL_SECONDS="60",
             HOLDFAST_WHEN_AWAY="allow",
             HOLDFAST_UNPRICED="allow",
             HOLDFAST_DENIED_STATUS="402",

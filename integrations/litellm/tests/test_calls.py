@@ -281,14 +281,6 @@ def test_each_level_of_the_hierarchy_has_its_budget(world: World, strict: Proxy,
         assert world.holdfast.settled(scope).spent == cost(CHEAP)
 
 
-def test_a_long_call_keeps_its_hold(strict: Proxy, team: Team, tag: str) -> None:
-    before = strict.told("extended")
-    # Longer than the hold of 4 s with its grace of 5 s.
-    assert ask(strict, team, chat("cheap", tag=tag, delay_ms=10_000)).status_code == 200
-    assert strict.told("extended") > before
-    assert team.settled().spent == cost(CHEAP)
-
-
 def test_a_commit_tells_tokens_model_and_time(world: World, strict: Proxy, team: Team, tag: str) -> None:
     ask(strict, team, chat("cheap", tag=tag))
     team.settled()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from conftest import UNIT, Team, World
+from conftest import Team, World
 
 from holdfast_litellm import errors
 from holdfast_litellm.attempts import Attempts
@@ -48,6 +49,24 @@ def test_a_call_that_ends_after_its_hold_expired_is_charged_the_rest(world: Worl
 
     run(world, work, ttl_ms=1000)
     assert team.budget().spent == 900
+
+
+def test_a_long_call_keeps_its_hold(world: World, team: Team) -> None:
+    """It outlives the hold of a second with its grace of five, and then costs what it cost."""
+
+    async def work(ledger: Ledger) -> None:
+        call = call_of(team, 1000, charge_on_expiry=1000)
+        await ledger.reserve(call)
+        first_end = call.expires + 5
+        await asyncio.sleep(first_end + 1 - time.monotonic())
+        assert (await asyncio.to_thread(team.budget)).reserved == 1000
+        ledger.settle(call, 400, Usage())
+
+    before = counts["extended"]
+    run(world, work, ttl_ms=1000)
+    assert team.budget().spent == 400
+    # Each adds as long as the call has run, so few are needed.
+    assert 3 <= counts["extended"] - before <= 8
 
 
 def test_only_the_first_settlement_counts(world: World, team: Team) -> None:
@@ -176,7 +195,3 @@ def test_a_revoked_key_refuses_calls_loudly(world: World, team: Team) -> None:
 
     asyncio.run(work())
     assert team.budget().reserved == 0
-
-
-def test_amounts_are_in_the_unit_of_the_budgets() -> None:
-    assert UNIT == "USD_MICROCENTS"
