@@ -83,7 +83,16 @@ describe('every file', () => {
   });
 
   test('has a name in lower case with hyphens, without the number of an issue', () => {
-    const usual = ['Dockerfile', 'CHANGELOG.md', 'LICENSE', 'README.md', 'Chart.yaml', 'NOTES.txt'];
+    const usual = [
+      'Dockerfile',
+      'CHANGELOG.md',
+      'CONTRIBUTING.md',
+      'LICENSE',
+      'README.md',
+      'SECURITY.md',
+      'Chart.yaml',
+      'NOTES.txt',
+    ];
     const names = FILES.flatMap((file) => file.split('/')).filter((name) => !usual.includes(name));
     // Lua scripts are named after their function, and Python imports modules and packages by their names.
     expect(
