@@ -73,7 +73,7 @@ export const EVENT_MEMBERS = {
   name: text('The name that it was given.'),
   new_state: object('Figures, status and period of the budget after the change.'),
   new_status: text('The status after the change.'),
-  observe_mode: text('`OBSERVE` or `LOG_ONLY`: why nothing was held.'),
+  observe_mode: text('`OBSERVE`: nothing was enforced, and this is what would have happened.'),
   operation: text(
     'What was done, such as `CREATE`, `CREDIT`, `RESET_SPENT`, `UPDATE`; for latency, the operation measured.',
   ),

@@ -25,6 +25,7 @@ interface OwnOperation {
   readonly method: string;
   readonly requestBody?: unknown;
   readonly security?: readonly Readonly<Record<string, unknown>>[];
+  readonly responses: Readonly<Record<number, { readonly $ref?: string; readonly description?: string }>>;
 }
 
 let world: World;
@@ -62,6 +63,15 @@ function provocationsOf(row: OperationRow): Provocation[] {
   return [...commonProvocations(row, plane, operation.requestBody !== undefined, tenants), ...row.others];
 }
 
+/** What is refused with a code of something else. The components of the reference have names of their own for it. */
+const APART: Readonly<Record<number, string>> = { 413: 'TOO_LARGE', 415: 'NOT_JSON', 503: 'UNAVAILABLE' };
+
+/** Whether the reference lists the code among the refusals of the operation. */
+function listsRefusal({ responses }: OwnOperation, status: number, code: string): boolean {
+  const { $ref = '', description = '' } = responses[status] ?? {};
+  return $ref.endsWith(`/${APART[status] ?? code}`) || description.includes(`\`${code}\``);
+}
+
 /**
  * `Holdfast.call` compares every response with the protocol's documents; here, successes are compared with
  * our own document.
@@ -70,6 +80,7 @@ function check(row: OperationRow, { status, code, how }: Provocation, answer: An
   try {
     if (code !== undefined) {
       expectRefusal(answer, status, code);
+      expect(listsRefusal(own.get(row.id) as OwnOperation, status, code)).toBe(true);
       return;
     }
     expectStatus(answer, status);

@@ -1,8 +1,13 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 import { stringifyJson } from '../../wire/index.js';
 import { ANSWER_SCHEMAS, ERROR_SCHEMA, HEADERS, SKIPPED, type SchemaName } from './answer-schemas.js';
+import { exampleOf } from './answer-examples.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
-import { eventWebhooks } from './webhook-events.js';
+import { described, parameterWords } from './described.js';
+import type { AnswerSchema } from './parts.js';
+import { refusalComponents, refusalResponses } from './refusal-responses.js';
+import { REFUSALS } from './refusals.js';
+import { eventHeaders, eventWebhooks } from './webhook-events.js';
 
 /** Marks operations whose answers leave damaged records out. It is replaced by a header. */
 export const SKIPS = 'x-holdfast-skips';
@@ -51,6 +56,9 @@ export function complete(document: OpenAPIObject): OpenAPIObject {
   };
   document.paths = inOrder(document.paths);
   document.servers = [{ url: '/', description: 'The server that this document comes from.' }];
+  components.parameters = { ...components.parameters, ...eventHeaders() } as NonNullable<
+    typeof components.parameters
+  >;
   document.webhooks = eventWebhooks() as NonNullable<OpenAPIObject['webhooks']>;
   for (const { operation } of operationsOf(document.paths)) {
     const section = CONTENTS.find(({ operations }) => operations.includes(operation.operationId ?? ''));
@@ -58,15 +66,47 @@ export function complete(document: OpenAPIObject): OpenAPIObject {
     documentSkips(operation);
     operation.security ??= [];
     operation.tags = section === undefined ? [] : [section.tag];
+    operation.description ??= purposeOf(operation);
+    (operation.parameters ?? []).forEach(describeParameter);
+    showAnswers(operation);
     operation.responses = {
+      ...refusalResponses(operation),
       ...operation.responses,
       default: { $ref: '#/components/responses/ErrorResponse' },
     };
   }
   const sections = new Set(operationsOf(document.paths).flatMap(({ operation }) => operation.tags ?? []));
   document.tags = (document.tags ?? []).filter(({ name }) => sections.has(name));
+  const text = stringifyJson(document.paths);
+  const refusals = Object.entries(refusalComponents()).filter(([name]) =>
+    text.includes(`"#/components/responses/${name}"`),
+  );
+  components.responses = { ...components.responses, ...Object.fromEntries(refusals) };
   components.schemas = { ...components.schemas, ...usedSchemas(document), ErrorResponse: ERROR_SCHEMA };
-  return document;
+  return described(document) as OpenAPIObject;
+}
+
+function purposeOf({ summary = '', operationId = '' }: OperationObject): string {
+  const own = REFUSALS[operationId] ?? [];
+  const codes = own.map((code) => `\`${code}\``).join(', ');
+  return own.length === 0 ? `${summary}.` : `${summary}. Refusals of its own: ${codes}.`;
+}
+
+function describeParameter(parameter: Parameter): void {
+  if ('name' in parameter) {
+    parameter.description ??= parameterWords(parameter.name, parameter.schema) ?? '';
+  }
+}
+
+/** Gives each success an example, so that a reader sees its form. */
+function showAnswers({ responses }: OperationObject): void {
+  for (const [status, response] of Object.entries(responses)) {
+    const json = (response as { content?: Record<string, { schema?: AnswerSchema; example?: unknown }> })
+      .content?.['application/json'];
+    if (status.startsWith('2') && json?.schema !== undefined) {
+      json.example ??= exampleOf(json.schema, (name) => ANSWER_SCHEMAS[name as SchemaName]);
+    }
+  }
 }
 
 function operationsOf(paths: Paths): { path: string; method: Method; operation: OperationObject }[] {

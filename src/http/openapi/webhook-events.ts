@@ -49,6 +49,11 @@ const RESPONSES = {
   },
 };
 
+/** The headers of deliveries, which are components. */
+export function eventHeaders(): Record<string, object> {
+  return Object.fromEntries(HEADERS.map((one) => [one.name, one]));
+}
+
 /** `webhooks` of the document: what Holdfast sends to the endpoints of subscriptions, by type of event. */
 export function eventWebhooks(): Record<string, unknown> {
   return Object.fromEntries(
@@ -61,7 +66,7 @@ export function eventWebhooks(): Record<string, unknown> {
           description: `The event \`${type}\`: ${payload.says}`,
           tags: ['Events'],
           security: [],
-          parameters: HEADERS,
+          parameters: HEADERS.map(({ name }) => ({ $ref: `#/components/parameters/${name}` })),
           requestBody: {
             required: true,
             content: { 'application/json': { schema: eventOf(type, payload) } },
