@@ -123,6 +123,7 @@ export const EVENT_MEMBERS = {
   ),
   subject: object('The levels and dimensions of the subject, as the request gave them.'),
   subscription_id: text('The webhook subscription.'),
+  template_id: text('The template that the budget was made by, or that it is about.'),
   tenant_id: text('The tenant; `__system__` for the operators.'),
   threshold: number('The share of the budget, 0 to 1, that was crossed.'),
   threshold_amount: int64('The amount, in the unit, that was crossed; in place of `threshold`.'),

@@ -39,6 +39,8 @@ const DENIAL = [
   'deny_detail',
 ] as const;
 const SYSTEM = ['component', 'message', 'severity', 'details'] as const;
+const OVER_LIMIT = ['scope', 'unit', 'debt', 'overdraft_limit', 'debt_utilization', 'is_over_limit'] as const;
+const TEMPLATE = ['template_id', 'scope_pattern', 'unit'] as const;
 const QUOTA = ['scope', 'action_kind', 'risk_class', 'window', 'window_key', 'limit', 'policy_id'] as const;
 
 const funded = (says: string): EventPayload => payload(says, ...CHANGE, 'reason', 'metadata', ...STATES);
@@ -47,12 +49,13 @@ const ofWebhook = (says: string): EventPayload => payload(says, 'subscription_id
 
 /** Every type of event that Holdfast emits, with its payload. The documents, OpenAPI and the tests follow this table. */
 export const EVENT_PAYLOADS = {
-  'budget.created': payload('A budget was made.', ...CHANGE, 'new_state'),
+  'budget.created': payload('A budget was made.', ...CHANGE, 'template_id', 'new_state'),
   'budget.updated': payload(
     'Settings of a budget changed: its limit, policies, period, calendar or windows.',
     ...CHANGE,
     'reason',
     'changed_fields',
+    'template_id',
     ...STATES,
   ),
   'budget.funded': funded('Funds were added to a budget.'),
@@ -100,22 +103,9 @@ export const EVENT_PAYLOADS = {
   ),
   'budget.over_limit_entered': payload(
     'A budget is over its limit: it refuses reserves until its debt is repaid or funds are added.',
-    'scope',
-    'unit',
-    'debt',
-    'overdraft_limit',
-    'debt_utilization',
-    'is_over_limit',
+    ...OVER_LIMIT,
   ),
-  'budget.over_limit_exited': payload(
-    'A budget is no longer over its limit.',
-    'scope',
-    'unit',
-    'debt',
-    'overdraft_limit',
-    'debt_utilization',
-    'is_over_limit',
-  ),
+  'budget.over_limit_exited': payload('A budget is no longer over its limit.', ...OVER_LIMIT),
   'budget.debt_incurred': payload(
     'A commit or a direct debit drove a budget into debt.',
     'scope',
@@ -276,6 +266,9 @@ export const EVENT_PAYLOADS = {
     'action',
   ),
   'custom.direct_debit.denied': payload('A direct debit was refused.', ...DENIAL),
+  'custom.budget_template.created': payload('A template of budgets was made.', ...TEMPLATE),
+  'custom.budget_template.updated': payload('A template of budgets changed.', ...TEMPLATE, 'changed_fields'),
+  'custom.budget_template.deleted': payload('A template of budgets was deleted.', ...TEMPLATE),
   'custom.reservation.quarantined': payload(
     'The record of a reservation is damaged: nothing is done with it until an operator decides.',
     'reservation_id',

@@ -147,6 +147,23 @@ async function tellOfObservations(tenant: TestTenant): Promise<void> {
   }
 }
 
+/** A template that is made, changed and deleted. */
+async function tellOfTemplates(tenant: TestTenant): Promise<void> {
+  const path = '/ops/budget-templates/agents';
+  for (const [status, amount] of [
+    [201, 10],
+    [200, 20],
+  ] as const) {
+    await admin(status, 'PUT', path, {
+      tenant_id: tenant.id,
+      scope_pattern: `tenant:${tenant.id}/agent:*`,
+      unit: 'TOKENS',
+      allocated: tokens(amount),
+    });
+  }
+  await admin(204, 'DELETE', `${path}?tenant_id=${tenant.id}`);
+}
+
 async function tellOfKeysAndPolicies(tenant: TestTenant): Promise<void> {
   const { key_id: keyId } = await admin(201, 'POST', '/v1/admin/api-keys', {
     tenant_id: tenant.id,
@@ -313,6 +330,7 @@ test('every event that scripts emit has the payload of its type', async () => {
   await tellOfReservations(tenant);
   await tellOfQuotas(tenant);
   await tellOfObservations(tenant);
+  await tellOfTemplates(tenant);
   await tellOfKeysAndPolicies(tenant);
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);

@@ -81,7 +81,10 @@ export function complete(document: OpenAPIObject): OpenAPIObject {
   const refusals = Object.entries(refusalComponents()).filter(([name]) =>
     text.includes(`"#/components/responses/${name}"`),
   );
-  components.responses = { ...components.responses, ...Object.fromEntries(refusals) };
+  components.responses = {
+    ...components.responses,
+    ...(Object.fromEntries(refusals) as NonNullable<typeof components.responses>),
+  };
   components.schemas = { ...components.schemas, ...usedSchemas(document), ErrorResponse: ERROR_SCHEMA };
   return described(document) as OpenAPIObject;
 }
