@@ -29,7 +29,9 @@ export class ArchiveReader {
   async read(fromMs: number, toMs: number, tenantId: string | undefined): Promise<ArchiveReading> {
     const places = await readPlaces(this.redis, 'charges');
     if (tenantId === undefined) {
-      return this.required.read('charges', fromMs, toMs, places);
+      const reading = await this.required.read('charges', fromMs, toMs, places);
+      // A partition that no archiver has begun yet may have charges.
+      return places.size < this.redis.partitions ? { ...reading, completeThroughMs: 0 } : reading;
     }
     // All charges of a tenant are in one partition, so the files and the gaps of the others do not concern it.
     const own = partitionOfTenant(tenantId, this.redis.partitions);

@@ -72,18 +72,15 @@ function nextChange(afterMs: number): number {
   return day;
 }
 
+async function completeThroughMs(): Promise<number> {
+  const { body } = await holdfast.admin('GET', '/ops/usage');
+  return body.complete_through_ms as number;
+}
+
 /** Waits until everything that has happened so far is archived. */
 async function archived(): Promise<void> {
   const nowMs = await clock.nowMs();
-  await eventually(
-    'everything is archived',
-    async () => {
-      const { body } = await holdfast.admin('GET', `/ops/usage?from=${nowMs - 1}&to=${nowMs}`);
-      return (body.complete_through_ms as number) >= nowMs;
-    },
-    60_000,
-    100,
-  );
+  await eventually('everything is archived', async () => (await completeThroughMs()) >= nowMs, 60_000, 100);
 }
 
 async function send(tenant: TestTenant, operations: readonly Operation[]): Promise<Json[]> {
