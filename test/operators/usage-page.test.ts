@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { publishCharges } from '../support/charge-files.js';
+import { type Charge, publishCharges } from '../support/charge-files.js';
 import {
   ConsoleBrowser,
   describeInBrowser,
@@ -10,10 +10,36 @@ import {
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectPicture } from '../support/pictures.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
+
+/** The content of the README's picture, which must always be the same: a month of eight agents. */
+function ofAcme(): Charge[] {
+  const agents = [
+    'researcher',
+    'translator',
+    'coder',
+    'summarizer',
+    'reviewer',
+    'planner',
+    'router',
+    'critic',
+  ];
+  return Array.from({ length: 30 }, (_, day) =>
+    agents.map((agent, place) => ({
+      recorded_at: Date.parse('2026-01-01T12:00:00Z') + day * DAY_MS,
+      tenant: 'acme',
+      scope: `tenant:acme/agent:${agent}`,
+      agent,
+      unit: 'USD_MICROCENTS',
+      action_kind: 'llm.completion',
+      charged: Math.round((60 / (place + 2)) * (2 + Math.sin((day + 2 * place) / 3))) * 100_000_000,
+    })),
+  ).flat();
+}
 
 describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
   const browser = new ConsoleBrowser();
@@ -25,13 +51,14 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
   beforeAll(async () => {
     redis = await startRedis();
     archive = mkdtempSync(join(tmpdir(), 'usage-page-'));
-    holdfast = await Holdfast.start({ REDIS_URL: redis.url, DATA_DIR: archive });
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, ARCHIVE_DIR: archive });
     tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 900);
     await holdfast.createBudget(tenant, '/agent:quick', 100);
     const now = Date.now();
     const of = { tenant: tenant.id, charged: 100 };
-    await publishCharges(join(archive, 'archive'), [
+    await publishCharges(archive, [
+      ...ofAcme(),
       // Twelve agents: two more than have a colour.
       ...Array.from({ length: 12 }, (_, agent) => ({
         ...of,
@@ -84,7 +111,7 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
         expect(await page.getByRole('region', { name: 'Day by day' }).getByRole('row').count()).toBe(4);
         // Ten colours and all others on one day, one on each of two days.
         expect(await page.locator('.usage-chart rect[style]').count()).toBeGreaterThanOrEqual(11);
-        await page.getByText(/Complete through|Nothing is archived yet/).waitFor();
+        await page.getByText(/Complete through|Nothing later is archived yet/).waitFor();
         const [download] = await Promise.all([
           page.waitForEvent('download'),
           page.getByRole('link', { name: 'Download CSV' }).click(),
@@ -100,6 +127,28 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
       },
       { looks: WIDE_AND_NARROW },
     );
+  });
+
+  test('usage looks as in the pictures of README, in light and dark colours', async () => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page, complaints, context } = await browser.enter(holdfast.url, '/tenants', {
+        colorScheme,
+        viewport: { width: 1280, height: 780 },
+      });
+      // No archiver runs here. One would have said that it has archived these days.
+      await page.route(/ops\/usage/, async (route) => {
+        const answer = await route.fetch();
+        await route.fulfill({
+          response: answer,
+          json: { ...(await answer.json()), complete_through_ms: Date.now() },
+        });
+      });
+      await page.goto(`${holdfast.url}/console/usage?tenant_id=acme&by=agent&from=2026-01-01&to=2026-01-30`);
+      await page.getByText('The 8 largest').waitFor();
+      await expectPicture(page, `usage-${colorScheme}`);
+      expect(complaints).toEqual([]);
+      await context.close();
+    }
   });
 
   test('days before any charge and an unknown key say so', async () => {

@@ -144,7 +144,7 @@ function EventTable({
           <td>
             {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
           </td>
-          <td>{whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}</td>
+          <td style={{ minWidth: 130 }}>{whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}</td>
         </tr>
       )}
     </Table>
