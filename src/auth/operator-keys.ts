@@ -139,8 +139,10 @@ export class OperatorKeys {
     );
   }
 
+  /** What was announced as changed is not remembered either: it may have been revoked. */
   forget(secretHash: string): void {
     this.answers.forget(secretHash);
+    this.remembered.delete(secretHash);
   }
 
   refusal(reason: AuthFailure): Refusal {

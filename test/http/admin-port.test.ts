@@ -4,7 +4,11 @@ import { isOperatorsPlane } from '../../src/http/operators-plane.js';
 import { listen, type Listeners } from '../../src/http/listening.js';
 import { RouteTable } from '../../src/http/route-table.js';
 import { exchange } from '../support/openapi-fuzz/index.js';
+import { topologyOfRun } from '../support/store.js';
 import { ADMIN_KEY, type ProbeApp, startProbeApp } from './probe-app.js';
+
+/** A test clock needs a single Redis. */
+const CLOCK = topologyOfRun() === 'single' ? { HOLDFAST_TEST_CLOCK: 'true' } : {};
 
 let probe: ProbeApp;
 let listeners: Listeners;
@@ -14,7 +18,7 @@ let operators: string;
 beforeAll(async () => {
   probe = await startProbeApp({
     listen: false,
-    env: { HOLDFAST_TEST_CLOCK: 'true', CORS_ORIGINS: 'https://dashboard.example.com' },
+    env: { ...CLOCK, CORS_ORIGINS: 'https://dashboard.example.com' },
   });
   listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
   runtime = `http://127.0.0.1:${listeners.port}`;
@@ -115,7 +119,7 @@ test('the admin port serves everything', async () => {
   for (const path of [
     '/v1/admin/tenants',
     '/ops/sweeper',
-    '/ops/test-clock',
+    ...('HOLDFAST_TEST_CLOCK' in CLOCK ? ['/ops/test-clock'] : []),
     '/console',
     '/console/api/session',
     '/metrics',
