@@ -59,7 +59,7 @@ export const measure = ({ only }) =>
     return {
       title: 'Gateways',
       command: 'npm run bench -- gateways',
-      subject: `What the provider billed, as a share of a budget of 50 calls, with LiteLLM ${String(version).trim()} before a made-up provider. The figure behind "killed" is the orphan policy.`,
+      subject: `What the provider billed, as a share of a budget of 50 calls, with LiteLLM ${String(version).trim()} before a made-up provider. The word behind Holdfast is its orphan policy.`,
       store: 'counters of LiteLLM in a Redis of their own, without a database',
       tables: shares.length === 0 ? [] : [sharesTable(shares)],
       figures:
