@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { generateEvidenceKeys } from '../../src/config/evidence-keys.js';
@@ -154,8 +157,10 @@ let server: RedisServer;
 let redis: Redis;
 let dns: DnsServer;
 let holdfast: Holdfast;
+let archive: string;
 
 beforeEach(async () => {
+  archive = await mkdtemp(join(tmpdir(), 'holdfast-examples-'));
   [server, dns] = await Promise.all([startRedis(), DnsServer.start()]);
   redis = new Redis(server.url);
   // The example's host resolves to this machine, which an operator has allowed. Nothing listens on its port.
@@ -164,6 +169,7 @@ beforeEach(async () => {
     REDIS_URL: server.url,
     HOLDFAST_TEST_CLOCK: 'true',
     WEBHOOK_DNS_SERVERS: dns.address,
+    ARCHIVE_DIR: archive,
     EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
     EVIDENCE_KEYS: generateEvidenceKeys(0),
   });
@@ -175,6 +181,7 @@ afterEach(async () => {
   redis.disconnect();
   dns.stop();
   await server.stop();
+  await rm(archive, { recursive: true });
 });
 
 /** Readers cannot bring a reservation into quarantine; damaged data can. */
