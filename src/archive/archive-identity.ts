@@ -25,7 +25,7 @@ export async function identifyArchive(
   const ofLedger = await redis.client.get(archiveIdKey());
   if (ofLedger === null && ofFolder !== undefined && !(await isEmpty(root))) {
     throw new ForeignArchive(
-      `${root} is archive ${ofFolder} of another ledger, or this ledger has lost its data: give it another ARCHIVE_DIR, or adopt the archive by npm run archive -- rebuild`,
+      `${root} is archive ${ofFolder} of another ledger, or this ledger has lost its data: give it another ARCHIVE_DIR, or adopt the archive by setting the key ${archiveIdKey()} in Redis to that id`,
     );
   }
   if (ofLedger !== null && ofFolder !== undefined && ofFolder !== ofLedger) {
@@ -33,7 +33,7 @@ export async function identifyArchive(
   }
   if (ofLedger !== null && ofFolder === undefined) {
     throw new ForeignArchive(
-      `this ledger is archived to archive ${ofLedger}, and ${root} is empty: all archivers need the same folder; if that is lost, begin anew by npm run archive -- rebuild`,
+      `this ledger is archived to archive ${ofLedger}, and ${root} is empty: all archivers need the same folder; if that is lost, delete the key ${archiveIdKey()} in Redis, and another archive begins where this one ended`,
     );
   }
   const id = ofFolder ?? `arc_${randomBytes(9).toString('base64url')}`;

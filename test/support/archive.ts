@@ -27,8 +27,13 @@ export async function readArchive(
   return { ...reading, rows };
 }
 
-/** Names that occur more than once. */
+/** The places of entries that more than one row has. */
 export function doubled(rows: readonly ArchivedRow[]): string[] {
-  const names = rows.map(({ partition, entry }) => `${String(partition)} ${String(entry)}`);
-  return names.filter((name, index) => names.indexOf(name) !== index);
+  const seen = new Set<string>();
+  return rows.flatMap(({ partition, entry }) => {
+    const place = `${String(partition)} ${String(entry)}`;
+    const isSeen = seen.has(place);
+    seen.add(place);
+    return isSeen ? [place] : [];
+  });
 }

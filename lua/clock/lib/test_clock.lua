@@ -10,11 +10,15 @@ local function now_ms()
   return tonumber(clock[1]) or time.redis_ms() + (tonumber(clock[2]) or 0)
 end
 
--- Ids follow the same time, so that entries are in its order. Redis alone would give them its own. A stream whose last entry is later,
--- because Redis' clock stepped back, goes on from there, as it does without a test clock.
+-- Ids follow the same time, so that entries are in its order. Redis alone would give them its own. A stream whose last entry was later,
+-- because Redis' clock stepped back, goes on from there, as it does without a test clock, also if that entry has been removed.
 local function entry_id(stream)
-  local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-  local last_ms = last and tonumber(string.match(last[1], '^%d+')) or 0
+  local info, last_ms = redis.pcall('XINFO', 'STREAM', stream), 0
+  for i = 1, info.err and 0 or #info, 2 do
+    if info[i] == 'last-generated-id' then
+      last_ms = tonumber(string.match(info[i + 1], '^%d+'))
+    end
+  end
   return time.ms_text(math.max(now_ms(), last_ms)) .. '-*'
 end
 
