@@ -1,0 +1,116 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { ArchiveFolder } from '../../src/archive/archive-folder.js';
+import { ARCHIVE_METRICS } from '../../src/archive/archive.metrics.js';
+import { ArchiverService } from '../../src/archive/archiver.service.js';
+import { StreamArchiver } from '../../src/archive/stream-archiver.js';
+import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
+import { journalKey, journalPlacesKey, partitionCode, RedisService, tagOf } from '../../src/redis/index.js';
+import { MetricsRegistry } from '../../src/telemetry/index.js';
+import { readArchive } from '../support/archive.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+
+/** What waits for an archiver, which here only works when a test calls it. */
+
+let redis: RedisServer;
+let client: Redis;
+let holdfast: Holdfast;
+let root: string;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Redis(redis.url);
+  root = await mkdtemp(join(tmpdir(), 'archive-'));
+  holdfast = await Holdfast.start({
+    REDIS_URL: redis.url,
+    ARCHIVE_DIR: root,
+    HOLDFAST_ROLES: 'api,archiver',
+    PARTITIONS: '2',
+    archiveFlushMs: 3_600_000,
+    archiveSettleMs: 0,
+    archiveLeaseMs: 3000,
+  });
+});
+afterAll(async () => {
+  await holdfast.stop();
+  await client.quit();
+  await redis.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+const TAG = tagOf(partitionCode(0));
+
+test('entries that are packed wait for the archiver, are no longer to be packed, and show as lag', async () => {
+  await eventually('the partitions', () => holdfast.app.get(ArchiverService).leases.held.size === 2);
+  expect(await holdfast.metric('holdfast_archive_lease_changes_total', { change: 'taken' })).toBe(2);
+  for (let count = 0; count < 4; count += 1) {
+    const tenant = await holdfast.fundedTenant(10);
+    const id = await holdfast.hold(tenant, 2);
+    expectStatus(await holdfast.commit(tenant, id, 1), 200);
+  }
+  await holdfast.app.get(RetentionJanitor).pack(Infinity);
+  await holdfast.app.get(RetentionJanitor).pack(Infinity);
+  const lengths = await Promise.all(
+    [0, 1].map((number) => client.xlen(journalKey(tagOf(partitionCode(number))))),
+  );
+  expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(4);
+  expect(await holdfast.metric('holdfast_records_to_pack')).toBe(0);
+  await eventually('lag', async () => (await holdfast.metric('holdfast_archive_lag_seconds')) > 0);
+});
+
+test('an archiver that is mistaken about the cursor writes nothing, and learns where it is', async () => {
+  const service = holdfast.app.get(RedisService);
+  const { leases, thread } = holdfast.app.get(ArchiverService);
+  const counts = holdfast.app.get(MetricsRegistry).of(ARCHIVE_METRICS);
+  const config = holdfast.app.get<HoldfastConfig>(CONFIG);
+  const archiver = new StreamArchiver(service, new ArchiveFolder(root), thread, counts, config);
+  const partition = leases.held.get(0);
+  const turn = { goesOn: () => true };
+  if (partition === undefined) {
+    throw new Error('the partition is not held');
+  }
+  partition.isBusy = true;
+  partition.streams.charges.cursor = '1-1';
+  await archiver.archive(partition, 'charges', leases.instance, turn);
+  expect(partition.streams.charges.cursor).toBe('0-0');
+  expect(await holdfast.metric('holdfast_archive_cursors_moved_total')).toBe(1);
+  expect((await readArchive(root, service)).rows).toEqual([]);
+  // Nor does one whose lease another has.
+  await archiver.archive(partition, 'charges', 'another', turn);
+  expect((await readArchive(root, service)).rows).toEqual([]);
+  await archiver.archive(partition, 'charges', leases.instance, turn);
+  expect((await readArchive(root, service)).rows.length).toBeGreaterThan(0);
+  partition.isBusy = false;
+});
+
+test('beyond 200,000 entries of a partition the oldest give way, and are a gap', async () => {
+  const cursor = (await client.hget(journalPlacesKey(TAG), 'cursor')) as string;
+  await client.eval(
+    "for i = 1, 200050 do redis.call('XADD', KEYS[1], '*', 'id', 'x', 'ch', '0') end",
+    1,
+    journalKey(TAG),
+  );
+  const last = (await client.xrevrange(journalKey(TAG), '+', '-', 'COUNT', 1))[0]?.[0] as string;
+  // As if packing had passed them.
+  await client.hset(journalPlacesKey(TAG), { packed: last, kept: await client.xlen(journalKey(TAG)) });
+  const janitor = holdfast.app.get(RetentionJanitor);
+  await client.xadd(journalKey(TAG), '*', 'id', 'y', 'ch', '0');
+  await janitor.pack(Infinity);
+  expect(await client.xlen(journalKey(TAG))).toBe(200_000);
+  expect(await holdfast.metric('holdfast_journal_entries_lost_total')).toBeGreaterThanOrEqual(50);
+  const first = (await client.xrange(journalKey(TAG), '-', '+', 'COUNT', 1))[0]?.[0] as string;
+  const lost = (await client.hget(journalPlacesKey(TAG), 'lost')) as string;
+  await eventually(
+    'the cursor to pass them',
+    async () => (await client.hget(journalPlacesKey(TAG), 'cursor')) !== cursor,
+  );
+  const { gaps } = await readArchive(root, holdfast.app.get(RedisService));
+  expect(gaps).toMatchObject([{ partition: 0, why: 'MISSING', toMs: Number.parseInt(lost, 10) }]);
+  expect(Number.parseInt(lost, 10)).toBeLessThanOrEqual(Number.parseInt(first, 10));
+});
