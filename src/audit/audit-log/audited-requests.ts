@@ -26,7 +26,8 @@ const MAX_MESSAGE = 1024;
 const MAX_PATH = 128;
 
 /** The paths of the governance plane, of operations, and of log-in to the console. */
-const GOVERNED = /^\/(?:v1\/(?:admin|auth|webhooks|events)|ops|console\/api\/(?:login|logout|provider))(?:[/?]|$)/;
+const GOVERNED =
+  /^\/(?:v1\/(?:admin|auth|webhooks|events)|ops|console\/api\/(?:login|logout|provider))(?:[/?]|$)/;
 const UNAUTHENTICATED = '__unauth__';
 const ADMIN = '__admin__';
 
