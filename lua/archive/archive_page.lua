@@ -41,6 +41,9 @@ local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.
   local fields, bytes = entry[2], 0
   if name == 'charges' then
     fields, bytes = charge_fields.of_entry(tag, entry[2], with_metadata)
+  elseif name == 'events' and not with_metadata then
+    fields = {}
+    charge_fields.add_told(entry[2], with_metadata, fields)
   end
   reply[#reply + 1] = entry[1]
   reply[#reply + 1] = tostring(#fields / 2)

@@ -145,3 +145,56 @@ test('a folder of another ledger is left as it is, also by a ledger that has no 
     await stored.redis.set(archiveIdKey(), id as string);
   }
 });
+
+test('ARCHIVE_METADATA=false leaves metadata out, of what had ended before, too', async () => {
+  const own = await startStore();
+  const root = await newFolder();
+  const inOwn = { REDIS_URL: own.url, ARCHIVE_METADATA: 'false' };
+  const secret = 'kept-out-of-the-archive';
+  const metadata = { note: secret };
+  const spendAndDebit = async (holdfast: Holdfast, tenant: TestTenant, key: string): Promise<string[]> => {
+    const common = {
+      subject: { tenant: tenant.id },
+      action: { kind: 'llm.completion', name: 'gpt' },
+      metadata,
+    };
+    const amount = { unit: 'TOKENS', amount: 5 };
+    const send = (path: string, body: object) =>
+      holdfast.call('POST', path, { key: tenant.key, body: { idempotency_key: `${key}-${path}`, ...body } });
+    const reserved = await send('/v1/reservations', { ...common, estimate: amount });
+    const id = expectStatus(reserved, 200).reservation_id as string;
+    expectStatus(await send(`/v1/reservations/${id}/commit`, { actual: amount, metadata }), 200);
+    const debited = await send('/v1/events', { ...common, actual: amount });
+    return [id, expectStatus(debited, 201).event_id as string];
+  };
+  const without = await start({ ...inOwn, HOLDFAST_ROLES: 'api' });
+  const tenant = await without.fundedTenant(1000);
+  const ids = await spendAndDebit(without, tenant, 'before');
+  await without.stop();
+  const holdfast = await start({ ...inOwn, ARCHIVE_DIR: root });
+  try {
+    ids.push(...(await spendAndDebit(holdfast, tenant, 'then')));
+    const service = holdfast.app.get(RedisService);
+    const rows = await eventually('all rows', async () => {
+      const reading = await readArchive(root, service);
+      return reading.rows.length >= ids.length && reading.rows;
+    });
+    expect(rows.map((row) => row['record_id']).sort()).toEqual([...ids].sort());
+    for (const row of rows) {
+      expect(row).toMatchObject({ metadata: null, commit_metadata: null, charged: 5n, action_name: 'gpt' });
+    }
+    const others = await eventually('the rows of the other streams', async () => {
+      const [events, audit] = [
+        await readArchive(root, service, 'events'),
+        await readArchive(root, service, 'audit'),
+      ];
+      return events.rows.length > 0 && audit.rows.length > 0 && [...events.rows, ...audit.rows];
+    });
+    expect(others.filter((row) => Object.values(row).some((cell) => String(cell).includes(secret)))).toEqual(
+      [],
+    );
+  } finally {
+    await holdfast.stop();
+    await own.stop();
+  }
+});

@@ -23,9 +23,9 @@ local function of_record(tag, reservation_id, with_metadata, fields)
   return bytes
 end
 
-local function of_event(tag, event, with_metadata, fields)
-  local found, bytes = redis.pcall('XRANGE', keys.event_log(tag), event, event), 0
-  local told = found and not found.err and found[1] and found[1][2] or {}
+-- Adds the fields of an event, and returns how many bytes their values have.
+local function add_told(told, with_metadata, fields)
+  local bytes = 0
   for i = 1, #told, 2 do
     if with_metadata or not METADATA[told[i]] then
       fields[#fields + 1], fields[#fields + 2] = told[i], told[i + 1]
@@ -33,6 +33,11 @@ local function of_event(tag, event, with_metadata, fields)
     end
   end
   return bytes
+end
+
+local function of_event(tag, event, with_metadata, fields)
+  local found = redis.pcall('XRANGE', keys.event_log(tag), event, event)
+  return add_told(found and not found.err and found[1] and found[1][2] or {}, with_metadata, fields)
 end
 
 -- Of a reservation that has ended, without an entry; a record that was not charged has no charge.
@@ -59,4 +64,4 @@ local function of_entry(tag, entry, with_metadata)
   return fields, bytes
 end
 
-return { of_ended = of_ended, of_entry = of_entry }
+return { add_told = add_told, of_ended = of_ended, of_entry = of_entry }
