@@ -42,8 +42,9 @@ if budget.status ~= 'ACTIVE' then
   return { 'BUDGET_FROZEN' }
 end
 local stored = redis.call('HMGET', budget_record, 'template_id', 'template_revision', 'recurrence', 'period_start', 'period_end')
-local revision, period_ms = unpack(redis.call('HMGET', template_key, 'revision', 'period_ms'))
-if stored[1] ~= template_id or not revision then
+local revision, period_ms, template_unit = unpack(redis.call('HMGET', template_key, 'revision', 'period_ms', 'unit'))
+-- Another template may have the id of the one that made the budget.
+if stored[1] ~= template_id or not revision or template_unit ~= unit then
   return { 'NOT_FOUND' }
 end
 if stored[2] == revision then

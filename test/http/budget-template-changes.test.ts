@@ -325,6 +325,28 @@ describe('a change that is applied to what a template has made', () => {
     await expectSound(on.holdfast, tenant);
   });
 
+  test('leaves the budgets that another template of its id has made, but for those that it would make', async () => {
+    const tenant = await withTemplate();
+    expectStatus(await put(tenant, { scope_pattern: `tenant:${tenant.id}/app:*` }, 'of-apps'), 201);
+    expectStatus(await reserve(tenant, 'anna', 1), 200);
+    expectStatus(await on.holdfast.reserve(tenant, 1, { subject: { tenant: tenant.id, app: 'chat' } }), 200);
+    const again = async (id: string, more: Json): Promise<Json> => {
+      expectStatus(await on.holdfast.admin('DELETE', at(tenant, id)), 204);
+      const body = { ...more, apply_to_existing: true, idempotency_key: newKey() };
+      return expectStatus(await put(tenant, body, id), 201);
+    };
+    const none = { existing_left: 0, existing: { total_matched: 0 } };
+    expect(await again('of-apps', { scope_pattern: `tenant:${tenant.id}/workspace:*` })).toMatchObject(none);
+    const credits = { unit: 'CREDITS', amount: 3 };
+    expect(await again('per-agent', { unit: 'CREDITS', allocated: credits })).toMatchObject(none);
+    expect((await budget(tenant, 'anna')).allocated).toEqual(tokens(50));
+    expect(await again('per-agent', { allocated: tokens(60) })).toMatchObject({
+      existing_left: 0,
+      existing: { total_matched: 1 },
+    });
+    expect((await budget(tenant, 'anna')).allocated).toEqual(tokens(60));
+  });
+
   test('uses a key for one change', async () => {
     const tenant = await withTemplate();
     const key = newKey();

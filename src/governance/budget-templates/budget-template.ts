@@ -101,3 +101,15 @@ export function parsePattern(text: string, tenantId: string): string {
   }
   return pattern;
 }
+
+/** Whether a template with this pattern makes the budget of a scope: see lua/ledger/lib/budget_templates.lua. */
+export function matchesPattern(scope: string, pattern: string): boolean {
+  const [values, segments] = [scope.split('/'), pattern.split('/')];
+  return (
+    values.length === segments.length &&
+    segments.every((segment, index) => {
+      const value = values[index] as string;
+      return segment.endsWith(':*') ? value.startsWith(segment.slice(0, -1)) : value === segment;
+    })
+  );
+}

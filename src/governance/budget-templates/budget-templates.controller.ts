@@ -101,7 +101,13 @@ export class BudgetTemplatesController {
       return;
     }
     const { outcome, left } = await this.made.apply(
-      { tenantId: template.tenant_id, templateId, revision },
+      {
+        tenantId: template.tenant_id,
+        templateId,
+        pattern: template.scope_pattern,
+        unit: template.unit,
+        revision,
+      },
       key,
       origin,
     );

@@ -5,6 +5,7 @@ import { Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, budgetTemplateKey, Records, RedisService } from '../../redis/index.js';
 import { type Fields, fieldOf, type Origin } from '../../wire/index.js';
 import { budgetRefusal } from '../budgets/budget.js';
+import { matchesPattern } from './budget-template.js';
 import { budgetOfRow, FAILURES, idOf, NO_ID, rowOf } from '../budgets/budget-bulk-action.service.js';
 
 /** The most budgets that one request changes, as for every bulk action. */
@@ -14,6 +15,8 @@ const AT_ONCE = 500;
 interface Revised {
   readonly tenantId: string;
   readonly templateId: string;
+  readonly pattern: string;
+  readonly unit: Unit;
   readonly revision: string;
 }
 
@@ -84,16 +87,21 @@ export class MadeBudgetsService {
     return { scope, unit, ...(templateId !== undefined && { template_id: templateId }) };
   }
 
-  /** Visits the rows of the budgets that the template has made and that do not have its revision, but for closed ones. */
+  /**
+   * Visits the rows of the budgets that the template has made and that do not have its revision, but for closed ones. One that an
+   * earlier template of its id has made is among them only if this one would make it, too.
+   */
   private async eachDiffering(
-    { tenantId, templateId, revision }: Revised,
+    { tenantId, templateId, pattern, unit: made, revision }: Revised,
     found: (row: string) => void,
   ): Promise<void> {
     await this.records.eachOwned('list_budgets', tenantId, (fields: Fields) => {
       if (
         fields.get('template_id') === templateId &&
         fields.get('template_revision') !== revision &&
-        fields.get('status') !== 'CLOSED'
+        fields.get('status') !== 'CLOSED' &&
+        fields.get('unit') === made &&
+        matchesPattern(fieldOf(fields, 'scope'), pattern)
       ) {
         const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
         found(rowOf({ ledgerId: fields.get('ledger_id') ?? NO_ID, scope, unit }));
