@@ -9,7 +9,7 @@
 -- While a library loads, there is no math.huge.
 local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8, lowest_amount = 1 / 0 }
 
--- The marks for budgets of that unit. Those that are amounts are in `amounts`.
+-- The marks for budgets of that unit, which a damaged hold may not have. Those that are amounts are in `amounts`.
 local function marks_of(text, unit)
   if not text then
     return USUAL_MARKS
@@ -17,10 +17,11 @@ local function marks_of(text, unit)
   local marks = { lowest = math.huge, lowest_amount = math.huge }
   for mark in string.gmatch(text, '[^,]+') do
     local number = tonumber(mark)
-    local amount = not number and string.sub(mark, 1, #unit + 1) == unit .. ':' and tonumber(string.sub(mark, #unit + 2))
+    local of_unit, figure = string.match(mark, '^([A-Z_]+):(%d+)$')
     if number then
       marks[#marks + 1], marks.lowest = number, math.min(marks.lowest, number)
-    elseif amount then
+    elseif of_unit and of_unit == unit then
+      local amount = tonumber(figure)
       marks.amounts = marks.amounts or {}
       marks.amounts[#marks.amounts + 1], marks.lowest_amount = amount, math.min(marks.lowest_amount, amount)
     end

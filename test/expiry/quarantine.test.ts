@@ -7,6 +7,7 @@ import {
   quarantineKey,
   reservationKey,
   tagOfReservationId,
+  tenantKey,
 } from '../../src/redis/keyspace.js';
 import {
   expectRefusal,
@@ -221,6 +222,22 @@ describe('a release', () => {
     });
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
     expectRefusal(await decide(id, 'release'), 404, 'NOT_FOUND');
+  });
+
+  test('of one that has lost its unit works while amounts of a unit are watched', async () => {
+    const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+    const [damaged] = (await makeDue(on.holdfast, on.holds, tenant, 1)) as [string];
+    await on.holds.redis.hset(tenantKey(tagOf(damaged), tenant.id), 'th', '0.8,0.95,1,TOKENS:5');
+    const damagedKey = reservationKey(tagOf(damaged), damaged);
+    const subject = (await on.holds.redis.hget(damagedKey, 'su')) as string;
+    await on.holds.redis.hset(damagedKey, 'su', subject.replace('TOKENS', 'PEBBLES'));
+    await on.holdfast.app.get(ExpiryService).sweep();
+    expect(expectStatus(await decide(damaged, 'release'), 200)).toMatchObject({
+      outcome: 'RELEASED',
+      returns: [],
+    });
+    expect(await isQuarantined(damaged)).toBe(false);
+    expect((await on.holds.record(damaged))['st']).toBe('RELEASED');
   });
 
   test('of one whose key is not a record removes the entry and keeps the key', async () => {
