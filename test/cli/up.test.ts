@@ -152,7 +152,7 @@ describe('npm run up', () => {
       [];
     expect(await (await fetch(`${url}/console`)).text()).toContain('<title>Holdfast</title>');
     const { body } = await new ConsoleClient(url).logIn(readFileSync(keyFile, 'utf8').trim());
-    expect(body).toMatchObject({ session: { role: 'operator' } });
+    expect(body).toMatchObject({ session: { role: 'admin' } });
   });
 
   test("the README's first session works when it is pasted", () => {

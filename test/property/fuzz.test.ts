@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { mkdtempSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { seedFrom } from '../../scripts/seed.mjs';
@@ -66,7 +69,12 @@ beforeAll(async () => {
       done();
     },
   });
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url }, { logger: createLogger('warn', destination) });
+  // Without an archive, reports are refused with 501. This one is empty.
+  const archive = mkdtempSync(join(tmpdir(), 'holdfast-test-archive-'));
+  holdfast = await Holdfast.start(
+    { REDIS_URL: redis.url, ARCHIVE_DIR: archive },
+    { logger: createLogger('warn', destination) },
+  );
   watch = new LedgerWatch(redis.url);
   const document = (await holdfast.call('GET', '/openapi.json')).body as SpecDocument;
   operations = operationsOf(document);
