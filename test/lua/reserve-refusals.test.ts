@@ -55,7 +55,7 @@ describe('a reserve that is refused changes no byte', () => {
 
   test('when no scope has a budget in any unit, and the denial names what was requested', async () => {
     const ledger = await newLedger();
-    expect((await refused(ledger))[0]).toBe('NOT_FOUND');
+    expect((await refused(ledger, { key: 'key-1' }))[0]).toBe('NOT_FOUND');
     expect(await denials(ledger)).toEqual([
       {
         ty: 'reservation.denied',
@@ -68,6 +68,7 @@ describe('a reserve that is refused changes no byte', () => {
         unit: 'TOKENS',
         reason_code: 'BUDGET_NOT_FOUND',
         requested_amount: '10',
+        ik: 'key-1',
         ag: 'bot',
         ak: 'llm',
         an: 'gpt',
