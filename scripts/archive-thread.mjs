@@ -206,6 +206,20 @@ function addUp(sums, row, place) {
   sums.set(unit, sum);
 }
 
+/**
+ * Tells whether a row was there before, by its place.
+ * @param {Record<string, number>} place
+ */
+function seenBefore(place) {
+  const seen = new Set();
+  return (/** @type {readonly unknown[]} */ row) => {
+    const name = `${String(row[/** @type {number} */ (place.partition)])}|${String(row[/** @type {number} */ (place.entry)])}`;
+    const isSeen = seen.has(name);
+    seen.add(name);
+    return isSeen;
+  };
+}
+
 /** @param {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} sums */
 const textsOf = (sums) =>
   [...sums]
@@ -229,11 +243,12 @@ const TASKS = {
   },
 
   /** Writes the rows of several files into one, in their order, or each row group sorted. */
-  rewrite: async ({ path, columns, inputs, sortBy }) => {
+  rewrite: async ({ path, columns, inputs, sortBy, isUnique = false }) => {
     const file = new SafeFile(path, columns);
     const names = columns.map(({ name }) => name);
     const order = sortBy.map((name) => names.indexOf(name));
     const place = Object.fromEntries(names.map((name, index) => [name, index]));
+    const isSeen = isUnique ? seenBefore(place) : () => false;
     /** @type {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} */
     const sums = new Map();
     /** @type {unknown[][]} */
@@ -252,6 +267,9 @@ const TASKS = {
       for (const input of inputs) {
         for await (const part of rowsOf(input, names)) {
           for (const row of part) {
+            if (isSeen(row)) {
+              continue;
+            }
             rows.push(row);
             if (place.unit !== undefined) {
               addUp(sums, row, place);
@@ -286,25 +304,29 @@ const TASKS = {
   sync: ({ path }) => syncFolder(path),
 
   /** Reads every row: whether any is there twice, and what they add up to. */
-  check: async ({ path, columns }) => {
+  check: async ({ path, columns, spans = [] }) => {
     const place = Object.fromEntries(columns.map((name, index) => [name, index]));
     const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
-    const seen = new Set();
+    const isSeen = seenBefore(place);
     /** @type {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} */
     const sums = new Map();
     let [rows, doubled] = [0, 0];
+    const bySpan = spans.map(() => 0);
     for await (const part of rowsOf(path, columns)) {
       for (const row of part) {
-        const name = `${String(row[/** @type {number} */ (place.partition)])}|${String(row[/** @type {number} */ (place.entry)])}`;
-        doubled += seen.has(name) ? 1 : 0;
-        seen.add(name);
+        doubled += isSeen(row) ? 1 : 0;
         rows += 1;
+        const ms = Number(sortable(row[/** @type {number} */ (place.recorded_at)]));
+        for (const [index, { partition, fromMs, toMs }] of spans.entries()) {
+          const isOf = partition === undefined || partition === row[/** @type {number} */ (place.partition)];
+          bySpan[index] = (bySpan[index] ?? 0) + (isOf && ms > fromMs && ms <= toMs ? 1 : 0);
+        }
         if (place.unit !== undefined) {
           addUp(sums, row, place);
         }
       }
     }
-    return { sha256, rows, doubled, sums: textsOf(sums) };
+    return { sha256, rows, doubled, bySpan, sums: textsOf(sums) };
   },
 };
 

@@ -1,4 +1,5 @@
 // npm run archive -- verify: reads every file of the archive, and names what is missing, cut, changed or doubled.
+// npm run archive -- rebuild [day...]: makes the manifests of published days again from what the files hold, and says what it changed.
 // npm run archive -- query "<sql>": runs a SELECT on the published days of the archive and prints CSV.
 // The folder is ARCHIVE_DIR, or that in DATA_DIR. Exit codes: 0 done; 1 refused or not complete; 2 not run.
 import { existsSync } from 'node:fs';
@@ -33,6 +34,17 @@ const COMMANDS = {
       await importForCommand('cli/archive-verify.js')
     );
     return verifyArchive({ folder: archiveFolder(), print, warn });
+  },
+
+  async rebuild(days) {
+    const wrong = days.find((day) => !/^\d{4}-\d{2}-\d{2}$/.test(day));
+    if (wrong !== undefined) {
+      throw new SetupError(`${JSON.stringify(wrong)} is no day such as 2026-01-31`);
+    }
+    const { rebuildArchive } = /** @type {typeof import('../src/cli/archive-rebuild.ts')} */ (
+      await importForCommand('cli/archive-rebuild.js')
+    );
+    return rebuildArchive({ folder: archiveFolder(), days, print, warn });
   },
 
   async query([sql, ...more]) {

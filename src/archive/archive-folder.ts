@@ -75,7 +75,8 @@ export interface ChainPlace {
   readonly partition: number;
   /** Where what is published ends. */
   readonly start: EntryId;
-  readonly cursor: EntryId;
+  /** Undefined: as far as the files reach. */
+  readonly cursor: EntryId | undefined;
 }
 
 export const DAY_MS = 86_400_000;

@@ -28,7 +28,7 @@ interface DayContent {
 }
 
 /** Sorted so within what is in memory at a time: the rows of a tenant are together, which compresses them and lets readers skip the others. */
-const SORT_BY = ['tenant', 'recorded_at'];
+export const SORT_BY = ['tenant', 'recorded_at'];
 
 /** The day after, or the first day of which anything is staged. Undefined if nothing is. */
 export async function nextDay(folder: ArchiveFolder, partitions: number): Promise<string | undefined> {
@@ -97,7 +97,8 @@ export async function publishDay(
   }
 }
 
-async function contentOf(
+/** What is staged of a day after `starts`, up to the cursors. */
+export async function contentOf(
   folder: ArchiveFolder,
   kind: Archived,
   day: string,

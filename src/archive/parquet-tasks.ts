@@ -27,6 +27,8 @@ export interface RewriteTask {
   readonly inputs: readonly string[];
   /** Columns by which each row group is sorted. Empty: the order of the inputs is kept. */
   readonly sortBy: readonly string[];
+  /** Whether a row that an earlier input has is left out. All places are in memory then. */
+  readonly isUnique?: boolean;
 }
 
 export interface TextTask {
@@ -45,6 +47,8 @@ export interface CheckTask {
   readonly kind: 'check';
   readonly path: string;
   readonly columns: readonly string[];
+  /** Rows are counted in each of these, after `fromMs` up to `toMs`; without a partition, of all of them. */
+  readonly spans?: readonly { readonly partition?: number; readonly fromMs: number; readonly toMs: number }[];
 }
 
 export type Task = WriteTask | RewriteTask | TextTask | SyncTask | CheckTask;
@@ -64,6 +68,7 @@ export interface Checked {
   readonly rows: number;
   /** Rows whose partition and entry an earlier row has. */
   readonly doubled: number;
+  readonly bySpan: readonly number[];
   readonly sums: readonly UnitSums[];
 }
 

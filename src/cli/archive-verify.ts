@@ -3,7 +3,6 @@ import {
   type Archived,
   ARCHIVED,
   ArchiveFolder,
-  chainOf,
   FIRST,
   type Manifest,
   ParquetThread,
@@ -19,7 +18,7 @@ export interface ArchiveVerifyOptions {
 }
 
 /** At most so many partitions exist. */
-const PARTITIONS = 256;
+export const PARTITIONS = 256;
 
 /**
  * Reads every file of an archive: whether a published file is what its manifest says, whether any row is there twice, and whether the chains of
@@ -77,7 +76,7 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
       if (staged.length > 0) {
         const code = partition.toString(16).padStart(2, '0');
         const start = last?.files[kind]?.ends[code] ?? first(staged.map(({ from }) => from));
-        const { links, holes } = chainOf(staged, start);
+        const { links, holes } = await archive.chain({ kind, partition, start, cursor: undefined });
         for (const { path } of links) {
           await check(kind, path);
         }

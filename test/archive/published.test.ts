@@ -4,11 +4,12 @@ import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { rebuildArchive } from '../../src/cli/archive-rebuild.js';
 import { verifyArchive } from '../../src/cli/archive-verify.js';
-import { ArchiveFolder, type Manifest } from '../../src/archive/archive-folder.js';
+import { ArchiveFolder, type Manifest, type PublishedFile } from '../../src/archive/archive-folder.js';
 import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
-import { RedisService } from '../../src/redis/index.js';
+import { partitionCode, RedisService } from '../../src/redis/index.js';
 import { doubled, parquetRows, readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -133,12 +134,13 @@ test('small files become one, and readers see the same rows', async () => {
   expect(gaps).toEqual([]);
 });
 
+async function verify(): Promise<{ isSound: boolean; said: string[] }> {
+  const said: string[] = [];
+  const tell = (text: string): void => void said.push(text);
+  return { isSound: await verifyArchive({ folder: root, print: tell, warn: tell }), said };
+}
+
 test('npm run archive -- verify reads every file, and names what is wrong', async () => {
-  const verify = async (): Promise<{ isSound: boolean; said: string[] }> => {
-    const said: string[] = [];
-    const tell = (text: string): void => void said.push(text);
-    return { isSound: await verifyArchive({ folder: root, print: tell, warn: tell }), said };
-  };
   const sound = await verify();
   expect(sound).toEqual({
     isSound: true,
@@ -156,6 +158,72 @@ test('npm run archive -- verify reads every file, and names what is wrong', asyn
   expect((await verify()).said).toContain(`${folder().nameOf(path)}: it is missing`);
   writeFileSync(path, content);
   expect(await verify()).toEqual(sound);
+});
+
+test('npm run archive -- rebuild makes manifests of what the files hold, and of what staging still has', async () => {
+  const rebuild = async (...days: string[]): Promise<{ isDone: boolean; said: string[] }> => {
+    const said: string[] = [];
+    const tell = (text: string): void => void said.push(text);
+    return { isDone: await rebuildArchive({ folder: root, days, print: tell, warn: tell }), said };
+  };
+  const day = (await folder().days())[0] as string;
+  const path = join(folder().publishedOf(day), 'charges.parquet');
+  const manifestPath = join(folder().publishedOf(day), 'manifest.json');
+  const [content, manifest] = [readFileSync(path), readFileSync(manifestPath, 'utf8')];
+  const [sound, before] = [await verify(), await read()];
+  expect(await rebuild()).toEqual({ isDone: true, said: ['1 days, 0 manifests changed'] });
+  expect(await rebuild('2020-01-01')).toEqual({
+    isDone: false,
+    said: ['not published: 2020-01-01. Nothing was changed.'],
+  });
+
+  truncateSync(path, 50);
+  const cut = await rebuild(day);
+  expect(cut.isDone).toBe(false);
+  expect(cut.said[0]).toContain('charges.parquet cannot be read');
+  expect(readFileSync(manifestPath, 'utf8')).toBe(manifest);
+
+  unlinkSync(path);
+  expect((await rebuild(day)).said).toEqual([
+    `${day}: charges.parquet has 0 rows (2 before) and 1 gaps (0 before)`,
+    '1 days, 1 manifests changed',
+  ]);
+  const { gaps } = await read();
+  expect(gaps).toMatchObject([{ why: 'MISSING' }]);
+  expect((await verify()).said[0]).toContain('charges were published with a gap');
+
+  // The operator brings the file back.
+  writeFileSync(path, content);
+  expect((await rebuild()).isDone).toBe(true);
+  expect(readFileSync(manifestPath, 'utf8')).toBe(manifest);
+  expect(await verify()).toEqual(sound);
+
+  // The rows of the day are of one partition, so its file is what was staged.
+  const [row] = await parquetRows(path);
+  const partition = Number(row?.['partition']);
+  const { ends } = (JSON.parse(manifest) as Manifest).files.charges as PublishedFile;
+  const staged = folder().stagedPath('charges', partition, '0-0', ends[partitionCode(partition)] as string);
+  for (const isGap of [false, true]) {
+    if (isGap) {
+      unlinkSync(path);
+      await rebuild();
+    }
+    writeFileSync(staged, content);
+    if (!isGap) {
+      unlinkSync(path);
+    }
+    expect((await rebuild()).isDone).toBe(true);
+    unlinkSync(staged);
+    expect(await verify()).toEqual(sound);
+    expect((await read()).rows).toEqual(before.rows);
+  }
+
+  unlinkSync(manifestPath);
+  expect((await verify()).isSound).toBe(false);
+  expect((await rebuild()).said).toContain(`${day}: charges.parquet has 2 rows; its manifest was lost`);
+  expect(await verify()).toEqual(sound);
+  expect((await read()).rows).toEqual(before.rows);
+  expect((await read()).gaps).toEqual([]);
 });
 
 test('a removed and a cut file are gaps with their names, in staging and published', async () => {
