@@ -351,6 +351,12 @@ describe('a change that is applied to what a template has made', () => {
     const tenant = await withTemplate();
     const key = newKey();
     expectStatus(await apply(tenant, { allocated: tokens(1) }, key), 200);
+    const first = expectStatus(await apply(tenant, { allocated: tokens(1) }, key), 200);
     expectRefusal(await apply(tenant, { allocated: tokens(2) }, key), 409, 'IDEMPOTENCY_MISMATCH');
+    expect(expectStatus(await on.holdfast.admin('GET', at(tenant)), 200).allocated).toEqual(tokens(1));
+    // A late repetition does not take back what came after it.
+    expectStatus(await put(tenant, { allocated: tokens(3) }), 200);
+    const late = expectStatus(await apply(tenant, { allocated: tokens(1) }, key), 200);
+    expect(late).toMatchObject({ allocated: tokens(3), existing: first.existing });
   });
 });

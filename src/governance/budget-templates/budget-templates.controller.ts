@@ -22,7 +22,7 @@ import {
   BudgetTemplateQueryDto,
 } from './budget-template.dto.js';
 import { BudgetTemplatesService } from './budget-templates.service.js';
-import { MadeBudgetsService, requireIdempotencyKey } from './made-budgets.service.js';
+import { MadeBudgetsService } from './made-budgets.service.js';
 
 const validateTemplate = compileValidator(BudgetTemplateDto);
 const validateQuery = compileQuery(BudgetTemplateQueryDto);
@@ -61,7 +61,8 @@ export class BudgetTemplatesController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { tenant_id: tenantId } = validateQuery(query);
-    sendJson(reply, 200, stringifyJson(await this.templates.read(tenantId, templateId)));
+    const { template } = await this.templates.read(tenantId, templateId);
+    sendJson(reply, 200, stringifyJson(template));
   }
 
   @Put(':template_id')
@@ -93,26 +94,14 @@ export class BudgetTemplatesController {
   ): Promise<void> {
     const asked = validateTemplate(body);
     const origin = originOf(request, 'admin');
-    const key = asked.apply_to_existing === true ? requireIdempotencyKey(asked.idempotency_key) : undefined;
-    const { template, isNew, revision } = await this.templates.set(templateId, asked, origin);
-    const status = isNew ? 201 : 200;
-    if (key === undefined) {
-      sendJson(reply, status, stringifyJson(template));
+    if (asked.apply_to_existing !== true) {
+      const { template, isNew } = await this.templates.set(templateId, asked, origin);
+      sendJson(reply, isNew ? 201 : 200, stringifyJson(template));
       return;
     }
-    const { outcome, left } = await this.made.apply(
-      {
-        tenantId: template.tenant_id,
-        templateId,
-        pattern: template.scope_pattern,
-        unit: template.unit,
-        revision,
-      },
-      key,
-      origin,
-    );
+    const { template, isNew, outcome, left } = await this.made.setAndApply(templateId, asked, origin);
     const text = stringifyJson({ ...template, existing_left: left });
-    sendJson(reply, status, `${text.slice(0, -1)},"existing":${outcome}}`);
+    sendJson(reply, isNew ? 201 : 200, `${text.slice(0, -1)},"existing":${outcome}}`);
   }
 
   @Delete(':template_id')

@@ -24,7 +24,7 @@ import { type BudgetTemplate, parsePattern, templateOf } from './budget-template
 import type { BudgetTemplateDto, BudgetTemplateListQueryDto } from './budget-template.dto.js';
 import { TemplatePlans } from './template-plans.js';
 
-/** What a change has stored. */
+/** What is stored, after a change or when it is read. */
 export interface StoredTemplate {
   readonly template: BudgetTemplate;
   readonly isNew: boolean;
@@ -102,14 +102,18 @@ export class BudgetTemplatesService {
   }
 
   /** @throws Refusal NOT_FOUND */
-  async read(tenantId: string, templateId: string): Promise<BudgetTemplate> {
+  async read(tenantId: string, templateId: string): Promise<StoredTemplate> {
     requireTemplateId(templateId);
     const key = budgetTemplateKey(this.records.tagOfTenant(tenantId), tenantId, templateId);
     const fields = await this.records.read(key);
     if (fields === undefined) {
       throw refusalOf('NOT_FOUND');
     }
-    return templateOf(fields, templateId);
+    return {
+      template: templateOf(fields, templateId),
+      isNew: false,
+      revision: fieldOf(fields, 'revision'),
+    };
   }
 
   /** Oldest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */

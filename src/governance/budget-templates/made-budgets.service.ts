@@ -1,24 +1,17 @@
 import { Injectable } from '@nestjs/common';
 import { BulkActions, type BulkRun, type Changed } from '../../bulk/index.js';
 import { Reclaims } from '../../expiry/index.js';
-import { Refusal, type Unit } from '../../ledger/index.js';
+import { fingerprintOf, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, budgetTemplateKey, Records, RedisService } from '../../redis/index.js';
 import { type Fields, fieldOf, type Origin } from '../../wire/index.js';
 import { budgetRefusal } from '../budgets/budget.js';
-import { matchesPattern } from './budget-template.js';
 import { budgetOfRow, FAILURES, idOf, NO_ID, rowOf } from '../budgets/budget-bulk-action.service.js';
+import { matchesPattern } from './budget-template.js';
+import type { BudgetTemplateDto } from './budget-template.dto.js';
+import { BudgetTemplatesService, type StoredTemplate } from './budget-templates.service.js';
 
 /** The most budgets that one request changes, as for every bulk action. */
 const AT_ONCE = 500;
-
-/** A template at one of its revisions. */
-interface Revised {
-  readonly tenantId: string;
-  readonly templateId: string;
-  readonly pattern: string;
-  readonly unit: Unit;
-  readonly revision: string;
-}
 
 /** The template of a budget, as /ops/budgets/template shows it. */
 export interface BudgetOrigin {
@@ -33,48 +26,54 @@ export class MadeBudgetsService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly templates: BudgetTemplatesService,
     private readonly bulk: BulkActions,
     private readonly reclaims: Reclaims,
   ) {}
 
   /**
-   * Gives budgets that a template has made what it sets now: 500 of those that differ.
-   * @returns the JSON of the outcome, and how many are still to be changed
-   * @throws Refusal IDEMPOTENCY_MISMATCH; StoreUnavailable, after which a retry continues
+   * Sets a template, and gives budgets that it has made what it sets: 500 of those that differ. A repeated key does neither again.
+   * @returns also the JSON of the outcome, and how many are still to be changed
+   * @throws Refusal IDEMPOTENCY_MISMATCH, and as BudgetTemplatesService.set does; StoreUnavailable, after which a retry continues
    */
-  async apply(
-    template: Revised,
-    idempotencyKey: string,
+  async setAndApply(
+    templateId: string,
+    { idempotency_key: given, ...terms }: BudgetTemplateDto,
     origin: Origin,
-  ): Promise<{ outcome: string; left: number }> {
-    const { tenantId, templateId, revision } = template;
+  ): Promise<StoredTemplate & { outcome: string; left: number }> {
+    const idempotencyKey = requireIdempotencyKey(given);
+    const tenantId = terms.tenant_id;
+    let stored: StoredTemplate | undefined;
     const outcome = await this.bulk.apply({
       kind: 'templates',
       request: {
         action: 'APPLY_TEMPLATE',
-        filter: { tenant_id: tenantId, template_id: templateId, revision },
+        filter: { tenant_id: tenantId, template_id: templateId, terms: fingerprintOf(terms) },
         idempotency_key: idempotencyKey,
       },
       origin,
       auditedActor: origin.actor,
       owner: tenantId,
+      // Only once the key is known to be new.
       match: async (found) => {
+        stored = await this.templates.set(templateId, terms, origin);
         let rows = 0;
-        await this.eachDiffering(template, (row) => {
+        await this.eachDiffering(stored, (row) => {
           rows += 1;
           if (rows <= AT_ONCE) {
             found(row);
           }
         });
       },
-      change: (row, run) => this.change(template, row, run),
+      change: (row, run) => this.change(tenantId, templateId, row, run),
       idOf,
     });
+    stored ??= await this.templates.read(tenantId, templateId);
     let left = 0;
-    await this.eachDiffering(template, () => {
+    await this.eachDiffering(stored, () => {
       left += 1;
     });
-    return { outcome, left };
+    return { ...stored, outcome, left };
   }
 
   /** @throws Refusal BUDGET_NOT_FOUND */
@@ -92,9 +91,10 @@ export class MadeBudgetsService {
    * earlier template of its id has made is among them only if this one would make it, too.
    */
   private async eachDiffering(
-    { tenantId, templateId, pattern, unit: made, revision }: Revised,
+    { template, revision }: StoredTemplate,
     found: (row: string) => void,
   ): Promise<void> {
+    const { tenant_id: tenantId, template_id: templateId, scope_pattern: pattern, unit: made } = template;
     await this.records.eachOwned('list_budgets', tenantId, (fields: Fields) => {
       if (
         fields.get('template_id') === templateId &&
@@ -109,7 +109,7 @@ export class MadeBudgetsService {
     });
   }
 
-  private async change({ tenantId, templateId }: Revised, row: string, run: BulkRun): Promise<Changed> {
+  private async change(tenantId: string, templateId: string, row: string, run: BulkRun): Promise<Changed> {
     const { scope, unit } = budgetOfRow(row);
     const tag = this.records.tagOfTenant(tenantId);
     const reply = await this.reclaims.decided(() =>
@@ -131,7 +131,7 @@ export class MadeBudgetsService {
 }
 
 /** @throws Refusal INVALID_REQUEST */
-export function requireIdempotencyKey(key: string | undefined): string {
+function requireIdempotencyKey(key: string | undefined): string {
   if (key === undefined) {
     throw new Refusal('INVALID_REQUEST', 'idempotency_key is required with apply_to_existing', {
       field: 'idempotency_key',
