@@ -137,6 +137,18 @@ describe('the boundaries of a recurrence', () => {
       ['2026-03-28T01:00:00Z', '2026-03-29T01:00:00Z', '2026-03-30T00:00:00Z'],
     ],
     [
+      'hours of which one would begin within the time that the clocks skip',
+      hours('Pacific/Chatham', 1),
+      '2024-09-28T13:00:00Z',
+      ['2024-09-28T13:15:00Z', '2024-09-28T14:00:00Z', '2024-09-28T14:15:00Z'],
+    ],
+    [
+      'days that would begin within the time that the clocks skip',
+      daysFrom('Antarctica/Troll', 2),
+      '2024-03-30T12:00:00Z',
+      ['2024-03-31T01:00:00Z', '2024-04-01T00:00:00Z'],
+    ],
+    [
       'days that begin at an hour that comes twice',
       daysFrom('Europe/Berlin', 2),
       '2026-10-24T12:00:00Z',

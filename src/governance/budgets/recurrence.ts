@@ -153,12 +153,18 @@ function zoneOf(timeZone: string): Zone {
   };
   const offsetAt = (instantMs: number): number => localMs(instantMs) - Math.floor(instantMs / 1000) * 1000;
   const firstInstantAt = (reading: number): number => {
-    // No zone changes its offset twice within two days. Where the clocks skip a full hour, the former offset gives the change;
+    // No zone changes its offset twice within two days. Where the clocks skip the reading, the change is between the two instants;
     // where it comes twice, the first time counts.
     const instants = [offsetAt(reading - DAY_MS), offsetAt(reading + DAY_MS)].map(
       (offset) => reading - offset,
     );
-    return Math.min(...instants.filter((instant) => localMs(instant) >= reading));
+    let found = Math.min(...instants.filter((instant) => localMs(instant) >= reading));
+    let before = Math.min(...instants);
+    while (localMs(found) > reading && found - before > 1000) {
+      const middle = Math.floor((before + found) / 2000) * 1000;
+      [before, found] = localMs(middle) >= reading ? [before, middle] : [middle, found];
+    }
+    return found;
   };
   const zone = { localMs, firstInstantAt };
   zones.set(timeZone.toLowerCase(), zone);
