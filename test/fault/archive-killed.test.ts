@@ -10,13 +10,13 @@ import {
   allArchived,
   type Archiver,
   begin,
+  buildArchiver,
   kill,
   load,
   PARTITIONS,
   serviceOf,
   startArchiver,
 } from '../support/archiver-process.js';
-import { buildService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -26,7 +26,7 @@ const KILLS = 32;
 let redis: RedisServer;
 let client: Redis;
 
-beforeAll(buildService, 120_000);
+beforeAll(buildArchiver, 120_000);
 beforeAll(async () => {
   redis = await startRedis();
   client = new Redis(redis.url);
@@ -59,6 +59,7 @@ test.each([
       }
     });
     await Promise.all(killing);
+    await eventually('enough to lose', () => charges.size > 1000);
     await stop();
     const last = startArchiver(redis.port, root);
     try {

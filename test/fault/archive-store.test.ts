@@ -12,13 +12,13 @@ import { doubled, readArchive } from '../support/archive.js';
 import {
   allArchived,
   begin,
+  buildArchiver,
   kill,
   load,
   PARTITIONS,
   serviceOf,
   startArchiver,
 } from '../support/archiver-process.js';
-import { buildService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
@@ -31,7 +31,7 @@ const canLimit = spawnSync('prlimit', ['--version']).status === 0;
 let root: string;
 const cleanUps: (() => Promise<unknown>)[] = [];
 
-beforeAll(buildService, 120_000);
+beforeAll(buildArchiver, 120_000);
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'archive-'));
 });

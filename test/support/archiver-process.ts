@@ -1,5 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Redis } from 'ioredis';
@@ -14,8 +16,18 @@ import { serverTimeMs } from './server-time.js';
 /** Archivers in processes of their own, and what they archive. */
 
 export const PARTITIONS = 4;
-const PAUSE_MS = 5;
-const PROGRAM = fileURLToPath(new URL('archiver-process.mjs', import.meta.url));
+const PAUSE_MS = 20;
+const PROGRAM = fileURLToPath(new URL('../../.test-dist/archiver/program.mjs', import.meta.url));
+
+/** Makes the program of `startArchiver`. @throws the bundler's output if it fails */
+export function buildArchiver(): void {
+  mkdirSync(dirname(PROGRAM), { recursive: true });
+  const bundler = fileURLToPath(new URL('archiver-bundle.mjs', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, [bundler, PROGRAM], { encoding: 'utf8' });
+  if (status !== 0) {
+    throw new Error(stderr);
+  }
+}
 
 /** What readers of the archive need of a service. */
 export const serviceOf = (client: Redis): RedisService =>
