@@ -6,12 +6,16 @@ import { copyLedger, dataDir, folderOf, requireEmpty, requireLog, sizeOfLog } fr
 import { SetupError, checkNode, ensureDependencies, runCommand } from './install.mjs';
 
 const THRESHOLD = 'auto-aof-rewrite-percentage';
+/** The default, which Holdfast does not change. A backup that was killed has left 0, so what is found is not put back. */
+const USUAL_THRESHOLD = '100';
+const CONNECTION = 'holdfast-backup';
 const POLL_MS = 100;
 /** A rewrite of many gigabytes takes minutes. */
 const REWRITE_TIMEOUT_MS = 30 * 60_000;
 
 /**
- * Copies while Redis does not replace the files of its log. A signal waits until it may again.
+ * Copies while Redis does not replace the files of its log. A signal waits until it may again. So does another backup, which would
+ * let Redis replace them too soon.
  * @param {import('ioredis').Redis} redis
  * @param {() => string[]} copy
  */
@@ -22,7 +26,10 @@ async function betweenRewrites(redis, copy) {
     signal = name;
   };
   process.on('SIGINT', note).on('SIGTERM', note);
-  const [, threshold = '100'] = /** @type {string[]} */ (await redis.config('GET', THRESHOLD));
+  const clients = /** @type {string} */ (await redis.client('LIST'));
+  if (clients.split(` name=${CONNECTION} `).length > 2) {
+    throw new SetupError('another backup of this ledger is being made; try again when it has ended');
+  }
   try {
     await redis.config('SET', THRESHOLD, '0');
     const until = performance.now() + REWRITE_TIMEOUT_MS;
@@ -34,7 +41,7 @@ async function betweenRewrites(redis, copy) {
     }
     return copy();
   } finally {
-    await redis.config('SET', THRESHOLD, threshold);
+    await redis.config('SET', THRESHOLD, USUAL_THRESHOLD);
   }
 }
 
@@ -43,6 +50,7 @@ async function connected(socket) {
   const { Redis } = await import('ioredis');
   const redis = new Redis({
     path: socket,
+    connectionName: CONNECTION,
     lazyConnect: true,
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
@@ -66,8 +74,9 @@ runCommand(async () => {
       `the Redis of ${from} does not answer, but a Holdfast has not stopped there; try again`,
     );
   }
-  const keys = redis === undefined ? copy() : await betweenRewrites(redis, copy);
-  redis?.disconnect();
+  // An open connection would keep the process.
+  const keys =
+    redis === undefined ? copy() : await betweenRewrites(redis, copy).finally(() => redis.disconnect());
   process.stdout.write(
     `copied ${sizeOfLog(folder)} bytes of the log, and ${keys.join(', ') || 'no key'}, to ${folder}\n`,
   );

@@ -1,5 +1,5 @@
 // What a backup of DATA_DIR consists of, and how it is copied: private, because it has the keys and the ledger.
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, constants, copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { SetupError } from './install.mjs';
 
@@ -52,7 +52,7 @@ export function requireLog(folder) {
 }
 
 /**
- * Copies the log and the keys. Folders get 0700 and files 0600, whatever the umask.
+ * Copies the log and the keys, and what they link to. Folders get 0700 and files 0600, whatever the umask. Replaces no file.
  * @param {string} from
  * @param {string} to
  * @returns {string[]} the names of the keys
@@ -65,7 +65,7 @@ export function copyLedger(from, to) {
   const keys = KEYS.filter((name) => existsSync(join(from, name)));
   const files = [...keys, ...readdirSync(join(from, LOG)).map((name) => join(LOG, name))];
   for (const file of files) {
-    cpSync(join(from, file), join(to, file));
+    copyFileSync(join(from, file), join(to, file), constants.COPYFILE_EXCL);
     chmodSync(join(to, file), 0o600);
   }
   return keys;

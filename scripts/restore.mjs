@@ -117,8 +117,10 @@ runCommand(async () => {
   );
   requireLog(backup);
   const to = dataDir();
-  if (!only) {
+  const requireFree = () =>
     requireEmpty(to, 'move what is there away first, and stop the Holdfast that uses it');
+  if (!only) {
+    requireFree();
   }
   if (!(await rehearse(backup))) {
     throw new SetupError(
@@ -126,6 +128,8 @@ runCommand(async () => {
     );
   }
   if (!only) {
+    // A rehearsal takes minutes, in which somebody may have started a Holdfast there.
+    requireFree();
     copyLedger(backup, to);
     process.stdout.write(`restored to ${to}; start Holdfast with the usual settings\n`);
   }

@@ -29,12 +29,15 @@ export function roleIn(claim: unknown, roles: readonly RoleOfClaim[]): OperatorR
 
 const MAX_NAME = 128;
 
+/** Some providers write booleans as texts, and some say nothing, because all of their addresses are verified. */
+const NOT_UNVERIFIED: readonly unknown[] = [true, 'true', undefined];
+
 /**
  * Names somebody in audit rows: by the e-mail address or name that people know, and by the subject, which nobody else at the provider can
  * have. Whoever may choose a name there could otherwise act under that of another.
  */
 export function actorOf(claims: Claims & { readonly sub: string }): string {
-  const email = claims['email_verified'] === false ? undefined : claims['email'];
+  const email = NOT_UNVERIFIED.includes(claims['email_verified']) ? claims['email'] : undefined;
   const name = [email, claims['preferred_username'], claims['name']].find(
     (text) => typeof text === 'string' && text.trim() !== '',
   ) as string | undefined;

@@ -1,7 +1,7 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { SESSION_LIFETIME_MS } from '../auth/index.js';
+import { type AdminCaller, OperatorKeys, SESSION_LIFETIME_MS } from '../auth/index.js';
 import { Access, onResponseEnd, SessionAccess } from '../http/index.js';
 import { LiveFeed } from './live-feed.js';
 
@@ -11,9 +11,10 @@ export class StreamController {
   constructor(
     private readonly feed: LiveFeed,
     private readonly access: SessionAccess,
+    private readonly operators: OperatorKeys,
   ) {}
 
-  /** Accepts the admin key as well, which never ends. */
+  /** Accepts the key of an operator as well. Those of the environment never end. */
   @Get()
   @Access({ plane: 'admin', admin: true })
   async follow(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -21,7 +22,10 @@ export class StreamController {
     const stream = this.feed.follow({
       id: session?.id ?? '',
       expiresInMs: session?.expiresInMs ?? SESSION_LIFETIME_MS,
-      isLive: async () => session === undefined || (await this.access.find(request)) !== undefined,
+      isLive: async () =>
+        session === undefined
+          ? this.isValid(request.caller as AdminCaller)
+          : (await this.access.find(request)) !== undefined,
     });
     onResponseEnd(reply, () => stream.destroy());
     reply
@@ -30,5 +34,9 @@ export class StreamController {
       // Proxies such as nginx would hold events back.
       .header('x-accel-buffering', 'no');
     await reply.send(stream);
+  }
+
+  private async isValid({ secretHash }: AdminCaller): Promise<boolean> {
+    return secretHash === undefined || typeof (await this.operators.findNamed(secretHash)) !== 'string';
   }
 }

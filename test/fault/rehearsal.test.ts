@@ -3,12 +3,15 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -111,13 +114,26 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
     event_types: ['reservation.expired'],
   });
   const id = await client.hold(tenant, 5, { ttl_ms: 600_000, grace_period_ms: 0, idempotency_key: newKey() });
+  // A backup that was killed has left this, and another one runs.
+  const redis = new Redis(join(folder, '.data/redis/redis.sock'), { connectionName: 'holdfast-backup' });
+  await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+  expect(sh(backUp)).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('another backup of this ledger is being made'),
+  });
+  expect(existsSync(join(folder, 'backup'))).toBe(false);
+  await redis.client('SETNAME', 'a-test');
+  // A key may be a link to where an operator keeps secrets.
+  const keyFile = join(folder, '.data', 'admin-api-key');
+  renameSync(keyFile, join(folder, 'secret'));
+  symlinkSync(join(folder, 'secret'), keyFile);
   expect(sh(backUp)).toMatchObject({
     status: 0,
     stdout: expect.stringMatching(/^copied \d+ bytes of the log, and admin-api-key, webhook-secret-key, to /),
   });
   expect(modesBelow(join(folder, 'backup'))).toEqual(['file 600', 'folder 700']);
+  expect(lstatSync(join(folder, 'backup', 'admin-api-key')).isFile()).toBe(true);
   // Redis may rewrite its log again.
-  const redis = new Redis(join(folder, '.data/redis/redis.sock'));
   expect(await redis.config('GET', 'auto-aof-rewrite-percentage')).toEqual([
     'auto-aof-rewrite-percentage',
     '100',
@@ -143,6 +159,22 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
     stderr: expect.stringContaining('move what is there away first'),
   });
   expect(subscriber.received).toEqual([]);
+
+  // Nor does one that is in use by the end of the rehearsal.
+  const taken = join(folder, 'taken');
+  const late = spawn(process.execPath, [join(ROOT, 'scripts/restore.mjs'), 'backup'], {
+    cwd: folder,
+    env: { ...env, DATA_DIR: taken },
+  });
+  late.stdout.once('data', () => {
+    mkdirSync(taken);
+    writeFileSync(join(taken, 'holdfast.lock'), '');
+  });
+  let said = '';
+  late.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const [code] = (await once(late, 'close')) as [number];
+  expect([code, said]).toEqual([1, expect.stringContaining('move what is there away first')]);
+  expect(readdirSync(taken)).toEqual(['holdfast.lock']);
 
   // The same by hand, to look around.
   cpSync(join(folder, 'backup'), join(folder, 'rehearsal'), { recursive: true });

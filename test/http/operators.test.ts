@@ -4,11 +4,13 @@ import { OperatorKeys } from '../../src/auth/operator-keys.js';
 import { isOperatorsPlane } from '../../src/http/operators-plane.js';
 import { RouteTable } from '../../src/http/route-table.js';
 import { StoreUnavailable } from '../../src/redis/errors.js';
+import { LiveFeed } from '../../src/operators/live-feed.js';
 import { quarantineKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { ConsoleClient } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import {
+  ADMIN_API_KEY,
   type Answer,
   expectRefusal,
   expectStatus,
@@ -522,6 +524,27 @@ describe('a session of the console', () => {
     expectStatus(await on.holdfast.admin('DELETE', `${OPERATORS}/${name}`), 200);
     expect((await page.send('GET', TENANTS)).status).toBe(401);
     expect((await page.send('GET', '/console/api/session')).body.session).toBeNull();
+  });
+
+  test('is not what a live stream needs, which ends with the key of a named operator, too', async () => {
+    const { name, key } = await create('viewer');
+    const follow = jest.spyOn(on.holdfast.app.get(LiveFeed, { strict: false }), 'follow');
+    const gone = new AbortController();
+    const open = async (presented: string): Promise<() => Promise<boolean>> => {
+      const answer = await fetch(`${on.holdfast.url}/console/api/stream`, {
+        headers: { 'x-admin-api-key': presented },
+        signal: gone.signal,
+      });
+      expect(answer.status).toBe(200);
+      return (follow.mock.lastCall as Parameters<LiveFeed['follow']>)[0].isLive;
+    };
+    const streams = [await open(key), await open(ADMIN_API_KEY)];
+    const areLive = (): Promise<boolean[]> => Promise.all(streams.map((isLive) => isLive()));
+    expect(await areLive()).toEqual([true, true]);
+    expectStatus(await on.holdfast.admin('DELETE', `${OPERATORS}/${name}`), 200);
+    expect(await areLive()).toEqual([false, true]);
+    gone.abort();
+    follow.mockRestore();
   });
 
   test('is not for those who only scrape', async () => {

@@ -10,6 +10,12 @@ const ACCOUNTS = {
   alice: { email: 'alice@example.com', email_verified: true, groups: ['everybody', 'platform'] },
   bob: { email: 'alice@example.com', email_verified: false, preferred_username: 'bob', groups: 'auditors' },
   carol: { name: 'Carol | the owner', groups: ['owners', 'auditors'] },
+  frank: {
+    email: 'alice@example.com',
+    email_verified: 'false',
+    preferred_username: 'frank',
+    groups: 'auditors',
+  },
   dave: { email: 'dave@example.com', groups: ['guests'] },
   erin: { email: 'erin@example.com' },
 };
@@ -127,6 +133,7 @@ describe('a log-in by the identity provider', () => {
 
   test.each([
     ['bob', 'viewer', 'oidc:bob'],
+    ['frank', 'viewer', 'oidc:frank'],
     ['carol', 'admin', 'oidc:Carol%20%7C%20the%20owner#carol'],
   ])('takes the most powerful role of %s, and a name that nobody can borrow', async (login, role, name) => {
     const { page } = await world({ claimsInIdToken: login === 'carol' });

@@ -6,9 +6,12 @@ const WHO: Readonly<Record<string, string>> = {
   system: 'Holdfast',
 };
 
-/** The name in a `key_id` of an operator: of a named one, or of an account of the identity provider, without its subject. */
+/**
+ * The name in a `key_id` of an operator: of a named one, or of an account of the identity provider. That has its subject, too, without
+ * which whoever may choose a name at the provider could look like another operator.
+ */
 export function operatorIn(keyId: string | undefined): string | undefined {
-  return /^(?:operator|oidc):([^#]+)/.exec(keyId ?? '')?.[1];
+  return /^(?:operator|oidc):(.+)/.exec(keyId ?? '')?.[1];
 }
 
 /** Who did something: the type of an event's actor, or of who ended a reservation. Without a type, nobody asked for it. */
