@@ -24,6 +24,7 @@ const NAMES = [
   'start',
   'counter',
   'usage',
+  'archive',
 ];
 /** Not among all: it needs Python, and compares others with each other. */
 const APART = ['gateways'];
