@@ -29,7 +29,7 @@ interface DayRows {
  * capped charge, and of a debit its mask and its idempotency key.
  *
  * It runs before the first file of the partition, so that the journal still has the entries next to `began`, whose charges come later. The files
- * are a chain from the first entry to `began`, one for each day. If the process dies, all of it is done again under the same names.
+ * are a chain from the first entry to `began`, one for each day. If the process dies, it is done again from the first day that has no file.
  */
 export class Backfill {
   private readonly days = new Map<string, DayRows>();
@@ -52,7 +52,7 @@ export class Backfill {
   /** @returns whether it is done; not if the turn ends */
   async run(turn: Turn): Promise<boolean> {
     const later = await this.entriesAfter();
-    const start = await this.publishedEnd();
+    const start = await this.archivedEnd();
     try {
       const isRead =
         (await this.readReservations(later, msOf(start), turn)) &&
@@ -86,11 +86,17 @@ export class Backfill {
     );
   }
 
-  /** After a rebuild, there may be published days before. */
-  private async publishedEnd(): Promise<EntryId> {
+  /**
+   * Where an earlier archive of the partition ends. Its files have more than Redis has now, so what they cover is left to them: the archiver may
+   * have been away for so long that its place was given up.
+   */
+  private async archivedEnd(): Promise<EntryId> {
     const day = (await this.folder.days()).at(-1);
     const manifest = day === undefined ? undefined : await this.folder.manifest(day);
-    return manifest?.files.charges?.ends[this.partition.code] ?? FIRST;
+    const start = manifest?.files.charges?.ends[this.partition.code] ?? FIRST;
+    const partition = this.partition.number;
+    const { links } = await this.folder.chain({ kind: 'charges', partition, start, cursor: this.began });
+    return links.reduce((end, { to }) => (compareEntries(to, end) > 0 ? to : end), start);
   }
 
   private async readReservations(later: ReadonlySet<string>, afterMs: number, turn: Turn): Promise<boolean> {

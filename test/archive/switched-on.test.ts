@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
-import { readPlaces } from '../../src/archive/archive-places.js';
 import {
   archiveIdKey,
   journalKey,
+  journalPlacesKey,
   partitionOfTenant,
+  reservationKey,
   RedisService,
   tagOf,
   partitionCode,
@@ -101,11 +102,53 @@ test('what had ended before is archived once, and what ends then, too', async ()
     expect(rows).toHaveLength(expected.size);
     expect(gaps).toEqual([]);
     expect(rows.every((row) => row['tenant'] === tenant.id && row['unit'] === 'TOKENS')).toBe(true);
-    expect([...(await readPlaces(service, 'charges')).values()].map(({ began }) => began)).toEqual(
-      Array.from({ length: 4 }, () => '0-0'),
-    );
   } finally {
     await holdfast.stop();
+  }
+});
+
+test('what is archived stays when the archiver was away for so long that Redis has forgotten its place and the records', async () => {
+  const root = folders[0] as string;
+  const holdfast = await start({ ARCHIVE_DIR: root });
+  const tenant = await holdfast.fundedTenant(1000);
+  const partition = partitionOfTenant(tenant.id, 4);
+  const places = journalPlacesKey(tagOf(partitionCode(partition)));
+  const ids = [await spend(holdfast, tenant, 1), await debit(holdfast, tenant, 2)];
+  const ofTenant = async (instance: Holdfast) => {
+    const { rows, gaps } = await readArchive(root, instance.app.get(RedisService));
+    return { rows: rows.filter((row) => row['tenant'] === tenant.id), gaps };
+  };
+  const before = await eventually('both rows', async () => {
+    const { rows } = await ofTenant(holdfast);
+    return rows.length === ids.length && rows;
+  });
+  await holdfast.stop();
+  await stored.redis.hset(places, 'through', Date.now() - 8 * 86_400_000);
+
+  const without = await start({ HOLDFAST_ROLES: 'api,janitor' });
+  ids.push(await spend(without, tenant, 3));
+  await eventually(
+    'its place to be given up',
+    async () => (await stored.redis.hexists(places, 'cursor')) === 0,
+  );
+  await eventually('all to be packed', async () => {
+    const journal = journalKey(tagOf(partitionCode(partition)));
+    return (await stored.redis.xlen(journal)) === 0;
+  });
+  await without.stop();
+  await stored.redis.del(reservationKey(tagOf(partitionCode(partition)), ids[0] as string));
+
+  const again = await start({ ARCHIVE_DIR: root });
+  try {
+    const { rows, gaps } = await eventually('the row of the time without an archiver', async () => {
+      const reading = await ofTenant(again);
+      return reading.rows.some((row) => row['record_id'] === ids[2]) && reading;
+    });
+    expect(rows.map((row) => row['record_id'])).toEqual(ids);
+    expect(rows.slice(0, 2)).toEqual(before);
+    expect(gaps).toEqual([]);
+  } finally {
+    await again.stop();
   }
 });
 
