@@ -32,7 +32,7 @@ if through_ms ~= '' and tonumber(through_ms) > (tonumber(at[2]) or 0) then
   redis.call('HSET', places, archived.through_of(name), through_ms)
 end
 if backfilled == '1' then
-  redis.call('HDEL', places, 'backfill', 'began')
+  redis.call('HDEL', places, 'backfill')
 end
 if name == 'charges' and last ~= cursor then
   journal.trim(tag, time.now_ms())

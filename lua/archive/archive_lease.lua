@@ -32,7 +32,7 @@ local packed = redis.call('HGET', places, 'packed')
 for name in pairs(archived.STREAMS) do
   local begins_at = name == 'charges' and packed or '0-0'
   if redis.call('HSETNX', places, archived.cursor_of(name), begins_at) == 1 and begins_at ~= '0-0' then
-    redis.call('HSET', places, 'began', packed, 'backfill', packed)
+    redis.call('HSET', places, 'backfill', packed)
   end
 end
 redis.call('SET', lease, token, 'PX', lease_ms)

@@ -15,7 +15,7 @@
 -- Packing and the archiver follow the journal, each to a place of its own in the hash `journal-places`:
 -- - packed: the last entry that packing has passed. `kept`: how many entries up to there the stream still has.
 -- - cursor: the last entry that is archived; `through`: the instant up to which everything is. Without them, nothing is archived.
--- - began: the place at which the archive began, if not at the first entry ever.
+-- - backfill: the place at which the archive began, until what ended before is archived, too.
 -- - lost: the last entry that was removed before it was archived.
 
 -- The prefix of the ids of a partition's reservations. An id of another form, as damaged data may have, is kept whole.

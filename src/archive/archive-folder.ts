@@ -1,7 +1,7 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
-import { type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
+import { type Chain, chainOf, compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 
 /** What is archived: the journals, the event logs and the audit log of the partitions. */
 export const ARCHIVED = ['charges', 'events', 'audit'] as const;
@@ -9,8 +9,6 @@ export type Archived = (typeof ARCHIVED)[number];
 
 /** How far a partition is archived, as Redis has it. */
 export interface ArchivePlace {
-  /** The last entry before the archive. */
-  readonly began: EntryId;
   /** The last entry that is archived. */
   readonly cursor: EntryId;
   /** Every entry up to this instant is archived, and none will be added, in ms. */
@@ -86,6 +84,16 @@ export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
+/** Each day from the first to the last of some in order. Days are published one after the other, and removed from the oldest on. */
+export function daysFromTo(days: readonly string[]): string[] {
+  const [first, last] = [days[0], days.at(-1)];
+  if (first === undefined || last === undefined) {
+    return [];
+  }
+  const count = (Date.parse(last) - Date.parse(first)) / DAY_MS + 1;
+  return Array.from({ length: count }, (_, index) => dayOf(Date.parse(first) + index * DAY_MS));
+}
+
 const STAGED = /^(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})\.parquet$/;
 const PUBLISHED_DAY = /^day=(\d{4}-\d{2}-\d{2})$/;
 const MAGIC = 'PAR1';
@@ -138,10 +146,25 @@ export class ArchiveFolder {
   /** Undefined if the day is not published. @throws if the manifest cannot be read */
   async manifest(day: string): Promise<Manifest | undefined> {
     try {
-      return JSON.parse(await readFile(join(this.publishedOf(day), 'manifest.json'), 'utf8')) as Manifest;
+      return JSON.parse(await readFile(this.manifestPath(day), 'utf8')) as Manifest;
     } catch (error) {
       if (isMissing(error)) {
         return undefined;
+      }
+      throw error;
+    }
+  }
+
+  private manifestPath(day: string): string {
+    return join(this.publishedOf(day), 'manifest.json');
+  }
+
+  private async manifestOrFault(day: string): Promise<Manifest | ArchiveGap['why']> {
+    try {
+      return (await this.manifest(day)) ?? 'MISSING';
+    } catch (error) {
+      if (error instanceof SyntaxError) {
+        return 'CUT';
       }
       throw error;
     }
@@ -156,9 +179,15 @@ export class ArchiveFolder {
     const files: string[] = [];
     const gaps: ArchiveGap[] = [];
     let ends: Readonly<Record<string, EntryId>> = {};
-    for (const day of await this.days()) {
-      const published = (await this.manifest(day))?.files[kind];
+    for (const day of daysFromTo(await this.days())) {
       const startMs = Date.parse(day);
+      const manifest = await this.manifestOrFault(day);
+      if (typeof manifest === 'string') {
+        const file = this.nameOf(this.manifestPath(day));
+        gaps.push({ fromMs: startMs, toMs: startMs + DAY_MS, file, why: manifest });
+        continue;
+      }
+      const published = manifest.files[kind];
       ends = published?.ends ?? ends;
       if (published === undefined || startMs >= toMs || startMs + DAY_MS <= fromMs) {
         continue;
@@ -172,8 +201,8 @@ export class ArchiveFolder {
         gaps.push({ fromMs: startMs, toMs: startMs + DAY_MS, file: this.nameOf(file), why });
       }
     }
-    for (const [partition, { began, cursor }] of places) {
-      const start = ends[partitionCode(partition)] ?? began;
+    for (const [partition, { cursor }] of places) {
+      const start = ends[partitionCode(partition)] ?? FIRST;
       await this.readStaged({ kind, partition, start, cursor }, { files, gaps });
     }
     const through = [...places.values()].map(({ throughMs }) => throughMs);

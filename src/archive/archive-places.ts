@@ -1,5 +1,4 @@
 import { journalPlacesKey, partitionCode, type RedisService, tagOf } from '../redis/index.js';
-import { FIRST } from './entry-chain.js';
 import type { Archived, ArchivePlace, ArchivePlaces } from './archive-folder.js';
 
 /** How far each partition is archived. @throws StoreUnavailable */
@@ -16,10 +15,8 @@ export async function readPlaces(redis: RedisService, kind: Archived): Promise<A
     ),
   );
   return new Map(
-    places.flatMap(([cursor, through, began], number): [number, ArchivePlace][] =>
-      typeof cursor === 'string'
-        ? [[number, { cursor, throughMs: Number(through ?? 0), began: began ?? FIRST }]]
-        : [],
+    places.flatMap(([cursor, through], number): [number, ArchivePlace][] =>
+      typeof cursor === 'string' ? [[number, { cursor, throughMs: Number(through ?? 0) }]] : [],
     ),
   );
 }

@@ -16,7 +16,7 @@ import {
 import { ARCHIVE_METRICS } from './archive.metrics.js';
 import { readPlaces } from './archive-places.js';
 import { ArchiverService, type OpenArchive } from './archiver.service.js';
-import { type AllPlaces, nextDay, publishDay } from './day-publisher.js';
+import { type AllPlaces, nextDay, publishDay, removeLeftBehind } from './day-publisher.js';
 import { endOf, StagingKeeper } from './staging-keeper.js';
 
 /** So that the worker sees that a long task makes progress. */
@@ -73,6 +73,7 @@ export class ArchivePublisher implements OnModuleInit {
       await this.tidy(open, places, last === undefined ? undefined : await open.folder.manifest(last), turn);
       if (isFirst) {
         await this.removeOld(open.folder, days, places);
+        await removeLeftBehind(open.folder, this.redis.clock.nowMs());
         await this.lookForGaps(open.folder, places);
       }
     } finally {

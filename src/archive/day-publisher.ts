@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
 import {
@@ -14,7 +14,7 @@ import {
   type Manifest,
   type PublishedFile,
 } from './archive-folder.js';
-import { compareEntries, type EntryId, msOf } from './entry-chain.js';
+import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -59,6 +59,12 @@ export async function publishDay(
   const work = join(folder.root, 'published', `.day=${day}.${randomBytes(6).toString('hex')}`);
   const before = (await folder.days()).at(-1);
   const earlier = before === undefined ? undefined : await folder.manifest(before);
+  if (before !== undefined && earlier === undefined) {
+    // Without it, rows that are published already would be published again.
+    throw new Error(
+      `published day ${before} has no manifest.json: restore it, or \`npm run archive -- rebuild\` it`,
+    );
+  }
   const files: Partial<Record<Archived, PublishedFile>> = {};
   try {
     await mkdir(work, { recursive: true });
@@ -97,6 +103,21 @@ export async function publishDay(
   }
 }
 
+/** Longer than the files of the largest day take. */
+const LEFT_BEHIND_MS = DAY_MS;
+
+/** Removes what a process that was killed while it published or removed a day has left behind: up to all of the day's rows, each time. */
+export async function removeLeftBehind(folder: ArchiveFolder, nowMs: number): Promise<void> {
+  const published = join(folder.root, 'published');
+  const names = await readdir(published).catch(() => [] as string[]);
+  for (const path of names.filter((name) => name.startsWith('.')).map((name) => join(published, name))) {
+    const { mtimeMs } = await stat(path);
+    if (nowMs - mtimeMs > LEFT_BEHIND_MS) {
+      await rm(path, { recursive: true, force: true });
+    }
+  }
+}
+
 /** What is staged of a day after `starts`, up to the cursors. */
 export async function contentOf(
   folder: ArchiveFolder,
@@ -107,9 +128,9 @@ export async function contentOf(
 ): Promise<DayContent> {
   const content: DayContent = { inputs: [], gaps: [], ends: {} };
   const belongs = (entry: EntryId): boolean => dayOf(msOf(entry)) <= day;
-  for (const [partition, { began, cursor }] of places) {
+  for (const [partition, { cursor }] of places) {
     const code = partitionCode(partition);
-    const start = starts[code] ?? began;
+    const start = starts[code] ?? FIRST;
     const { links, holes } = await folder.chain({ kind, partition, start, cursor });
     let end = start;
     const reach = (entry: EntryId): void => {

@@ -10,6 +10,7 @@ export {
   type ArchivePlaces,
   type ArchiveReading,
   DAY_MS,
+  daysFromTo,
   faultOf,
   type Manifest,
   type PublishedFile,

@@ -8,7 +8,7 @@ import {
   dayOf,
   type StagedFile,
 } from './archive-folder.js';
-import { compareEntries, type EntryId, msOf } from './entry-chain.js';
+import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -38,7 +38,7 @@ export class StagingKeeper {
     published: EntryId | undefined,
     place: ArchivePlace,
   ): Promise<number> {
-    const start = published ?? place.began;
+    const start = published ?? FIRST;
     const chain = await this.folder.chain({ kind, partition, start, cursor: place.cursor });
     if (chain.links.length < MERGED_AT_ONCE) {
       return 0;
@@ -79,7 +79,7 @@ export class StagingKeeper {
     const chain = await this.folder.chain({
       kind,
       partition,
-      start: published ?? place.began,
+      start: published ?? FIRST,
       cursor: place.cursor,
     });
     const used = new Set(chain.links.map(({ path }) => path));

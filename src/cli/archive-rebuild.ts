@@ -8,7 +8,6 @@ import {
   DAY_MS,
   type EntryId,
   faultOf,
-  FIRST,
   idIn,
   type Manifest,
   msOf,
@@ -111,7 +110,7 @@ async function rebuildFile(
         .filter((partition) => ends[partitionCode(partition)] !== undefined)
         .map((partition) => {
           const cursor = ends[partitionCode(partition)] as EntryId;
-          return [partition, { began: FIRST, cursor, throughMs: 0 }];
+          return [partition, { cursor, throughMs: 0 }];
         }),
     );
     const content = await contentOf(archive, kind, day, places, before?.files[kind]?.ends ?? {});

@@ -3,6 +3,7 @@ import {
   type Archived,
   ARCHIVED,
   ArchiveFolder,
+  daysFromTo,
   FIRST,
   type Manifest,
   ParquetThread,
@@ -50,7 +51,7 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
     }
   };
   let last: Manifest | undefined;
-  for (const day of await archive.days()) {
+  for (const day of daysFromTo(await archive.days())) {
     try {
       last = await archive.manifest(day);
     } catch {

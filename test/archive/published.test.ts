@@ -1,4 +1,14 @@
-import { readdirSync, readFileSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
@@ -28,7 +38,7 @@ beforeAll(async () => {
   holdfast = await Holdfast.start({
     REDIS_URL: redis.url,
     ARCHIVE_DIR: root,
-    ARCHIVE_RETENTION_DAYS: '2',
+    ARCHIVE_RETENTION_DAYS: '3',
     HOLDFAST_TEST_CLOCK: 'true',
     HOLDFAST_ROLES: 'api,janitor,archiver',
     PARTITIONS: '3',
@@ -247,6 +257,62 @@ test('a removed and a cut file are gaps with their names, in staging and publish
   });
   await holdfast.app.get(ArchivePublisher).run();
   expect(await holdfast.metric('holdfast_archive_gaps')).toBe(2);
+});
+
+test('a published day that is removed, or whose manifest is, is a gap, and nothing is published after it', async () => {
+  await advance(4 * DAY_MS);
+  await spend(3);
+  await publish();
+  const days = await folder().days();
+  const [middle, last] = [days.at(-2) as string, days.at(-1) as string];
+  const manifestOf = (day: string): string => join(folder().publishedOf(day), 'manifest.json');
+  const gapsOf = async (day: string) =>
+    (await read()).gaps.filter(({ fromMs }) => fromMs === Date.parse(day));
+  expect(await gapsOf(middle)).toEqual([]);
+  const named = { file: folder().nameOf(manifestOf(middle)), toMs: Date.parse(middle) + DAY_MS };
+
+  const manifest = readFileSync(manifestOf(middle));
+  truncateSync(manifestOf(middle), 20);
+  expect(await gapsOf(middle)).toMatchObject([{ ...named, why: 'CUT' }]);
+  unlinkSync(manifestOf(middle));
+  expect(await gapsOf(middle)).toMatchObject([{ ...named, why: 'MISSING' }]);
+  writeFileSync(manifestOf(middle), manifest);
+  const away = join(root, 'away');
+  renameSync(folder().publishedOf(middle), away);
+  expect(await gapsOf(middle)).toMatchObject([{ ...named, why: 'MISSING' }]);
+  const said: string[] = [];
+  await verifyArchive({ folder: root, print: () => undefined, warn: (text) => void said.push(text) });
+  expect(said).toContain(`${named.file}: it is missing`);
+  renameSync(away, folder().publishedOf(middle));
+  expect(await gapsOf(middle)).toEqual([]);
+
+  // What follows the last day is not known without its manifest.
+  const ofLast = readFileSync(manifestOf(last));
+  unlinkSync(manifestOf(last));
+  await advance(DAY_MS);
+  await expect(publish()).rejects.toThrow(`published day ${last} has no manifest.json`);
+  expect(await folder().days()).toEqual(days);
+  writeFileSync(manifestOf(last), ofLast);
+});
+
+test('what a killed publisher has left behind is removed after a day', async () => {
+  const leave = (name: string): string => {
+    const path = join(root, 'published', name);
+    mkdirSync(path);
+    writeFileSync(join(path, 'charges.parquet'), 'half');
+    return path;
+  };
+  const [old, removed, recent] = [
+    leave('.day=2026-01-01.0a'),
+    leave('.removed-2026-01-01'),
+    leave('.day=2026-01-01.0b'),
+  ];
+  const twoDaysAgo = new Date(Date.now() - 2 * DAY_MS);
+  utimesSync(old, twoDaysAgo, twoDaysAgo);
+  utimesSync(removed, twoDaysAgo, twoDaysAgo);
+  await publish();
+  expect([old, removed, recent].map((path) => existsSync(path))).toEqual([false, false, true]);
+  await rm(recent, { recursive: true });
 });
 
 test('days are removed after their retention, and the newest one stays', async () => {
