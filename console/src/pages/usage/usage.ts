@@ -14,7 +14,6 @@ export const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone;
 export const SHOWN = 10;
 /** The most rows of a report. */
 const MOST_ROWS = 10_000;
-const DAY_MS = 86_400_000;
 
 /** A day of the reader's zone, such as 2026-10-25. */
 export function dayOf(ms: number): string {
@@ -55,9 +54,14 @@ export function spanOf(days: readonly string[]): { readonly from: string; readon
   return { from: (startOf(first) ?? new Date(serverNowMs())).toISOString(), to: end.toISOString() };
 }
 
-/** The last days until today. */
-export const lastDays = (count: number, nowMs: number): string[] =>
-  daysBetween(new Date(nowMs - (count - 1) * DAY_MS), new Date(nowMs));
+/** The last days until today. Counted at noon, which no change of the clock moves to another day. */
+export function lastDays(count: number, nowMs: number): string[] {
+  const today = new Date(nowMs);
+  today.setHours(12, 0, 0, 0);
+  const first = new Date(today);
+  first.setDate(first.getDate() - (count - 1));
+  return daysBetween(first, today);
+}
 
 /** Figures beyond int64 are texts. */
 export const amountOf = (figure: Int64 | string): bigint => BigInt(figure);
