@@ -2,30 +2,36 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Redis } from 'ioredis';
 import { ArchiveFolder } from '../../src/archive/archive-folder.js';
 import { ARCHIVE_METRICS } from '../../src/archive/archive.metrics.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { StreamArchiver } from '../../src/archive/stream-archiver.js';
 import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
 import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
-import { journalKey, journalPlacesKey, partitionCode, RedisService, tagOf } from '../../src/redis/index.js';
+import {
+  journalKey,
+  journalPlacesKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+} from '../../src/redis/index.js';
 import { MetricsRegistry } from '../../src/telemetry/index.js';
 import { readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 
 /** What waits for an archiver, which here only works when a test calls it. */
 
-let redis: RedisServer;
-let client: Redis;
+let redis: Store;
+let client: StoreClient;
 let holdfast: Holdfast;
 let root: string;
 
 beforeAll(async () => {
-  redis = await startRedis();
-  client = new Redis(redis.url);
+  redis = await startStore();
+  client = connectTo(redis.url);
   root = await mkdtemp(join(tmpdir(), 'archive-'));
   holdfast = await Holdfast.start({
     REDIS_URL: redis.url,
@@ -46,11 +52,19 @@ afterAll(async () => {
 
 const TAG = tagOf(partitionCode(0));
 
+async function tenantIn(partition: number): Promise<TestTenant> {
+  let tenant: TestTenant;
+  do {
+    tenant = await holdfast.fundedTenant(10);
+  } while (partitionOfTenant(tenant.id, 2) !== partition);
+  return tenant;
+}
+
 test('entries that are packed wait for the archiver, are no longer to be packed, and show as lag', async () => {
   await eventually('the partitions', () => holdfast.app.get(ArchiverService).leases.held.size === 2);
   expect(await holdfast.metric('holdfast_archive_lease_changes_total', { change: 'taken' })).toBe(2);
-  for (let count = 0; count < 4; count += 1) {
-    const tenant = await holdfast.fundedTenant(10);
+  for (const partition of [0, 0, 1, 1]) {
+    const tenant = await tenantIn(partition);
     const id = await holdfast.hold(tenant, 2);
     expectStatus(await holdfast.commit(tenant, id, 1), 200);
   }
