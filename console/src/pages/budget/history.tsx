@@ -196,7 +196,7 @@ function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEv
           <td className="right">
             <Allocated state={data['new_state']} unit={budget.unit} />
           </td>
-          <td>{whoOf(actor?.type, tenant, actor?.key_id)}</td>
+          <td style={{ minWidth: 130 }}>{whoOf(actor?.type, tenant, actor?.key_id)}</td>
           <td style={{ overflowWrap: 'anywhere', minWidth: 120 }}>
             {typeof data['reason'] === 'string' ? data['reason'] : <span className="muted">–</span>}
           </td>

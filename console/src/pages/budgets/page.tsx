@@ -103,7 +103,7 @@ function BudgetRow({ budget, isTree }: { budget: Budget; isTree: boolean }): Rea
   const depth = isTree ? scope.split('/').length - 1 : 0;
   return (
     <tr>
-      <td style={{ paddingLeft: 16 + depth * INDENT_PX }}>
+      <td style={{ minWidth: 150, paddingLeft: depth === 0 ? undefined : 16 + depth * INDENT_PX }}>
         <Link to="/budgets/$unit" params={{ unit }} search={{ scope }}>
           <Scope path={scope} />
         </Link>

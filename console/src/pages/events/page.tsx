@@ -141,7 +141,7 @@ function EventTable({
           <td className="id">
             {hasTenant(event) ? event.tenant_id : <span className="muted">the system</span>}
           </td>
-          <td>
+          <td style={{ minWidth: 150 }}>
             {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
           </td>
           <td style={{ minWidth: 130 }}>{whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}</td>

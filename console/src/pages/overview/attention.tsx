@@ -74,6 +74,8 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
   const charges = useCharges();
   const window = tightestOf(budget, windows);
   const used = window === undefined ? usedPerMille(budget) : windowUse(window);
+  // What a budget holds, each of its windows holds.
+  const shown = window === undefined ? budget : { ...budget, allocated: window.limit, spent: window.spent };
   return (
     <tr>
       <td>
@@ -92,7 +94,7 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
       <td style={{ width: 150 }}>
         <div className="row" style={{ flexWrap: 'nowrap' }}>
           <div style={{ flex: 1 }}>
-            <BudgetBar budget={budget} />
+            <BudgetBar budget={shown} />
           </div>
           <span className="num small" style={{ width: 38, textAlign: 'right' }}>
             {percentOf(Math.floor(used / 10) / 100)}
@@ -142,7 +144,7 @@ export function FailingWebhooks(): ReactNode {
             >
               {({ subscription_id: id, url, consecutive_failures: failures, last_failure_at: last }) => (
                 <tr key={id}>
-                  <td>
+                  <td className="url">
                     <Link to="/webhooks/$id" params={{ id }} className="id">
                       {url}
                     </Link>

@@ -51,7 +51,7 @@ export function Partitions({
           </span>
         ))}
       </div>
-      <div className="row small muted" style={{ marginTop: 12, gap: 16 }}>
+      <div className="row small muted" style={{ marginTop: 12, gap: '4px 16px' }}>
         {(Object.keys(WORDS) as Condition[]).map((condition) => (
           <span key={condition}>
             <span className={`swatch partition ${condition}`} aria-hidden="true" />

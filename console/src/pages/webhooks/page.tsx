@@ -109,7 +109,7 @@ function WebhookRow({ webhook }: { webhook: Webhook }): ReactNode {
   } = webhook;
   return (
     <tr>
-      <td>
+      <td className="url">
         <Link to="/webhooks/$id" params={{ id }} className="id">
           {webhook.url}
         </Link>
