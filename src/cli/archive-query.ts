@@ -31,6 +31,10 @@ export async function queryArchive({ folder, sql, print, warn }: ArchiveQueryOpt
       views[kind] = files;
     }
   }
+  if (Object.keys(views).length === 0) {
+    warn('no day of the archive is published yet; a day is published after midnight UTC');
+    return false;
+  }
   const process = new QueryProcess({ ...LIMITS, folder: archive.root });
   try {
     const { columns, rows, more } = await process.run({ sql, parameters: {}, views, most: MOST_ROWS });

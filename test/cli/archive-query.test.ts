@@ -11,7 +11,7 @@ let files: string[];
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'archive-query-'));
   files = await publishCharges(folder, [
-    { recorded_at: Date.parse('2026-01-02T00:00:00Z'), charged: 5, action_kind: '=1+1' },
+    { recorded_at: Date.parse('2026-01-30T00:00:00Z'), charged: 5, action_kind: '=1+1' },
     { recorded_at: Date.parse('2026-01-31T23:00:00Z'), charged: 6, action_kind: 'tool.call' },
     { recorded_at: Date.parse('2026-02-01T00:00:00Z'), charged: 7, action_kind: 'tool.call' },
     { recorded_at: Date.parse('2026-02-01T01:00:00Z'), charged: 7, source: 'CORRECTION' },
@@ -49,6 +49,14 @@ test('the query for DuckDB in docs/usage.md does what it says', async () => {
   ]);
 });
 
+test('before the first published day, it says so', async () => {
+  const warned: string[] = [];
+  const empty = mkdtempSync(join(folder, 'empty-'));
+  const options = { folder: empty, sql: 'SELECT 1', print: () => undefined };
+  expect(await queryArchive({ ...options, warn: (text) => warned.push(text) })).toBe(false);
+  expect(warned).toEqual(['no day of the archive is published yet; a day is published after midnight UTC']);
+});
+
 test('a query that may not be run is refused with the reason', async () => {
   for (const sql of ['DROP VIEW charges', "SELECT * FROM read_text('/etc/hostname')", 'SELECT nothing']) {
     const { isDone, printed, warned } = await query(sql);
@@ -64,5 +72,5 @@ test('a query names the damaged files that it leaves out', async () => {
   truncateSync(files[0] as string, 10);
   const { printed, warned } = await query('SELECT count(*) AS n FROM charges');
   expect(printed).toEqual(['n', '3']);
-  expect(warned).toEqual(['left out: published/day=2026-01-02/charges.parquet (CUT)']);
+  expect(warned).toEqual(['left out: published/day=2026-01-30/charges.parquet (CUT)']);
 });

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
+import { daysFromTo } from '../../src/archive/archive-folder.js';
 import { CHARGE_COLUMNS } from '../../src/archive/index.js';
 
 type Column = (typeof CHARGE_COLUMNS)[number]['name'];
@@ -23,7 +24,7 @@ const DEFAULTS: Partial<Record<Column, string | number>> = {
   debt: 0,
 };
 
-/** Made-up charges as the archive has them: each UTC day published, with its manifest. */
+/** Made-up charges as the archive has them: each UTC day from the first to the last published, with its manifest. Days without charges have no file. */
 export async function publishCharges(root: string, charges: readonly Charge[]): Promise<string[]> {
   const days = new Map<string, Charge[]>();
   for (const charge of charges) {
@@ -31,9 +32,14 @@ export async function publishCharges(root: string, charges: readonly Charge[]): 
     days.set(day, [...(days.get(day) ?? []), charge]);
   }
   const files: string[] = [];
-  for (const [day, rows] of days) {
+  for (const day of daysFromTo([...days.keys()].sort())) {
     const folder = join(root, 'published', `day=${day}`);
     mkdirSync(folder, { recursive: true });
+    const rows = days.get(day);
+    if (rows === undefined) {
+      writeFileSync(join(folder, 'manifest.json'), manifestText(day, {}));
+      continue;
+    }
     files.push(await writeCharges(join(folder, 'charges.parquet'), rows));
     const content = readFileSync(join(folder, 'charges.parquet'));
     const published = {
@@ -43,13 +49,13 @@ export async function publishCharges(root: string, charges: readonly Charge[]): 
       ends: {},
       gaps: [],
     };
-    writeFileSync(
-      join(folder, 'manifest.json'),
-      JSON.stringify({ archive_id: 'made-up', day, files: { charges: published } }),
-    );
+    writeFileSync(join(folder, 'manifest.json'), manifestText(day, { charges: published }));
   }
   return files;
 }
+
+const manifestText = (day: string, files: object): string =>
+  JSON.stringify({ archive_id: 'made-up', day, files });
 
 async function writeCharges(file: string, charges: readonly Charge[]): Promise<string> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
