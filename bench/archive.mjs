@@ -51,7 +51,7 @@ export async function measure() {
         ...phase,
         name,
         rows_per_second: rows / phase.elapsed_s,
-        lag_s: await metric(harness.service.port, 'holdfast_archive_lag_seconds'),
+        lag_s: await metric(harness.service.port, 'holdfast_archive_lag_seconds{'),
       };
     });
   const without = await side(WITHOUT);
@@ -98,15 +98,15 @@ export async function measure() {
 }
 
 const archivedRows = (/** @type {number} */ port) =>
-  metric(port, 'holdfast_archive_rows_total{stream="charges"}');
+  metric(port, 'holdfast_archive_rows_total{stream="charges",');
 
 /**
  * 0 if it has never moved.
  * @param {number} port
- * @param {string} series
+ * @param {string} series how its line begins; each series also has labels of the service
  */
 async function metric(port, series) {
   const response = await fetch(`http://127.0.0.1:${port}/metrics`, { headers: adminHeaders });
-  const line = (await response.text()).split('\n').find((one) => one.startsWith(`${series} `));
-  return Number(line?.slice(series.length + 1) ?? 0);
+  const line = (await response.text()).split('\n').find((one) => one.startsWith(series));
+  return Number(line?.slice(line.lastIndexOf(' ')) ?? 0);
 }
