@@ -272,6 +272,12 @@ export async function faultOf(path: string, bytes?: number): Promise<'MISSING' |
   }
 }
 
+/** What is being written into a folder of the archive, or was left behind there. Empty if there is no such folder. */
+export async function unfinishedIn(folder: string): Promise<string[]> {
+  const names = await namesIn(folder);
+  return names.filter((name) => name.startsWith('.')).map((name) => join(folder, name));
+}
+
 async function namesIn(folder: string): Promise<string[]> {
   try {
     return await readdir(folder);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
 import {
@@ -13,6 +13,7 @@ import {
   faultOf,
   type Manifest,
   type PublishedFile,
+  unfinishedIn,
 } from './archive-folder.js';
 import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
@@ -108,9 +109,7 @@ const LEFT_BEHIND_MS = DAY_MS;
 
 /** Removes what a process that was killed while it published or removed a day has left behind: up to all of the day's rows, each time. */
 export async function removeLeftBehind(folder: ArchiveFolder, nowMs: number): Promise<void> {
-  const published = join(folder.root, 'published');
-  const names = await readdir(published).catch(() => [] as string[]);
-  for (const path of names.filter((name) => name.startsWith('.')).map((name) => join(published, name))) {
+  for (const path of await unfinishedIn(join(folder.root, 'published'))) {
     const { mtimeMs } = await stat(path);
     if (nowMs - mtimeMs > LEFT_BEHIND_MS) {
       await rm(path, { recursive: true, force: true });

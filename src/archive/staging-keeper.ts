@@ -1,4 +1,4 @@
-import { readdir, rm, stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
 import {
@@ -7,6 +7,7 @@ import {
   type ArchivePlace,
   dayOf,
   type StagedFile,
+  unfinishedIn,
 } from './archive-folder.js';
 import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
@@ -75,7 +76,7 @@ export class StagingKeeper {
     place: ArchivePlace,
   ): Promise<void> {
     const folder = this.folder.stagingOf(kind, partition);
-    const names = await readdir(folder).catch(() => [] as string[]);
+    const unfinished = await unfinishedIn(folder);
     const chain = await this.folder.chain({
       kind,
       partition,
@@ -90,7 +91,6 @@ export class StagingKeeper {
     const over = (await this.folder.staged(kind, partition)).filter(
       (file) => !used.has(file.path) && isOver(file),
     );
-    const unfinished = names.filter((name) => name.startsWith('.')).map((name) => join(folder, name));
     const now = performance.now();
     const before = this.unneeded;
     const prefix = join(folder, '/');

@@ -19,6 +19,7 @@ import { verifyArchive } from '../../src/cli/archive-verify.js';
 import { ArchiveFolder, type Manifest, type PublishedFile } from '../../src/archive/archive-folder.js';
 import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
+import { removeLeftBehind } from '../../src/archive/day-publisher.js';
 import { partitionCode, RedisService } from '../../src/redis/index.js';
 import { doubled, parquetRows, readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
@@ -323,4 +324,12 @@ test('days are removed after their retention, and the newest one stays', async (
   expect(days.length).toBeLessThanOrEqual(3);
   expect(await holdfast.metric('holdfast_archive_days_total', { change: 'removed' })).toBeGreaterThan(0);
   expect(readdirSync(join(root, 'published')).filter((name) => name.startsWith('.'))).toEqual([]);
+});
+
+test('a folder of the archive that cannot be read is an error, not an empty one', async () => {
+  const broken = await mkdtemp(join(tmpdir(), 'archive-'));
+  await removeLeftBehind(new ArchiveFolder(broken), 0);
+  writeFileSync(join(broken, 'published'), 'no folder');
+  await expect(removeLeftBehind(new ArchiveFolder(broken), 0)).rejects.toThrow('ENOTDIR');
+  await rm(broken, { recursive: true });
 });
