@@ -47,6 +47,12 @@ afterAll(async () => {
 const received = (): (string | string[] | undefined)[] =>
   receiver.received.map(({ headers }) => headers['x-request-id']);
 
+/** Whether a call of `queue_deliveries` has any: its `rest` begins with the events that are complete. */
+function hasDeliveries(args: unknown): boolean {
+  const { eventCount, rest } = args as { eventCount: number; rest: readonly string[] };
+  return rest.length > eventCount;
+}
+
 /** As if the lease had been another's meanwhile, who delivered the first that waits. */
 async function another(): Promise<void> {
   holdfast.app.get(Dispatcher, { strict: false }).restarted();
@@ -56,7 +62,12 @@ async function another(): Promise<void> {
 describe('what another instance has delivered is not delivered again', () => {
   test('though this one has queued it, and hears of that late', async () => {
     const { scripts } = holdfast.app.get(RedisService);
-    const queued = new HeldReplies(scripts, 'call', (script) => script === 'queue_deliveries');
+    // The events of the tenant's own making may still be read: only what queues a delivery counts.
+    const queued = new HeldReplies(
+      scripts,
+      'call',
+      (script, _, args) => script === 'queue_deliveries' && hasDeliveries(args),
+    );
     await causeEvent(holdfast, tenant);
     await queued.have(1);
     await another();
