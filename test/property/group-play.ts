@@ -273,7 +273,10 @@ export class GroupPlay {
       this.sides.grouped.send(script, collected.calls),
       this.sides.alone.send(script, collected.calls),
     ]);
-    const [stored, expected] = await Promise.all([this.sides.grouped.read(tag), this.sides.alone.read(tag)]);
+    const [stored, expected] = await Promise.all([
+      this.sides.grouped.read(tag, this.now),
+      this.sides.alone.read(tag, this.now),
+    ]);
     const faults = [
       ...alone.texts.flatMap((text, index) =>
         text === grouped.texts[index]

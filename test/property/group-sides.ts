@@ -8,10 +8,30 @@ import { type LibraryChange, loadScripts, pass } from './world-scripts.js';
 /** Where notifications of waiting reserves are collected, because nobody is subscribed. */
 const TOLD = wakeChannel('one');
 
-/** The contents of every key of a partition, without the order of fields, and until when the key exists. */
+/**
+ * The contents of every key of a partition, without the order of fields, and until when the key exists. Places of waiting reserves that
+ * have lapsed are left out: they count for nothing, and who comes past them first removes them.
+ */
 const READ_ALL = `
+local tag, now = KEYS[1], tonumber(ARGV[1])
+local function lives(waiters, place)
+  return tonumber(redis.call('ZSCORE', waiters, place) or 0) >= now
+end
+local function living(key, waiters)
+  local lines, members = {}, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  for i = 1, #members, 2 do
+    if lives(waiters, members[i]) then
+      lines[#lines + 1], lines[#lines + 2] = members[i], members[i + 1]
+    end
+  end
+  return lines[1] and lines
+end
 local function contents(key)
-  local kind = redis.call('TYPE', key).ok
+  local kind, name = redis.call('TYPE', key).ok, string.sub(key, #tag + 1)
+  local tenant = string.match(name, '^bw:[^:]+:tenant:([^/]+)') or string.match(name, '^waiters:(.+)')
+  if tenant then
+    return living(key, tag .. 'waiters:' .. tenant)
+  end
   if kind == 'hash' then
     local flat, lines = redis.call('HGETALL', key), {}
     for i = 1, #flat, 2 do lines[#lines + 1] = flat[i] .. '=' .. flat[i + 1] end
@@ -27,9 +47,12 @@ local function contents(key)
   return redis.call('GET', key)
 end
 local reply = {}
-for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
-  reply[#reply + 1] = key
-  reply[#reply + 1] = cjson.encode({ contents(key), redis.call('PEXPIRETIME', key) })
+for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
+  local found = contents(key)
+  if found then
+    reply[#reply + 1] = key
+    reply[#reply + 1] = cjson.encode({ found, redis.call('PEXPIRETIME', key) })
+  end
 end
 return reply`;
 
@@ -97,8 +120,8 @@ export class Side {
     return { texts, told, runs };
   }
 
-  async read(tag: string): Promise<Map<string, string>> {
-    const flat = (await this.redis.eval(READ_ALL, 1, tag)) as string[];
+  async read(tag: string, nowMs: number): Promise<Map<string, string>> {
+    const flat = (await this.redis.eval(READ_ALL, 1, tag, nowMs)) as string[];
     return new Map(flat.flatMap((key, index) => (index % 2 === 0 ? [[key, flat[index + 1] as string]] : [])));
   }
 
