@@ -64,6 +64,8 @@ function shown({ reply, lease }: Outcome, which: 'fresh' | 'replay', now: number
  */
 export class LedgerModel extends OperatedModel {
   private readonly outcomes = new Map<string, Outcome>();
+  /** Of `budgets`, those that a refusal names: in a rehearsal, without those that only it would make. */
+  private made: readonly ModelBudget[] = this.budgets;
 
   /** A copy of the current model, to return to. */
   copy(): LedgerModel {
@@ -104,7 +106,7 @@ export class LedgerModel extends OperatedModel {
       }
       const budgets = this.found(owner, scopes, unit, now);
       if (budgets.length === 0) {
-        const mismatch = otherUnits(this.budgets, scopes);
+        const mismatch = otherUnits(this.made, scopes);
         return mismatch ?? deny('BUDGET_NOT_FOUND', ['NOT_FOUND']);
       }
       const refusal = refusalOf(budgets, amount, (budget) => this.remainingOf(budget));
@@ -129,6 +131,8 @@ export class LedgerModel extends OperatedModel {
    */
   reserveSet(requests: readonly ReserveRequest[], now: number): string[] {
     const rehearsal = this.copy();
+    // A budget that is only made if all are granted is not named as one in another unit.
+    rehearsal.made = this.budgets;
     for (const [place, request] of requests.entries()) {
       const reply = rehearsal.reserve(request, now);
       if (reply[1] !== 'replay' && !UNREAD.has(reply[0] as string)) {

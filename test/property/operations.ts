@@ -119,6 +119,8 @@ export interface World {
 
 export const CLIENTS = 3;
 export const TENANTS = 2;
+/** So many operations of a world set templates before anything else happens. */
+const FIRST_TEMPLATES = 4;
 const PLAYED_UNITS: readonly Unit[] = ['TOKENS', 'USD_MICROCENTS'];
 const SUBJECTS: readonly SubjectLevels[] = [
   {},
@@ -126,6 +128,11 @@ const SUBJECTS: readonly SubjectLevels[] = [
   { workspace: 'Prod', agent: 'Bot' },
   { agent: 'Bot' },
 ];
+/** Without budgets of their own, so that what a template makes for them is played often. */
+const NEWCOMERS: readonly SubjectLevels[] = ['First', 'Second', 'Third', 'Fourth'].flatMap((agent) => [
+  { agent },
+  { workspace: 'Prod', agent },
+]);
 const HOUR_MS = 3_600_000;
 
 /** Of scopes at these places, below the tenant's. */
@@ -141,7 +148,10 @@ const PATTERNS = [
 
 const client = fc.nat(CLIENTS - 1);
 const tenant = fc.nat(TENANTS - 1);
-const subject = fc.constantFrom(...SUBJECTS);
+const subject = fc.oneof(
+  { weight: 3, arbitrary: fc.constantFrom(...SUBJECTS) },
+  { weight: 1, arbitrary: fc.constantFrom(...NEWCOMERS) },
+);
 const unit = fc.oneof(
   { weight: 6, arbitrary: fc.constant<Unit>('TOKENS') },
   { weight: 2, arbitrary: fc.constant<Unit>('USD_MICROCENTS') },
@@ -372,6 +382,15 @@ export function worldOf(length: number): fc.Arbitrary<World> {
   return fc.record({
     tenants: fc.tuple(...Array.from({ length: TENANTS }, () => tenantPlan)),
     budgets: budgetPlans,
-    operations: fc.array(operation, { minLength: length, maxLength: length, size: 'max' }),
+    operations: fc
+      .tuple(
+        fc.array(template, { minLength: FIRST_TEMPLATES, maxLength: FIRST_TEMPLATES }),
+        fc.array(operation, {
+          minLength: length - FIRST_TEMPLATES,
+          maxLength: length - FIRST_TEMPLATES,
+          size: 'max',
+        }),
+      )
+      .map((parts) => parts.flat()),
   });
 }

@@ -341,6 +341,11 @@ export class Play {
     return ids[index % (ids.length + 1)] ?? UNKNOWN_HOLD;
   }
 
+  private activeAt(index: number): string {
+    const active = [...this.model.holds.values()].filter(({ state }) => state === 'ACTIVE');
+    return active[index % active.length]?.id ?? UNKNOWN_HOLD;
+  }
+
   /** For every second index, a hold that is due, if there is one: few are, and most plays would expire none otherwise. */
   private overdueAt(index: number): string | undefined {
     const now = Date.now();
@@ -470,7 +475,7 @@ export class Play {
   /** Time and operators: changes the stored data directly and the model in the same way. */
   private async meddle(operation: Operation): Promise<void> {
     if (operation.kind === 'backdate') {
-      await this.backdate(this.holdAt(operation.hold), operation.overdue);
+      await this.backdate(this.activeAt(operation.hold), operation.overdue);
     } else if (operation.kind === 'tenant') {
       const name = this.tenants[operation.tenant] as string;
       const tenant = this.model.tenants.get(name);
