@@ -15,7 +15,7 @@ import {
   type ClusterSetup,
 } from '../support/redis-topologies.js';
 import { StoredHolds } from '../support/stored-holds.js';
-import { clusterUrl } from '../support/store.js';
+import { clusterUrl, keepMasters } from '../support/store.js';
 import { startSweeper } from '../expiry/instances.js';
 
 const CLIENTS = 8;
@@ -29,6 +29,7 @@ let load: JournaledLoad;
 
 beforeEach(async () => {
   setup = await startCluster();
+  await keepMasters(setup);
   holdfast = await Holdfast.start({ REDIS_URL: clusterUrl(setup) });
   stored = new StoredHolds(clusterUrl(setup));
   load = await JournaledLoad.make(holdfast, randomFrom(seedFrom('CRASH_SEED', 'functions')));
