@@ -9,6 +9,7 @@ import {
   tagOfReservationId,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
+import { eventually } from '../support/eventually.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { serverTimeMs } from '../support/server-time.js';
@@ -36,6 +37,20 @@ export async function leaseCounts(stored: StoredHolds): Promise<Map<string, numb
     }
   }
   return counts;
+}
+
+/**
+ * Waits until so many partitions each have an instance, the most first, and returns whose they are then. Short leases may lapse and be
+ * taken again at any time on a busy machine.
+ */
+export function sharesBecome(stored: StoredHolds, ...sizes: number[]): Promise<string[]> {
+  return eventually(`the shares are ${sizes.join(', ')}`, async () => {
+    const counts = await leaseCounts(stored);
+    const found = [...counts.values()].sort((a, b) => b - a);
+    return JSON.stringify(found) === JSON.stringify(sizes)
+      ? [...counts.keys()]
+      : Promise.reject(new Error(found.join(', ')));
+  });
 }
 
 export function announced(stored: StoredHolds): Promise<string[]> {

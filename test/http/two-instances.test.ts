@@ -11,7 +11,7 @@ import {
 } from '../support/holdfast.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
-import { leaseCounts, makeDue, makeTenants, stateOf, TAGS } from '../expiry/instances.js';
+import { makeDue, makeTenants, sharesBecome, stateOf, TAGS } from '../expiry/instances.js';
 
 describe('two instances that share nothing but Redis', () => {
   const on = useGovernance({}, { HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '50' });
@@ -97,10 +97,7 @@ describe('two instances that share nothing but Redis', () => {
   });
 
   test('share the sweep, sweep each hold once, and each takes over from the other', async () => {
-    await eventually('the partitions are shared', async () => {
-      const counts = [...(await leaseCounts(stored)).values()];
-      return counts.length === 2 && counts.every((count) => count === TAGS.length / 2);
-    });
+    await sharesBecome(stored, TAGS.length / 2, TAGS.length / 2);
     const tenants = await makeTenants(other, 8);
     const due = async (): Promise<string[]> =>
       (await Promise.all(tenants.map((one) => makeDue(on.holdfast, stored, one, 3)))).flat();
