@@ -15,7 +15,7 @@
 -- ARGV[10]  trace            trace id and flags
 -- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
---           | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | BUDGET_EXCEEDED | INT64_OVERFLOW | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     one budget, 4 windows, 100 instants of each rule; 100 due holds, if it reclaims
 -- EMITS     budget.updated, budget.reset, budget.funded, budget.debited, budget.reset_spent, budget.debt_repaid, budget.exhausted, budget.over_limit_entered, budget.over_limit_exited,
 --           budget.threshold_crossed; those of a rollover; those of the expiry transition
@@ -55,6 +55,9 @@ for _, window in ipairs(budget.windows_text and window_record.current_windows(bu
   former[window.name], former_names[#former_names + 1] = window, window.name
 end
 local birth = template_record.birth_of(tag, tenant_id, template_id, unit, scope, now, former)
+if birth.is_unplanned then
+  return { 'UNPLANNED', tenant_id, template_id }
+end
 budget.overdraft_limit = birth.overdraft_limit
 local planned, refused = funding.planned_funding(budget, 'RESET', birth.allocated, '')
 local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)
@@ -92,7 +95,11 @@ elseif stored[3] or not stored[5] or stored[5] - stored[4] ~= tonumber(period_ms
   end_periods()
   period_starts.set_period(tag, budget_record, unit, scope, birth.period, birth.allocated)
 end
-budget.period_end = birth.period and birth.period.ends
+if birth.period then
+  -- The periods to come have it even if the current one already has.
+  redis.call('HSET', budget_record, 'period_allocated', birth.allocated)
+end
+budget.period_end, budget.period_allocated = birth.period and birth.period.ends, birth.allocated
 for _, name in ipairs(former_names) do
   redis.call('ZREM', keys.period_plans(tag), row .. ' ' .. name)
 end
@@ -105,7 +112,7 @@ end
 event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
   { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
     'changed_fields', 'overdraft_limit,commit_overage_policy,rollover_policy,recurrence,windows', 'template_id', template_id })
-if funding.funding_changes(budget, planned) then
+if funding.funding_changes(budget, planned, 'RESET') then
   funding.apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = 'RESET', spent = '',
     reason = '', metadata = '' }, now_text, origin)
 elseif budget.waiting then

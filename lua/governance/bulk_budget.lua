@@ -52,7 +52,7 @@ local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origi
 if first or not planned then
   return first or refused
 end
-if not funding.funding_changes(budget, planned) then
+if not funding.funding_changes(budget, planned, operation) then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
 end
 event_writer.require_event_log(tag)

@@ -13,18 +13,19 @@
 -- EMITS     nothing
 -- @include  keys, template_index
 --
--- As plan_periods does for a budget. SKIP: the template is gone, another change has planned it, or its rules cannot be read any more: then it
--- keeps what it has, and leaves the plans.
+-- As plan_periods does for a budget. SKIP: another change has planned the template, or it leaves the plans, because it is gone, its tenant is
+-- closed, or its rules cannot be read any more. Then it keeps what it has.
 local template = KEYS[1]
 local tenant_id, template_id, revision, boundaries, window_plans = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local tag = keys.tag_of(template)
 local stored = redis.call('HGET', template, 'revision')
+local is_closed = redis.pcall('HGET', keys.tenant(tag, tenant_id), 'status') == 'CLOSED'
 
 -- Nothing is refused below this line.
 if stored and stored ~= revision then
   return { 'SKIP' }
-elseif not stored or boundaries .. window_plans == '' then
+elseif not stored or is_closed or boundaries .. window_plans == '' then
   template_index.plan_again(tag, tenant_id, template_id, '', '')
   return { 'SKIP' }
 end

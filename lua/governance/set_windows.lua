@@ -40,8 +40,11 @@ end
 local windows, rules, plans = {}, {}, {}
 for i = first_window, #ARGV, A_WINDOW do
   local name, rule = ARGV[i], ARGV[i + 2]
-  windows[#windows + 1], plans[#plans + 1] = window_record.begun_window(name, ARGV[i + 1], rule, ARGV[i + 3], former[name], now)
-  rules[#rules + 1] = rule
+  local window, plan = window_record.begun_window(name, ARGV[i + 1], ARGV[i + 3], former[name], now)
+  if not window then
+    error('there are no boundaries after now for ' .. rule)
+  end
+  windows[#windows + 1], plans[#plans + 1], rules[#rules + 1] = window, plan, rule
 end
 if #windows == 0 and not budget.windows_text then
   return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

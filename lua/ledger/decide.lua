@@ -19,7 +19,7 @@
 -- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps
 --           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class]
 --           | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | UNDECLARED_KIND | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
---           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
@@ -86,8 +86,11 @@ end
 
 local budgets, unborn = {}, nil
 if not exhausted then
-  local _
-  budgets, _, unborn = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+  local _, unplanned
+  budgets, _, unborn, unplanned = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+  if unplanned then
+    return unplanned
+  end
 end
 if #budgets == 0 and not exhausted then
   local missing = admission.missing_budget(tag, scopes)

@@ -20,7 +20,8 @@
 -- RETURNS   APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH
 --           | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units*
 --           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window]
---           | LIMIT_EXCEEDED limit allowed:int used:int | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | LIMIT_EXCEEDED limit allowed:int used:int | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+--           | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
 -- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
@@ -63,7 +64,10 @@ if tenant and tenant.status ~= 'ACTIVE' then
   return refused({ 'TENANT_' .. tenant.status })
 end
 
-local budgets, mask, unborn = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+local budgets, mask, unborn, unplanned = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+if unplanned then
+  return unplanned
+end
 if #budgets == 0 then
   return refused(admission.missing_budget(tag, scopes))
 end

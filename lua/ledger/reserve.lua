@@ -36,7 +36,7 @@
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
 --           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
---           | OBSERVED_SET | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | OBSERVED_SET | WAITING number scope | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget; 100 due holds, if one reclaims
 -- GROUP     16
 -- SET       8, which are granted together or not at all: see lib/all_or_none
@@ -84,7 +84,7 @@ local is_counted = not set or all_or_none.counts(set, subject, action_facts, ARG
 local waiter = ARGV[18] ~= '' and not dry_run and waiters.parse(ARGV[18])
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
-local counts, budgets, mask, unborn, policy, owned, text_bytes, stored_after
+local counts, budgets, mask, unborn, unplanned, policy, owned, text_bytes, stored_after
 if not refusal then
   if action_facts == '' then
     return { 'UNDECLARED_KIND' }
@@ -99,7 +99,10 @@ if not refusal then
   end
 end
 if not refusal then
-  budgets, mask, unborn = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+  budgets, mask, unborn, unplanned = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
+  if unplanned then
+    return unplanned
+  end
   if #budgets == 0 then
     refusal = admission.missing_budget(tag, scopes)
     if refusal[1] ~= 'NOT_FOUND' then

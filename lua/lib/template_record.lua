@@ -23,7 +23,8 @@ local function add_period(birth, template, now)
   elseif template.recurrence then
     local following = period_starts.boundaries_after(instants_of(template.boundaries), 1, now)
     if #following < 2 then
-      error('there are no boundaries after now for ' .. template.recurrence)
+      birth.is_unplanned = true
+      return
     end
     birth.period = { starts = time.ms_text(now), ends = table.remove(following, 1) }
     birth.recurrence, birth.following = template.recurrence, following
@@ -41,11 +42,16 @@ local function add_windows(birth, template, former, now)
   birth.windows, birth.rules, birth.plans = {}, window_record.rules_of(template.window_rules), {}
   for name, limit in string.gmatch(template.window_limits, '([^ ,]+),(%d+)') do
     local i = #birth.windows + 1
-    birth.windows[i], birth.plans[i] = window_record.begun_window(name, limit, birth.rules[i], plans[i], former[name], now)
+    birth.windows[i], birth.plans[i] = window_record.begun_window(name, limit, plans[i] or '', former[name], now)
+    if not birth.windows[i] then
+      birth.is_unplanned = true
+      return
+    end
   end
 end
 
--- What a template makes at a scope, as lua/lib/budget_birth.lua takes it. `former` has the windows by name that go on, if any.
+-- What a template makes at a scope, as lua/lib/budget_birth.lua takes it. `former` has the windows by name that go on, if any. It
+-- `is_unplanned` if the boundaries that the template has are over, as after days in which nothing has run: only the service can plan others.
 local function birth_of(tag, tenant_id, template_id, unit, scope, now, former)
   local key, template = keys.budget_template(tag, tenant_id, template_id), {}
   local stored = redis.call('HMGET', key, unpack(FIELDS))

@@ -83,8 +83,8 @@ local function rules_of(text)
 end
 
 -- A window of a budget, and the ends of those after it, ascending, as texts. `boundaries` are instants of its rule, with commas between. It
--- begins now with nothing spent, unless there is a `former` one of its name, which it continues.
-local function begun_window(name, limit, rule, boundaries, former, now)
+-- begins now with nothing spent, unless there is a `former` one of its name, which it continues. Nil if too few of them are to come.
+local function begun_window(name, limit, boundaries, former, now)
   local plan = {}
   for boundary in string.gmatch(boundaries, '%d+') do
     if tonumber(boundary) > now then
@@ -92,7 +92,7 @@ local function begun_window(name, limit, rule, boundaries, former, now)
     end
   end
   if #plan < 2 then
-    error('there are no boundaries after now for ' .. rule)
+    return nil
   end
   local earlier, ends = former or { spent = 0, starts = now }, table.remove(plan, 1)
   return { name = name, limit = int64.figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(ends) }, plan

@@ -32,7 +32,7 @@ export const GOVERNANCE_METRICS = {
   plans: {
     kind: 'counter',
     name: 'holdfast_budget_plans_total',
-    help: 'Periods and windows of budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
+    help: 'Periods and windows of budgets, and templates of budgets, whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
     labels: ['outcome'],
   },
   damagedBoundaries: {

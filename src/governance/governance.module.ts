@@ -94,6 +94,6 @@ import { TenantsService } from './tenants/tenants.service.js';
     TenantClosingJanitor,
     TenantsService,
   ],
-  exports: [BudgetRollovers, BudgetsService, KnownKinds],
+  exports: [BudgetRollovers, BudgetsService, KnownKinds, TemplatePlans],
 })
 export class GovernanceModule {}

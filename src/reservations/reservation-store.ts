@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed, type ScopeFilter } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { countExpiry, type Decided, Reclaims } from '../expiry/index.js';
+import { type Planned, TemplatePlans } from '../governance/index.js';
 import { Refusal } from '../ledger/index.js';
 import {
   RedisService,
@@ -26,7 +27,8 @@ export class ReservationStore {
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    private readonly reclaims: Reclaims,
+    reclaims: Reclaims,
+    private readonly plans: TemplatePlans,
     private readonly damaged: DamagedRecords,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
@@ -35,11 +37,13 @@ export class ReservationStore {
   }
 
   /**
-   * Runs a script until it decides: due holds come first.
+   * Runs a script until it decides: due holds come first, and the plans of templates.
    * @throws StoreUnavailable as Reclaims does, and what `run` throws
    */
-  decided<Answer extends { readonly status: string }>(run: () => Promise<Answer>): Promise<Decided<Answer>> {
-    return this.reclaims.decided(run);
+  decided<Answer extends { readonly status: string }>(
+    run: () => Promise<Answer>,
+  ): Promise<Planned<Decided<Answer>>> {
+    return this.plans.decided(run);
   }
 
   /**

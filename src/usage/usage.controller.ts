@@ -17,7 +17,7 @@ const EXAMPLE = {
   group_by: ['day', 'action_kind'],
 };
 
-/** Answers in the form that the request asks for. Forms that are only rows tell in headers how much of the span they have. */
+/** Answers in the form that the request asks for. Forms that are only rows tell in headers how much they have of the span, and of its rows. */
 async function answerReport(
   service: UsageService,
   { request, reply, query }: { request: FastifyRequest; reply: FastifyReply; query: unknown },
@@ -38,6 +38,7 @@ async function answerReport(
     .header('content-disposition', `attachment; filename="usage.${format}"`)
     .header('x-holdfast-complete-through-ms', String(report.completeThroughMs))
     .header('x-holdfast-gaps', String(report.gaps.length))
+    .header('x-holdfast-has-more', String(report.hasMore))
     .send(format === 'csv' ? reportCsv(report) : reportNdjson(report));
 }
 

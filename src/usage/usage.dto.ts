@@ -1,6 +1,15 @@
-import { ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { SCOPE_LEVELS, UNITS } from '../ledger/index.js';
-import { FORMATS, instantMs, IsInAnyCase, Length, MaxLength, Obeys, Optional } from '../wire/index.js';
+import {
+  FORMATS,
+  instantMs,
+  IsInAnyCase,
+  Length,
+  MaxLength,
+  Obeys,
+  Optional,
+  Satisfies,
+} from '../wire/index.js';
 
 /** What rows can be grouped by, besides `dimension:<name>`. */
 export const GROUPS = [
@@ -85,10 +94,13 @@ export class UsageQueryDto {
   @IsArray()
   @ArrayMaxSize(MOST_KEYS)
   @IsString({ each: true })
-  @Matches(GROUP, { each: true })
+  @Satisfies(
+    `each one of ${GROUPS.join(', ')} or ${DIMENSION}<name>`,
+    (value) => Array.isArray(value) && value.every((group) => GROUP.test(String(group))),
+  )
   group_by?: string[];
 
-  /** Scopes are cut after this many segments. */
+  /** Scopes are cut after this many segments. For `group_by=scope`. */
   @Optional()
   @IsInt()
   @Min(1)

@@ -170,6 +170,11 @@ function queryOf(caller: Caller, dto: UsageQueryDto, nowMs: number): ReportQuery
     );
   }
   const groups = [...new Set(dto.group_by)];
+  if (dto.scope_depth !== undefined && !groups.includes('scope')) {
+    throw new Refusal('INVALID_REQUEST', 'scope_depth must be absent unless group_by has scope', {
+      field: 'scope_depth',
+    });
+  }
   const scope = dto.scope === undefined ? undefined : parseScopePath(dto.scope);
   const named = listedTenant(caller, dto.tenant_id?.toLowerCase());
   const ofScope = scope === undefined ? undefined : tenantOfScope(scope);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
-import { budgetTemplateKey, periodPlansKey } from '../../src/redis/keyspace.js';
+import { budgetKey, budgetTemplateKey, periodPlansKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
   type Answer,
@@ -219,6 +219,76 @@ describe('the periods and windows of a budget that a template makes', () => {
     ).toBeNull();
   });
 
+  test('are planned by the first request if nothing has run for days', async () => {
+    const tenant = await withTemplate({ recurrence: DAILY, windows: [HOURLY] });
+    const app = `tenant:${tenant.id}/app:*`;
+    expectStatus(await put(tenant, { scope_pattern: app, windows: [HOURLY] }, 'per-app'), 201);
+    const key = (id: string): string => budgetTemplateKey(tagOfTenant(tenant), tenant.id, id);
+    const forget = async (): Promise<void> => {
+      await on.stored.redis.hset(key('per-agent'), 'boundaries', '1,2,3', 'window_plans', '1,2,3');
+      await on.stored.redis.hset(key('per-app'), 'window_plans', '1,2,3');
+    };
+    const both = (agent: string): Json => ({ subject: { tenant: tenant.id, app: 'chat', agent } });
+    const post = (path: string, body: Json): Promise<Answer> => {
+      const action = { kind: 'llm.completion', name: 'chat' };
+      return on.holdfast.call('POST', path, {
+        key: tenant.key,
+        body: { idempotency_key: newKey(), action, ...body },
+      });
+    };
+    const planned = (): Promise<number> =>
+      on.holdfast.metric('holdfast_budget_plans_total', { outcome: 'PLANNED' });
+    const before = await planned();
+    await forget();
+    expect(
+      expectStatus(
+        await post('/v1/decide', {
+          subject: { tenant: tenant.id, agent: 'anna' },
+          estimate: tokens(6),
+        }),
+        200,
+      ),
+    ).toMatchObject({ decision: 'DENY', reason_code: 'BUDGET_EXCEEDED' });
+    expect(await planned()).toBeGreaterThan(before);
+    await forget();
+    // Each level has a template of its own.
+    expectStatus(await on.holdfast.reserve(tenant, 5, both('bert')), 200);
+    await forget();
+    expectRefusal(await reserve(tenant, 'carl', 6), 409, 'BUDGET_EXCEEDED');
+    await forget();
+    expectStatus(
+      await post('/v1/events', {
+        subject: { tenant: tenant.id, agent: 'dora' },
+        actual: tokens(5),
+      }),
+      201,
+    );
+    const { period_end: end } = await budget(tenant, 'dora');
+    expect(Date.parse(end) % DAY_MS).toBe(0);
+    await forget();
+    const change = { recurrence: DAILY, windows: [{ ...HOURLY, limit: tokens(7) }] };
+    expectStatus(await put(tenant, change), 200);
+    await forget();
+    const applied = { ...change, apply_to_existing: true, idempotency_key: newKey() };
+    expect(expectStatus(await put(tenant, applied), 200).existing.failed).toEqual([]);
+    await expectSound(on.holdfast, tenant);
+  });
+
+  test('of a closed tenant leave the plans', async () => {
+    const tenant = await withTemplate({ recurrence: DAILY });
+    const plans = periodPlansKey(tagOfTenant(tenant));
+    const entry = `template ${tenant.id} per-agent`;
+    expectStatus(
+      await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }),
+      200,
+    );
+    await on.stored.redis.zadd(plans, 1, entry);
+    await eventually('the entry to be gone', async () => {
+      await on.holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
+      return (await on.stored.redis.zscore(plans, entry)) === null;
+    });
+  });
+
   test('of a template that is gone leave the plans', async () => {
     const tenant = await withTemplate();
     const plans = periodPlansKey(tagOfTenant(tenant));
@@ -276,7 +346,8 @@ describe('a change that is applied to what a template has made', () => {
     ) as Record<string, string>;
     expect(answer).toMatchObject({
       allocated: tokens(80),
-      existing_left: 1,
+      // Another request cannot change the frozen one.
+      existing_left: 0,
       existing: { action: 'APPLY_TEMPLATE', total_matched: 3, skipped: [] },
     });
     expect(answer.existing.succeeded.map(({ id }: Json) => id as string).sort()).toEqual(
@@ -322,6 +393,48 @@ describe('a change that is applied to what a template has made', () => {
     await clock.advanceBy(60_000);
     expectStatus(await apply(tenant, { allocated: tokens(81), period_ms: HOUR_MS }), 200);
     expect(await budget(tenant, 'anna')).toMatchObject({ allocated: tokens(81), period_start: start });
+    await expectSound(on.holdfast, tenant);
+  });
+
+  test('comes to the others first if many of them are frozen', async () => {
+    const tenant = await withTemplate();
+    for (let from = 0; from < 500; from += 100) {
+      const agents = Array.from({ length: 100 }, (_, index) => `frozen-${from + index}`);
+      (await Promise.all(agents.map((agent) => reserve(tenant, agent, 1)))).forEach((one) =>
+        expectStatus(one, 200),
+      );
+      const writes = on.stored.redis.pipeline();
+      for (const agent of agents) {
+        writes.hset(budgetKey(tagOfTenant(tenant), 'TOKENS', scopeOf(tenant, agent)), 'status', 'FROZEN');
+      }
+      await writes.exec();
+    }
+    expectStatus(await reserve(tenant, 'zoe', 1), 200);
+    const { existing, existing_left: left } = expectStatus(
+      await apply(tenant, { allocated: tokens(60) }),
+      200,
+    );
+    expect(left).toBe(0);
+    expect(existing.total_matched).toBe(500);
+    expect(existing.succeeded).toMatchObject([{ id: (await budget(tenant, 'zoe')).ledger_id }]);
+    expect((await budget(tenant, 'zoe')).allocated).toEqual(tokens(60));
+  });
+
+  test('sets the allocation of the periods to come even if the current one already has it', async () => {
+    const tenant = await withTemplate({ recurrence: DAILY });
+    expectStatus(await reserve(tenant, 'anna', 1), 200);
+    const credit = { operation: 'CREDIT', amount: tokens(10), idempotency_key: newKey() };
+    expectStatus(
+      await on.holdfast.admin(
+        'POST',
+        `/v1/admin/budgets/fund?tenant_id=${tenant.id}&${query(tenant, 'anna')}`,
+        credit,
+      ),
+      200,
+    );
+    expectStatus(await apply(tenant, { allocated: tokens(60), recurrence: DAILY }), 200);
+    const calendar = await on.holdfast.admin('GET', `/ops/budgets/recurrence?${query(tenant, 'anna')}`);
+    expect(expectStatus(calendar, 200).period_allocated).toEqual(tokens(60));
     await expectSound(on.holdfast, tenant);
   });
 

@@ -177,6 +177,18 @@ describe('a bulk action on budgets', () => {
     expect(credit.skipped).toHaveLength(3);
   });
 
+  test('changes a budget whose next periods would have another allocation', async () => {
+    const tenant = await budgeted();
+    const budget = `scope=tenant:${tenant.id}&unit=TOKENS`;
+    const calendar = { every: 'day', time_zone: 'UTC' };
+    expectStatus(await on.holdfast.admin('PUT', `/ops/budgets/recurrence?${budget}`, calendar), 200);
+    expectStatus(await act(tenant, 'CREDIT', 10), 200);
+    const answer = expectStatus(await act(tenant, 'RESET', 110), 200);
+    expect(answer).toMatchObject({ succeeded: [{ id: await idOf(tenant) }], skipped: [] });
+    expect(await stored(tenant)).toMatchObject({ allocated: '110', period_allocated: '110' });
+    expect(expectStatus(await act(tenant, 'RESET', 110), 200).skipped).toHaveLength(1);
+  });
+
   test('fails rows in another unit, closed, frozen or without enough funds, and continues with the others', async () => {
     shows('bulk failed budgets', 'bulk damaged row');
     const tenant = await budgeted('frozen', 'closed', 'poor', 'damaged', 'without-id');

@@ -312,10 +312,13 @@ describe('periods and windows', () => {
     );
   });
 
-  test('that nobody has planned any more fail the request, and the job plans the template again', async () => {
+  test('that nobody has planned any more have to be planned before the request is decided', async () => {
     const ledger = await withTemplate({ fields, boundaries: DAYS, windowPlans: [DAYS] });
     const after = clockAt(ledger, (DAYS[8] as number) + 1);
-    await expect(after.reserve(at('a'))).rejects.toThrow('there are no boundaries after now');
+    const unplanned = ['UNPLANNED', ledger.tenant, 'per-agent'];
+    expect(
+      await changes(ledger, async () => expect(await after.reserve(at('a'))).toEqual(unplanned)),
+    ).toEqual([]);
     const member = `template ${ledger.tenant} per-agent`;
     expect(await ledger.redis.zscore(periodPlansKey(ledger.tag), member)).toBe(String(DAYS[4]));
     const key = budgetTemplateKey(ledger.tag, ledger.tenant, 'per-agent');

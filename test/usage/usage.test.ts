@@ -269,6 +269,15 @@ describe('a report of usage', () => {
       '=cmd|calc TOKENS 80',
     ]);
     expectRefusal(await ofTenant({ order: 'rowid' }), 400, 'INVALID_REQUEST');
+    // The forms that are only rows say it in a header.
+    for (const format of ['csv', 'ndjson']) {
+      const ask = (limit: string): Promise<string | null> =>
+        fetch(`${holdfast.url}/v1/usage?${query({ group_by: 'action_name', limit, format })}`, {
+          headers: { 'x-cycles-api-key': tenant.key },
+        }).then((answer) => answer.headers.get('x-holdfast-has-more'));
+      expect(await ask('2')).toBe('true');
+      expect(await ask('1000')).toBe('false');
+    }
   });
 
   test('is exact, and a text beyond 64 bits', async () => {
@@ -297,6 +306,13 @@ describe('whoever asks', () => {
     expect(expectRefusal(await ofTenant({ tenant: other.id }), 400, 'INVALID_REQUEST').details).toEqual({
       field: 'tenant',
     });
+  });
+
+  test('is told what it can be grouped by', async () => {
+    const { message } = expectRefusal(await ofTenant({ group_by: 'user' }), 400, 'INVALID_REQUEST');
+    expect(message).toContain('hour, day, month');
+    expect(message).toContain('source or dimension:<name>');
+    expectRefusal(await ofTenant({ group_by: 'day', scope_depth: '1' }), 400, 'INVALID_REQUEST');
   });
 
   test('needs the permission usage:read', async () => {

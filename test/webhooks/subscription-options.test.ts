@@ -126,7 +126,8 @@ describe('the options of a subscription', () => {
     await subscribeWith({ used_amounts: amounts(21) }, more);
     const id = await subscribe(holdfast, tenant, receiver.url, more);
     const refusal = expectRefusal(await put(id, { used_amounts: amounts(41) }), 400, 'INVALID_REQUEST');
-    expect(refusal.details).toMatchObject({ limit: 50 });
+    expect(refusal.details).toMatchObject({ field: 'used_amounts', limit: 50 });
+    expect(refusal.message).toContain('used_amounts');
     expectStatus(await put(id, { used_amounts: amounts(11) }), 200);
   });
 });

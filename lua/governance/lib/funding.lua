@@ -56,10 +56,16 @@ local function reclaimed_before(tag, budget, planned, retention_ms, origin)
   return expiry.reclaimed(nil, tag, budget.now, retention_ms, origin)
 end
 
+-- Whether the operation sets the allocation of the periods to come, too.
+local function sets_period(budget, operation)
+  return budget.period_end and (operation == 'RESET' or operation == 'RESET_SPENT')
+end
+
 -- Whether the operation changes any figure.
-local function funding_changes(budget, planned)
+local function funding_changes(budget, planned, operation)
   return planned.allocated ~= budget.allocated or planned.remaining ~= budget.remaining or planned.spent ~= budget.spent
     or planned.debt ~= budget.debt or planned.is_over_limit ~= budget.is_over_limit
+    or sets_period(budget, operation) and planned.allocated ~= budget.period_allocated
 end
 
 -- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has called require_event_log.
@@ -70,7 +76,7 @@ local function apply_funding(tag, budget, planned, request, now, origin)
   if budget.waiting then
     waking.wake_waiters(budget.key)
   end
-  if budget.period_end and (operation == 'RESET' or operation == 'RESET_SPENT') then
+  if sets_period(budget, operation) then
     redis.call('HSET', budget.key, 'period_allocated', planned.allocated)
   end
   local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,

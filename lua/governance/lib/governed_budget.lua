@@ -20,7 +20,8 @@ local function governed_budget(tag, unit, scope, tenant_id)
     budget = budget_figures.read_budget(tag, unit, scope)
   end
   budget.now = now
-  budget.ledger_id = redis.call('HGET', budget.key, 'ledger_id') or ''
+  local record = redis.call('HMGET', budget.key, 'ledger_id', 'period_allocated')
+  budget.ledger_id, budget.period_allocated = record[1] or '', record[2] or budget.allocated
   return budget
 end
 

@@ -6,7 +6,8 @@ local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
 -- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the budgets. Those that the
--- tenant's templates would make are among them, each with its `birth`, and are the third value if there are any.
+-- tenant's templates would make are among them, each with its `birth`, and are the third value if there are any. The fourth value is the
+-- reply of the script if one of these templates has no boundaries left, after which the service plans others and calls again.
 local function budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
   local budgets, count, mask, unborn = {}, 0, '', nil
   local templates = tenant and tenant.templates
@@ -14,7 +15,9 @@ local function budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
     local budget = shared_budgets.budget(group, tag, unit, scopes[i])
     if not budget and templates then
       local birth = budget_templates.birth_at(tag, tenant_id, templates, unit, scopes[i], now)
-      if birth then
+      if birth and birth.is_unplanned then
+        return budgets, mask, unborn, { 'UNPLANNED', tenant_id, birth.template_id }
+      elseif birth then
         budget = shared_budgets.parse(birth.key, scopes[i], template_record.fields_of(birth))
         unborn, budget.birth = unborn or {}, birth
         unborn[#unborn + 1] = budget

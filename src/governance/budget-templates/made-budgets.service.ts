@@ -9,6 +9,7 @@ import { budgetOfRow, FAILURES, idOf, NO_ID, rowOf } from '../budgets/budget-bul
 import { matchesPattern } from './budget-template.js';
 import type { BudgetTemplateDto } from './budget-template.dto.js';
 import { BudgetTemplatesService, type StoredTemplate } from './budget-templates.service.js';
+import { TemplatePlans } from './template-plans.js';
 
 /** The most budgets that one request changes, as for every bulk action. */
 const AT_ONCE = 500;
@@ -29,11 +30,12 @@ export class MadeBudgetsService {
     private readonly templates: BudgetTemplatesService,
     private readonly bulk: BulkActions,
     private readonly reclaims: Reclaims,
+    private readonly plans: TemplatePlans,
   ) {}
 
   /**
    * Sets a template, and gives budgets that it has made what it sets: 500 of those that differ. A repeated key does neither again.
-   * @returns also the JSON of the outcome, and how many are still to be changed
+   * @returns also the JSON of the outcome, and how many another request can change: frozen ones have to be unfrozen first
    * @throws Refusal IDEMPOTENCY_MISMATCH, and as BudgetTemplatesService.set does; StoreUnavailable, after which a retry continues
    */
   async setAndApply(
@@ -57,21 +59,26 @@ export class MadeBudgetsService {
       // Only once the key is known to be new.
       match: async (found) => {
         stored = await this.templates.set(templateId, terms, origin);
+        const frozen: string[] = [];
         let rows = 0;
-        await this.eachDiffering(stored, (row) => {
-          rows += 1;
-          if (rows <= AT_ONCE) {
+        await this.eachDiffering(stored, (row, isFrozen) => {
+          if (isFrozen) {
+            frozen.push(row);
+          } else if (rows < AT_ONCE) {
+            rows += 1;
             found(row);
           }
         });
+        // They fail. Behind the others, they do not keep these from their turn.
+        frozen.slice(0, AT_ONCE - rows).forEach(found);
       },
       change: (row, run) => this.change(tenantId, templateId, row, run),
       idOf,
     });
     stored ??= await this.templates.read(tenantId, templateId);
     let left = 0;
-    await this.eachDiffering(stored, () => {
-      left += 1;
+    await this.eachDiffering(stored, (_, isFrozen) => {
+      left += isFrozen ? 0 : 1;
     });
     return { ...stored, outcome, left };
   }
@@ -92,7 +99,7 @@ export class MadeBudgetsService {
    */
   private async eachDiffering(
     { template, revision }: StoredTemplate,
-    found: (row: string) => void,
+    found: (row: string, isFrozen: boolean) => void,
   ): Promise<void> {
     const { tenant_id: tenantId, template_id: templateId, scope_pattern: pattern, unit: made } = template;
     await this.records.eachOwned('list_budgets', tenantId, (fields: Fields) => {
@@ -104,7 +111,8 @@ export class MadeBudgetsService {
         matchesPattern(fieldOf(fields, 'scope'), pattern)
       ) {
         const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
-        found(rowOf({ ledgerId: fields.get('ledger_id') ?? NO_ID, scope, unit }));
+        const row = rowOf({ ledgerId: fields.get('ledger_id') ?? NO_ID, scope, unit });
+        found(row, fields.get('status') === 'FROZEN');
       }
     });
   }
@@ -112,7 +120,7 @@ export class MadeBudgetsService {
   private async change(tenantId: string, templateId: string, row: string, run: BulkRun): Promise<Changed> {
     const { scope, unit } = budgetOfRow(row);
     const tag = this.records.tagOfTenant(tenantId);
-    const reply = await this.reclaims.decided(() =>
+    const reply = await this.plans.decided(() =>
       this.redis.scripts.call(
         'apply_budget_template',
         { budget: budgetKey(tag, unit, scope), template: budgetTemplateKey(tag, tenantId, templateId) },

@@ -1,9 +1,22 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type Decided, Reclaims } from '../../expiry/index.js';
 import { budgetTemplateKey, Records, RedisService } from '../../redis/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { parseRecurrence, type Recurrence } from '../budgets/recurrence.js';
 import { RecurrenceService } from '../budgets/recurrence.service.js';
+import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 import { rulesOf } from './budget-template.js';
+
+/** A request has at most six scopes, and each can need another template. */
+const MOST_PLANS = 6;
+
+interface Unplanned {
+  readonly status: 'UNPLANNED';
+  readonly tenantId: string;
+  readonly templateId: string;
+}
+
+export type Planned<Answer extends { readonly status: string }> = Exclude<Answer, { status: 'UNPLANNED' }>;
 
 /** The boundaries to come of a template's rules, as its record stores them. */
 export interface PlanTexts {
@@ -14,12 +27,39 @@ export interface PlanTexts {
 /** Plans the boundaries that the periods and windows of a template's next budgets will have. */
 @Injectable()
 export class TemplatePlans {
+  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly recurrences: RecurrenceService,
+    private readonly reclaims: Reclaims,
+    metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
+  ) {
+    this.counts = metrics.of(GOVERNANCE_METRICS);
+  }
+
+  /**
+   * Runs a script until it decides, as Reclaims does. If the boundaries of a template are over, because nobody has planned others for days,
+   * plans them first.
+   * @throws StoreUnavailable as Reclaims does, and what `run` throws
+   */
+  async decided<Answer extends { readonly status: string }>(
+    run: () => Promise<Answer>,
+  ): Promise<Planned<Decided<Answer>>> {
+    for (let plans = 0; ; plans += 1) {
+      const reply: Decided<Answer> | Unplanned = await this.reclaims.decided(run);
+      if (!isUnplanned(reply)) {
+        return reply as Planned<Decided<Answer>>;
+      }
+      const { tenantId, templateId } = reply;
+      if (plans === MOST_PLANS) {
+        throw new Error(`the boundaries of the budget template ${templateId} of ${tenantId} are over`);
+      }
+      await this.plan(this.records.tagOfTenant(tenantId), tenantId, templateId);
+    }
+  }
 
   async textsOf(period: Recurrence | undefined, windows: readonly Recurrence[]): Promise<PlanTexts> {
     const plans = await this.recurrences.plan(period === undefined ? windows : [period, ...windows]);
@@ -28,7 +68,7 @@ export class TemplatePlans {
   }
 
   /** Plans a template again, when a script says that it is time. If a rule cannot be read any more, it keeps what it has. */
-  async plan(tag: string, tenantId: string, templateId: string): Promise<'PLANNED' | 'SKIP'> {
+  async plan(tag: string, tenantId: string, templateId: string): Promise<void> {
     const template = budgetTemplateKey(tag, tenantId, templateId);
     const fields = await this.records.read(template);
     const { recurrence, windows } = rulesOf(fields ?? new Map());
@@ -44,6 +84,10 @@ export class TemplatePlans {
       { template },
       { tenantId, templateId, revision: fields?.get('revision') ?? '', ...texts },
     );
-    return status;
+    this.counts.plans.inc({ outcome: status });
   }
+}
+
+function isUnplanned(reply: { readonly status: string }): reply is Unplanned {
+  return reply.status === 'UNPLANNED';
 }

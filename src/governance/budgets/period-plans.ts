@@ -33,8 +33,7 @@ export class PeriodPlans {
     { scope, unit, window, recurrence = '', ends = '' }: Found['unplanned'][number],
   ): Promise<void> {
     if (scope === TEMPLATE) {
-      const status = await this.templates.plan(tag, unit, window ?? '');
-      this.counts.plans.inc({ outcome: status });
+      await this.templates.plan(tag, unit, window ?? '');
       return;
     }
     const cached = `${recurrence} ${ends}`;

@@ -115,7 +115,7 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       existing_left: {
         ...COUNT,
         description:
-          'With apply_to_existing: how many budgets that the template has made still differ from it.',
+          'With apply_to_existing: how many budgets that the template has made another request can still change. Closed and frozen ones do not count.',
       },
     },
   ),

@@ -32,7 +32,7 @@ export class DecideDto extends AdmissionDto {
   estimate!: AmountDto;
 }
 
-type Decided = Exclude<ScriptReply<'decide'> & Attestable, { status: 'RECLAIMED' }>;
+type Decided = Exclude<ScriptReply<'decide'> & Attestable, { status: 'RECLAIMED' | 'UNPLANNED' }>;
 
 type Decision = Extract<Decided, { status: 'ALLOW' | 'ALLOW_WITH_CAPS' | 'DENY' }>;
 

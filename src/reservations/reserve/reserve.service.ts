@@ -89,7 +89,7 @@ const DECISIONS = {
 } as const;
 
 type Deciding = keyof typeof DECISIONS;
-type Run = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' }>;
+type Run = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' | 'UNPLANNED' }>;
 export type Decided = Exclude<Run, { status: 'WAITING' }>;
 type ReserveDecision = Extract<Decided, { status: Deciding }>;
 

@@ -51,7 +51,10 @@ export interface RefusedWebhook {
 }
 
 /** Maps the refusing reply of a webhook script to a refusal. */
-export function webhookRefusal({ status, selector = '', limit }: RefusedWebhook): Error {
+export function webhookRefusal(
+  { status, selector = '', limit }: RefusedWebhook,
+  limitedBy = 'thresholds.budget_utilization',
+): Error {
   switch (status) {
     case 'NOT_FOUND':
       return new Refusal('WEBHOOK_NOT_FOUND', 'there is no such webhook subscription');
@@ -79,8 +82,9 @@ export function webhookRefusal({ status, selector = '', limit }: RefusedWebhook)
     case 'TOO_MANY_MARKS':
       return new Refusal(
         'INVALID_REQUEST',
-        `the active subscriptions of a tenant can use at most ${limit} different values of thresholds.budget_utilization`,
-        { field: 'thresholds.budget_utilization', limit },
+        `the active subscriptions of a tenant can use at most ${limit} thresholds of budgets beyond the defaults: different values of ` +
+          'thresholds.budget_utilization, and of used_amounts among their options',
+        { field: limitedBy, limit },
       );
     default:
       return new Error(`a webhook script answered ${status}`);

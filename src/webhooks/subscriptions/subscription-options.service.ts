@@ -60,7 +60,7 @@ export class SubscriptionOptionsService {
       },
     );
     if (reply.status !== 'UPDATED') {
-      throw webhookRefusal(reply);
+      throw webhookRefusal(reply, 'used_amounts');
     }
     return optionsOf(reply.record, subscriptionId);
   }
