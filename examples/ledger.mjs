@@ -3,13 +3,24 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ROOT, SetupError, parseJson } from '../scripts/install.mjs';
+import { localUrl } from '../scripts/local-url.mjs';
 
 /** @typedef {{ scope: string, dollars: number }} Budget */
 
 const MICROCENTS_PER_DOLLAR = 1e8;
 const UNIT = 'USD_MICROCENTS';
 
-export const HOLDFAST_URL = process.env.HOLDFAST_URL ?? 'http://127.0.0.1:7878';
+/** An ADMIN_PORT serves the runtime plane, too. */
+export const HOLDFAST_URL = process.env.HOLDFAST_URL ?? localUrl();
+
+/**
+ * What a reader can do about an answer.
+ * @type {Readonly<Record<number, string>>}
+ */
+const ADVICE = {
+  401: 'ADMIN_API_KEY, or else the key in DATA_DIR, is not that of this Holdfast',
+  404: 'if it has an ADMIN_PORT, name that in HOLDFAST_URL',
+};
 
 function adminKey() {
   const file = join(process.env.DATA_DIR ?? join(ROOT, '.data'), 'admin-api-key');
@@ -37,7 +48,8 @@ async function ask(method, path, body, headers = { 'x-admin-api-key': adminKey()
   });
   const text = await response.text();
   if (!response.ok) {
-    throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    const said = `${method} ${HOLDFAST_URL}${path}: ${response.status} ${text}`;
+    throw new SetupError([said, ADVICE[response.status] ?? []].flat().join('; '));
   }
   return parseJson(text);
 }

@@ -6,7 +6,7 @@ import { copyLedger, dataDir, folderOf, requireEmpty, requireLog, sizeOfLog } fr
 import { SetupError, checkNode, ensureDependencies, runCommand } from './install.mjs';
 
 const THRESHOLD = 'auto-aof-rewrite-percentage';
-/** The default, which Holdfast does not change. A backup that was killed has left 0, so what is found is not put back. */
+/** Redis' default, in place of the 0 that a backup has left that was killed. */
 const USUAL_THRESHOLD = '100';
 const CONNECTION = 'holdfast-backup';
 const POLL_MS = 100;
@@ -30,6 +30,8 @@ async function betweenRewrites(redis, copy) {
   if (clients.split(` name=${CONNECTION} `).length > 2) {
     throw new SetupError('another backup of this ledger is being made; try again when it has ended');
   }
+  const [, found] = /** @type {string[]} */ (await redis.config('GET', THRESHOLD));
+  const threshold = found === undefined || found === '0' ? USUAL_THRESHOLD : found;
   try {
     await redis.config('SET', THRESHOLD, '0');
     const until = performance.now() + REWRITE_TIMEOUT_MS;
@@ -41,7 +43,7 @@ async function betweenRewrites(redis, copy) {
     }
     return copy();
   } finally {
-    await redis.config('SET', THRESHOLD, USUAL_THRESHOLD);
+    await redis.config('SET', THRESHOLD, threshold);
   }
 }
 

@@ -4,6 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { SetupError, explanationOf, importForCommand } from './install.mjs';
+import { localUrl } from './local-url.mjs';
 
 const NOT_VERIFIED = 2;
 
@@ -55,8 +56,7 @@ async function main() {
   const { verifyLedger } = /** @type {typeof import('../src/cli/verify.ts')} */ (
     await importForCommand('cli/verify.js')
   );
-  const port = (process.env.ADMIN_PORT ?? '').trim() || (process.env.PORT ?? '').trim() || 7878;
-  const baseUrl = (url ?? `http://127.0.0.1:${port}`).replace(/\/+$/, '');
+  const baseUrl = (url ?? localUrl()).replace(/\/+$/, '');
   return verifyLedger({
     baseUrl,
     adminKey: own.adminKey,

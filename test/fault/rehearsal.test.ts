@@ -133,11 +133,13 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
   });
   expect(modesBelow(join(folder, 'backup'))).toEqual(['file 600', 'folder 700']);
   expect(lstatSync(join(folder, 'backup', 'admin-api-key')).isFile()).toBe(true);
-  // Redis may rewrite its log again.
-  expect(await redis.config('GET', 'auto-aof-rewrite-percentage')).toEqual([
-    'auto-aof-rewrite-percentage',
-    '100',
-  ]);
+  // Redis may rewrite its log again, as its operator has said.
+  const threshold = async (): Promise<unknown> =>
+    (await redis.config('GET', 'auto-aof-rewrite-percentage')).at(1);
+  expect(await threshold()).toBe('100');
+  await redis.config('SET', 'auto-aof-rewrite-percentage', '250');
+  expect(sh('npm run backup -- another')).toMatchObject({ status: 0 });
+  expect(await threshold()).toBe('250');
   redis.disconnect();
   expect(sh(backUp)).toMatchObject({ status: 1, stderr: expect.stringContaining('is not empty') });
   expectStatus(await client.commit(tenant, id, 5), 200);

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { listen } from '../../src/http/listening.js';
+import { startProbeApp } from '../http/probe-app.js';
 import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -14,9 +16,12 @@ beforeAll(async () => {
 afterAll(() => holdfast.stop());
 
 /** What `npm run example` prints, without npm. */
-async function example(name: string): Promise<{ code: number; output: string }> {
+async function example(
+  name: string,
+  env: Readonly<Record<string, string>> = { HOLDFAST_URL: holdfast.url },
+): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [join(ROOT, 'examples/run.mjs'), name], {
-    env: { PATH: process.env['PATH'] ?? '', HOLDFAST_URL: holdfast.url, ADMIN_API_KEY },
+    env: { PATH: process.env['PATH'] ?? '', ADMIN_API_KEY, ...env },
   });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
@@ -39,6 +44,38 @@ test('the AI SDK in a small program spends until it is refused, and is not retri
   // Once by each of the two calls that were refused: neither was retried.
   expect(output).toContain('denied: 2\n');
   // The command compiles the package first.
+}, 120_000);
+
+test('a Holdfast with an ADMIN_PORT is asked there, and elsewhere a line says so', async () => {
+  const probe = await startProbeApp({ listen: false, env: { ADMIN_API_KEY } });
+  const { port, adminPort, close } = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
+  try {
+    expect(await example('ai-sdk', { PORT: String(port), ADMIN_PORT: String(adminPort) })).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('The provider billed 6 calls.'),
+    });
+    const url = `http://127.0.0.1:${port}`;
+    const line = (end: string): unknown =>
+      expect.stringMatching(new RegExp(`^holdfast: POST ${url}/v1/admin/tenants: .+; ${end}\n$`));
+    expect(await example('ai-sdk', { HOLDFAST_URL: url })).toEqual({
+      code: 1,
+      output: line('if it has an ADMIN_PORT, name that in HOLDFAST_URL'),
+    });
+  } finally {
+    await close(0);
+    await probe.close();
+  }
+}, 120_000);
+
+test('another admin key is one line', async () => {
+  expect(
+    await example('ai-sdk', { HOLDFAST_URL: holdfast.url, ADMIN_API_KEY: 'of-another-holdfast' }),
+  ).toEqual({
+    code: 1,
+    output: expect.stringMatching(
+      /^holdfast: .*\b401\b.*; ADMIN_API_KEY, .* is not that of this Holdfast\n$/,
+    ),
+  });
 }, 120_000);
 
 test('an unknown example is one line', async () => {

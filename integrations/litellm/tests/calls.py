@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Callable
@@ -52,6 +53,27 @@ def cost(price: tuple[int, int], tokens_in: int = 10, tokens_out: int = 5) -> in
 def ask(proxy: Proxy, team: Team, call: Call) -> httpx.Response:
     with proxy.client(team.key) as client:
         return client.post(call[0], json=call[1])
+
+
+# Orders a stream that waits in the middle of its answer, and then breaks.
+BREAKS: dict[str, object] = {"stream": True, "completion_tokens": 40, "wait_after": 12, "cut_after": 12}
+# Orders a stream that goes on for as long as somebody listens.
+WAITS: dict[str, object] = {"stream": True, "completion_tokens": 60, "wait_after": 12}
+# Of the twelve parts before that, some are no words.
+WORDS_BEFORE = 8
+
+
+def break_stream(world: World, proxy: Proxy, team: Team, call: Call, tag: str) -> None:
+    """Has the provider break the connection of a call with BREAKS as soon as words of its answer are here."""
+    with proxy.client(team.key) as client, client.stream("POST", call[0], json=call[1]) as answer:
+        words = (line for line in answer.iter_lines() if "word" in line)
+        for _ in range(WORDS_BEFORE):
+            next(words)
+        eventually(lambda: world.upstream.waits(tag))
+        world.upstream.go()
+        with contextlib.suppress(httpx.HTTPError):
+            for _ in words:
+                pass
 
 
 def leave_stream(proxy: Proxy, team: Team, call: Call, after: int = 3) -> None:

@@ -193,6 +193,9 @@ class Upstream:
     def calls(self, tag: str) -> int:
         return int(self.books()["calls"].get(tag, 0))
 
+    def waits(self, tag: str) -> int:
+        return int(self.books()["waits"].get(tag, 0))
+
     def go(self) -> None:
         self._http.post("/go")
 
@@ -233,7 +236,7 @@ def config_of(upstream: Upstream, general: dict[str, Any], settings: dict[str, A
             model("own", "openai/of-our-own", input_cost_per_token=1e-6, output_cost_per_token=2e-6),
             model("free", "openai/for-free", input_cost_per_token=0, output_cost_per_token=0),
             model("unpriced", "openai/nobody-knows"),
-            model("hasty", "openai/gpt-4o", timeout=1),
+            model("hasty", "openai/gpt-4o", timeout=2),
             {"model_name": "nowhere", "litellm_params": {"model": "openai/gpt-4o", "api_key": "none", "api_base": "http://127.0.0.1:9/v1"}},
         ],
         "router_settings": {"num_retries": 1, "retry_after": 0, "fallbacks": [{"falls": ["dear"]}], "disable_cooldowns": True},

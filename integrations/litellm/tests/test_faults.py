@@ -42,14 +42,14 @@ def test_of_200_calls_at_once_as_many_pass_as_the_budget_covers(world: World, st
                 return (await client.post(call[0], json=call[1])).status_code
 
             asked = {asyncio.create_task(one()) for _ in range(200)}
-            # The refused ones are answered while the others hold their funds.
+            # The refused ones are answered while the others hold their funds, and wait at the provider.
             waiting = asked
-            while len(waiting) > 50:
-                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            while len(waiting) > await asyncio.to_thread(world.upstream.waits, tag) - before:
+                _, waiting = await asyncio.wait(waiting, timeout=0.1)
             await asyncio.to_thread(world.upstream.go)
             return list(await asyncio.gather(*asked))
 
-    before = len(world.upstream.billed(tag))
+    before = world.upstream.waits(tag)
     answers = Counter(asyncio.run(all_at_once()))
     passed = answers[200]
     # On a machine that is too busy, Holdfast may not answer within its second.
@@ -82,6 +82,8 @@ def test_a_killed_proxy_is_charged_for_its_calls_in_flight(
         before = world.upstream.calls(tag)
         calls = [others.submit(abandoned) for _ in range(48)]
         eventually(lambda: world.upstream.calls(tag) == before + 48, 120)
+        # Nor is there a hold of a reserve that came too late, which the proxy has yet to undo.
+        eventually(lambda: crowd.budget().reserved == 48 * held)
         doomed.process.kill()
         assert [one.result() for one in calls] == ["broke"] * 48
     world.upstream.go()
@@ -103,8 +105,8 @@ def test_a_reserve_that_lands_too_late_does_not_stay(world: World, strict: Proxy
         os.kill(world.holdfast.pid, signal.SIGCONT)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "budget_authority_unavailable")
     assert world.upstream.calls(tag) == 0
-    eventually(lambda: strict.told("late_reserve_undone") == before + 1)
-    assert (team.budget().reserved, team.budget().spent) == (0, cost(CHEAP))
+    eventually(lambda: strict.told("late_reserve_undone") > before)
+    assert team.settled().spent == cost(CHEAP)
 
 
 def test_holdfast_is_stopped_and_comes_back(world: World, strict: Proxy, lenient: Proxy, team: Team, tag: str) -> None:

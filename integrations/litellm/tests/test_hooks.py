@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from calls import Make, ask, chat, embeddings, leave, leave_stream, messages, responses
+from calls import BREAKS, WAITS, Make, ask, break_stream, chat, embeddings, leave, leave_stream, messages, responses
 from conftest import Proxy, Team, World, eventually
 
 # Name, request, model, orders, how the client leaves, hooks. Those that log come when they come; the others come in this order.
 ONE = ["begin", "attempt"]
 TWO = [*ONE, "attempt failed", "attempt"]
 LOGGED = "log: cost"
-BREAKS: dict[str, object] = {"stream": True, "completion_tokens": 40, "cut_after": 12, "pause_ms": 20}
 TABLE: list[tuple[str, Make, str, dict[str, object], str, list[str]]] = [
     ("an answer", chat, "dear", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
     ("an embedding", embeddings, "embed", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
@@ -54,7 +53,7 @@ TABLE: list[tuple[str, Make, str, dict[str, object], str, list[str]]] = [
         "a stream that is left",
         chat,
         "dear",
-        {"stream": True, "completion_tokens": 60, "pause_ms": 50},
+        WAITS,
         "stream",
         [*ONE, "stream left", LOGGED],
     ),
@@ -62,7 +61,7 @@ TABLE: list[tuple[str, Make, str, dict[str, object], str, list[str]]] = [
         "a message that is left",
         messages,
         "claude",
-        {"stream": True, "completion_tokens": 60, "pause_ms": 50},
+        WAITS,
         "stream",
         [*ONE, "stream left", LOGGED],
     ),
@@ -76,7 +75,9 @@ def test_the_hooks_of_a_call(
     world: World, strict: Proxy, team: Team, tag: str, make: Make, model: str, orders: dict[str, object], leaves: str, hooks: list[str]
 ) -> None:
     call = make(model, tag=tag, **orders)
-    if leaves == "stream":
+    if orders is BREAKS:
+        break_stream(world, strict, team, call, tag)
+    elif leaves == "stream":
         leave_stream(strict, team, call)
     elif leaves == "answer":
         leave(world, strict, team, call, tag)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from conftest import Team, World
 
-from holdfast_litellm import errors
+from holdfast_litellm import callback, errors
 from holdfast_litellm.attempts import Attempts
 from holdfast_litellm.client import Away, Client
 from holdfast_litellm.estimate import Estimate
 from holdfast_litellm.ledger import Call, Ledger, Usage, refusal_of
+from holdfast_litellm.settings import Settings
 from holdfast_litellm.told import counts
 
 
@@ -51,6 +52,49 @@ def test_a_call_that_ends_after_its_hold_expired_is_charged_the_rest(world: Worl
     assert team.budget().spent == 900
 
 
+@pytest.mark.parametrize("waits_s", [60.0, 0.01], ids=["long enough", "not for ever"])
+def test_an_answer_waits_for_its_commit(world: World, team: Team, monkeypatch: pytest.MonkeyPatch, waits_s: float) -> None:
+    """So the client's next call finds its budget settled. Whoever is slow does not hold up the client."""
+    monkeypatch.setattr(callback, "ANSWER_WAITS_S", waits_s)
+
+    async def work() -> None:
+        budget = callback.HoldfastBudget(Settings.read({"HOLDFAST_URL": world.holdfast.url, "HOLDFAST_API_KEY": world.holdfast.key}))
+        call = callback._Followed(
+            subject={"workspace": team.name},
+            action={"kind": "llm.completion", "name": "test"},
+            estimate=Estimate(1000, 1, 1.0),
+            charge_on_expiry=0,
+            attempts=Attempts("acompletion"),
+        )
+        await budget._ledger.reserve(call)
+        budget._calls[call.nonce] = call
+        sent, may_go = asyncio.Event(), asyncio.Event()
+        post = budget._ledger._client.post
+
+        async def held_up(*given: Any, **named: Any) -> Any:
+            sent.set()
+            await may_go.wait()
+            return await post(*given, **named)
+
+        monkeypatch.setattr(budget._ledger._client, "post", held_up)
+        response = {"_hidden_params": {"response_cost": 4e-6}}
+        answering = asyncio.create_task(budget.async_post_call_success_hook({"metadata": {callback.NONCE: call.nonce}}, None, response))
+        await sent.wait()
+        if waits_s > 1:
+            assert not answering.done()
+            may_go.set()
+            await answering
+            assert (await asyncio.to_thread(team.budget)).spent == 400
+        else:
+            await answering
+            assert (await asyncio.to_thread(team.budget)).reserved == 1000
+            may_go.set()
+        await budget._ledger.drain(30)
+
+    asyncio.run(work())
+    assert team.settled().spent == 400
+
+
 def test_a_long_call_keeps_its_hold(world: World, team: Team) -> None:
     """It outlives the hold of a second with its grace of five, and then costs what it cost."""
 
@@ -66,7 +110,7 @@ def test_a_long_call_keeps_its_hold(world: World, team: Team) -> None:
     run(world, work, ttl_ms=1000)
     assert team.budget().spent == 400
     # Each adds as long as the call has run, so few are needed.
-    assert 3 <= counts["extended"] - before <= 8
+    assert 1 <= counts["extended"] - before <= 8
 
 
 def test_only_the_first_settlement_counts(world: World, team: Team) -> None:

@@ -37,14 +37,17 @@ class Orders:
     completion_tokens: int = 5
     # Break the connection: at once if 0, after so many parts of a stream.
     cut_after: int = -1
+    # Wait in a stream, after so many parts, until somebody posts to /go.
+    wait_after: int = -1
     # Leave out the usage at the end of a stream.
     no_usage: bool = False
-    pause_ms: int = 0
 
 
 @dataclass
 class Books:
     calls: dict[str, int] = field(default_factory=dict)
+    # How many have waited, or wait.
+    waits: dict[str, int] = field(default_factory=dict)
     billed: list[dict[str, Any]] = field(default_factory=list)
     failed: int = 0
     in_flight: int = 0
@@ -65,6 +68,11 @@ def orders_in(body: dict[str, Any]) -> Orders:
         return Orders()
     known = {one.name for one in fields(Orders)}
     return Orders(**{name: value for name, value in json.loads(text).items() if name in known})
+
+
+async def wait_for_go(orders: Orders) -> None:
+    books.waits[orders.tag] = books.waits.get(orders.tag, 0) + 1
+    await go.wait()
 
 
 @contextmanager
@@ -88,7 +96,7 @@ async def begin(request: Request) -> tuple[dict[str, Any], Orders, Response | No
                 {"tag": orders.tag, "model": body.get("model"), "in": orders.prompt_tokens, "out": orders.completion_tokens}
             )
         if orders.wait:
-            await go.wait()
+            await wait_for_go(orders)
         await asyncio.sleep(orders.delay_ms / 1000)
     if fails:
         books.failed += 1
@@ -122,10 +130,11 @@ def sse(data: Any, event: str = "") -> str:
 async def stream(parts: list[str], orders: Orders) -> AsyncIterator[str]:
     with counted():
         for index, part in enumerate(parts):
+            if index == orders.wait_after:
+                await wait_for_go(orders)
             if index == orders.cut_after:
                 raise ConnectionResetError("ordered")
             yield part
-            await asyncio.sleep(orders.pause_ms / 1000)
 
 
 def streaming(parts: list[str], orders: Orders) -> Response:
@@ -236,7 +245,9 @@ async def messages(request: Request) -> Response:
 
 
 async def show_books(_: Request) -> Response:
-    return JSONResponse({"calls": books.calls, "billed": books.billed, "failed": books.failed, "in_flight": books.in_flight})
+    return JSONResponse(
+        {"calls": books.calls, "waits": books.waits, "billed": books.billed, "failed": books.failed, "in_flight": books.in_flight}
+    )
 
 
 async def release_waiters(_: Request) -> Response:
@@ -248,6 +259,7 @@ async def release_waiters(_: Request) -> Response:
 
 async def forget(_: Request) -> Response:
     books.calls.clear()
+    books.waits.clear()
     books.billed.clear()
     books.failed = 0
     return Response(status_code=204)

@@ -199,7 +199,7 @@ const DESCRIPTION = `A reservation and budget ledger. It speaks the Cycles proto
 
 const FIRST_STEPS = `The examples work as they stand, in this order:
 
-1. Authorize with the admin key, and send \`POST /v1/admin/tenants\`, \`POST /v1/admin/api-keys\` and \`POST /v1/admin/budgets\`.
+1. Authorize with the admin key, and send \`POST /v1/admin/tenants\`, \`POST /v1/admin/api-keys\` and \`POST /v1/admin/budgets\`. After the first session of the README, only the second of them: the tenant and the budget are there.
 2. Authorize with the \`key_secret\` of the new API key, and reserve, commit and look at the balances.
 
 Ids in paths come from earlier answers. Where an operation takes both keys, an example that names the tenant is for the admin key; an API key names its tenant itself. A repeated idempotency key repeats the first answer: choose a new one for each new request.`;
