@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import type { AdminCaller } from './caller.js';
+import { HostCookie } from './host-cookie.js';
 import { OperatorKeys } from './operator-keys.js';
 import { isOperatorRole } from './operator-roles.js';
 import { consoleSessionKey, orStoreError, partitionCode, RedisService, tagOf } from '../redis/index.js';
@@ -16,9 +17,7 @@ export interface ConsoleSession {
 }
 
 export const SESSION_LIFETIME_MS = 8 * 3_600_000;
-/** The `__Host-` prefix makes browsers insist on Secure, on the path `/` and on this host alone. */
-const SECURE_COOKIE = '__Host-holdfast-session';
-const PLAIN_COOKIE = 'holdfast-session';
+const COOKIE = new HostCookie('holdfast-session');
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 const TOKEN_BYTES = 32;
 const ID_LENGTH = 12;
@@ -103,24 +102,13 @@ function named(owner: AdminCaller, sessionId: string): AdminCaller {
   return owner.keyId?.includes(':') === true ? owner : { ...owner, keyId: sessionId };
 }
 
-/** The token in a Cookie header, if it has one. */
-export function sessionTokenIn(cookies: string | undefined): string | undefined {
-  if (cookies?.includes(PLAIN_COOKIE) !== true) {
-    return undefined;
-  }
-  const values = new Map(
-    cookies.split(';').map((pair): [string, string] => {
-      const [name = '', value = ''] = pair.trim().split('=', 2);
-      return [name, value];
-    }),
-  );
-  const token = values.get(SECURE_COOKIE) ?? values.get(PLAIN_COOKIE);
+/** The token that a request has in its cookie. */
+export function sessionTokenIn(request: Parameters<HostCookie['read']>[0]): string | undefined {
+  const token = COOKIE.read(request);
   return token !== undefined && TOKEN.test(token) ? token : undefined;
 }
 
-/** The Set-Cookie header that stores a token, or without one removes it. @param secure whether the page came over TLS */
-export function sessionCookie(secure: boolean, token?: string): string {
-  const name = secure ? SECURE_COOKIE : PLAIN_COOKIE;
-  const maxAgeS = token === undefined ? 0 : SESSION_LIFETIME_MS / 1000;
-  return `${name}=${token ?? ''}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}${secure ? '; Secure' : ''}`;
+/** The Set-Cookie header that stores a token, or without one removes it. */
+export function sessionCookie(request: Parameters<HostCookie['read']>[0], token?: string): string {
+  return COOKIE.header(request, token, SESSION_LIFETIME_MS);
 }

@@ -19,6 +19,7 @@ export {
   sessionCookie,
   sessionTokenIn,
 } from './console-sessions.js';
+export { HostCookie } from './host-cookie.js';
 export { actorOfOperator, OperatorKeys } from './operator-keys.js';
 export {
   includesRole,

@@ -11,10 +11,11 @@ export interface RoleOfClaim {
   readonly role: ProviderRole;
 }
 
-/** `role=value` pairs. A role may have several values, and a value may contain `=`. */
+/** `role=value` pairs. A role may have several values, and a value may contain `=`, and a comma as `\,`. */
 const rolesOfClaim: Parse<readonly RoleOfClaim[]> = (given) => {
-  const pairs = given.split(',').map((pair) => {
-    const [, name = '', value = ''] = /^\s*(\w+)\s*=(.*)$/.exec(pair) ?? [];
+  const pairs = given.split(/(?<!\\),/).map((pair) => {
+    const [, name = '', text = ''] = /^\s*(\w+)\s*=(.*)$/.exec(pair) ?? [];
+    const value = text.replaceAll('\\,', ',');
     const role = ROLES.find((known) => known === name);
     return role === undefined || value.trim() === '' ? undefined : { value: value.trim(), role };
   });
@@ -54,7 +55,7 @@ export const PROVIDER = {
     'Whose provider has them elsewhere, such as in groups.',
   ),
   oidcRoles: setting('OIDC_ROLES', 'admin=admin,operator=operator,viewer=viewer', rolesOfClaim).describe(
-    "What the claim's values stand for: role=value, comma-separated, a role several times if need be.",
+    "What the claim's values stand for: role=value, comma-separated, a role several times if need be, and a backslash before a comma in a value.",
     'Whose groups have other names.',
   ),
 };

@@ -45,13 +45,13 @@ export class SessionAccess {
   ) {}
 
   /** A request with an API key is never taken for one of the console, whatever cookies the browser adds. */
-  isPresented({ headers }: FastifyRequest): boolean {
-    return headers[API_KEY_HEADER] === undefined && sessionTokenIn(headers.cookie) !== undefined;
+  isPresented(request: FastifyRequest): boolean {
+    return request.headers[API_KEY_HEADER] === undefined && sessionTokenIn(request) !== undefined;
   }
 
   /** The session of the request, unless there is none or it has ended. @throws StoreUnavailable */
-  async find({ headers }: FastifyRequest): Promise<ConsoleSession | undefined> {
-    const token = sessionTokenIn(headers.cookie);
+  async find(request: FastifyRequest): Promise<ConsoleSession | undefined> {
+    const token = sessionTokenIn(request);
     return token === undefined ? undefined : await this.sessions.find(token);
   }
 

@@ -28,7 +28,7 @@ const UNFINISHED = 'the log-in took too long, or began in another browser; begin
 type Settings = Required<Pick<HoldfastConfig, 'oidcIssuer' | 'oidcClientId' | 'oidcClientSecret'>>;
 
 /**
- * Log-in by OpenID Connect: authorization code with PKCE, state and nonce. Nothing is asked of the provider before somebody logs in, so a
+ * Log-in by OpenID Connect: authorization code with PKCE, state and nonce, and a signed ID token. Nothing is asked of the provider before somebody logs in, so a
  * provider that is away neither delays a start nor turns readiness red.
  */
 @Injectable()
@@ -145,6 +145,7 @@ export class IdentityProvider {
         : client.ClientSecretPost(oidcClientSecret),
     );
     configuration.timeout = TIMEOUT_S;
+    client.enableNonRepudiationChecks(configuration);
     if (this.isInsecure) {
       client.allowInsecureRequests(configuration);
     }

@@ -1,4 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import { HostCookie } from '../auth/index.js';
 
 /** What a log-in at the provider has to be finished with. */
 export interface BegunLogIn {
@@ -11,8 +13,7 @@ export interface BegunLogIn {
 
 /** As long as somebody may need to find a password and a second factor. */
 export const LOG_IN_LIFETIME_MS = 600_000;
-const SECURE_COOKIE = '__Host-holdfast-log-in';
-const PLAIN_COOKIE = 'holdfast-log-in';
+const COOKIE = new HostCookie('holdfast-log-in');
 const ALGORITHM = 'aes-256-gcm';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
@@ -30,7 +31,7 @@ export class LogInCookies {
   }
 
   /** The Set-Cookie header for a begun log-in. */
-  seal(begun: BegunLogIn, secure: boolean): string {
+  seal(request: FastifyRequest, begun: BegunLogIn): string {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(ALGORITHM, this.key, iv);
     const sealed = Buffer.concat([
@@ -39,12 +40,17 @@ export class LogInCookies {
       cipher.final(),
       cipher.getAuthTag(),
     ]);
-    return header(secure, sealed.toString('base64url'), LOG_IN_LIFETIME_MS / 1000);
+    return COOKIE.header(request, sealed.toString('base64url'), LOG_IN_LIFETIME_MS);
   }
 
-  /** The begun log-in in a Cookie header, if there is one that this deployment has sealed. */
-  open(cookies: string | undefined): BegunLogIn | undefined {
-    const sealed = Buffer.from(valueIn(cookies ?? ''), 'base64url');
+  /** The Set-Cookie header that removes a begun log-in. */
+  removal(request: FastifyRequest): string {
+    return COOKIE.header(request, undefined, LOG_IN_LIFETIME_MS);
+  }
+
+  /** The begun log-in in the cookie of a request, if there is one that this deployment has sealed. */
+  open(request: FastifyRequest): BegunLogIn | undefined {
+    const sealed = Buffer.from(COOKIE.read(request) ?? '', 'base64url');
     if (sealed.length <= IV_BYTES + TAG_BYTES) {
       return undefined;
     }
@@ -58,24 +64,4 @@ export class LogInCookies {
       return undefined;
     }
   }
-}
-
-/** The Set-Cookie header that removes a begun log-in. */
-export function withoutLogIn(secure: boolean): string {
-  return header(secure, '', 0);
-}
-
-function header(secure: boolean, value: string, maxAgeS: number): string {
-  const name = secure ? SECURE_COOKIE : PLAIN_COOKIE;
-  return `${name}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}${secure ? '; Secure' : ''}`;
-}
-
-function valueIn(cookies: string): string {
-  const values = new Map(
-    cookies.split(';').map((pair): [string, string] => {
-      const [name = '', value = ''] = pair.trim().split('=', 2);
-      return [name, value];
-    }),
-  );
-  return values.get(SECURE_COOKIE) ?? values.get(PLAIN_COOKIE) ?? '';
 }

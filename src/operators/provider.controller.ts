@@ -14,8 +14,8 @@ import { PublicAccess, PublicRateLimit, refuseForged, sendJson } from '../http/i
 import { Refusal } from '../ledger/index.js';
 import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
 import { IdentityProvider } from './identity-provider.js';
-import { LogInCookies, withoutLogIn } from './log-in-cookie.js';
-import { isSecure, SessionAnswers } from './session-answers.js';
+import { LogInCookies } from './log-in-cookie.js';
+import { SessionAnswers } from './session-answers.js';
 
 class FinishDto {
   /** The query of the address to which the provider has sent the browser. */
@@ -53,9 +53,7 @@ export class ProviderController {
   async begin(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     this.require(request);
     const { url, begun } = await this.provider.begin(request.headers.origin as string);
-    reply
-      .header('set-cookie', this.cookies.seal(begun, isSecure(request)))
-      .header('cache-control', 'no-store');
+    reply.header('set-cookie', this.cookies.seal(request, begun)).header('cache-control', 'no-store');
     sendJson(reply, 200, stringifyJson({ url }));
   }
 
@@ -75,10 +73,9 @@ export class ProviderController {
 
   private async open(request: FastifyRequest, reply: FastifyReply, query: string): Promise<ConsoleSession> {
     try {
-      const owner = await this.provider.finish(this.cookies.open(request.headers.cookie), query);
+      const owner = await this.provider.finish(this.cookies.open(request), query);
       const { token, session } = await this.sessions.create(owner);
-      const secure = isSecure(request);
-      reply.header('set-cookie', [sessionCookie(secure, token), withoutLogIn(secure)]);
+      reply.header('set-cookie', [sessionCookie(request, token), this.cookies.removal(request)]);
       request.caller = session.caller;
       this.attempts.succeeded();
       return session;

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import type { ConsoleSession } from '../auth/index.js';
 import { sendJson } from '../http/index.js';
 import { RedisService } from '../redis/index.js';
@@ -37,9 +37,4 @@ export class SessionAnswers {
       } satisfies SessionAnswer),
     );
   }
-}
-
-/** Behind a proxy that ends TLS and is not in TRUST_PROXY, only the Origin tells what the browser sees. */
-export function isSecure({ protocol, headers }: FastifyRequest): boolean {
-  return protocol === 'https' || headers.origin?.startsWith('https://') === true;
 }

@@ -15,7 +15,7 @@ import { Refusal } from '../ledger/index.js';
 import { compileValidator, MaxLength } from '../wire/index.js';
 import { IdentityProvider } from './identity-provider.js';
 import { LiveFeed } from './live-feed.js';
-import { isSecure, SessionAnswers } from './session-answers.js';
+import { SessionAnswers } from './session-answers.js';
 
 class LogInDto {
   /** The key of an operator. */
@@ -62,7 +62,7 @@ export class SessionController {
     this.roles.requireRole(owner, 'viewer');
     const { token, session } = await this.sessions.create(owner);
     request.caller = session.caller;
-    reply.header('set-cookie', sessionCookie(isSecure(request), token));
+    reply.header('set-cookie', sessionCookie(request, token));
     this.answers.send(reply, session);
   }
 
@@ -79,7 +79,7 @@ export class SessionController {
   async logOut(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseForged(request, this.attempts);
     const session = await this.access.find(request);
-    const token = sessionTokenIn(request.headers.cookie);
+    const token = sessionTokenIn(request);
     if (session !== undefined && token !== undefined) {
       await this.sessions.end(token);
       this.feed.endSession(session.id);
@@ -89,7 +89,7 @@ export class SessionController {
     const elsewhere = isOfProvider
       ? await this.provider.logOutUrl(request.headers.origin as string)
       : undefined;
-    reply.header('set-cookie', sessionCookie(isSecure(request)));
+    reply.header('set-cookie', sessionCookie(request));
     this.answers.send(reply, undefined, elsewhere);
   }
 }

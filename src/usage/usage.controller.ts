@@ -35,12 +35,16 @@ async function answerReport(
   void reply
     .code(200)
     .header('content-type', EXPORT_TYPES[format])
-    .header('content-disposition', `attachment; filename="usage.${format}"`)
+    .header('content-disposition', `attachment; filename="${fileName(report)}.${format}"`)
     .header('x-holdfast-complete-through-ms', String(report.completeThroughMs))
     .header('x-holdfast-gaps', String(report.gaps.length))
     .header('x-holdfast-has-more', String(report.hasMore))
     .send(format === 'csv' ? reportCsv(report) : reportNdjson(report));
 }
+
+/** A file that ends at the limit says so. */
+const fileName = ({ rows, hasMore }: UsageReport): string =>
+  hasMore ? `usage-first-${rows.length}-rows` : 'usage';
 
 function completeness({ completeThroughMs, gaps }: UsageReport): object {
   return {

@@ -123,6 +123,13 @@ export const SIMPLE: readonly Simple[] = [
     ],
     good: [
       [
+        String.raw`admin=CN=Owners\,OU=Groups\,DC=example,viewer=CORP\support`,
+        [
+          { value: 'CN=Owners,OU=Groups,DC=example', role: 'admin' },
+          { value: String.raw`CORP\support`, role: 'viewer' },
+        ],
+      ],
+      [
         'viewer = cn=support , viewer=finance',
         [
           { value: 'cn=support', role: 'viewer' },

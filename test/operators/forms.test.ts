@@ -4,6 +4,7 @@ import {
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
+  spilling,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
@@ -15,6 +16,7 @@ import {
   endedDeliveries,
   subscribe,
   subscription,
+  SYSTEM,
 } from '../webhooks/dispatching.js';
 
 /** Each form of the console does its work, and shows why an input is refused. */
@@ -227,6 +229,61 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
     expect(receiver.received.at(-1)?.headers).toMatchObject({ 'x-team': 'payments' });
   });
 
+  test('the options of a subscription show, are changed, and filter what it gets', async () => {
+    const id = await subscribe(holdfast, tenant, `${receiver.url}/options`, {
+      event_types: ['reservation.denied', 'budget.frozen'],
+    });
+    const path = `/ops/webhooks/${id}/options`;
+    expectStatus(
+      await holdfast.admin('PUT', path, {
+        end_on_gone: true,
+        payload_filter: { state: 'FROZEN' },
+        used_amounts: [{ unit: 'USD_MICROCENTS', amount: 1_250_000_000 }],
+      }),
+      200,
+    );
+    await browser.visit(holdfast.url, `/webhooks/${id}`, 'state: FROZEN', async (page) => {
+      await page.getByText('when the endpoint answers 410 Gone').waitFor();
+      await page.getByText('$12.50').waitFor();
+      await send(page, 'Options', 'Change the options', async (dialog) => {
+        await dialog.getByText('Nothing changes yet').waitFor();
+        await dialog.getByLabel('Thresholds as amounts').fill('50,000');
+        await dialog.getByText('An amount has a unit').waitFor();
+        await dialog.getByLabel('Thresholds as amounts').fill('0 tokens');
+        await refused(dialog, 'Change the options', /used_amounts/);
+        await dialog
+          .getByLabel('Thresholds as amounts')
+          .fill('$12.50\n50,000 tokens\n9,007,199,254,740,991 risk points');
+        await dialog.getByLabel('Only with the unit').selectOption('tokens');
+        await dialog.getByLabel('Only with the kind of action').fill('llm.completion');
+        await dialog.getByLabel('Only with the state').fill('');
+        await dialog
+          .getByLabel('If the endpoint answers 410 Gone')
+          .selectOption('it is a failure as any other');
+        await dialog.getByRole('row', { name: 'Only with the state FROZEN none' }).waitFor();
+        await expectAccessible(page);
+      });
+      await page.getByText('kind of action: llm.completion').waitFor();
+      await page.getByText('$12.50, 50,000 tokens, 9,007,199,254,740,991 risk points').waitFor();
+      expect(await page.getByText('when the endpoint answers 410 Gone').count()).toBe(0);
+    });
+    expect(await read(path)).toEqual({
+      subscription_id: id,
+      end_on_gone: false,
+      payload_filter: { unit: 'TOKENS', action_kind: 'llm.completion' },
+      used_amounts: [
+        { unit: 'USD_MICROCENTS', amount: 1_250_000_000 },
+        { unit: 'TOKENS', amount: 50_000 },
+        { unit: 'RISK_POINTS', amount: 9_007_199_254_740_991 },
+      ],
+    });
+    const ofSystem = await subscribe(holdfast, SYSTEM, `${receiver.url}/options`);
+    await browser.visit(holdfast.url, `/webhooks/${ofSystem}`, 'Subscription', async (page) => {
+      await page.getByRole('button', { name: 'Options' }).click();
+      expect(await page.getByLabel('Thresholds as amounts').isDisabled()).toBe(true);
+    });
+  });
+
   test('a delivery shows its request and each attempt, and is sent again', async () => {
     receiver.react = (response) => response.writeHead(503).end();
     const id = await subscribe(holdfast, tenant, `${receiver.url}/fails`, {
@@ -249,6 +306,72 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
       await page.getByRole('dialog').getByText('By', { exact: true }).waitFor();
     });
     expect((await deliveries(holdfast, id)).map(({ status }) => status)).toEqual(['SUCCESS', 'FAILED']);
+  });
+
+  test('every dialog is readable on a narrow screen, and nothing spills out of its place', async () => {
+    const { id, key } = await holdfast.createTenant({ name: 'x'.repeat(60) });
+    const scope = `tenant:${id}/workspace:${'w'.repeat(60)}`;
+    const unit = 'USD_MICROCENTS';
+    await holdfast.createBudget({ id, key }, scope.slice(`tenant:${id}`.length), 9_007_199_254_740_993n, {
+      unit,
+    });
+    const rule = { every: 'hour', length_hours: 6, time_zone: 'America/Argentina/ComodRivadavia' };
+    const limit = { unit, amount: 123_456_789_012 };
+    const template = { tenant_id: id, scope_pattern: `tenant:${id}/agent:*`, unit, allocated: limit };
+    expectStatus(
+      await holdfast.admin('PUT', '/ops/budget-templates/each', {
+        ...template,
+        windows: [{ name: 'w'.repeat(32), limit, ...rule }],
+      }),
+      201,
+    );
+    const policy = { tenant_id: id, name: 'p'.repeat(60), scope_pattern: `tenant:${id}/*` };
+    expectStatus(
+      await holdfast.admin('POST', '/v1/admin/policies', {
+        ...policy,
+        action_quotas: [{ action_kind: 'message.email.send', max_calls: 50, window: 'per_day_tumbling' }],
+      }),
+      201,
+    );
+    const hook = await subscribe(holdfast, { id, key }, `${receiver.url}/${'h'.repeat(80)}`);
+    const narrow = { looks: [{ colorScheme: 'dark', width: 390 }] } as const;
+    for (const [path, text, buttons] of [
+      [
+        `/tenants/${id}`,
+        'w'.repeat(32),
+        [
+          ...['Create key', 'Create template', 'Edit each', 'Delete each', 'Create policy'],
+          ...[`Edit ${policy.name}`, 'Change the limits', 'Change the settings', 'Close tenant'],
+        ],
+      ],
+      [
+        `/budgets/${unit}?scope=${scope}`,
+        'Figures',
+        ['Fund or reset', 'Overdraft limit', 'Freeze', 'Change the period', 'Change the windows'],
+      ],
+      [`/webhooks/${hook}`, 'Subscription', ['Test', 'Edit', 'Options', 'Replay', 'Pause', 'Rotate secret']],
+    ] as const) {
+      await browser.visit(
+        holdfast.url,
+        path,
+        text,
+        async (page) => {
+          expect(await spilling(page)).toEqual([]);
+          for (const button of buttons) {
+            await page.getByRole('button', { name: button, exact: true }).first().click();
+            const dialog = page.getByRole('dialog').last();
+            await dialog.getByRole('button', { name: 'Cancel' }).waitFor();
+            expect({ button, spills: await spilling(page) }).toEqual({ button, spills: [] });
+            if (button === buttons[0]) {
+              await expectAccessible(page);
+            }
+            await dialog.getByRole('button', { name: 'Cancel' }).click();
+            await dialog.waitFor({ state: 'detached' });
+          }
+        },
+        narrow,
+      );
+    }
   });
 
   test("a tenant's settings and expiry policy are changed; a lease beyond the longest is refused", async () => {

@@ -55,6 +55,24 @@ describe('a session', () => {
     expect(secure.headers.get('set-cookie')).toMatch(/^__Host-holdfast-session=.*; Secure$/);
   });
 
+  test('is not taken over TLS from a cookie without the prefix, which another host of the domain can set', async () => {
+    await page.logIn();
+    expect(page.cookie).toMatch(/^holdfast-session=/);
+    const overTls = [
+      { 'x-forwarded-proto': 'https' },
+      { origin: page.url.replace('http:', 'https:') },
+      // From behind a proxy that is not trusted, a browser sends this only over TLS.
+      { 'x-forwarded-host': 'ledger.example.com', 'sec-fetch-site': 'same-origin' },
+    ];
+    for (const headers of overTls) {
+      expect([headers, (await page.send('GET', TENANTS, { headers })).status]).toEqual([headers, 401]);
+    }
+    page.cookie = `${page.cookie}x; __Host-${page.cookie}`;
+    for (const headers of overTls) {
+      expect([headers, (await page.send('GET', TENANTS, { headers })).status]).toEqual([headers, 200]);
+    }
+  });
+
   test('ends at log-out, for every request and for its live stream', async () => {
     await page.logIn();
     const live = new LiveReader(page.url, page.cookie);

@@ -9,7 +9,7 @@ import {
   WIDE_AND_NARROW,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
-import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { expectPicture } from '../support/pictures.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 
@@ -129,6 +129,23 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     );
   });
 
+  test('a report with more rows than one has says so, and that the file ends there', async () => {
+    const { page, complaints, context } = await browser.enter(holdfast.url, '/tenants');
+    await page.route(/ops\/usage\?.*group_by=day%2C/, async (route) => {
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, json: { ...(await answer.json()), has_more: true } });
+    });
+    await page.goto(`${holdfast.url}/console/usage?tenant_id=${tenant.id}&by=agent&unit=TOKENS`);
+    await page.getByText('There are more than 10,000 rows by day and agent').waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+    const rows = `tenant_id=${tenant.id}&group_by=agent&format=csv&limit=2`;
+    const file = await fetch(`${holdfast.url}/ops/usage?${rows}`, {
+      headers: { 'x-admin-api-key': ADMIN_API_KEY },
+    });
+    expect(file.headers.get('content-disposition')).toContain('filename="usage-first-2-rows.csv"');
+  });
+
   test('usage looks as in the pictures of README, in light and dark colours', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page, complaints, context } = await browser.enter(holdfast.url, '/tenants', {
@@ -210,12 +227,23 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
         .waitFor();
       await dialog.getByText('/agent:known gets one').waitFor();
       await dialog.getByLabel('Periods').selectOption('By the calendar');
+      await dialog.getByRole('button', { name: 'Add window' }).click();
+      await dialog.getByText('A name of lower-case letters').waitFor();
+      await dialog.getByLabel('Name').fill('day');
+      await dialog.getByText('A limit in tokens is missing').waitFor();
+      await dialog.getByLabel('Limit', { exact: true }).fill('20');
+      await dialog.getByLabel('Time zone').last().selectOption('Asia/Tokyo');
       await dialog.getByRole('button', { name: 'Create template' }).click();
       await dialog.waitFor({ state: 'detached' });
+      const day = { name: 'day', every: 'day', time_zone: 'Asia/Tokyo' };
+      expect(await templates()).toMatchObject([{ windows: [{ ...day, limit: { amount: 20 } }] }]);
       await page.getByRole('row', { name: /^each-agent .* 50 tokens new every month from day 1/ }).waitFor();
       expectStatus(await holdfast.reserve(tenant, 1, { subject }), 200);
 
       await page.getByRole('button', { name: 'Edit each-agent' }).click();
+      expect(await dialog.getByLabel('Scopes').isDisabled()).toBe(true);
+      await dialog.getByLabel('Limit', { exact: true }).fill('30');
+      await dialog.getByRole('row', { name: 'Window day 20 every day, Asia/Tokyo 30 every day' }).waitFor();
       await dialog.getByLabel('Allocated').fill('60');
       await dialog.getByLabel('Budgets that it has made').selectOption('get what it sets, too');
       await dialog.getByRole('row', { name: 'Allocated 50 60' }).waitFor();
@@ -227,8 +255,15 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
           scope_pattern: pattern,
           allocated: { amount: 60 },
           recurrence: { every: 'month' },
+          windows: [{ ...day, limit: { amount: 30 } }],
         },
       ]);
+      await page.getByRole('button', { name: 'Edit each-agent' }).click();
+      await dialog.getByRole('button', { name: 'Remove window 1' }).click();
+      await dialog.getByRole('row', { name: 'Window day 30 every day, Asia/Tokyo none' }).waitFor();
+      await dialog.getByRole('button', { name: 'Change the template' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      expect((await templates())[0]).not.toHaveProperty('windows');
     });
     await browser.visit(
       holdfast.url,

@@ -191,6 +191,17 @@ export function tooWide(page: Page): Promise<string[]> {
   );
 }
 
+/** Boxes whose content stands over what is beside them, and not inside a table that scrolls. */
+export function spilling(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(
+    `[...document.querySelectorAll('main *, [role=dialog], [role=dialog] *')]
+      .filter((box) => box.closest('.table-wrap, select, input, textarea') === null &&
+        box.clientWidth > 1 && box.scrollWidth > box.clientWidth + 1 &&
+        getComputedStyle(box).overflowX === 'visible')
+      .map((box) => box.outerHTML.slice(0, 160))`,
+  );
+}
+
 /** Markup that reveals itself if it is not shown as plain text. */
 export const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
 /** The same, for values that are short or have no spaces, such as URLs. */

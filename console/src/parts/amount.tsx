@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import type { Int64 } from '../api/json';
+import type { Unit } from '../api/types';
 import { COUNT, type Decimal, numberFormat, readDecimal } from './numbers';
 
 /** A dollar has a hundred million microcents. */
@@ -51,6 +52,8 @@ const UNIT_WORDS: Readonly<Record<string, string>> = {
   CREDITS: 'credits',
   RISK_POINTS: 'risk points',
 };
+
+export const UNITS = Object.keys(UNIT_WORDS) as readonly Unit[];
 
 export const unitWord = (unit: string): string => UNIT_WORDS[unit] ?? unit;
 

@@ -130,9 +130,9 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
         </>
       }
     >
-      <div className="grid">
+      <div className="figures">
         {figures.map(([label, { amount }, colour]) => (
-          <div key={label} className="span-3">
+          <div key={label}>
             <div className="muted">
               {colour !== undefined && <span className="swatch" style={{ background: `var(${colour})` }} />}
               {label}

@@ -3,10 +3,8 @@ import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { queryClient } from '../../api/session';
 import type { Unit } from '../../api/types';
-import { amountOf, amountProblem, formatAmount, parseAmount, unitWord } from '../../parts/amount';
+import { amountOf, amountProblem, formatAmount, parseAmount, unitWord, UNITS } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
-
-const UNITS: readonly Unit[] = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
 
 export function CreateBudget({
   tenantId,

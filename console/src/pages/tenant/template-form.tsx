@@ -5,7 +5,7 @@ import { call, get, newIdempotencyKey } from '../../api/client';
 import type { Body, Schema } from '../../api/operations';
 import { queryClient } from '../../api/session';
 import type { Unit } from '../../api/types';
-import { amountOf, amountProblem, formatAmount, unitWord } from '../../parts/amount';
+import { amountOf, amountProblem, formatAmount, unitWord, UNITS } from '../../parts/amount';
 import { ChangeDialog, type Difference } from '../../parts/change-dialog';
 import { type Field, useForm } from '../../parts/form';
 import { Scope } from '../../parts/scope';
@@ -20,6 +20,14 @@ import {
   requestOf,
   wordsOf,
 } from '../budget/recurrence';
+import {
+  differencesOf,
+  type Draft,
+  draftOf,
+  missingIn,
+  WindowDrafts,
+  windowsOf,
+} from '../budget/window-drafts';
 import { OVERAGES } from './policy-form';
 import { matchedBy, type Seen, seenScopes } from './template-scopes';
 
@@ -29,13 +37,12 @@ export const TEMPLATE = `${TEMPLATES}/{template_id}` as const;
 type Template = Schema<'BudgetTemplate'>;
 type Name = 'id' | 'pattern' | 'unit' | 'allocated' | 'overdraft' | 'overage' | 'rollover' | 'existing';
 
-const UNITS: readonly Unit[] = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
-
 const fieldsOf = (template: Template | undefined): Readonly<Record<Name, Field>> => ({
   id: { label: 'Id', description: 'Names the template', disabled: template !== undefined },
   pattern: {
     label: 'Scopes',
     description: 'A scope, whose last segments may have * in place of a value',
+    disabled: template !== undefined,
   },
   unit: {
     label: 'Unit',
@@ -89,6 +96,8 @@ export function TemplateForm({
   });
   const [before] = useState(() => template?.recurrence && calendarOf<Period>(template.recurrence));
   const [calendar, setCalendar] = useState<Calendar<Period> | undefined>(before);
+  const { windows = [] } = template ?? {};
+  const [drafts, setDrafts] = useState<readonly Draft[]>(() => windows.map(draftOf));
   const [key] = useState(newIdempotencyKey);
   const { values } = form;
   const unit = values.unit as Unit;
@@ -103,9 +112,9 @@ export function TemplateForm({
       commit_overage_policy: (values.overage || undefined) as Template['commit_overage_policy'],
       rollover_policy: values.rollover as Template['rollover_policy'],
       recurrence: calendar && requestOf(calendar),
+      windows: drafts.length === 0 ? undefined : windowsOf(drafts, unit),
       // What the form does not show stays.
       period_ms: calendar === undefined ? template?.period_ms : undefined,
-      windows: template?.windows as Body<'put', typeof TEMPLATE>['windows'],
       metadata: template?.metadata,
       ...(values.existing === '' ? {} : { apply_to_existing: true, idempotency_key: key }),
     };
@@ -115,17 +124,23 @@ export function TemplateForm({
     );
   };
   const words = (one: Calendar | undefined): string => (one === undefined ? 'none' : wordsOf(one));
+  const missing = missingIn(drafts, unit);
   const differences: Difference[] = [
     ...form.differences,
     ...(words(before) === words(calendar)
       ? []
       : [{ label: 'Periods', before: words(before), after: words(calendar) }]),
+    ...(missing === undefined ? differencesOf(windows, drafts, unit) : []).map(({ label, ...rest }) => ({
+      label: `Window ${label}`,
+      ...rest,
+    })),
   ];
   const blocked =
     values.id === ''
       ? 'An id is missing'
       : (amountProblem(values.allocated, unit) ??
         (values.overdraft === '' ? undefined : amountProblem(values.overdraft, unit, 'An overdraft limit')) ??
+        missing ??
         (template !== undefined && differences.length === 0 ? 'Nothing changes yet' : undefined));
   return (
     <ChangeDialog
@@ -163,6 +178,7 @@ export function TemplateForm({
         </div>
       )}
       {form.input('rollover')}
+      <WindowDrafts drafts={drafts} setDrafts={setDrafts} />
       {template !== undefined && form.input('existing')}
     </ChangeDialog>
   );

@@ -8,6 +8,7 @@ import { Amount, unitWord } from '../../parts/amount';
 import { FilterBar, type FilterChange, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Loaded } from '../../parts/loaded';
+import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { useTitle } from '../../parts/title';
@@ -18,6 +19,7 @@ import { USAGE_FILTERS } from './filters';
 import {
   daysBetween,
   lastDays,
+  MOST_ROWS,
   nameOf,
   queryOf,
   readUsage,
@@ -45,6 +47,7 @@ const KEYS: Readonly<Record<string, string>> = {
   key_id: 'API key',
   source: 'Reservation or direct debit',
 };
+const wordOf = (by: string): string => (KEYS[by] ?? 'kind of action').toLowerCase();
 type Filters = FilterChange<(typeof USAGE_FILTERS)[number]>;
 
 /** The days that the filters name, at most a year of them. */
@@ -72,7 +75,7 @@ export function UsagePage(): ReactNode {
     ...queryOf({ ...span, filters: { tenant_id, scope } }),
     unit: shown,
     group_by: `day,${by}`,
-    limit: 10_000,
+    limit: MOST_ROWS,
     format: 'csv',
   });
   return (
@@ -103,10 +106,17 @@ function Report({
   by: string;
   to: string;
 }): ReactNode {
-  const { report, total, unit } = usage;
+  const { report, total, unit, isCut } = usage;
   return (
     <div className="stack">
       <Incomplete report={report} to={to} />
+      {isCut && (
+        <div className="notice warn" role="status">
+          There are more than {COUNT.format(MOST_ROWS)} rows by day and {wordOf(by)}. The CSV ends after the
+          first {COUNT.format(MOST_ROWS)}, and the chart has the smallest among all others. Choose fewer days,
+          or filter.
+        </div>
+      )}
       {total === undefined ? (
         <section className="panel">
           <Empty title="Nothing was charged in these days">
@@ -116,7 +126,7 @@ function Report({
       ) : (
         <>
           <Panel
-            title={`Charged a day, by ${(KEYS[by] ?? 'kind of action').toLowerCase()}`}
+            title={`Charged a day, by ${wordOf(by)}`}
             aside={
               <>
                 <Amount amount={BigInt(total.charged)} unit={unit} withUnit /> in all

@@ -13,7 +13,7 @@ export const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone;
 /** What a chart tells apart by colour; the others are one series. */
 export const SHOWN = 10;
 /** The most rows of a report. */
-const MOST_ROWS = 10_000;
+export const MOST_ROWS = 10_000;
 
 /** A day of the reader's zone, such as 2026-10-25. */
 export function dayOf(ms: number): string {
@@ -96,6 +96,8 @@ export interface Usage {
   readonly top: readonly Series[];
   /** What each day was charged in all. */
   readonly days: ReadonlyMap<string, UsageRow>;
+  /** Whether the days have more rows by the key than a report. */
+  readonly isCut: boolean;
 }
 
 interface Asked {
@@ -126,7 +128,7 @@ export async function readUsage(asked: Asked): Promise<Usage> {
   const units = [...all.totals].sort((one, other) => other.count - one.count).map((row) => row.unit);
   const unit = units.find((one) => one === asked.unit) ?? units[0] ?? 'USD_MICROCENTS';
   if (all.totals.length === 0) {
-    return { report: all, unit, units, total: undefined, top: [], days: new Map() };
+    return { report: all, unit, units, total: undefined, top: [], days: new Map(), isCut: false };
   }
   const ofUnit = { ...query, unit };
   const largest = await get(USAGE, { ...ofUnit, group_by: by, order: '-charged', limit: SHOWN });
@@ -143,5 +145,6 @@ export async function readUsage(asked: Asked): Promise<Usage> {
       return { name, row, days: new Map(own.map((one) => [keyOf(one, 'day') ?? '', amountOf(one.charged)])) };
     }),
     days: new Map(daily.rows.map((row) => [keyOf(row, 'day') ?? '', row])),
+    isCut: each.has_more,
   };
 }

@@ -17,11 +17,12 @@ import { Pause, RotateSecret, SendTest } from './changes';
 import { Deliveries } from './deliveries';
 import { DeliveryPanel } from './delivery';
 import { WebhookForm } from './form';
+import { amountWords, filterWords, OptionsForm, useOptions } from './options';
 import { Replay, ReplayProgress } from './replay';
 
 const route = getRouteApi('/webhooks/$id');
 const EVERY_MS = 3000;
-type Change = 'test' | 'edit' | 'pause' | 'replay' | 'rotate';
+type Change = 'test' | 'edit' | 'options' | 'pause' | 'replay' | 'rotate';
 
 /** One subscription: how well it does, what it selects, and its deliveries. */
 export function WebhookPage(): ReactNode {
@@ -44,6 +45,7 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
   const navigate = route.useNavigate();
   const [change, setChange] = useState<Change>();
   const [tested, setTested] = useState<Schema<'WebhookTestResponse'>>();
+  const options = useOptions(webhook);
   const close = (): void => setChange(undefined);
   const open = (chosen: string | undefined): void =>
     void navigate({ search: (old) => ({ ...old, delivery: chosen }), resetScroll: false });
@@ -56,7 +58,7 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
       <div className="grid" style={{ alignItems: 'start' }}>
         {tested !== undefined && <TestResult result={tested} />}
         <Health webhook={webhook} />
-        <Settings webhook={webhook} />
+        <Settings webhook={webhook} options={options} />
         {replay !== undefined && (
           <ReplayProgress id={id} replay={{ replay_id: replay, events_queued: Number(queued) || 0 }} />
         )}
@@ -78,6 +80,9 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
         <DeliveryPanel id={delivery} webhook={webhook} open={open} close={() => open(undefined)} />
       )}
       {change === 'edit' && <WebhookForm webhook={webhook} close={close} />}
+      {change === 'options' && options.data !== undefined && (
+        <OptionsForm webhook={webhook} options={options.data} close={close} />
+      )}
       {change === 'pause' && <Pause webhook={webhook} close={close} />}
       {change === 'rotate' && <RotateSecret webhook={webhook} close={close} />}
       {change === 'replay' && (
@@ -103,6 +108,7 @@ function Actions({
   const actions: readonly (readonly [Change, string])[] = [
     ['test', 'Test'],
     ['edit', 'Edit'],
+    ['options', 'Options'],
     ['replay', 'Replay'],
     ['pause', status === 'ACTIVE' ? 'Pause' : 'Resume'],
     ['rotate', 'Rotate secret'],
@@ -175,7 +181,13 @@ const thresholdWords =
   (value: number): string =>
     name === 'budget_utilization' || name.endsWith('_threshold') ? percentOf(value) : String(value);
 
-function Settings({ webhook }: { webhook: Webhook }): ReactNode {
+function Settings({
+  webhook,
+  options,
+}: {
+  webhook: Webhook;
+  options: ReturnType<typeof useOptions>;
+}): ReactNode {
   const { tenant_id: owner, retry_policy: retries, headers = {}, thresholds = {} } = webhook;
   const selected = [
     ...webhook.event_types,
@@ -209,6 +221,7 @@ function Settings({ webhook }: { webhook: Webhook }): ReactNode {
             ))}
           </Facts>
         )}
+        <OptionFacts options={options} />
         <Facts label="Attempts">{retries.max_retries + 1} at most</Facts>
         {Object.keys(headers).length > 0 && (
           <Facts label="Own headers">
@@ -221,5 +234,30 @@ function Settings({ webhook }: { webhook: Webhook }): ReactNode {
         </Facts>
       </dl>
     </Panel>
+  );
+}
+
+function OptionFacts({ options: { data, error } }: { options: ReturnType<typeof useOptions> }): ReactNode {
+  if (data === undefined) {
+    return error && <Facts label="Options">{error.message}</Facts>;
+  }
+  const { payload_filter: filter, used_amounts: amounts, end_on_gone: endsOnGone } = data;
+  const words = filterWords(filter);
+  return (
+    <>
+      {words.length > 0 && (
+        <Facts label="Only with">
+          {words.map((one) => (
+            <div key={one}>{one}</div>
+          ))}
+        </Facts>
+      )}
+      {amounts.length > 0 && (
+        <Facts label="Amounts">
+          <span className="num">{amounts.map(amountWords).join(', ')}</span>
+        </Facts>
+      )}
+      {endsOnGone && <Facts label="Ends">when the endpoint answers 410 Gone</Facts>}
+    </>
   );
 }
