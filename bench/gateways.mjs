@@ -33,7 +33,8 @@ const IN_FLIGHT = 48;
 const WITHOUT_AUTHORITY = unlessShort(300, 60);
 const TRAFFIC = 100;
 const CONNECTIONS = 20;
-const TTL_S = 5;
+/** Longer than a proxy takes to start, so that the first traffic after a kill meets the holds of the killed one. */
+const TTL_S = 45;
 const LATENCY_CALLS = unlessShort(300, 20);
 const LATENCY_PAIRS = unlessShort(3, 1);
 const PARTS = ['authorities', 'policies', 'latency'];

@@ -42,6 +42,9 @@ UNLIKELY_REPORT_S = 1.0
 # How long a settled call is remembered, for a report that comes after that.
 REMEMBERED_S = 120.0
 
+# The calls in which LiteLLM takes commas in the model's name for a list.
+_SPLIT = ("completion", "acompletion")
+
 _current: ContextVar[str | None] = ContextVar("holdfast_call", default=None)
 
 
@@ -70,7 +73,7 @@ class HoldfastBudget(CustomLogger):
         super().__init__()
         self._settings = settings or Settings.read()
         self._ledger = Ledger(Client(self._settings.url, self._settings.api_key), ttl_ms=self._settings.ttl_ms)
-        self._prices = Prices()
+        self._prices = Prices(allows_unpriced=self._settings.allows_unpriced)
         self._calls: dict[str, _Followed] = {}
 
     # Beginning
@@ -79,6 +82,10 @@ class HoldfastBudget(CustomLogger):
         await self._forget_unsent()
         if call_type in FREE:
             return None
+        if call_type in _SPLIT and "," in str(data.get("model") or ""):
+            # LiteLLM would ask each of them, at once.
+            tell("unpriced_refused")
+            raise errors.several_models()
         try:
             call = await self._priced(user_api_key_dict, data, call_type)
         except Unpriced as what:

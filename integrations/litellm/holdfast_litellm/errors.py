@@ -81,6 +81,12 @@ def misconfigured(status: int, body: dict[str, Any]) -> Refusal:
     )
 
 
+def several_models() -> Refusal:
+    """Each of them would be billed, and the estimate is that of one call."""
+    message = "A request for several models at once cannot be counted against a budget. Ask for one."
+    return Refusal(400, "model_not_priced", message, type="invalid_request_error", headers=DO_NOT_RETRY)
+
+
 def unpriced(what: str) -> Refusal:
     """The cost of the call could not be counted."""
     message = f"{what} has no price, so that its cost cannot be counted against a budget. Give it one in the gateway's configuration."

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,24 +122,40 @@ def _names_price(entry: Mapping[str, Any] | None) -> bool:
 class Prices:
     """The prices of what a request may reach: the deployments of its model, and those of its fallbacks."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, allows_unpriced: bool = False) -> None:
+        self._allows_unpriced = allows_unpriced
         self._known: dict[str, tuple[float, Price | None]] = {}
 
     def of_call(self, model: str, data: Mapping[str, Any], router: Any, team: str | None = None) -> list[Price]:
-        """Raises Unpriced if one of them has no price, because the router decides by itself which one is called."""
+        """Raises Unpriced if one of them has no price, because the router decides by itself which one is called.
+
+        Where calls without a price may pass, only if none has one: a client that names any fallback could spend without a hold.
+        """
         prices: list[Price] = []
+        unpriced: Unpriced | None = None
         for group in self._reachable(model, data, router):
-            deployments = self._deployments(group, router, team)
-            if not deployments:
-                prices.append(self._priced(group, lambda group=group: self._by_name(group)))
-            for deployment in deployments:
-                name = str((deployment.get("model_info") or {}).get("id") or deployment["litellm_params"]["model"])
-                prices.append(self._priced(name, lambda d=deployment, g=group: self._of_deployment(d, g, router), group))
+            for name, find in self._finders(group, router, team):
+                try:
+                    prices.append(self._priced(name, find, group))
+                except Unpriced as what:
+                    unpriced = unpriced or what
+        if unpriced is not None and not (prices and self._allows_unpriced):
+            raise unpriced
         return prices
+
+    def _finders(self, group: str, router: Any, team: str | None) -> Iterator[tuple[str, Callable[[], Price | None]]]:
+        deployments = self._deployments(group, router, team)
+        if not deployments:
+            yield group, lambda: self._by_name(group)
+        for deployment in deployments:
+            name = str((deployment.get("model_info") or {}).get("id") or deployment["litellm_params"]["model"])
+            yield name, lambda d=deployment: self._of_deployment(d, group, router)
 
     @staticmethod
     def _reachable(model: str, data: Mapping[str, Any], router: Any) -> list[str]:
-        chains = [getattr(router, name, None) for name in ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")]
+        # A request may bring its own, in the form of the router's configuration or as a list of models.
+        names = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
+        chains = [chain for name in names for chain in (getattr(router, name, None), data.get(name)) if isinstance(chain, list)]
         found = [model]
         for given in data.get("fallbacks") or []:
             name = given.get("model") if isinstance(given, dict) else given
@@ -147,10 +163,10 @@ class Prices:
                 found.append(name)
         for name in found:
             for chain in chains:
-                for entry in chain or []:
-                    if isinstance(entry, dict):
-                        targets = [*(entry.get(name) or []), *(entry.get("*") or [])]
-                        found += [one for one in targets if isinstance(one, str) and one not in found]
+                for entry in chain:
+                    targets = [entry.get(key) for key in (name, "*")] if isinstance(entry, dict) else []
+                    listed = [one for target in targets if isinstance(target, list) for one in target]
+                    found += [one for one in listed if isinstance(one, str) and one not in found]
         return found
 
     @staticmethod
@@ -174,7 +190,7 @@ class Prices:
         info = litellm.get_model_info(name)
         return price_from(info) if _names_price(litellm.model_cost.get(info.get("key", ""))) else None
 
-    def _priced(self, name: str, find: Any, shown: str = "") -> Price:
+    def _priced(self, name: str, find: Callable[[], Price | None], shown: str) -> Price:
         until, price = self._known.get(name, (0.0, None))
         if until < time.monotonic():
             try:
@@ -185,7 +201,7 @@ class Prices:
                 self._known.clear()  # Clients name what they like.
             self._known[name] = (time.monotonic() + _PRICE_S, price)
         if price is None:
-            raise Unpriced(f"model {shown or name!r}")
+            raise Unpriced(f"model {shown!r}")
         return price
 
 
@@ -197,6 +213,9 @@ def texts(value: Any) -> Iterator[str | int]:
         kind = value.get("type")
         if kind in _MEDIA:
             yield _MEDIA_TOKENS
+            source = value.get("source")
+            if isinstance(source, dict) and source.get("type") in ("text", "content"):
+                yield from texts([source.get("data"), source.get("content")])
             return
         if "role" in value:
             yield _MESSAGE_TOKENS
@@ -223,6 +242,12 @@ def input_tokens(data: Mapping[str, Any]) -> int:
     return count(words) + sum(part for part in parts if isinstance(part, int))
 
 
+def _prompts(data: Mapping[str, Any]) -> int:
+    """How many texts a text completion asks for. A list of numbers is one prompt, of tokens."""
+    prompt = data.get("prompt")
+    return len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -231,7 +256,7 @@ def estimate(prices: list[Price], tokens: int, call_type: str, data: Mapping[str
     """At the dearest of the prices."""
     has_output = KINDS[call_type] != "llm.embedding"
     limits = [data[name] for name in _LIMITS.get(call_type, _CHAT_LIMITS) if _is_count(data.get(name))]
-    choices = max([1, *(data[name] for name in _CHOICES if _is_count(data.get(name)))])
+    choices = _prompts(data) * max([1, *(data[name] for name in _CHOICES if _is_count(data.get(name)))])
     amounts: list[tuple[float, float, float]] = []
     for price in prices:
         per_input, per_output = price.at(tokens)

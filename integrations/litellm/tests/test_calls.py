@@ -192,6 +192,22 @@ def test_a_model_without_a_price_passes_uncounted_if_the_operator_says_so(world:
     assert lenient.told("unpriced_admitted") == before + 1
 
 
+@pytest.mark.parametrize(
+    "asked", [{"fallbacks": ["nobody-knows"]}, {"fallbacks": [{"dear": ["nobody-knows"]}]}], ids=["a name", "a model's"]
+)
+def test_a_client_cannot_make_a_priced_model_uncounted(lenient: Proxy, team: Team, tag: str, asked: dict[str, Any]) -> None:
+    path, body = chat("dear", tag=tag)
+    assert ask(lenient, team, (path, {**body, **asked})).status_code == 200
+    assert team.settled().spent == cost(DEAR)
+
+
+def test_several_models_in_one_request_are_refused(world: World, strict: Proxy, lenient: Proxy, team: Team, tag: str) -> None:
+    for proxy in (strict, lenient):
+        answer = ask(proxy, team, chat("dear,dear", tag=tag))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "model_not_priced")
+    assert world.upstream.calls(tag) == 0
+
+
 def test_a_kind_of_call_whose_cost_is_not_counted_is_refused(strict: Proxy, team: Team) -> None:
     answer = ask(strict, team, ("/v1/images/generations", {"model": "dear", "prompt": "a cat"}))
     assert answer.status_code == 400, answer.text

@@ -109,6 +109,10 @@ PLAIN = Price(1e-6, 2e-6, (), 1000)
         ("acompletion", {"max_tokens": 7}, 50, 7),
         ("acompletion", {"max_completion_tokens": 9, "max_tokens": 7}, 0, 9),
         ("acompletion", {"max_tokens": 8, "n": 3}, 0, 24),
+        # Each prompt of several is answered.
+        ("atext_completion", {"max_tokens": 8, "prompt": ["a", "b", "c"], "n": 2}, 0, 48),
+        ("atext_completion", {"max_tokens": 8, "prompt": [[1, 2], [3]]}, 0, 16),
+        ("atext_completion", {"max_tokens": 8, "prompt": [1, 2, 3]}, 0, 8),
         ("aresponses", {"max_output_tokens": 8}, 0, 8),
         ("anthropic_messages", {"max_tokens": 8}, 0, 8),
         # What is no limit there, or none at all, does not make a call cheap.
@@ -158,6 +162,13 @@ def test_all_texts_of_a_request_are_counted_and_media_at_a_flat_rate() -> None:
     assert input_tokens({"instructions": words, "input": words}) >= 2 * count
     assert input_tokens({"tools": [{"type": "function", "function": {"name": "f", "description": words}}]}) >= count
     assert input_tokens({"input": [[1, 2, 3], [4]]}) == 4
+    # A document may be a text of any length.
+    pages = words * 20
+    plain = {"type": "text", "media_type": "text/plain", "data": pages}
+    whole = {"type": "content", "content": [{"type": "text", "text": pages}]}
+    for source in (plain, whole):
+        document = {"type": "document", "source": source}
+        assert input_tokens({"messages": [{"role": "user", "content": [document]}]}) >= litellm.token_counter(model="", text=pages)
 
 
 def test_each_model_that_a_call_may_reach_needs_a_price() -> None:
@@ -170,6 +181,31 @@ def test_each_model_that_a_call_may_reach_needs_a_price() -> None:
     assert [price.input for price in Prices().of_call("alias", {}, router)] == [1.5e-7]
     with pytest.raises(Unpriced, match="odd"):
         Prices().of_call("cheap", {"fallbacks": ["odd"]}, router)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"fallbacks": ["dear"]},
+        {"fallbacks": [{"model": "dear", "temperature": 0}]},
+        {"fallbacks": [{"cheap": ["dear"]}]},
+        {"context_window_fallbacks": [{"cheap": ["dear"]}]},
+        {"content_policy_fallbacks": [{"*": ["dear"]}]},
+    ],
+)
+def test_a_fallback_that_the_client_asks_for_has_its_price(asked: dict[str, Any]) -> None:
+    models = {"cheap": "gpt-4o-mini", "dear": "gpt-4o"}
+    listed = [{"model_name": name, "litellm_params": {"model": f"openai/{of}", "api_key": "k"}} for name, of in models.items()]
+    assert [price.input for price in Prices().of_call("cheap", asked, litellm.Router(model_list=listed))] == [1.5e-7, 2.5e-6]
+
+
+def test_a_fallback_without_a_price_does_not_make_a_call_uncounted() -> None:
+    priced = {"model_name": "cheap", "litellm_params": {"model": "openai/gpt-4o-mini", "api_key": "k"}}
+    router = litellm.Router(model_list=[priced])
+    prices = Prices(allows_unpriced=True)
+    assert [price.input for price in prices.of_call("cheap", {"fallbacks": ["nobody-knows"]}, router)] == [1.5e-7]
+    with pytest.raises(Unpriced, match="nobody-knows"):
+        prices.of_call("nobody-knows", {}, router)
 
 
 REQUEST = httpx.Request("POST", "http://provider")
