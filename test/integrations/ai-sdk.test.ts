@@ -176,13 +176,18 @@ describe('a call', () => {
     await generateText({ model, prompt: 'x'.repeat(3000) });
     const content = [{ type: 'file' as const, data: new Uint8Array(300_000), mediaType: 'application/pdf' }];
     await generateText({ model, messages: [{ role: 'user', content }] });
-    const [text, file] = wire.bodies
+    const plain = content.map((part) => ({ ...part, mediaType: 'text/plain' }));
+    await generateText({ model, messages: [{ role: 'user', content: plain }] });
+    const [text, file, textFile] = wire.bodies
       .filter(({ estimate }) => estimate)
       .map(({ estimate }) => estimate.amount);
     expect(text - OUTPUT).toBeGreaterThan(1000);
     expect(text - OUTPUT).toBeLessThan(1100);
     expect(file - OUTPUT).toBeGreaterThan(2000);
     expect(file - OUTPUT).toBeLessThan(2100);
+    // Of a text, the bytes are what it costs.
+    expect(textFile - OUTPUT).toBeGreaterThan(100_000);
+    expect(textFile - OUTPUT).toBeLessThan(100_100);
   });
 
   test('that is retried reserves for each attempt, and the refused one costs nothing', async () => {

@@ -69,7 +69,7 @@ export function tokensOf(usage: Usage | undefined): Tokens | undefined {
 
 /** English has about four bytes for a token, most other text between two and three: an estimate that is rarely too low. */
 const BYTES_PER_TOKEN = 3;
-/** What a picture or a page costs at most of today's models; the data itself has no relation to it. */
+/** What a picture or a page costs at most of today's models; only of a text does the size of the data say more. */
 const TOKENS_PER_FILE = 2000;
 /** Roles, names and separators of a request. */
 const TOKENS_PER_REQUEST = 16;
@@ -80,16 +80,40 @@ const encoder = new TextEncoder();
 export const tokensIn = (text: string): number =>
   Math.ceil(encoder.encode(text).byteLength / BYTES_PER_TOKEN);
 
+interface FilePart {
+  readonly mediaType?: unknown;
+  readonly data: unknown;
+}
+
+function tokensOfFile({ mediaType, data }: FilePart): number {
+  const isText = typeof mediaType === 'string' && mediaType.startsWith('text/');
+  return Math.max(TOKENS_PER_FILE, Math.ceil(bytesOfText(data, isText) / BYTES_PER_TOKEN));
+}
+
+/** The size of a file, if it is a text and part of the call: in its bytes or in base64, or within an object that says which. */
+function bytesOfText(data: unknown, isText: boolean): number {
+  if (data instanceof Uint8Array || typeof data === 'string') {
+    const bytes = typeof data === 'string' ? (data.length * 3) / 4 : data.byteLength;
+    return isText ? bytes : 0;
+  }
+  const { text, data: inner } = (data ?? {}) as { text?: unknown; data?: unknown };
+  return typeof text === 'string'
+    ? encoder.encode(text).byteLength
+    : inner === undefined
+      ? 0
+      : bytesOfText(inner, isText);
+}
+
 /** About how many tokens a call sends: its messages and the descriptions of its tools. */
 export function inputTokensOf({ prompt, tools }: { prompt: unknown; tools?: unknown }): number {
-  let files = 0;
+  let inFiles = 0;
   const text = JSON.stringify([prompt, tools ?? []], (_key, value: unknown) => {
     const part = value as { type?: unknown; data?: unknown } | null;
     if (typeof part === 'object' && part !== null && part.type === 'file' && 'data' in part) {
-      files += 1;
+      inFiles += tokensOfFile(part as FilePart);
       return undefined;
     }
     return value;
   });
-  return TOKENS_PER_REQUEST + tokensIn(text) + files * TOKENS_PER_FILE;
+  return TOKENS_PER_REQUEST + tokensIn(text) + inFiles;
 }
