@@ -17,7 +17,7 @@ const { QueryProcess } = /** @type {typeof import('../src/usage/query-process.ts
 const { reportStatement } = /** @type {typeof import('../src/usage/report-sql.ts')} */ (
   await importBuilt('usage/report-sql.js')
 );
-const { TimeZone } = /** @type {typeof import('../src/usage/time-zone.ts')} */ (
+const { offsetsIn } = /** @type {typeof import('../src/usage/time-zone.ts')} */ (
   await importBuilt('usage/time-zone.js')
 );
 const { CONSTANTS } = /** @type {typeof import('../src/config/constants.ts')} */ (
@@ -171,7 +171,7 @@ async function timeOf(process, groups, files) {
     {
       fromMs,
       toMs,
-      offsets: new TimeZone(ZONE).offsets(fromMs, toMs),
+      offsets: offsetsIn(ZONE, fromMs, toMs),
       groups,
       scopeDepth: undefined,
       equals: {},

@@ -59,7 +59,9 @@ export class TenantLimitExceeded extends Refusal {
     used: number,
     override readonly retryAfterS?: number,
   ) {
-    super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} is reached: ${used} of ${allowed} are in use`, {
+    // A request can need several at once.
+    const how = used < allowed ? 'leaves fewer than the request needs' : 'is reached';
+    super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} ${how}: ${used} of ${allowed} are in use`, {
       limit,
       allowed,
       used,

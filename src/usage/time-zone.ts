@@ -1,3 +1,4 @@
+import { isTimeZone, type LocalClock, localClock } from '../governance/index.js';
 import { Refusal } from '../ledger/index.js';
 
 const DAY_MS = 86_400_000;
@@ -10,74 +11,42 @@ export interface ZoneOffset {
   readonly offsetMs: number;
 }
 
-/** A time zone of the IANA database, as Node.js knows it. */
-export class TimeZone {
-  private readonly format: Intl.DateTimeFormat;
-
-  /** @throws Refusal INVALID_REQUEST */
-  constructor(name: string) {
-    try {
-      this.format = new Intl.DateTimeFormat('en-US', {
-        timeZone: name,
-        hourCycle: 'h23',
-        era: 'short',
-        year: 'numeric',
-        month: 'numeric',
-        day: 'numeric',
-        hour: 'numeric',
-        minute: 'numeric',
-        second: 'numeric',
-      });
-    } catch {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        'time_zone must be a name of the IANA database, such as Europe/Berlin',
-        {
-          field: 'time_zone',
-        },
-      );
-    }
-  }
-
-  offsetMs(atMs: number): number {
-    const parts = Object.fromEntries(this.format.formatToParts(atMs).map(({ type, value }) => [type, value]));
-    const { year, month, day, hour, minute, second } = parts;
-    const localMs = Date.UTC(
-      Number(year),
-      Number(month) - 1,
-      Number(day),
-      Number(hour),
-      Number(minute),
-      Number(second),
+/**
+ * The offsets of a time zone from one instant to another, the first of them from the beginning on.
+ * @throws Refusal INVALID_REQUEST
+ */
+export function offsetsIn(timeZone: string, fromMs: number, toMs: number): ZoneOffset[] {
+  if (!isTimeZone(timeZone)) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      'time_zone must be a name of the IANA database, such as Europe/Berlin',
+      { field: 'time_zone' },
     );
-    return localMs - Math.floor(atMs / 1000) * 1000;
   }
-
-  /** The offsets from one instant to another, the first of them from the beginning on. */
-  offsets(fromMs: number, toMs: number): ZoneOffset[] {
-    const found = [{ fromMs, offsetMs: this.offsetMs(fromMs) }];
-    for (let atMs = fromMs; atMs < toMs;) {
-      const nextMs = Math.min(atMs + STEP_MS, toMs);
-      const { offsetMs } = found.at(-1) as ZoneOffset;
-      if (this.offsetMs(nextMs) === offsetMs) {
-        atMs = nextMs;
-      } else {
-        atMs = this.changeBetween(atMs, nextMs, offsetMs);
-        found.push({ fromMs: atMs, offsetMs: this.offsetMs(atMs) });
-      }
+  const offsetAt = localClock(timeZone).offsetMs;
+  const found = [{ fromMs, offsetMs: offsetAt(fromMs) }];
+  for (let atMs = fromMs; atMs < toMs;) {
+    const nextMs = Math.min(atMs + STEP_MS, toMs);
+    const { offsetMs } = found.at(-1) as ZoneOffset;
+    if (offsetAt(nextMs) === offsetMs) {
+      atMs = nextMs;
+    } else {
+      atMs = changeBetween(offsetAt, atMs, nextMs);
+      found.push({ fromMs: atMs, offsetMs: offsetAt(atMs) });
     }
-    return found;
   }
+  return found;
+}
 
-  /** The first millisecond with another offset. */
-  private changeBetween(beforeMs: number, afterMs: number, offsetMs: number): number {
-    let [before, after] = [beforeMs, afterMs];
-    while (after - before > 1) {
-      const middle = Math.floor((before + after) / 2);
-      [before, after] = this.offsetMs(middle) === offsetMs ? [middle, after] : [before, middle];
-    }
-    return after;
+/** The first millisecond with another offset. */
+function changeBetween(offsetAt: LocalClock['offsetMs'], beforeMs: number, afterMs: number): number {
+  const offsetMs = offsetAt(beforeMs);
+  let [before, after] = [beforeMs, afterMs];
+  while (after - before > 1) {
+    const middle = Math.floor((before + after) / 2);
+    [before, after] = offsetAt(middle) === offsetMs ? [middle, after] : [before, middle];
   }
+  return after;
 }
 
 /** Local time as `2026-01-31`, from the ms of local midnight since 1970. */

@@ -9,7 +9,7 @@ import { ArchiveReader } from './archive-reader.js';
 import { FileQueryFailed, type FileRows, QueryProcess } from './query-process.js';
 import { keyText, type Report, type ReportRow } from './report-formats.js';
 import { type ReportQuery, reportStatement } from './report-sql.js';
-import { TimeZone } from './time-zone.js';
+import { offsetsIn } from './time-zone.js';
 import { boundMs, DEFAULT_ROWS, FIGURES, type UsageQueryDto } from './usage.dto.js';
 import { USAGE_METRICS } from './usage.metrics.js';
 
@@ -184,7 +184,7 @@ function queryOf(caller: Caller, dto: UsageQueryDto, nowMs: number): ReportQuery
   return {
     fromMs,
     toMs,
-    offsets: new TimeZone(dto.time_zone ?? 'UTC').offsets(fromMs, toMs),
+    offsets: offsetsIn(dto.time_zone ?? 'UTC', fromMs, toMs),
     groups,
     scopeDepth: dto.scope_depth,
     equals: {

@@ -2,12 +2,12 @@ import { describe, expect, test } from '@jest/globals';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import {
   boundariesAfter,
-  isZone,
   parseRecurrence,
   type Recurrence,
   recurrenceText,
 } from '../../src/governance/budgets/recurrence.js';
 import { partitionCode, partitionOfTenant, periodPlansKey, tagOf } from '../../src/redis/keyspace.js';
+import { isTimeZone } from '../../src/governance/budgets/time-zone.js';
 import { eventually } from '../support/eventually.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { endPeriodAt } from '../support/periods.js';
@@ -194,7 +194,7 @@ describe('the boundaries of a recurrence', () => {
   );
 
   test.each(['Mars/Olympus', '+01:00', '', 'a b'])('need a known time zone, not %p', (zone) => {
-    expect(isZone(zone)).toBe(false);
+    expect(isTimeZone(zone)).toBe(false);
   });
 });
 

@@ -267,6 +267,16 @@ describe('of the templates that match a scope', () => {
 });
 
 describe('beyond the limit on budgets of its tenant', () => {
+  test('a request that needs more budgets than the limit leaves is told so', async () => {
+    const tenant = await withTemplate();
+    expectStatus(await put(tenant, { id: 'apps', pattern: 'app:*' }), 201);
+    expectStatus(await on.holdfast.admin('PUT', `/ops/tenants/${tenant.id}/limits`, { budgets: 1 }), 200);
+    const refusal = expectRefusal(await reserve(tenant, 'anna', 1), 400, 'LIMIT_EXCEEDED');
+    expect(refusal.details).toMatchObject({ limit: 'budgets', allowed: 1, used: 0 });
+    expect(refusal.message).toContain('leaves fewer than the request needs: 0 of 1 are in use');
+    expect(await budgetsOf(tenant)).toEqual([]);
+  });
+
   test('a request is refused with the limit, and a million users of no budget fill nothing', async () => {
     const tenant = await withTemplate();
     expectStatus(await on.holdfast.admin('PUT', `/ops/tenants/${tenant.id}/limits`, { budgets: 3 }), 200);

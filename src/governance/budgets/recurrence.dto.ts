@@ -2,14 +2,15 @@ import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
 import { Optional, Satisfies } from '../../wire/index.js';
 import { ROLLOVER_POLICIES, type RolloverPolicy } from './budget.dto.js';
-import { type Every, EVERY, isZone, PERIODS, type Recurrence } from './recurrence.js';
+import { type Every, EVERY, PERIODS, type Recurrence } from './recurrence.js';
+import { isTimeZone } from './time-zone.js';
 
 /** A rule that names the boundaries of a calendar. */
 abstract class CalendarDto {
   abstract every: Every;
 
   @IsString()
-  @Satisfies('an IANA time zone such as Europe/Berlin', (value) => isZone(value as string))
+  @Satisfies('an IANA time zone such as Europe/Berlin', (value) => isTimeZone(value as string))
   time_zone!: string;
 
   /** Of the week, 1 for Monday, or of the month; a shorter month begins on its last day. */

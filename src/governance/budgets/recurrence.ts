@@ -1,3 +1,5 @@
+import { isTimeZone, type LocalClock, localClock } from './time-zone.js';
+
 /**
  * The rule of periods or windows that follow the calendar of a time zone. Each begins when the local clock first shows midnight, or
  * another full hour. Where the clocks skip that hour, it begins at the change.
@@ -40,7 +42,7 @@ export function parseRecurrence(text: string): Recurrence | undefined {
   const [anchorDay, anchorMonth, hours] = [Number(day), Number(month), Number(last)];
   const isHours = every === 'hour';
   return every !== undefined &&
-    isZone(zone) &&
+    isTimeZone(zone) &&
     anchorDay >= 1 &&
     anchorMonth >= 1 &&
     hours >= (isHours ? 1 : 0) &&
@@ -56,22 +58,12 @@ export function parseRecurrence(text: string): Recurrence | undefined {
     : undefined;
 }
 
-/** Whether the platform knows a time zone, in any case and by any of its names. */
-export function isZone(name: string): boolean {
-  try {
-    // Offsets such as +01:00 are no names of zones.
-    return /^[A-Za-z]/.test(name) && new Intl.DateTimeFormat('en-US', { timeZone: name }) !== undefined;
-  } catch {
-    return false;
-  }
-}
-
 /** The first `count` boundaries after an instant, ascending, in ms. */
 export function boundariesAfter(rule: Recurrence, afterMs: number, count = PLANNED): number[] {
-  const zone = zoneOf(rule.timeZone);
+  const clock = localClock(rule.timeZone);
   const found: number[] = [];
-  for (const reading of localStarts(rule, zone.localMs(afterMs))) {
-    const start = zone.firstInstantAt(reading);
+  for (const reading of localStarts(rule, clock.localMs(afterMs))) {
+    const start = firstInstantAt(clock, reading);
     if (start > Math.max(afterMs, found.at(-1) ?? afterMs)) {
       found.push(start);
     }
@@ -117,56 +109,16 @@ function* localDays({ every, anchorDay, anchorMonth }: Recurrence, localMs: numb
   }
 }
 
-interface Zone {
-  /** The reading of a local clock at an instant, as ms of a clock without zones. */
-  readonly localMs: (instantMs: number) => number;
-  /** When the local clock first shows a reading, or a later one if it skips that. */
-  readonly firstInstantAt: (readingMs: number) => number;
-}
-
-/** By names in lower case, of which the platform knows a few hundred, so these stay few. A format takes a tenth of a millisecond to make. */
-const zones = new Map<string, Zone>();
-
-function zoneOf(timeZone: string): Zone {
-  const known = zones.get(timeZone.toLowerCase());
-  if (known !== undefined) {
-    return known;
+/** When the local clock first shows a reading, or a later one if it skips that. */
+function firstInstantAt({ localMs, offsetMs }: LocalClock, reading: number): number {
+  // No zone changes its offset twice within two days. Where the clocks skip the reading, the change is between the two instants;
+  // where it comes twice, the first time counts.
+  const instants = [offsetMs(reading - DAY_MS), offsetMs(reading + DAY_MS)].map((offset) => reading - offset);
+  let found = Math.min(...instants.filter((instant) => localMs(instant) >= reading));
+  let before = Math.min(...instants);
+  while (localMs(found) > reading && found - before > 1000) {
+    const middle = Math.floor((before + found) / 2000) * 1000;
+    [before, found] = localMs(middle) >= reading ? [before, middle] : [middle, found];
   }
-  const format = new Intl.DateTimeFormat('en-US', {
-    timeZone,
-    calendar: 'iso8601',
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric',
-  });
-  const localMs = (instantMs: number): number => {
-    const part: Record<string, number> = {};
-    for (const { type, value } of format.formatToParts(instantMs)) {
-      part[type] = Number(value);
-    }
-    const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = part;
-    return Date.UTC(year, month - 1, day, hour, minute, second);
-  };
-  const offsetAt = (instantMs: number): number => localMs(instantMs) - Math.floor(instantMs / 1000) * 1000;
-  const firstInstantAt = (reading: number): number => {
-    // No zone changes its offset twice within two days. Where the clocks skip the reading, the change is between the two instants;
-    // where it comes twice, the first time counts.
-    const instants = [offsetAt(reading - DAY_MS), offsetAt(reading + DAY_MS)].map(
-      (offset) => reading - offset,
-    );
-    let found = Math.min(...instants.filter((instant) => localMs(instant) >= reading));
-    let before = Math.min(...instants);
-    while (localMs(found) > reading && found - before > 1000) {
-      const middle = Math.floor((before + found) / 2000) * 1000;
-      [before, found] = localMs(middle) >= reading ? [before, middle] : [middle, found];
-    }
-    return found;
-  };
-  const zone = { localMs, firstInstantAt };
-  zones.set(timeZone.toLowerCase(), zone);
-  return zone;
+  return found;
 }
