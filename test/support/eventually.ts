@@ -12,7 +12,7 @@ const PAUSE_GROWTH = 5;
 /**
  * Calls `probe` repeatedly until it returns something other than undefined and false, and returns that. An
  * error from the probe counts as "not yet"; the last one is part of the timeout's error. The time limit is
- * longer on a busy machine.
+ * longer on a busy machine, and the last probe begins after it: the process may be held up during any other.
  */
 export async function eventually<T>(
   what: string,
@@ -24,6 +24,7 @@ export async function eventually<T>(
   const began = performance.now();
   let last: unknown;
   for (;;) {
+    const askedAfterMs = performance.now() - began;
     try {
       const seen = await probe();
       if (seen !== undefined && seen !== false) {
@@ -33,12 +34,11 @@ export async function eventually<T>(
     } catch (error) {
       last = error;
     }
-    const waitedMs = performance.now() - began;
-    if (waitedMs > limitMs) {
+    if (askedAfterMs > limitMs) {
       throw new Error(`did not happen within ${limitMs} ms: ${what} (last: ${String(last)})`, {
         cause: last,
       });
     }
-    await delay(Math.min(pollMs * PAUSE_GROWTH, pollMs + waitedMs * PAUSE_SHARE));
+    await delay(Math.min(pollMs * PAUSE_GROWTH, pollMs + askedAfterMs * PAUSE_SHARE));
   }
 }

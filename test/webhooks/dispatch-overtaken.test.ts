@@ -7,7 +7,14 @@ import { HeldReplies } from '../support/held-replies.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, causeEvent, causeEvents, startDispatcher, subscribe } from './dispatching.js';
+import {
+  allowLoopback,
+  causeEvent,
+  causeEvents,
+  queuesDeliveries,
+  startDispatcher,
+  subscribe,
+} from './dispatching.js';
 
 /** A dispatch that begins anew while a reply is on its way: what the reply says is out of date, because another instance may have worked. */
 
@@ -47,12 +54,6 @@ afterAll(async () => {
 const received = (): (string | string[] | undefined)[] =>
   receiver.received.map(({ headers }) => headers['x-request-id']);
 
-/** Whether a call of `queue_deliveries` has any: its `rest` begins with the events that are complete. */
-function hasDeliveries(args: unknown): boolean {
-  const { eventCount, rest } = args as { eventCount: number; rest: readonly string[] };
-  return rest.length > eventCount;
-}
-
 /** As if the lease had been another's meanwhile, who delivered the first that waits. */
 async function another(): Promise<void> {
   holdfast.app.get(Dispatcher, { strict: false }).restarted();
@@ -63,11 +64,7 @@ describe('what another instance has delivered is not delivered again', () => {
   test('though this one has queued it, and hears of that late', async () => {
     const { scripts } = holdfast.app.get(RedisService);
     // The events of the tenant's own making may still be read: only what queues a delivery counts.
-    const queued = new HeldReplies(
-      scripts,
-      'call',
-      (script, _, args) => script === 'queue_deliveries' && hasDeliveries(args),
-    );
+    const queued = new HeldReplies(scripts, 'call', (script, _, args) => queuesDeliveries(script, args));
     await causeEvent(holdfast, tenant);
     await queued.have(1);
     await another();

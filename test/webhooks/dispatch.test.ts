@@ -26,6 +26,7 @@ import {
   subscribe,
   subscription,
   SYSTEM,
+  UNDISTURBED,
 } from './dispatching.js';
 
 let redis: Store;
@@ -35,7 +36,7 @@ let tenant: TestTenant;
 
 beforeAll(async () => {
   redis = await startStore();
-  holdfast = await startDispatcher({ REDIS_URL: redis.url });
+  holdfast = await startDispatcher({ REDIS_URL: redis.url, ...UNDISTURBED });
   await allowLoopback(holdfast);
 });
 

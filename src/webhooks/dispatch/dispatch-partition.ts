@@ -29,6 +29,8 @@ export class DispatchPartition {
   after = '0';
   /** Events read but not queued yet. */
   backlog = new EventBacklog();
+  /** How many deliveries are queued before the next page is read: events may come as fast as pages are read. */
+  toQueue = 0;
   /** Whether the partition has ever had a subscription. If not, its events are skipped. */
   watched = false;
   /** The last event read, by this or a previous holder. */
@@ -99,6 +101,7 @@ export class DispatchPartition {
     this.unknown = true;
     this.after = '0';
     this.backlog = new EventBacklog();
+    this.toQueue = 0;
   }
 
   /** Whether everything known at the last check is queued, so only later events remain to be read. */

@@ -87,19 +87,17 @@ export class EventReader {
       }
       let more = true;
       let isHeld = false;
-      // Events may come as fast as pages are read, so a page's worth of deliveries is queued before the next page.
-      let toQueue = 0;
       while (partition.active && turn.goesOn() && performance.now() < deadline) {
         const { isEmpty, isFull } = partition.backlog;
-        if (more && !isFull && (isEmpty || isHeld || toQueue <= 0)) {
+        if (more && !isFull && (isEmpty || isHeld || partition.toQueue <= 0)) {
           more = await this.readPage(partition, turn);
-          toQueue = PAGE;
+          partition.toQueue = PAGE;
           isHeld = false;
         } else if (isEmpty || isHeld) {
           return false;
         } else {
           isHeld = !(await this.queueBatch(partition, turn));
-          toQueue -= QUEUED_AT_ONCE;
+          partition.toQueue -= QUEUED_AT_ONCE;
         }
       }
       return true;
