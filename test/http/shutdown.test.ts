@@ -151,10 +151,9 @@ test('kept-alive connections without a request do not hold up a shutdown', async
   const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0 });
   const dispatcher = agent();
   await (await request(`http://127.0.0.1:${listeners.port}/health/live`, { dispatcher })).body.dump();
-  const started = performance.now();
-  await listeners.close(GRACE_MS);
+  // Longer than the test may take.
+  await listeners.close(3_600_000);
   await probe.close();
-  expect(performance.now() - started).toBeLessThan(GRACE_MS / 2);
 });
 
 test('a request that never ends is cut off after the grace period', async () => {

@@ -100,7 +100,7 @@ test("a snapshot has the ledger's activity, the readiness, and the sweeper's lea
   expect(snapshot.activity.last_hour).toEqual({ reserves: 2, commits: 1, denials: 1, expirations: 0 });
   expect(snapshot.activity.slots.reserves).toHaveLength(360);
   const redis = new Redis(on.redis.url);
-  const fields = await eventually('the second was stored', async () => {
+  const fields = await eventually('all that was done is stored', async () => {
     // There is one hash per hour.
     const hours = await Promise.all((await redis.keys('{p*}activity:*')).map((key) => redis.hgetall(key)));
     const stored = hours.flatMap((hour) => Object.entries(hour));
@@ -108,9 +108,9 @@ test("a snapshot has the ledger's activity, the readiness, and the sweeper's lea
       stored
         .filter(([field]) => field.endsWith(`:${name}`))
         .reduce((all, [, count]) => all + Number(count), 0);
-    return (
-      sum('reserves') > 0 && { reserves: sum('reserves'), commits: sum('commits'), denials: sum('denials') }
-    );
+    const sums = { reserves: sum('reserves'), commits: sum('commits'), denials: sum('denials') };
+    // It may be stored in parts, once a second.
+    return sums.reserves + sums.commits + sums.denials >= 4 && sums;
   });
   expect(fields).toEqual({ reserves: 2, commits: 1, denials: 1 });
   await Promise.all([live.close(), redis.quit()]);

@@ -50,6 +50,20 @@ async function subscribeSilent(tenant: TestTenant, count: number): Promise<strin
   return ids;
 }
 
+const underWay = (): Promise<number> => holdfast.metric('holdfast_webhook_lookups_under_way');
+const lookups = (outcome: string): Promise<number> =>
+  holdfast.metric('holdfast_webhook_lookups_total', { outcome });
+
+/** Names whose servers are silent and that nobody has asked for before. Each takes its place for five seconds. */
+let named = 0;
+function silentNames(count: number): string[] {
+  return Array.from({ length: count }, () => {
+    const name = `silent-${(named += 1)}.example`;
+    dns.answers.set(name, 'silent');
+    return name;
+  });
+}
+
 test('forty endpoints whose name servers are silent delay no delivery of another tenant, and only count against themselves', async () => {
   const [tenant, other] = [await holdfast.fundedTenant(), await holdfast.fundedTenant()];
   dns.answers.set('hooks.example', ['127.0.0.1']);
@@ -60,15 +74,17 @@ test('forty endpoints whose name servers are silent delay no delivery of another
   await causeEvent(holdfast, tenant);
   await eventually(
     'they are being looked up',
-    async () =>
-      (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16 &&
-      (await holdfast.metric('holdfast_webhook_lookups_waiting')) > 0,
+    async () => (await underWay()) >= 16 && (await holdfast.metric('holdfast_webhook_lookups_waiting')) > 0,
   );
-  const began = performance.now();
-  await causeEvent(holdfast, other);
-  await endedDeliveries(holdfast, others, 1);
-  expect(performance.now() - began).toBeLessThan(3000);
-  expect(receiver.received.filter(({ path }) => path === '/others')).toHaveLength(1);
+  let caused = 0;
+  await eventually('another tenant is delivered to while all of them are looked up', async () => {
+    const [places, timedOut] = [await underWay(), await lookups('timeout')];
+    caused += 1;
+    await causeEvent(holdfast, other);
+    await endedDeliveries(holdfast, others, caused);
+    return places >= 16 && (await lookups('timeout')) === timedOut;
+  });
+  expect(receiver.received.filter(({ path }) => path === '/others')).toHaveLength(caused);
   // Another endpoint of the same tenant waits for its turn, but this does not count as its failure.
   await eventually('it is delivered', () => receiver.received.some(({ path }) => path === '/own'), 40_000);
   expect((await subscription(holdfast, own)).consecutive_failures).toBe(0);
@@ -84,11 +100,9 @@ test('forty endpoints whose name servers are silent delay no delivery of another
     60_000,
     500,
   );
-  expect(
-    await holdfast.metric('holdfast_webhook_lookups_total', { outcome: 'timeout' }),
-  ).toBeGreaterThanOrEqual(SILENT);
+  expect(await lookups('timeout')).toBeGreaterThanOrEqual(SILENT);
   expect(await holdfast.metric('holdfast_webhook_attempts_postponed_total')).toBeGreaterThan(0);
-  expect(await holdfast.metric('holdfast_webhook_lookups_total', { outcome: 'busy' })).toBeGreaterThan(0);
+  expect(await lookups('busy')).toBeGreaterThan(0);
   expect((await subscription(holdfast, others)).consecutive_failures).toBe(0);
 }, 120_000);
 
@@ -102,22 +116,26 @@ test('a registration waits for its turn like a delivery: beyond the bound it is 
       event_types: ['reservation.denied'],
     });
   const id = await subscribe(holdfast, tenant, `http://127.0.0.1:${receiver.port}/`);
-  const many = Array.from({ length: SILENT }, (_, index) => {
-    dns.answers.set(`silent-${index}.example`, 'silent');
-    return register(tenant, `https://silent-${index}.example/`);
-  });
-  await eventually(
-    'they are being looked up',
-    async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16,
+  const [change, answers] = await eventually(
+    'a change finds no place in time',
+    async () => {
+      const many = silentNames(SILENT).map((name) => register(tenant, `https://${name}/`));
+      await eventually('they are being looked up', async () => (await underWay()) >= 16);
+      expectStatus(await register(other, `http://hooks.example:${receiver.port}/`), 201);
+      const changed = await holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, {
+        url: 'https://late.example/',
+      });
+      const registered = await Promise.all(many);
+      const refused = [changed, ...registered].filter(({ status }) => status === 429);
+      // On a busy machine, five seconds may pass before all of them have asked for a place.
+      return changed.status === 429 && refused.length > SILENT - 32 && ([changed, registered] as const);
+    },
+    60_000,
   );
-  expectStatus(await register(other, `http://hooks.example:${receiver.port}/`), 201);
-  const change = await holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { url: 'https://late.example/' });
   expectRefusal(change, 429, 'LIMIT_EXCEEDED');
   expect(change.headers.get('retry-after')).toBe('2');
-  const answers = await Promise.all(many);
   const refused = answers.filter(({ status }) => status === 429);
   refused.forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
-  expect(refused.length).toBeGreaterThanOrEqual(SILENT - 32);
   answers
     .filter(({ status }) => status !== 429)
     .forEach((answer) => expectRefusal(answer, 400, 'WEBHOOK_URL_INVALID'));
@@ -128,18 +146,21 @@ test('a test of an endpoint is 429 while too many names of its tenant are looked
   dns.ttlS = 0;
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const id = await subscribe(holdfast, tenant, `http://hooks.example:${receiver.port}/`);
-  const many = Array.from({ length: 16 }, (_, index) => {
-    dns.answers.set(`silent-${index}.example`, 'silent');
-    const body = { url: `https://silent-${index}.example/`, event_types: ['reservation.denied'] };
-    return holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, body);
-  });
-  await eventually(
-    'they are being looked up',
-    async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16,
+  const refused = await eventually(
+    'a test finds no place in time',
+    async () => {
+      const many = silentNames(16).map((name) => {
+        const body = { url: `https://${name}/`, event_types: ['reservation.denied'] };
+        return holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, body);
+      });
+      await eventually('they are being looked up', async () => (await underWay()) >= 16);
+      const probe = await holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`);
+      await Promise.all(many);
+      return probe.status === 429 && probe;
+    },
+    30_000,
   );
-  const probe = await holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`);
-  expectRefusal(probe, 429, 'LIMIT_EXCEEDED');
-  await Promise.all(many);
+  expectRefusal(refused, 429, 'LIMIT_EXCEEDED');
   expect(expectStatus(await holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`), 200).success).toBe(true);
 }, 60_000);
 
