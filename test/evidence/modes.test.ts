@@ -81,8 +81,11 @@ describe('without an identity', () => {
     const { reservation_id: id } = (await reserve(off, reserveBody(tenant, 1))).body;
     await off.commit(tenant, id as string, 1);
     await post(off, '/v1/decide', reserveBody(tenant, 1));
-    expect(functions).toEqual(
-      ['reserve', 'commit', 'decide'].map((name) => LIBRARY.scripts.get(name)?.functionName),
+    const nameOf = (script: string): string | undefined => LIBRARY.scripts.get(script)?.functionName;
+    // Who calls is known for a second only.
+    const ofCaller = ['authenticate', 'note_key_use'].map(nameOf);
+    expect(functions.filter((name) => !ofCaller.includes(name))).toEqual(
+      ['reserve', 'commit', 'decide'].map(nameOf),
     );
   });
 
@@ -209,7 +212,7 @@ test('readiness is green again once a key covers the time, without a further out
   expect(await status()).toBe('down');
   const { clock } = early.app.get(RedisService);
   const later = jest.spyOn(clock, 'nowMs').mockReturnValue(clock.nowMs() + 3_700_000);
-  expect(await status()).toBe('up');
+  await eventually('the key covers the time', async () => (await status()) === 'up');
   later.mockRestore();
 });
 

@@ -150,7 +150,7 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
       const { page, context } = await browser.enter(holdfast.url, '/webhooks', settings);
       const region = page.getByRole('region', { name: 'Subscriptions' });
       await region.waitFor();
-      expect(await shaded(page, region)).toEqual(['right']);
+      await eventually('the right edge', async () => (await shaded(page, region)).join() === 'right');
       await region.focus();
       await page.keyboard.press('ArrowRight');
       await eventually('both', async () => (await shaded(page, region)).join() === 'left,right');
