@@ -20,18 +20,15 @@ import {
   WindowQueryDto,
 } from '../wire/index.js';
 import { EventFeed, type EventSearch } from './event-feed.js';
+import { type CyclesEvent, type EventPlace, eventPlaceOf, toEvent } from './event.js';
 import {
   categoryOf,
-  type CyclesEvent,
   EVENT_CATEGORIES,
   EVENT_TYPES,
   type EventCategory,
-  type EventPlace,
-  eventPlaceOf,
   isEventType,
   TENANT_EVENT_CATEGORIES,
-  toEvent,
-} from './event.js';
+} from './event-types.js';
 
 export const EVENT_SORT_KEYS = ['event_type', 'category', 'scope', 'tenant_id', 'timestamp'] as const;
 export type EventSortKey = (typeof EVENT_SORT_KEYS)[number];

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { EVENT_TYPES } from '../../src/events/event.js';
+import { CUSTOM_EVENT_TYPES, EVENT_TYPES } from '../../src/events/event-types.js';
 import { shows } from '../compatibility/shows.js';
 import { UNTOLD_EVENTS } from '../compatibility/untold-events.js';
 import { code, declaredEvents, scriptTexts } from '../support/script-text.js';
@@ -61,9 +61,12 @@ withSpec(`every event is one of the protocol's, or custom${why}`, () => {
   expect([...ours].filter((type) => !known.includes(type) && !type.startsWith('custom.'))).toEqual([]);
 });
 
-test('every event of the protocol is emitted by a script, or listed with the reason why not', () => {
+test('every event of the protocol is emitted by a script, or listed with the reason why not, and so is every other', () => {
   const emitted = scriptTexts().flatMap(({ own }) => declaredEvents(own));
   const ofProtocol = [...new Set(emitted)].filter((type) => !type.startsWith('custom.'));
+  expect([...new Set(emitted)].filter((type) => !ofProtocol.includes(type)).sort()).toEqual(
+    [...CUSTOM_EVENT_TYPES].sort(),
+  );
   expect([...Object.keys(UNTOLD_EVENTS), ...ofProtocol].sort()).toEqual([...EVENT_TYPES].sort());
   expect(Object.values(UNTOLD_EVENTS)).not.toContain('');
 });

@@ -79,6 +79,9 @@ test("the runtime port answers 404 in the protocol's form on each route of the o
 test.each([
   ['GET', '/v1/admin/tenants'],
   ['GET', '/v1/%61dmin/tenants'],
+  ['GET', '/v1/admin/tenants/'],
+  ['GET', '/V1/admin/tenants'],
+  ['GET', '//v1/admin/tenants'],
   ['DELETE', '/v1/admin/tenants'],
   ['GET', `/v1/admin/tenants/${'x'.repeat(300)}`],
   ['GET', '/v1/admin'],
@@ -94,6 +97,8 @@ test.each([
   ['POST', '/console/api/login'],
   ['GET', '/console/api/stream'],
   ['GET', '/metrics'],
+  ['GET', '/metrics/'],
+  ['GET', '/%6detrics'],
   ['GET', '/actuator/prometheus'],
   ['POST', '/v1/auth/validate'],
 ])('%s %s is nothing on the runtime port', async (method, path) => {

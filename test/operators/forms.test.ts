@@ -182,6 +182,8 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
         await dialog.getByLabel('Endpoint').fill('ftp://127.0.0.1/hook');
         await dialog.getByText('No event is chosen').waitFor();
         expect(await dialog.getByLabel('all of policy').isDisabled()).toBe(true);
+        // The API takes them by their category only.
+        expect(await dialog.getByLabel('custom.').count()).toBe(0);
         await dialog.getByLabel('all of budget').click();
         await dialog.getByLabel('reservation.denied').click();
         await refused(dialog, 'Create subscription', /http/);

@@ -3,8 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Page } from 'playwright-core';
 import { eventLogKey } from '../../src/redis/keyspace.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
-import { EVENT_TYPES } from '../../console/src/pages/events/types.js';
-import { EVENT_TYPES as SERVED_TYPES } from '../../src/events/event.js';
+import { CUSTOM_EVENT_TYPES, EVENT_TYPES } from '../../src/events/event-types.js';
 import {
   ATTACK,
   ConsoleBrowser,
@@ -229,8 +228,14 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('the types of events that can be chosen are those of the server', () => {
-    expect(EVENT_TYPES.filter((type) => !type.startsWith('custom.'))).toEqual(SERVED_TYPES);
+  test('the types of events that can be chosen are those of the server', async () => {
+    await visit('/events', 'Category', async (page) => {
+      const types = page.getByLabel('Type').getByRole('option');
+      expect(await types.allInnerTexts()).toEqual(['All', ...EVENT_TYPES, ...CUSTOM_EVENT_TYPES]);
+      await page.getByLabel('Category').selectOption('System');
+      await page.getByLabel('Type').selectOption('custom.budget_template.created');
+      await page.waitForURL(/event_type=custom.budget_template.created/);
+    });
   });
 });
 

@@ -1,5 +1,12 @@
 import type { CyclesEvent } from '../../api/types';
 
+export {
+  categoryOf,
+  CUSTOM_EVENT_TYPES,
+  EVENT_TYPES,
+  TENANT_EVENT_CATEGORIES,
+} from '../../../../src/events/event-types';
+
 export const CATEGORIES: Readonly<Record<string, string>> = {
   budget: 'Budget',
   reservation: 'Reservation',
@@ -9,12 +16,6 @@ export const CATEGORIES: Readonly<Record<string, string>> = {
   webhook: 'Webhook',
   system: 'System',
 };
-
-/** The category of one of the types of types.ts. */
-export function categoryOf(type: string): string {
-  const [segment = ''] = type.replace(/^custom\./, '').split('.');
-  return segment === 'direct_debit' ? 'budget' : segment === 'quota' ? 'policy' : segment;
-}
 
 /** Whether an event belongs to a tenant and not to the deployment. */
 export const hasTenant = ({ tenant_id: id }: Pick<CyclesEvent, 'tenant_id'>): boolean => !id.startsWith('__');

@@ -19,8 +19,7 @@ import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { EventDetails } from './details';
-import { CATEGORIES, categoryOf, hasTenant } from './event';
-import { EVENT_TYPES } from './types';
+import { CATEGORIES, categoryOf, CUSTOM_EVENT_TYPES, EVENT_TYPES, hasTenant } from './event';
 import { EVENT_FILTERS } from './filters';
 
 const route = getRouteApi('/events');
@@ -67,7 +66,7 @@ export function Events(): ReactNode {
 
 /** The types of the chosen category; one that only the address names is a choice, too. */
 function typesWith({ category, event_type: chosen }: Filters): Record<string, string> {
-  const types: string[] = EVENT_TYPES.filter(
+  const types: string[] = [...EVENT_TYPES, ...CUSTOM_EVENT_TYPES].filter(
     (type) => category === undefined || categoryOf(type) === category,
   );
   return Object.fromEntries(

@@ -9,8 +9,7 @@ import { Checks } from '../../parts/checks';
 import { type Field, type Form, partsOf, useForm } from '../../parts/form';
 import { readDecimal } from '../../parts/numbers';
 import { SecretDialog } from '../../parts/secret-dialog';
-import { CATEGORIES, categoryOf } from '../events/event';
-import { EVENT_TYPES } from '../events/types';
+import { CATEGORIES, categoryOf, EVENT_TYPES, TENANT_EVENT_CATEGORIES } from '../events/event';
 
 type Settings = Body<'patch', typeof WEBHOOK>;
 type Name =
@@ -129,7 +128,7 @@ function settingsOf({ values, isChanged, count }: Form<Name>, webhook: Webhook |
 
 /** A choice of Checks that stands for a category as a whole. */
 const ALL = 'all of ';
-const TENANTS = ['budget', 'reservation', 'tenant'];
+const TENANTS: readonly string[] = TENANT_EVENT_CATEGORIES;
 
 const groupsFor = (chosen: readonly string[]): Parameters<typeof Checks>[0]['groups'] =>
   Object.keys(CATEGORIES).map((category) => ({
