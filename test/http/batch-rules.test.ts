@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { ApiKeyVerifier } from '../../src/auth/index.js';
 import { Refusal } from '../../src/ledger/index.js';
+import { RedisService } from '../../src/redis/index.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -19,6 +20,7 @@ import {
   sendAlone,
   sendBatch,
 } from '../support/batches.js';
+import { earlyInMinute } from '../support/server-time.js';
 import type { Settings } from '../support/settings.js';
 
 let holdfast: Holdfast;
@@ -267,6 +269,7 @@ test('the answer has the longest Retry-After of its results, and each result has
     }),
     201,
   );
+  await earlyInMinute(holdfast.app.get(RedisService).client);
   await hold(tenant);
   const answer = await sendBatch(holdfast, tenant, [reserveOf(tenant, 1), eventOf(tenant, 1)]);
   const [limited, applied] = expectStatus(answer, 200).results;

@@ -5,6 +5,7 @@ import { type BudgetError, type BudgetOptions, withBudget } from '../../integrat
 import { budgetOptions, figures, HELLO, refusalOf, states, Wire } from '../support/ai-sdk-calls.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { earlyInMinute } from '../support/server-time.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -128,6 +129,7 @@ describe('a refusal of another kind', () => {
     const policy = { tenant_id: tenant.id, name: 'slow', scope_pattern, rate_limits };
     expectStatus(await holdfast.admin('POST', '/v1/admin/policies', policy), 201);
     const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), new Wire());
+    await earlyInMinute(stored.redis);
     await generateText({ model, prompt: 'Hi' });
     const refusal = await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }));
     expect(refusal).toMatchObject({ reason: 'denied', statusCode: 429, isRetryable: true });
