@@ -11,6 +11,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { parentPort } from 'node:worker_threads';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -231,13 +232,23 @@ const textsOf = (sums) =>
     }))
     .sort((one, other) => compare(one.unit, other.unit));
 
+const parseJson = /** @type {(text: string) => unknown} */ (JSON.parse);
+
 /** @satisfies {{ [Kind in Task['kind']]: (task: Extract<Task, { kind: Kind }>) => unknown }} */
 const TASKS = {
   /** Writes one file. */
-  write: async ({ path, columns, cells }) => {
+  write: async ({ path, columns, parts }) => {
     const file = new SafeFile(path, columns);
     return orDiscard(file, () => {
-      file.append(columns.map(({ type }, index) => (cells[index] ?? []).map(TO_PARQUET[type])));
+      const read = /** @type {[number, ...(Cell | Cell[])[]][]} */ (parseJson(`[${parts.join(',')}]`));
+      const cellsOf = (/** @type {number} */ index, /** @type {Column['type']} */ type) =>
+        read.flatMap(([rows, ...columns]) => {
+          const cells = /** @type {Cell | Cell[]} */ (columns[index]);
+          return Array.isArray(cells)
+            ? cells.map(TO_PARQUET[type])
+            : /** @type {unknown[]} */ (Array(rows).fill(TO_PARQUET[type](cells)));
+        });
+      file.append(columns.map(({ type }, index) => cellsOf(index, type)));
       return file.finish();
     });
   },
@@ -329,6 +340,11 @@ const TASKS = {
     return { sha256, rows, doubled, bySpan, sums: textsOf(sums) };
   },
 };
+
+// Requests come first. Linux has a priority for each thread, others only one for the whole process.
+if (process.platform === 'linux') {
+  setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+}
 
 parentPort?.on('message', (/** @type {{ id: number, task: Task }} */ { id, task }) => {
   const run = /** @type {(task: Task) => unknown} */ (TASKS[task.kind]);

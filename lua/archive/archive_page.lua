@@ -16,7 +16,8 @@
 -- EMITS     nothing
 -- @include  archived, charge_fields, keys, stream_walk, time
 --
--- upper_ms is the instant up to which there is nothing else to read if more is 0. Under the lease, and only if the cursor is where the caller
+-- The entries of charges have only the fields that differ from those of the entry before, with an empty value for one that is gone: most are
+-- the same, and each costs the reader more than the record costs here. upper_ms is the instant up to which there is nothing else to read if more is 0. Under the lease, and only if the cursor is where the caller
 -- believes it: so what it reads is what follows the last file.
 local lease, stream = KEYS[1], KEYS[2]
 local token, name, cursor, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -37,6 +38,31 @@ if stop_ms and stop_ms <= upper then
   upper = stop_ms - 1
 end
 local reply = { 'READ', time.ms_text(now), time.ms_text(upper), '0' }
+
+local told, seen, entries = {}, {}, 0
+local function append_changes(fields)
+  entries = entries + 1
+  for i = 1, #fields, 2 do
+    local field_name, value = fields[i], fields[i + 1]
+    seen[field_name] = entries
+    if told[field_name] ~= value then
+      told[field_name] = value
+      reply[#reply + 1], reply[#reply + 2] = field_name, value
+    end
+  end
+  for field_name, value in pairs(told) do
+    if value ~= '' and seen[field_name] ~= entries then
+      told[field_name] = ''
+      reply[#reply + 1], reply[#reply + 2] = field_name, ''
+    end
+  end
+end
+local function append_all(fields)
+  for i = 1, #fields do
+    reply[#reply + 1] = fields[i]
+  end
+end
+
 local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.ms_text(upper), limit, function(entry)
   local fields, bytes = entry[2], 0
   if name == 'charges' then
@@ -46,10 +72,11 @@ local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.
     charge_fields.add_told(entry[2], with_metadata, fields)
   end
   reply[#reply + 1] = entry[1]
-  reply[#reply + 1] = tostring(#fields / 2)
-  for i = 1, #fields do
-    reply[#reply + 1] = fields[i]
-  end
+  local head = #reply + 1
+  reply[head] = ''
+  local append = name == 'charges' and append_changes or append_all
+  append(fields)
+  reply[head] = tostring((#reply - head) / 2)
   return false, bytes
 end)
 reply[4] = more and '1' or '0'

@@ -113,15 +113,32 @@ end
 local CONSTANT_FIELDS = { field.overage_policy, field.max_extensions, field.key_id, field.action_kind, field.action_name }
 
 local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+-- By byte. Filled at first use: a library has no string functions while it is loaded.
+local BITS_OF = {}
 
 -- The UUID of 22 characters in base64url, or nil if it is none. Two characters have 12 bits, which are 3 hex digits.
 local function uuid_text(short)
-  local digits = {}
-  for i = 1, #short == 22 and 22 or 0, 2 do
-    local one, other = string.find(BASE64URL, string.sub(short, i, i), 1, true), string.find(BASE64URL, string.sub(short, i + 1, i + 1), 1, true)
-    digits[#digits + 1] = one and other and string.format('%03x', (one - 1) * 64 + other - 1)
+  if #short ~= 22 then
+    return nil
   end
-  return #digits == 11 and string.gsub(string.sub(table.concat(digits), 1, 32), '^(........)(....)(....)(....)', '%1-%2-%3-%4-') or nil
+  if not next(BITS_OF) then
+    for i = 1, #BASE64URL do
+      BITS_OF[string.byte(BASE64URL, i)] = i - 1
+    end
+  end
+  local bytes = { string.byte(short, 1, 22) }
+  local pairs_of_six = {}
+  for i = 1, 22, 2 do
+    local one, other = BITS_OF[bytes[i]], BITS_OF[bytes[i + 1]]
+    if not one or not other then
+      return nil
+    end
+    pairs_of_six[#pairs_of_six + 1] = one * 64 + other
+  end
+  local hex = string.format('%03x%03x%03x%03x%03x%03x%03x%03x%03x%03x%03x', unpack(pairs_of_six))
+  return table.concat({
+    string.sub(hex, 1, 8), string.sub(hex, 9, 12), string.sub(hex, 13, 16), string.sub(hex, 17, 20), string.sub(hex, 21, 32),
+  }, '-')
 end
 
 local function subject_text(fields)

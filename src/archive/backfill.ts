@@ -9,7 +9,7 @@ import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import type { ArchivePartition } from './archive-partition.js';
 import { chargeRow } from './charge-row.js';
 import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
-import type { Cell } from './parquet-tasks.js';
+import { type Cell, rowsText, type RowsText } from './parquet-tasks.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -20,6 +20,8 @@ const ENTRY_WITHIN_MS = 1000;
 /** Rows of a day that are not written yet, and the parts that are. */
 interface DayRows {
   rows: Cell[][];
+  texts: RowsText[];
+  /** Paths. */
   parts: string[];
 }
 
@@ -46,7 +48,7 @@ export class Backfill {
     private readonly partition: ArchivePartition,
     private readonly began: EntryId,
   ) {
-    this.time = new SharedRedisTime({ share: config.archiveTimeShare / 100, paused: () => undefined });
+    this.time = new SharedRedisTime({ share: config.archiveLateTimeShare / 100, paused: () => undefined });
   }
 
   /** @returns whether it is done; not if the turn ends */
@@ -163,19 +165,22 @@ export class Backfill {
 
   private async add(endedMs: number, fields: ReadonlyMap<string, string>): Promise<void> {
     const day = dayOf(endedMs);
-    const ofDay = this.days.get(day) ?? { rows: [], parts: [] };
+    const ofDay = this.days.get(day) ?? { rows: [], texts: [], parts: [] };
     this.days.set(day, ofDay);
     // No entry of a journal has this form.
     ofDay.rows.push(chargeRow(this.partition.number, `${endedMs}-b${this.count++}`, new Map(fields)));
+    if (ofDay.rows.length >= READ_A_RUN) {
+      toText(ofDay);
+    }
     if (++this.buffered >= this.config.archiveFileRows) {
       await this.flush();
     }
   }
 
   private async flush(): Promise<void> {
-    const columns = STREAM_COLUMNS.charges;
     for (const [day, ofDay] of this.days) {
-      if (ofDay.rows.length > 0) {
+      toText(ofDay);
+      if (ofDay.texts.length > 0) {
         const path = join(
           this.folder.stagingOf('charges', this.partition.number),
           `.${day}-${ofDay.parts.length}`,
@@ -184,10 +189,10 @@ export class Backfill {
         await this.thread.run({
           kind: 'write',
           path,
-          columns,
-          cells: columns.map((_, index) => ofDay.rows.map((row) => row[index] ?? null)),
+          columns: STREAM_COLUMNS.charges,
+          parts: ofDay.texts,
         });
-        ofDay.rows = [];
+        ofDay.texts = [];
       }
     }
     this.buffered = 0;
@@ -211,5 +216,12 @@ export class Backfill {
         from = to;
       }
     }
+  }
+}
+
+function toText(ofDay: DayRows): void {
+  if (ofDay.rows.length > 0) {
+    ofDay.texts.push(rowsText(STREAM_COLUMNS.charges, ofDay.rows));
+    ofDay.rows = [];
   }
 }

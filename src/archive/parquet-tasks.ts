@@ -12,12 +12,25 @@ export interface Column {
 /** A BIGINT is a decimal text, a TIMESTAMP its milliseconds. */
 export type Cell = string | number | null;
 
+/**
+ * Rows as one text, which reaches the thread as a copy of its bytes. Cell by cell, a file of 20,000 rows held up the event loop for 200 ms.
+ * A JSON array: how many rows, and for each column its cells, or the one cell that all rows have.
+ */
+export type RowsText = string;
+
+export function rowsText(columns: readonly Column[], rows: readonly (readonly Cell[])[]): RowsText {
+  const cells = columns.map((_, index) => {
+    const first = rows[0]?.[index] ?? null;
+    return rows.every((row) => row[index] === first) ? first : rows.map((row) => row[index] ?? null);
+  });
+  return JSON.stringify([rows.length, ...cells]);
+}
+
 export interface WriteTask {
   readonly kind: 'write';
   readonly path: string;
   readonly columns: readonly Column[];
-  /** By column. */
-  readonly cells: readonly (readonly Cell[])[];
+  readonly parts: readonly RowsText[];
 }
 
 export interface RewriteTask {

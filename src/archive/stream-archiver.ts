@@ -7,17 +7,21 @@ import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import type { ArchivePartition } from './archive-partition.js';
 import { Backfill } from './backfill.js';
 import { type EntryId, msOf } from './entry-chain.js';
-import type { Cell } from './parquet-tasks.js';
+import { rowsText, type RowsText } from './parquet-tasks.js';
 import type { ParquetThread } from './parquet-thread.js';
-import { rowOf } from './stream-rows.js';
+import { rowsOf } from './stream-rows.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
 /** Entries that one script reads, with their records: a millisecond or two. */
 const READ_A_RUN = 100;
 
+/** With so many full files in a row it is late: more comes than it reads on time. */
+const ON_TIME_FILES = 3;
+
 /** The entries of a file, read but not yet written. */
 interface Portion {
-  readonly rows: Cell[][];
+  readonly parts: readonly RowsText[];
+  readonly rows: number;
   readonly last: EntryId;
   /** Everything up to this instant is in it or before it. */
   readonly throughMs: number;
@@ -37,7 +41,7 @@ interface Portion {
  * nothing else covers its entries. Nobody removes a leftover in haste: another archiver may have written the same file and moved the cursor.
  */
 export class StreamArchiver {
-  private readonly time: SharedRedisTime;
+  private readonly time: Readonly<Record<'onTime' | 'late', SharedRedisTime>>;
 
   constructor(
     private readonly redis: RedisService,
@@ -46,7 +50,8 @@ export class StreamArchiver {
     private readonly counts: Instruments<typeof ARCHIVE_METRICS>,
     private readonly config: HoldfastConfig,
   ) {
-    this.time = new SharedRedisTime({ share: config.archiveTimeShare / 100, paused: () => undefined });
+    const timeOf = (share: number) => new SharedRedisTime({ share: share / 100, paused: () => undefined });
+    this.time = { onTime: timeOf(config.archiveTimeShare), late: timeOf(config.archiveLateTimeShare) };
   }
 
   /**
@@ -62,19 +67,24 @@ export class StreamArchiver {
       // Without a file, so that readers find the hole.
       await this.advance(partition, kind, stream.lost, undefined);
     }
+    const { nowMs } = partition;
+    let isLate = nowMs - (stream.oldestMs ?? nowMs) > this.config.archiveLateMs;
+    let full = 0;
     for (let more = partition.backfill === undefined || kind !== 'charges'; more && turn.goesOn();) {
-      const portion = await this.read(partition, kind, token, turn);
+      const portion = await this.read(partition, kind, token, turn, isLate);
       if (portion === undefined) {
         return;
       }
-      if (portion.rows.length > 0) {
+      if (portion.rows > 0) {
         await this.write(partition, kind, portion);
       }
       const moved = await this.advance(partition, kind, portion.last, portion.throughMs);
-      if (moved && portion.rows.length > 0) {
-        this.counts.rows.inc({ stream: kind }, portion.rows.length);
+      if (moved && portion.rows > 0) {
+        this.counts.rows.inc({ stream: kind }, portion.rows);
       }
       more = moved && portion.more;
+      full += portion.rows >= this.config.archiveFileRows ? 1 : 0;
+      isLate ||= full >= ON_TIME_FILES;
     }
   }
 
@@ -97,35 +107,42 @@ export class StreamArchiver {
     kind: Archived,
     token: string,
     turn: Turn,
+    isLate: boolean,
   ): Promise<Portion | undefined> {
     const { cursor } = partition.streams[kind];
-    const rows: Cell[][] = [];
+    const parts: RowsText[] = [];
+    let rows = 0;
     let last = cursor;
     let dayEndMs: number | undefined;
     for (;;) {
       if (!turn.goesOn()) {
         return undefined;
       }
-      const reply = await this.page(partition, kind, { token, cursor, after: last, stopMs: dayEndMs });
+      const place = { token, cursor, after: last, stopMs: dayEndMs };
+      const reply = await this.time[isLate ? 'late' : 'onTime'].run(partition.tag, () =>
+        this.page(partition, kind, place),
+      );
       if (reply.status !== 'READ') {
         this.notMine(partition, kind, reply);
         return undefined;
       }
-      for (const { entryId, fields } of reply.entries) {
-        const ms = msOf(entryId);
-        dayEndMs ??= ms - (ms % DAY_MS) + DAY_MS;
-        if (ms >= dayEndMs) {
-          return { rows, last, throughMs: dayEndMs - 1, more: true };
-        }
-        rows.push(rowOf(kind, partition.number, entryId, fields));
-        last = entryId;
+      const first = reply.entries[0]?.entryId;
+      dayEndMs ??= first === undefined ? undefined : msOf(first) - (msOf(first) % DAY_MS) + DAY_MS;
+      const found = ofDay(reply.entries, dayEndMs);
+      if (found.length > 0) {
+        parts.push(rowsText(STREAM_COLUMNS[kind], rowsOf(kind, partition.number, found)));
+        rows += found.length;
+        last = found.at(-1)?.entryId ?? last;
+      }
+      if (dayEndMs !== undefined && found.length < reply.entries.length) {
+        return { parts, rows, last, throughMs: dayEndMs - 1, more: true };
       }
       if (!reply.more) {
         const isCut = dayEndMs !== undefined && reply.upperMs === dayEndMs - 1;
-        return { rows, last, throughMs: reply.upperMs, more: isCut };
+        return { parts, rows, last, throughMs: reply.upperMs, more: isCut };
       }
-      if (rows.length >= this.config.archiveFileRows) {
-        return { rows, last, throughMs: msOf(last) - 1, more: true };
+      if (rows >= this.config.archiveFileRows) {
+        return { parts, rows, last, throughMs: msOf(last) - 1, more: true };
       }
     }
   }
@@ -141,21 +158,19 @@ export class StreamArchiver {
     }: { token: string; cursor: EntryId; after: EntryId; stopMs: number | undefined },
   ) {
     const { archiveSettleMs: settleMs, archiveMetadata } = this.config;
-    return this.time.run(partition.tag, () =>
-      this.redis.scripts.call(
-        'archive_page',
-        { lease: partition.leaseKey, stream: partition.keyOf(kind) },
-        {
-          token,
-          name: kind,
-          cursor,
-          after,
-          stopMs: stopMs ?? '',
-          settleMs,
-          limit: READ_A_RUN,
-          withMetadata: archiveMetadata ? 1 : 0,
-        },
-      ),
+    return this.redis.scripts.call(
+      'archive_page',
+      { lease: partition.leaseKey, stream: partition.keyOf(kind) },
+      {
+        token,
+        name: kind,
+        cursor,
+        after,
+        stopMs: stopMs ?? '',
+        settleMs,
+        limit: READ_A_RUN,
+        withMetadata: archiveMetadata ? 1 : 0,
+      },
     );
   }
 
@@ -170,13 +185,12 @@ export class StreamArchiver {
     }
   }
 
-  private async write(partition: ArchivePartition, kind: Archived, { rows, last }: Portion): Promise<void> {
-    const columns = STREAM_COLUMNS[kind];
+  private async write(partition: ArchivePartition, kind: Archived, { parts, last }: Portion): Promise<void> {
     await this.thread.run({
       kind: 'write',
       path: this.folder.stagedPath(kind, partition.number, partition.streams[kind].cursor, last),
-      columns,
-      cells: columns.map((_, index) => rows.map((row) => row[index] ?? null)),
+      columns: STREAM_COLUMNS[kind],
+      parts,
     });
     this.counts.files.inc({ written: 'staged' });
   }
@@ -206,4 +220,13 @@ export class StreamArchiver {
     stream.lost = undefined;
     return true;
   }
+}
+
+/** Those of one day, if the first one's end is given. */
+function ofDay<E extends { readonly entryId: EntryId }>(
+  entries: readonly E[],
+  endMs = Infinity,
+): readonly E[] {
+  const end = entries.findIndex(({ entryId }) => msOf(entryId) >= endMs);
+  return end === -1 ? entries : entries.slice(0, end);
 }

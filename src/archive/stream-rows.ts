@@ -58,12 +58,32 @@ function inOrder(kind: Archived, cells: Readonly<Record<string, Cell | undefined
   return STREAM_COLUMNS[kind].map(({ name }) => cells[name] ?? null);
 }
 
-/** The row of an entry, in the order of its stream's columns. A damaged entry still has a row, with its place alone. */
-export function rowOf(kind: Archived, partition: number, entry: EntryId, fields: Fields): Cell[] {
+/** What a page of a stream has: of charges, only the fields that differ from those of the entry before; an empty one is gone. */
+export interface PageEntry {
+  readonly entryId: EntryId;
+  readonly fields: Fields;
+}
+
+/** The rows of a page's entries, in the order of the stream's columns. A damaged entry still has a row, with its place alone. */
+export function rowsOf(kind: Archived, partition: number, entries: readonly PageEntry[]): Cell[][] {
   const make = { charges: chargeRow, events: eventRow, audit: auditRow }[kind];
-  try {
-    return make(partition, entry, fields);
-  } catch {
-    return inOrder(kind, { partition, entry, recorded_at: msOf(entry) });
+  const told = new Map<string, string>();
+  return entries.map(({ entryId, fields }) => {
+    try {
+      return make(partition, entryId, kind === 'charges' ? change(told, fields) : fields);
+    } catch {
+      return inOrder(kind, { partition, entry: entryId, recorded_at: msOf(entryId) });
+    }
+  });
+}
+
+function change(told: Map<string, string>, fields: Fields): Fields {
+  for (const [name, value] of fields) {
+    if (value === '') {
+      told.delete(name);
+    } else {
+      told.set(name, value);
+    }
   }
+  return told;
 }

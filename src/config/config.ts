@@ -98,6 +98,7 @@ export function configOfWorker(config: HoldfastConfig, embeddedSocket: () => str
     sweepTimeShare: config.sweepTimeShare / config.workers,
     webhookTimeShare: config.webhookTimeShare / config.workers,
     archiveTimeShare: config.archiveTimeShare / config.workers,
+    archiveLateTimeShare: config.archiveLateTimeShare / config.workers,
   };
 }
 

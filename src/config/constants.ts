@@ -44,8 +44,12 @@ export const CONSTANTS = {
   archiveFlushMs: 60_000,
   /** A file that has so many rows is written at once: about 2 MB, and 20 MB of memory. */
   archiveFileRows: 20_000,
-  /** Percentage of Redis' time for reading what is archived. Half of it archives 20,000 ends a second. */
-  archiveTimeShare: 50,
+  /** Percentage of Redis' time for reading what is archived, as long as the archiver is on time. */
+  archiveTimeShare: 20,
+  /** The same while it is late. Half of it archives 20,000 ends a second. */
+  archiveLateTimeShare: 50,
+  /** An entry that is older, or the fourth full file in a row, makes it late. An entry on time waits for its file, and that for its turn. */
+  archiveLateMs: 90_000,
   /** From one look for days to publish, files to merge and gaps to the next. */
   archivePublishMs: 60_000,
   /** How long a file stays that is no longer needed, for readers that have just listed it; far longer than a failover takes to lose a cursor. */

@@ -144,6 +144,57 @@ describe('a row', () => {
   });
 });
 
+test('a row has nothing of the one before it in the same file', async () => {
+  const action = { kind: 'llm.completion', name: 'gpt' };
+  const told = {
+    subject: { tenant: tenant.id, agent: 'Sam', dimensions: { team: 'blue' } },
+    action: { ...action, tags: ['a'] },
+    metadata: { note: 'why' },
+  };
+  const reserve = (key: string, more: object) => ({
+    op: 'reserve',
+    body: {
+      idempotency_key: key,
+      subject: { tenant: tenant.id },
+      action,
+      estimate: { unit: 'TOKENS', amount: 10 },
+      ...more,
+    },
+  });
+  const commit = (id: string, key: string, more: object) => ({
+    op: 'commit',
+    reservation_id: id,
+    body: { idempotency_key: key, actual: { unit: 'TOKENS', amount: 9 }, ...more },
+  });
+  const inOneRun = async (operations: object[]) => {
+    const { body } = await holdfast.call('POST', '/v1/batch', { key: tenant.key, body: { operations } });
+    return (body.results as { body: { reservation_id: string } }[]).map((one) => one.body.reservation_id);
+  };
+  const [first = '', second = '', third = ''] = await inOneRun([
+    reserve('d-1', told),
+    reserve('d-2', {}),
+    reserve('d-3', told),
+  ]);
+  // The calls of a run append their entries at once, so that one page has them all.
+  await inOneRun([
+    commit(first, 'd-4', { metrics: { tokens_input: 5 }, metadata: { done: true } }),
+    commit(second, 'd-5', {}),
+    commit(third, 'd-6', {}),
+  ]);
+  const full = {
+    agent: 'sam',
+    dimensions: '{"team":"blue"}',
+    action_tags: '["a"]',
+    metadata: '{"note":"why"}',
+    charged: 9n,
+  };
+  const empty = { agent: null, dimensions: null, action_tags: null, metadata: null, charged: 9n };
+  const ofSecond = { scope: `tenant:${tenant.id}`, commit_metadata: null, tokens_input: null };
+  expect(await rowOf(first)).toMatchObject({ ...full, tokens_input: 5n, commit_metadata: '{"done":true}' });
+  expect(await rowOf(second)).toMatchObject({ ...empty, ...ofSecond, idempotency_key: 'd-2' });
+  expect(await rowOf(third)).toMatchObject({ ...full, tokens_input: null, idempotency_key: 'd-3' });
+});
+
 test('events and audit rows are archived, too', async () => {
   const event = await eventually('the event of the budget', async () =>
     (await read('events')).rows.find((row) => row['event_type'] === 'budget.created'),

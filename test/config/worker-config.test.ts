@@ -6,7 +6,8 @@ test("the workers' shares of Redis time add up to that of one process, and the p
   expect(configOfWorker(config, () => '/data/redis.sock')).toEqual({
     ...config,
     redis: { mode: 'socket', path: '/data/redis.sock' },
-    archiveTimeShare: 12.5,
+    archiveLateTimeShare: 12.5,
+    archiveTimeShare: 5,
     queryTimeShare: 6.25,
     sweepTimeShare: 22.5,
     webhookTimeShare: 18.75,

@@ -35,6 +35,8 @@ const service = new ArchiverService(
     // So few that most kills find a file half written or a cursor not yet moved.
     archiveFileRows: 40,
     archiveTimeShare: 100,
+    archiveLateTimeShare: 100,
+    archiveLateMs: 90_000,
     archiveAlertMs: 900_000,
   } as never,
   { info: () => undefined, warn: log, error: log } as never,
