@@ -6,7 +6,14 @@ import { HoldfastClient, type Holdfast } from '../support/holdfast.js';
 import { JournaledLoad, outcomeOf, type Entry } from '../support/journaled-load.js';
 import { faultsOf } from '../support/ledger-state.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
-import { placeOf, slotOf, startCluster, startSentinel, withServer } from '../support/redis-topologies.js';
+import {
+  letReplicasTakeOver,
+  placeOf,
+  slotOf,
+  startCluster,
+  startSentinel,
+  withServer,
+} from '../support/redis-topologies.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { clusterUrl, sentinelUrl } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
@@ -28,6 +35,7 @@ interface Site {
   readonly url: string;
   /** The master that owns a key, and its replica. */
   placeOf(key: string): Promise<{ master: RedisServer; replica: RedisServer }>;
+  letReplicasTakeOver(): Promise<void>;
 }
 
 const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
@@ -36,11 +44,16 @@ const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
     return {
       url: clusterUrl(setup),
       placeOf: async (key) => placeOf(setup, await slotOf(setup.masters[0] as RedisServer, key)),
+      letReplicasTakeOver: () => letReplicasTakeOver(setup),
     };
   },
   Sentinels: async () => {
     const setup = await startSentinel(3);
-    return { url: sentinelUrl(setup), placeOf: () => Promise.resolve(setup) };
+    return {
+      url: sentinelUrl(setup),
+      placeOf: () => Promise.resolve(setup),
+      letReplicasTakeOver: () => letReplicasTakeOver(setup),
+    };
   },
 };
 
@@ -101,6 +114,7 @@ test.each(Object.keys(TOPOLOGIES))(
     await eventually('the load is running', () => load.acknowledged.length > 150);
     const replicated = outcomesOf(load.acknowledged);
     await eventually('the replica has it', () => isInStep(master, tag));
+    await site.letReplicasTakeOver();
     await master.kill();
     await eventually(
       'the replica has taken over',

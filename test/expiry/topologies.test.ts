@@ -6,8 +6,8 @@ import { reservationKey, tagOfReservationId, ttlIndexKey } from '../../src/redis
 import { RedisService } from '../../src/redis/redis.service.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
-import { startRedis, stopAllRedis } from '../support/redis-server.js';
-import { startCluster, startSentinel } from '../support/redis-topologies.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { letReplicasTakeOver, startCluster, startSentinel, withServer } from '../support/redis-topologies.js';
 import type { Settings } from '../support/settings.js';
 import { makeTenants } from './instances.js';
 
@@ -64,7 +64,16 @@ test('a cluster is swept on all its masters, and on the replica that takes over 
     async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
   );
   const later = await makeHolds(sweeper, 12);
-  await setup.masters[0]?.kill();
+  const [master] = setup.masters as [RedisServer];
+  await eventually('its replica has them', () =>
+    withServer(master, async (redis) => {
+      // Any key of the first master will do.
+      await redis.set('{p02}in-step', '1');
+      return (await redis.wait(1, 1000)) === 1;
+    }),
+  );
+  await letReplicasTakeOver(setup);
+  await master.kill();
   await eventually('the holds are ended', async () => end(sweeper, later).then(() => true), 30_000);
   await expectExpired(sweeper, later);
   await eventually(
@@ -80,7 +89,11 @@ test('a master behind Sentinels is swept, and so is its successor', async () => 
   await end(sweeper, ids);
   await expectExpired(sweeper, ids);
   const later = await makeHolds(sweeper, 3);
-  await sweeper.app.get(RedisService).client.call('WAIT', '1', '1000');
+  await eventually(
+    'the replica has them',
+    async () => Number(await sweeper.app.get(RedisService).client.call('WAIT', '1', '1000')) >= 1,
+  );
+  await letReplicasTakeOver(setup);
   await setup.master.kill();
   await eventually('the holds are ended', async () => end(sweeper, later).then(() => true), 30_000);
   await expectExpired(sweeper, later);

@@ -7,7 +7,7 @@ import { reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { stopAllRedis } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
-import { startSentinel, type SentinelSetup } from '../support/redis-topologies.js';
+import { letReplicasTakeOver, startSentinel, type SentinelSetup } from '../support/redis-topologies.js';
 import { BOUND_MS, hammer, slowest } from '../support/time-bound.js';
 
 afterEach(async () => {
@@ -60,7 +60,11 @@ describe('a master found through Sentinel', () => {
   test('that is killed fails commands within two seconds until the replica takes over, scripts included', async () => {
     const running = await startBoth();
     await running.service.client.set('kept', 'yes');
-    await running.service.client.call('WAIT', '1', '1000');
+    await eventually(
+      'the replica has it',
+      async () => Number(await running.service.client.call('WAIT', '1', '1000')) >= 1,
+    );
+    await letReplicasTakeOver(running.setup);
     await running.setup.master.kill();
     const outcomes = await hammer(write(running), 1500);
     expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
@@ -73,6 +77,7 @@ describe('a master found through Sentinel', () => {
 
   test('that is silent is left for the replica, and not used again when it wakes up as a replica', async () => {
     const running = await startBoth();
+    await letReplicasTakeOver(running.setup);
     running.setup.master.pause();
     const outcomes = await hammer(write(running), 2500);
     expect(slowest(outcomes)).toBeLessThan(BOUND_MS);

@@ -3,7 +3,7 @@ import { RedisService } from '../../src/redis/redis.service.js';
 import { eventually } from '../support/eventually.js';
 import type { Holdfast, TestTenant } from '../support/holdfast.js';
 import { stopAllRedis } from '../support/redis-server.js';
-import { startCluster, startSentinel } from '../support/redis-topologies.js';
+import { letReplicasTakeOver, startCluster, startSentinel } from '../support/redis-topologies.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { allowLoopback, endedDeliveries, startDispatcher, subscribe } from '../webhooks/dispatching.js';
 
@@ -87,6 +87,7 @@ test('with Sentinels deliveries and retries continue with the master that takes 
     'a replica has everything',
     async () => Number(await client.call('WAIT', '1', '1000')) >= 1,
   );
+  await letReplicasTakeOver(setup);
   await setup.master.kill();
   await expectDelivered(holdfast, subscribed, 2);
 }, 90_000);

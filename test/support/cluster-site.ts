@@ -4,7 +4,13 @@ import { startService } from './built-service.js';
 import { eventually } from './eventually.js';
 import { ADMIN_API_KEY, HoldfastClient, WEBHOOK_SECRET_ENCRYPTION_KEY } from './holdfast.js';
 import type { RedisServer } from './redis-server.js';
-import { startCluster, withServer, type ClusterSetup } from './redis-topologies.js';
+import {
+  keepMasters,
+  letReplicasTakeOver,
+  startCluster,
+  withServer,
+  type ClusterSetup,
+} from './redis-topologies.js';
 import type { Settings } from './settings.js';
 
 const TAKE_OVER_MS = 30_000;
@@ -84,6 +90,7 @@ export class ClusterSite {
   async crash(choice: number, cutOffMs: number): Promise<Crash> {
     const { masters } = await this.roles();
     const victim = masters[choice % masters.length] as RedisServer;
+    await letReplicasTakeOver(this.setup);
     const before = await withServer(victim, async (redis) => {
       const slots = await slotsOf(redis, victim.port);
       const keptUntil = await eventually('the replica has everything', async () => {
@@ -109,6 +116,7 @@ export class ClusterSite {
     const replacedAt = performance.now();
     await victim.restart();
     await this.whole();
+    await keepMasters(this.setup);
     const hadSlot = (slot: number): boolean =>
       before.slots.some(([first, last]) => first <= slot && slot <= last);
     return { keptUntil: before.keptUntil, killedAt, replacedAt, hadSlot };

@@ -34,9 +34,13 @@ export interface SentinelSetup {
   readonly addresses: string;
 }
 
-/**
- * A master, a replica that is in sync, and Sentinels that consider a silent master down after half a second.
- */
+/** On a busy machine, a server may not answer for seconds. Replicas take over only in tests that mean it, from `letReplicasTakeOver` on. */
+const PATIENCE_MS = 60_000;
+/** How long a master has been silent when its replica takes over. */
+const SENTINEL_LIMIT_MS = 500;
+const CLUSTER_LIMIT_MS = 1000;
+
+/** A master, a replica that is in sync, and Sentinels. */
 export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
   const masterName = 'ledger';
   const master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
@@ -54,7 +58,7 @@ export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
       `dir ${dir}`,
       'bind 127.0.0.1',
       `sentinel monitor ${masterName} ${master.host} ${master.port} ${quorum}`,
-      `sentinel down-after-milliseconds ${masterName} 500`,
+      `sentinel down-after-milliseconds ${masterName} ${PATIENCE_MS}`,
       `sentinel failover-timeout ${masterName} 3000`,
     ];
     writeFileSync(file, `${lines.join('\n')}\n`);
@@ -94,9 +98,7 @@ export interface ClusterSetup {
 
 const MASTERS = 3;
 
-/**
- * Three masters that share all slots, each with a replica. A silent node is considered down after a second.
- */
+/** Three masters that share all slots, each with a replica. */
 export async function startCluster(): Promise<ClusterSetup> {
   const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, startClusterNode));
   const [masters, replicas] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
@@ -117,11 +119,40 @@ export async function startCluster(): Promise<ClusterSetup> {
   );
   await Promise.all(nodes.map(({ server }) => waitForState(server)));
   const addresses = masters.map(({ server }) => `${server.host}:${server.port}`).join(',');
-  return {
+  const setup = {
     masters: masters.map(({ server }) => server),
     replicas: replicas.map(({ server }) => server),
     addresses,
   };
+  // Only now: nodes come to know each other the sooner the shorter it is.
+  await limitSilence(setup, PATIENCE_MS);
+  return setup;
+}
+
+/** From now on, replicas take over from silent masters. */
+export async function letReplicasTakeOver(setup: ClusterSetup | SentinelSetup): Promise<void> {
+  if ('masters' in setup) {
+    return limitSilence(setup, CLUSTER_LIMIT_MS);
+  }
+  const limit = ['down-after-milliseconds', String(SENTINEL_LIMIT_MS)] as const;
+  await Promise.all(
+    setup.sentinels.map((server) =>
+      withServer(server, (sentinel) => sentinel.call('SENTINEL', 'SET', setup.masterName, ...limit)),
+    ),
+  );
+}
+
+/** From now on, no replica takes over any more. */
+export function keepMasters(setup: ClusterSetup): Promise<void> {
+  return limitSilence(setup, PATIENCE_MS);
+}
+
+async function limitSilence({ masters, replicas }: ClusterSetup, limitMs: number): Promise<void> {
+  await Promise.all(
+    [...masters, ...replicas].map((server) =>
+      withServer(server, (node) => node.config('SET', 'cluster-node-timeout', limitMs)),
+    ),
+  );
 }
 
 /** A cluster of one master. */
@@ -212,7 +243,7 @@ async function startClusterNode(): Promise<ClusterNode> {
       '--cluster-config-file',
       'nodes.conf',
       '--cluster-node-timeout',
-      '1000',
+      String(CLUSTER_LIMIT_MS),
       // Otherwise, a node learns its own address only from others.
       '--cluster-announce-ip',
       '127.0.0.1',

@@ -1,12 +1,6 @@
 import { Cluster, Redis } from 'ioredis';
 import { startRedis } from './redis-server.ts';
-import {
-  startCluster,
-  startSentinel,
-  withServer,
-  type ClusterSetup,
-  type SentinelSetup,
-} from './redis-topologies.ts';
+import { startCluster, startSentinel, type ClusterSetup, type SentinelSetup } from './redis-topologies.ts';
 
 /** The kind of Redis that a test run uses: `TEST_TOPOLOGY`. */
 export type Topology = 'single' | 'cluster' | 'sentinel';
@@ -19,8 +13,6 @@ export interface Store {
 
 export type StoreClient = Redis | Cluster;
 
-/** Replicas take over only where a test is about that, however busy the machine is. */
-const PATIENCE_MS = 60_000;
 const CLUSTER = 'redis-cluster://';
 const SENTINEL = 'redis-sentinel://';
 const LENDABLE = '{test}stores';
@@ -38,35 +30,11 @@ export async function launchStore(): Promise<string> {
   switch (topologyOfRun()) {
     case 'single':
       return (await startRedis()).url;
-    case 'cluster': {
-      const setup = await startCluster();
-      await keepMasters(setup);
-      return clusterUrl(setup);
-    }
-    case 'sentinel': {
-      const setup = await startSentinel();
-      const patience = [
-        'SENTINEL',
-        'SET',
-        setup.masterName,
-        'down-after-milliseconds',
-        String(PATIENCE_MS),
-      ] as const;
-      await Promise.all(
-        setup.sentinels.map((server) => withServer(server, (sentinel) => sentinel.call(...patience))),
-      );
-      return sentinelUrl(setup);
-    }
+    case 'cluster':
+      return clusterUrl(await startCluster());
+    case 'sentinel':
+      return sentinelUrl(await startSentinel());
   }
-}
-
-/** For tests that mean no failover: on a busy machine, a node may not answer for longer than the usual second. */
-export async function keepMasters({ masters, replicas }: ClusterSetup): Promise<void> {
-  await Promise.all(
-    [...masters, ...replicas].map((server) =>
-      withServer(server, (node) => node.config('SET', 'cluster-node-timeout', PATIENCE_MS)),
-    ),
-  );
 }
 
 export function clusterUrl({ addresses }: ClusterSetup): string {
