@@ -1,5 +1,5 @@
-import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
-import { expect, test } from '@jest/globals';
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, jest, test } from '@jest/globals';
 import { StoreUnavailable } from '../../src/redis/errors.js';
 import { GroupedCalls } from '../../src/redis/grouped-calls.js';
 import type { Script } from '../../src/redis/script-library.js';
@@ -79,10 +79,11 @@ test('calls that were cut off from their run are sent next, in order of arrival'
 
 test('a call that has waited too long is refused and not sent', async () => {
   const { call, callAll, ended, sent } = slowRuns(50);
+  const clock = jest.spyOn(performance, 'now').mockReturnValue(0);
   const first = callAll(...FILLING);
   await turn();
   const refused = expect(call('late')).rejects.toEqual(new StoreUnavailable('timeout'));
-  await delay(100);
+  clock.mockReturnValue(51);
   const last = call('last');
   ended[0]?.();
   await refused;
@@ -91,6 +92,7 @@ test('a call that has waited too long is refused and not sent', async () => {
   ended[4]?.();
   expect(await last).toEqual(['last']);
   expect(sent.slice(4)).toEqual([['last']]);
+  clock.mockRestore();
 });
 
 test('waiting calls fail with a run that did not reach Redis, but not with a run that failed in Redis', async () => {
