@@ -106,7 +106,10 @@ describe('instances share the partitions', () => {
     const tenants = await makeTenants(maker, 12);
     const ids = (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 5)))).flat();
     await expectAllExpiredOnce(ids);
-    const counted = await Promise.all(all.map((one) => one.metric('cycles_reservations_expired_total')));
+    const counted = await eventually('all are counted', async () => {
+      const counts = await Promise.all(all.map((one) => one.metric('cycles_reservations_expired_total')));
+      return counts.reduce((sum, count) => sum + count, 0) >= 60 && counts;
+    });
     expect(counted.reduce((sum, count) => sum + count, 0)).toBe(60);
     expect(counted.filter((count) => count > 0).length).toBeGreaterThan(1);
     for (const tenant of tenants) {
@@ -117,8 +120,12 @@ describe('instances share the partitions', () => {
     instances.splice(instances.indexOf(third), 1);
     await sharesBecome(stored, 32, 32);
     expect(await announced(stored)).toHaveLength(2);
-    expect(await second.metric('holdfast_sweep_instances')).toBe(2);
-    expect(await second.metric('holdfast_sweep_leases_held')).toBe(32);
+    await eventually(
+      'its view agrees',
+      async () =>
+        (await second.metric('holdfast_sweep_instances')) === 2 &&
+        (await second.metric('holdfast_sweep_leases_held')) === 32,
+    );
     await first.stop();
     await second.stop();
     instances = [];

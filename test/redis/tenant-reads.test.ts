@@ -20,8 +20,14 @@ test('without a test clock, each reserve, commit and release reads the record of
     () => on.holdfast.commit(tenant, used, 1),
     () => on.holdfast.settle(tenant, 'release', unused),
   ]) {
+    // On a busy machine, its key may have to be looked up once more meanwhile, and its tenant with it.
+    const lookUps = (): Promise<number> => on.holdfast.metric('holdfast_auth_cache_misses_total');
+    const before = await lookUps();
     const commands = await commandsOf(on.stored.redis, tenant.id, act);
-    expect(commands.filter(([, key]) => key === record).map(([name]) => name)).toEqual(['HMGET']);
+    const more = (await lookUps()) - before;
+    expect(commands.filter(([, key]) => key === record).map(([name]) => name)).toEqual(
+      Array.from({ length: 1 + more }, () => 'HMGET'),
+    );
     expect(commands.filter(([, key]) => key === testClockKey())).toEqual([]);
   }
 });
