@@ -19,7 +19,7 @@ export type Darkness = 'both' | 'replies';
 export class BlackholeProxy {
   private readonly pairs = new Set<Pair>();
   private darkness: Darkness | undefined;
-  private marker: string | undefined;
+  private markers: readonly string[] = [];
   private trap: { readonly marker: string; readonly sprung: () => void } | undefined;
 
   private constructor(
@@ -57,16 +57,16 @@ export class BlackholeProxy {
   }
 
   /**
-   * From now on, cuts both directions of each connection whose requests contain `marker`, such as a client's
-   * name. Other connections are not affected.
+   * From now on, cuts both directions of each connection whose requests contain one of `markers`, such as a
+   * client's name. Other connections are not affected.
    */
-  cutWhereSaid(marker: string): void {
-    this.marker = marker;
+  cutWhereSaid(...markers: readonly string[]): void {
+    this.markers = markers;
   }
 
   heal(): void {
     this.darkness = undefined;
-    this.marker = undefined;
+    this.markers = [];
     this.pairs.forEach((pair) => this.flow(pair));
   }
 
@@ -104,7 +104,7 @@ export class BlackholeProxy {
   }
 
   private forward(pair: Pair, chunk: Buffer): void {
-    if (this.marker !== undefined && chunk.includes(this.marker)) {
+    if (this.markers.some((marker) => chunk.includes(marker))) {
       pair.said = true;
       this.flow(pair);
       pair.near.unshift(chunk);
@@ -122,12 +122,12 @@ export class BlackholeProxy {
   }
 
   private flow({ near, far, said }: Pair): void {
-    if (this.darkness === 'both' || (said && this.marker !== undefined)) {
+    if (this.darkness === 'both' || (said && this.markers.length > 0)) {
       near.pause();
     } else {
       near.resume();
     }
-    if (this.darkness === undefined && !(said && this.marker !== undefined)) {
+    if (this.darkness === undefined && !(said && this.markers.length > 0)) {
       far.resume();
     } else {
       far.pause();
