@@ -19,6 +19,7 @@ import { verifyArchive } from '../../src/cli/archive-verify.js';
 import { ArchiveFolder, type Manifest, type PublishedFile } from '../../src/archive/archive-folder.js';
 import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
+import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { removeLeftBehind } from '../../src/archive/day-publisher.js';
 import { partitionCode, RedisService } from '../../src/redis/index.js';
 import { doubled, parquetRows, readArchive } from '../support/archive.js';
@@ -82,7 +83,9 @@ async function publish(): Promise<void> {
         [...(await readPlaces(service(), kind)).values()].map(({ throughMs }) => throughMs),
       ),
     );
-    return through.flat().length === 9 && through.flat().every((ms) => ms >= nowMs);
+    const isArchived = through.flat().length === 9 && through.flat().every((ms) => ms >= nowMs);
+    // Short leases may have lapsed on a busy machine.
+    return isArchived && holdfast.app.get(ArchiverService).leases.held.size === 3;
   });
   await holdfast.app.get(ArchivePublisher).run();
 }

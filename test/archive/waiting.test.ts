@@ -40,7 +40,7 @@ beforeAll(async () => {
     PARTITIONS: '2',
     archiveFlushMs: 3_600_000,
     archiveSettleMs: 0,
-    archiveLeaseMs: 3000,
+    archiveLeaseMs: 60_000,
   });
 });
 afterAll(async () => {

@@ -19,7 +19,8 @@ let backup: string;
 
 beforeEach(async () => {
   backup = mkdtempSync(join(tmpdir(), 'holdfast-test-backup-'));
-  redis = await startRedis({ appendonly: true });
+  // With everysec, Redis may answer before it writes to the log, while the disk is busy.
+  redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   tenant = await holdfast.createTenant();
   await holdfast.createBudget(tenant, '', 1000);

@@ -97,7 +97,10 @@ const readiness = async (holdfast: Holdfast) => (await holdfast.call('GET', '/he
       await eventually('it is ready', async () => (await readiness(holdfast)) === 200);
       await load.settle();
       await expectExactlyOnce(load, stored.redis);
-      // Everything reached the disk: a Redis that starts from it has the same.
+      // Everything reaches the disk: a Redis that starts from it has the same.
+      await eventually('nothing waits for the disk', async () =>
+        /^aof_buffer_length:0\r?$/m.test(await stored.redis.info('persistence')),
+      );
       await redis.kill();
       await redis.restart();
       await eventually('it is ready', async () => (await readiness(holdfast)) === 200);
