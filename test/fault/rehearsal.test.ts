@@ -23,7 +23,7 @@ import { buildService, startService, type ServiceProcess } from '../support/buil
 import { docBlocks } from '../support/doc-blocks.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, HoldfastClient, type Json, newKey } from '../support/holdfast.js';
-import { findFreePort, startRedis } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
@@ -73,7 +73,6 @@ afterEach(async () => {
 });
 
 test('a rehearsed restore tells no subscriber anything, says what it does, and is checked as itself', async () => {
-  const port = await findFreePort();
   const commands = docBlocks('docs/operations.md', 'Backup and restore').map(({ code }) => code);
   const [backUp = '', rehearse = '', restore = ''] = commands;
   const env = { ...process.env, DATA_DIR: join(folder, '.data') };
@@ -164,14 +163,25 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
 
   // Nor does one that is in use by the end of the rehearsal.
   const taken = join(folder, 'taken');
-  const late = spawn(process.execPath, [join(ROOT, 'scripts/restore.mjs'), 'backup'], {
-    cwd: folder,
-    env: { ...env, DATA_DIR: taken },
-  });
-  late.stdout.once('data', () => {
-    mkdirSync(taken);
-    writeFileSync(join(taken, 'holdfast.lock'), '');
-  });
+  // Before its first line, and so before the end, however long this process stands still.
+  const takes = `
+    import { mkdirSync, writeFileSync } from 'node:fs';
+    const write = process.stdout.write.bind(process.stdout);
+    process.stdout.write = (...args) => {
+      mkdirSync(${JSON.stringify(taken)}, { recursive: true });
+      writeFileSync(${JSON.stringify(join(taken, 'holdfast.lock'))}, '');
+      return write(...args);
+    };`;
+  const late = spawn(
+    process.execPath,
+    [
+      '--import',
+      `data:text/javascript,${encodeURIComponent(takes)}`,
+      join(ROOT, 'scripts/restore.mjs'),
+      'backup',
+    ],
+    { cwd: folder, env: { ...env, DATA_DIR: taken }, stdio: ['ignore', 'ignore', 'pipe'] },
+  );
   let said = '';
   late.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
   const [code] = (await once(late, 'close')) as [number];
@@ -183,7 +193,7 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
   let log = '';
   rehearsal = spawn(process.execPath, [join(ROOT, '.test-dist/main.js')], {
     cwd: folder,
-    env: { ...env, HOLDFAST_ROLES: 'api', HOST: '127.0.0.1', PORT: String(port), DATA_DIR: 'rehearsal' },
+    env: { ...env, HOLDFAST_ROLES: 'api', HOST: '127.0.0.1', PORT: '0', DATA_DIR: 'rehearsal' },
   });
   for (const stream of [rehearsal.stdout, rehearsal.stderr]) {
     stream?.on('data', (chunk: Buffer) => (log += chunk.toString()));
@@ -195,8 +205,10 @@ test('a rehearsed restore tells no subscriber anything, says what it does, and i
   expect(log).toContain(`this ledger is a copy of deployment ${original}`);
   expect(log).toContain('it expires nothing by itself, and sends no webhooks');
 
+  const port = /"port":(\d+)[^\n]*holdfast is listening/.exec(log)?.[1] ?? fail('no port');
+
   const verify = 'npm run verify';
-  const checked = sh(verify, { DATA_DIR: 'rehearsal', PORT: String(port) });
+  const checked = sh(verify, { DATA_DIR: 'rehearsal', PORT: port });
   const own = readFileSync(join(folder, 'rehearsal', 'deployment-id'), 'utf8').trim();
   expect(own).not.toBe(original);
   expect(checked).toMatchObject({

@@ -7,6 +7,7 @@ import { buildService, type ServiceProcess, startService } from '../support/buil
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, type Answer, HoldfastClient, newKey, type TestTenant } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { patience } from '../support/time-limits.js';
 import { StoredRecords } from '../support/stored-records.js';
 
 /** Zones of both hemispheres, two of them with local days that do not begin at midnight. */
@@ -15,7 +16,7 @@ const BUDGETS = 10_000;
 const EACH = BUDGETS / ZONES.length;
 const ALLOCATED = 100;
 /** Longer than it takes to make them all. */
-const LEAD_MS = 5000;
+const LEAD_MS = patience(5000);
 const HOUR_MS = 3_600_000;
 
 let redis: RedisServer;

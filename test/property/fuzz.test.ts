@@ -216,12 +216,9 @@ function fail(request: FuzzRequest, why: string): never {
   );
 }
 
-test('no request causes a 5xx, a refusal without the error form, a refusal that changes the ledger, or an unexpected error', async () => {
-  process.stdout.write(`  ${worlds} worlds of ${length} requests\n`);
-  for (const operation of operations) {
-    tallies.set(nameOf(operation), { done: 0, refused: 0 });
-  }
-  const draft = fc.oneof(...operations.map(requestsTo));
+/** Plays worlds of requests to these operations. */
+async function play(to: readonly Operation[], from: number, count: number): Promise<void> {
+  const draft = fc.oneof(...to.map(requestsTo));
   await fc.assert(
     fc.asyncProperty(fc.array(draft, { minLength: length, maxLength: length }), async (drafts) => {
       const world = await newWorld();
@@ -238,10 +235,26 @@ test('no request causes a 5xx, a refusal without the error form, a refusal that 
       const verdict = expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${world.tenant.id}`), 200);
       expect(verdict).toMatchObject({ ok: true, drift: [], unreadable: [] });
     }),
-    { seed, endOnFailure: true, ...(path === undefined ? { numRuns: worlds } : { numRuns: 1, path }) },
+    { seed: from, endOnFailure: true, ...(path === undefined ? { numRuns: count } : { numRuns: 1, path }) },
   );
+}
+
+test('no request causes a 5xx, a refusal without the error form, a refusal that changes the ledger, or an unexpected error', async () => {
+  process.stdout.write(`  ${worlds} worlds of ${length} requests\n`);
+  for (const operation of operations) {
+    tallies.set(nameOf(operation), { done: 0, refused: 0 });
+  }
+  await play(operations, seed, worlds);
+  const isWhole = path === undefined && worlds * length >= 1800;
+  // With a rare seed, chance leaves an operation out.
+  const left = operations.filter(
+    (one) => tallies.get(nameOf(one))?.done === 0 && tallies.get(nameOf(one))?.refused === 0,
+  );
+  if (isWhole && left.length > 0) {
+    await play(left, seed + 1, 1);
+  }
   expect(log).toEqual([]);
-  if (path === undefined && worlds * length >= 1800) {
+  if (isWhole) {
     // If requests never reached an operation, or none ever succeeded, the test would show nothing about it.
     expect(named(({ done, refused }) => done + refused === 0)).toEqual([]);
     expect(named(({ done }) => done === 0).length).toBeLessThan(operations.length / 4);
