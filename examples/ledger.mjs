@@ -11,7 +11,7 @@ const MICROCENTS_PER_DOLLAR = 1e8;
 const UNIT = 'USD_MICROCENTS';
 
 /** An ADMIN_PORT serves the runtime plane, too. */
-export const HOLDFAST_URL = process.env.HOLDFAST_URL ?? localUrl();
+export const HOLDFAST_URL = (process.env.HOLDFAST_URL || localUrl()).replace(/\/+$/, '');
 
 /**
  * What a reader can do about an answer.

@@ -50,7 +50,8 @@ test('a Holdfast with an ADMIN_PORT is asked there, and elsewhere a line says so
   const probe = await startProbeApp({ listen: false, env: { ADMIN_API_KEY } });
   const { port, adminPort, close } = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
   try {
-    expect(await example('ai-sdk', { PORT: String(port), ADMIN_PORT: String(adminPort) })).toMatchObject({
+    const ports = { PORT: String(port), ADMIN_PORT: String(adminPort) };
+    expect(await example('ai-sdk', { HOLDFAST_URL: '', ...ports })).toMatchObject({
       code: 0,
       output: expect.stringContaining('The provider billed 6 calls.'),
     });
@@ -69,7 +70,7 @@ test('a Holdfast with an ADMIN_PORT is asked there, and elsewhere a line says so
 
 test('another admin key is one line', async () => {
   expect(
-    await example('ai-sdk', { HOLDFAST_URL: holdfast.url, ADMIN_API_KEY: 'of-another-holdfast' }),
+    await example('ai-sdk', { HOLDFAST_URL: `${holdfast.url}/`, ADMIN_API_KEY: 'of-another-holdfast' }),
   ).toEqual({
     code: 1,
     output: expect.stringMatching(
