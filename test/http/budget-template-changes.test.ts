@@ -8,6 +8,7 @@ import {
   expectStatus,
   type Json,
   newKey,
+  reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
 import { DAY_MS, expectSound, HOUR_MS, TestClock } from '../support/test-clock.js';
@@ -267,6 +268,13 @@ describe('the periods and windows of a budget that a template makes', () => {
     );
     const { period_end: end } = await budget(tenant, 'dora');
     expect(Date.parse(end) % DAY_MS).toBe(0);
+    await forget();
+    const pair = [2, 3].map((amount) =>
+      reserveBody(tenant, amount, { subject: { tenant: tenant.id, agent: 'emil' } }),
+    );
+    const set = { key: tenant.key, body: { reservations: pair } };
+    expectStatus(await on.holdfast.call('POST', '/v1/reservation-sets', set), 200);
+    expectRefusal(await reserve(tenant, 'emil', 1), 409, 'BUDGET_EXCEEDED');
     await forget();
     const change = { recurrence: DAILY, windows: [{ ...HOURLY, limit: tokens(7) }] };
     expectStatus(await put(tenant, change), 200);
