@@ -158,7 +158,7 @@ async function orDiscard(file, work) {
  * @param {string} path
  * @param {readonly string[]} columns
  */
-async function* rowsOf(path, columns) {
+async function* partsOf(path, columns) {
   const content = readFileSync(path);
   const file = content.buffer.slice(content.byteOffset, content.byteOffset + content.byteLength);
   const metadata = parquetMetadata(file);
@@ -176,6 +176,20 @@ async function* rowsOf(path, columns) {
       onComplete: (found) => (rows = found),
     });
     yield rows;
+  }
+}
+
+/**
+ * The same. What is wrong in a file does not say which file it is; errors of the file system do.
+ * @param {string} path
+ * @param {readonly string[]} columns
+ */
+async function* rowsOf(path, columns) {
+  try {
+    yield* partsOf(path, columns);
+  } catch (error) {
+    const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+    throw code === undefined ? new Error(`${path} cannot be read: ${message}`) : error;
   }
 }
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import {
   archiveIdKey,
@@ -32,14 +32,15 @@ let redis: Store;
 let stored: StoredHolds;
 const folders: string[] = [];
 
-beforeAll(async () => {
+/** A ledger has one archive, so each test has a ledger of its own. */
+beforeEach(async () => {
   redis = await startStore();
   stored = new StoredHolds(redis.url);
 });
-afterAll(async () => {
+afterEach(async () => {
   stored.close();
   await redis.stop();
-  await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+  await Promise.all(folders.splice(0).map((folder) => rm(folder, { recursive: true, force: true })));
 });
 
 async function newFolder(): Promise<string> {
@@ -50,6 +51,20 @@ async function newFolder(): Promise<string> {
 
 const start = (more: Record<Uppercase<string>, string> = {}): Promise<Holdfast> =>
   Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'api,janitor,archiver', ...QUICK, ...more });
+
+/** @returns the folder of the archive that the ledger has from now on, with a row */
+async function archived(): Promise<string> {
+  const root = await newFolder();
+  const holdfast = await start({ ARCHIVE_DIR: root });
+  try {
+    await spend(holdfast, await holdfast.fundedTenant(100), 1);
+    const service = holdfast.app.get(RedisService);
+    await eventually('its row', async () => (await readArchive(root, service)).rows.length > 0);
+  } finally {
+    await holdfast.stop();
+  }
+  return root;
+}
 
 async function spend(holdfast: Holdfast, tenant: TestTenant, amount: number): Promise<string> {
   const id = await holdfast.hold(tenant, amount + 1);
@@ -108,7 +123,7 @@ test('what had ended before is archived once, and what ends then, too', async ()
 });
 
 test('what is archived stays when the archiver was away for so long that Redis has forgotten its place and the records', async () => {
-  const root = folders[0] as string;
+  const root = await newFolder();
   const holdfast = await start({ ARCHIVE_DIR: root });
   const tenant = await holdfast.fundedTenant(1000);
   const partition = partitionOfTenant(tenant.id, 4);
@@ -153,6 +168,7 @@ test('what is archived stays when the archiver was away for so long that Redis h
 });
 
 test('an instance with another folder archives nothing, and says so', async () => {
+  await archived();
   const other = await newFolder();
   const holdfast = await start({ ARCHIVE_DIR: other });
   try {
@@ -172,7 +188,7 @@ test('an instance with another folder archives nothing, and says so', async () =
 });
 
 test('a folder of another ledger is left as it is, also by a ledger that has no archive yet', async () => {
-  const root = folders[0] as string;
+  const root = await archived();
   const id = await stored.redis.get(archiveIdKey());
   await stored.redis.del(archiveIdKey());
   const holdfast = await start({ ARCHIVE_DIR: root });
@@ -185,14 +201,12 @@ test('a folder of another ledger is left as it is, also by a ledger that has no 
     expect(await stored.redis.get(archiveIdKey())).toBeNull();
   } finally {
     await holdfast.stop();
-    await stored.redis.set(archiveIdKey(), id as string);
   }
 });
 
 test('ARCHIVE_METADATA=false leaves metadata out, of what had ended before, too', async () => {
-  const own = await startStore();
   const root = await newFolder();
-  const inOwn = { REDIS_URL: own.url, ARCHIVE_METADATA: 'false' };
+  const withoutMetadata = { ARCHIVE_METADATA: 'false' };
   const secret = 'kept-out-of-the-archive';
   const metadata = { note: secret };
   const spendAndDebit = async (holdfast: Holdfast, tenant: TestTenant, key: string): Promise<string[]> => {
@@ -210,11 +224,11 @@ test('ARCHIVE_METADATA=false leaves metadata out, of what had ended before, too'
     const debited = await send('/v1/events', { ...common, actual: amount });
     return [id, expectStatus(debited, 201).event_id as string];
   };
-  const without = await start({ ...inOwn, HOLDFAST_ROLES: 'api' });
+  const without = await start({ ...withoutMetadata, HOLDFAST_ROLES: 'api' });
   const tenant = await without.fundedTenant(1000);
   const ids = await spendAndDebit(without, tenant, 'before');
   await without.stop();
-  const holdfast = await start({ ...inOwn, ARCHIVE_DIR: root });
+  const holdfast = await start({ ...withoutMetadata, ARCHIVE_DIR: root });
   try {
     ids.push(...(await spendAndDebit(holdfast, tenant, 'then')));
     const service = holdfast.app.get(RedisService);
@@ -238,6 +252,5 @@ test('ARCHIVE_METADATA=false leaves metadata out, of what had ended before, too'
     );
   } finally {
     await holdfast.stop();
-    await own.stop();
   }
 });
