@@ -38,7 +38,7 @@ end
 redis.call('SET', lease, token, 'PX', lease_ms)
 local reply = { 'HELD', time.ms_text(now), holder and 'renewed' or 'taken', redis.call('HGET', places, 'backfill') or '' }
 for name, stream_of in pairs(archived.STREAMS) do
-  local at = redis.call('HMGET', places, archived.cursor_of(name), archived.through_of(name), name == 'charges' and 'lost' or 'none')
+  local at = redis.call('HMGET', places, archived.cursor_of(name), archived.through_of(name), archived.lost_of(name))
   local cursor, lost = at[1], at[3]
   local first = redis.call('XRANGE', stream_of(tag), '(' .. cursor, '+', 'COUNT', 1)[1]
   reply[#reply + 1] = name

@@ -9,7 +9,7 @@
 -- RETURNS   TRIMMED removed:int more:flag held:flag
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  dispatch_group, keys, stream_walk, time
+-- @include  archived, dispatch_group, entry_order, keys, stream_walk, time
 --
 -- more is 1 if the limit ended the run. held is 1 if events past their retention wait for the dispatcher.
 local event_log = KEYS[1]
@@ -17,16 +17,6 @@ local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), ton
 
 local tag = keys.tag_of(event_log)
 local now = time.redis_ms()
-
--- Whether the first id is lower than the second.
-local function is_before(id, other)
-  local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
-  local other_ms, other_sequence = string.match(other, '^(%d+)-(%d+)$')
-  if ms ~= other_ms then
-    return tonumber(ms) < tonumber(other_ms)
-  end
-  return tonumber(sequence) < tonumber(other_sequence)
-end
 
 -- The lowest id that the dispatcher still needs. Without a dispatch group, it needs all.
 local function first_needed()
@@ -48,10 +38,10 @@ local function forget(index, from)
 end
 
 local due, needed, given_up = horizon(retention_ms), first_needed(), horizon(unread_ms)
-if is_before(needed, given_up) then
+if entry_order.is_before(needed, given_up) then
   needed = given_up
 end
-local held = is_before(needed, due)
+local held = entry_order.is_before(needed, due)
 local from = held and needed or due
 local indexes = {}
 local last, count, more = stream_walk.walk_stream('XRANGE', event_log, '-', '(' .. from, limit, function(entry)
@@ -71,6 +61,7 @@ if count == 0 then
 end
 
 -- Nothing is refused below this line.
+archived.note_removed(tag, 'events', last)
 from = stream_walk.id_after(last)
 redis.call('XTRIM', event_log, 'MINID', from)
 for index in pairs(indexes) do

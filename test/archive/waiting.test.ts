@@ -3,12 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ArchiveFolder } from '../../src/archive/archive-folder.js';
+import type { ArchivePartition } from '../../src/archive/archive-partition.js';
 import { ARCHIVE_METRICS } from '../../src/archive/archive.metrics.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { StreamArchiver } from '../../src/archive/stream-archiver.js';
 import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
 import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
 import {
+  auditLogKey,
+  eventLogKey,
   journalKey,
   journalPlacesKey,
   partitionCode,
@@ -79,18 +82,30 @@ test('entries that are packed wait for the archiver, are no longer to be packed,
   await eventually('lag', async () => (await holdfast.metric('holdfast_archive_lag_seconds')) > 0);
 });
 
-test('an archiver that is mistaken about the cursor writes nothing, and learns where it is', async () => {
-  const service = holdfast.app.get(RedisService);
-  const { leases, thread } = holdfast.app.get(ArchiverService);
+/** An archiver of the test's own, which works when the test says so. */
+function ownArchiver(): StreamArchiver {
+  const { thread } = holdfast.app.get(ArchiverService);
   const counts = holdfast.app.get(MetricsRegistry).of(ARCHIVE_METRICS);
   const config = holdfast.app.get<HoldfastConfig>(CONFIG);
-  const archiver = new StreamArchiver(service, new ArchiveFolder(root), thread, counts, config);
-  const partition = leases.held.get(0);
-  const turn = { goesOn: () => true };
-  if (partition === undefined) {
-    throw new Error('the partition is not held');
-  }
-  partition.isBusy = true;
+  return new StreamArchiver(holdfast.app.get(RedisService), new ArchiveFolder(root), thread, counts, config);
+}
+
+/** A partition that the instance holds and, until the test lets it go, leaves alone. */
+async function restingPartition(number: number): Promise<ArchivePartition> {
+  const { leases } = holdfast.app.get(ArchiverService);
+  return eventually('the archiver rests', () => {
+    const partition = leases.held.get(number);
+    return partition?.isBusy === false && Object.assign(partition, { isBusy: true });
+  });
+}
+
+const turn = { goesOn: () => true };
+
+test('an archiver that is mistaken about the cursor writes nothing, and learns where it is', async () => {
+  const service = holdfast.app.get(RedisService);
+  const { leases } = holdfast.app.get(ArchiverService);
+  const archiver = ownArchiver();
+  const partition = await restingPartition(0);
   partition.streams.charges.cursor = '1-1';
   await archiver.archive(partition, 'charges', leases.instance, turn);
   expect(partition.streams.charges.cursor).toBe('0-0');
@@ -106,10 +121,8 @@ test('an archiver that is mistaken about the cursor writes nothing, and learns w
 
 test('beyond 200,000 entries of a partition the oldest give way, and are a gap', async () => {
   const cursor = (await client.hget(journalPlacesKey(TAG), 'cursor')) as string;
-  const partition = holdfast.app.get(ArchiverService).leases.held.get(0) as { isBusy: boolean };
   // Otherwise, the archiver could pass the entries before they are lost.
-  await eventually('the archiver rests', () => !partition.isBusy);
-  partition.isBusy = true;
+  const partition = await restingPartition(0);
   await client.eval(
     "for i = 1, 200050 do redis.call('XADD', KEYS[1], '*', 'id', 'x', 'ch', '0') end",
     1,
@@ -134,3 +147,53 @@ test('beyond 200,000 entries of a partition the oldest give way, and are a gap',
   expect(gaps).toMatchObject([{ partition: 0, why: 'MISSING', toMs: Number.parseInt(lost, 10) }]);
   expect(Number.parseInt(lost, 10)).toBeLessThanOrEqual(Number.parseInt(first, 10));
 });
+
+const TRIMS = {
+  events: (tag: string) =>
+    holdfast.app
+      .get(RedisService)
+      .scripts.call(
+        'trim_event_log',
+        { eventLog: eventLogKey(tag) },
+        { retentionMs: 0, unreadMs: 0, limit: 1000 },
+      ),
+  audit: (tag: string) =>
+    holdfast.app
+      .get(RedisService)
+      .scripts.call(
+        'trim_audit_log',
+        { auditLog: auditLogKey(tag) },
+        { logName: 'audit', retentionMs: 0, limit: 1000 },
+      ),
+};
+
+test.each([
+  ['events', eventLogKey],
+  ['audit', auditLogKey],
+] as const)(
+  'rows of %s that lapse before they are archived are a gap',
+  async (kind, logKey) => {
+    const { leases } = holdfast.app.get(ArchiverService);
+    const tag = tagOf(partitionCode(1));
+    const places = journalPlacesKey(tag);
+    const cursor = (): Promise<string | null> => client.hget(places, `${kind}-cursor`);
+    const partition = await restingPartition(1);
+    await tenantIn(1);
+    await eventually('a row', async () => (await client.xlen(logKey(tag))) > 0);
+    await ownArchiver().archive(partition, kind, leases.instance, turn);
+    const archived = (await cursor()) as string;
+    expect(archived).not.toBe('0-0');
+    await tenantIn(1);
+    await eventually(
+      'a row that is not archived',
+      async () => (await client.xrange(logKey(tag), `(${archived}`, '+', 'COUNT', 1)).length === 1,
+    );
+    expect(await TRIMS[kind](tag)).toMatchObject({ status: 'TRIMMED', more: false });
+    const lost = (await client.hget(places, `${kind}-lost`)) as string;
+    partition.isBusy = false;
+    await eventually('the cursor to pass them', async () => (await cursor()) === lost, 60_000);
+    const { gaps } = await readArchive(root, holdfast.app.get(RedisService), kind);
+    expect(gaps).toMatchObject([{ partition: 1, why: 'MISSING', toMs: Number.parseInt(lost, 10) }]);
+  },
+  90_000,
+);
