@@ -11,7 +11,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs';
-import { constants, setPriority } from 'node:os';
+import { constants, getPriority, setPriority } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { parentPort } from 'node:worker_threads';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -355,8 +355,9 @@ const TASKS = {
   },
 };
 
-// Requests come first. Linux has a priority for each thread, others only one for the whole process.
-if (process.platform === 'linux') {
+// Requests come first. Linux has a priority for each thread, others only one for the whole process. A process that has a lower one already,
+// as under `nice`, may not raise it.
+if (process.platform === 'linux' && getPriority() < constants.priority.PRIORITY_BELOW_NORMAL) {
   setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 }
 

@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ParquetThread } from '../../src/archive/parquet-thread.js';
 import { STREAM_COLUMNS } from '../../src/archive/stream-columns.js';
@@ -26,4 +28,23 @@ test.each(['rewrite', 'check'] as const)('the failure to %s a damaged file names
       ? thread.run({ kind, path: join(folder, 'day.parquet'), columns, inputs: [damaged], sortBy: [] })
       : thread.run({ kind, path: damaged, columns: columns.map(({ name }) => name) });
   await expect(task).rejects.toThrow(`${damaged} cannot be read: `);
+});
+
+// As root, who may raise a priority, it shows nothing.
+test('a process that has a low priority, as under nice, has the thread, too', () => {
+  const path = fileURLToPath(new URL('../../scripts/archive-thread.mjs', import.meta.url));
+  const program = `
+    import { setPriority } from 'node:os';
+    import { Worker } from 'node:worker_threads';
+    setPriority(15);
+    const thread = new Worker(${JSON.stringify(path)});
+    thread.on('message', ({ error }) => {
+      process.stdout.write(error.code);
+      void thread.terminate();
+    });
+    thread.postMessage({ id: 1, task: { kind: 'check', path: ${JSON.stringify(join(folder, 'none'))}, columns: [] } });`;
+  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
+    encoding: 'utf8',
+  });
+  expect([status, stdout]).toEqual([0, 'ENOENT']);
 });
