@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import type { FastifyRequest } from 'fastify';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import type { AdminCaller } from './caller.js';
 import { HostCookie } from './host-cookie.js';
@@ -103,12 +104,12 @@ function named(owner: AdminCaller, sessionId: string): AdminCaller {
 }
 
 /** The token that a request has in its cookie. */
-export function sessionTokenIn(request: Parameters<HostCookie['read']>[0]): string | undefined {
+export function sessionTokenIn(request: FastifyRequest): string | undefined {
   const token = COOKIE.read(request);
   return token !== undefined && TOKEN.test(token) ? token : undefined;
 }
 
 /** The Set-Cookie header that stores a token, or without one removes it. */
-export function sessionCookie(request: Parameters<HostCookie['read']>[0], token?: string): string {
+export function sessionCookie(request: FastifyRequest, token?: string): string {
   return COOKIE.header(request, token, SESSION_LIFETIME_MS);
 }

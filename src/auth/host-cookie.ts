@@ -1,14 +1,12 @@
 import type { FastifyRequest } from 'fastify';
 
-type Sent = Pick<FastifyRequest, 'protocol' | 'host' | 'hostname' | 'headers'>;
-
 const THIS_MACHINE = /^(?:127(?:\.\d+){3}|\[::1\]|(?:.+\.)?localhost)$/;
 
 /**
  * Whether the browser sees TLS. Behind a proxy that ends it and is not in TRUST_PROXY, only its headers tell: the Origin, and Fetch
  * Metadata, which browsers send over TLS and to their own machine alone.
  */
-function isSecure({ protocol, host, hostname, headers }: Sent): boolean {
+function isSecure({ protocol, host, hostname, headers }: FastifyRequest): boolean {
   return (
     protocol === 'https' ||
     headers.origin === `https://${host}` ||
@@ -18,32 +16,33 @@ function isSecure({ protocol, host, hostname, headers }: Sent): boolean {
 
 /**
  * A cookie of the console. The prefix `__Host-` makes browsers insist on Secure, on the path `/` and on this host alone. Any host of the
- * same domain can set a cookie without it, and so log somebody in as another, so over TLS only the one with the prefix is read.
+ * same domain can set a cookie without it, and so log somebody in as another, so over TLS only the one with the prefix is read. That one
+ * is always read: not every request that comes over TLS shows it.
  */
 export class HostCookie {
-  constructor(private readonly name: string) {}
+  private readonly secureName: string;
 
-  read(request: Sent): string | undefined {
+  constructor(private readonly name: string) {
+    this.secureName = `__Host-${name}`;
+  }
+
+  read(request: FastifyRequest): string | undefined {
     const { cookie: cookies } = request.headers;
     if (cookies?.includes(this.name) !== true) {
       return undefined;
     }
-    const start = `${this.nameFor(request)}=`;
-    return cookies
-      .split(';')
-      .map((pair) => pair.trim())
-      .find((pair) => pair.startsWith(start))
-      ?.slice(start.length);
+    const values = cookies.split(';').map((pair) => pair.trim());
+    const valueOf = (name: string): string | undefined =>
+      values.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1);
+    return valueOf(this.secureName) ?? (isSecure(request) ? undefined : valueOf(this.name));
   }
 
   /** The Set-Cookie header that stores a value, or without one removes it. */
-  header(request: Sent, value: string | undefined, lifetimeMs: number): string {
+  header(request: FastifyRequest, value: string | undefined, lifetimeMs: number): string {
     const maxAgeS = value === undefined ? 0 : lifetimeMs / 1000;
-    const flags = `Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}${isSecure(request) ? '; Secure' : ''}`;
-    return `${this.nameFor(request)}=${value ?? ''}; ${flags}`;
-  }
-
-  private nameFor(request: Sent): string {
-    return isSecure(request) ? `__Host-${this.name}` : this.name;
+    const flags = `Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
+    return isSecure(request)
+      ? `${this.secureName}=${value ?? ''}; ${flags}; Secure`
+      : `${this.name}=${value ?? ''}; ${flags}`;
   }
 }

@@ -71,6 +71,8 @@ describe('a session', () => {
     for (const headers of overTls) {
       expect([headers, (await page.send('GET', TENANTS, { headers })).status]).toEqual([headers, 200]);
     }
+    // Behind a proxy on the browser's own machine, nothing in a read tells that it came over TLS.
+    expect((await page.send('GET', TENANTS)).status).toBe(200);
   });
 
   test('ends at log-out, for every request and for its live stream', async () => {
