@@ -7,9 +7,6 @@ import { RecurrenceService } from '../budgets/recurrence.service.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 import { rulesOf } from './budget-template.js';
 
-/** A request has at most six scopes, and each can need another template. */
-const MOST_PLANS = 6;
-
 interface Unplanned {
   readonly status: 'UNPLANNED';
   readonly tenantId: string;
@@ -42,21 +39,23 @@ export class TemplatePlans {
 
   /**
    * Runs a script until it decides, as Reclaims does. If the boundaries of a template are over, because nobody has planned others for days,
-   * plans them first.
-   * @throws StoreUnavailable as Reclaims does, and what `run` throws
+   * plans them first: once for each template that the request needs, of which the reserves of a set can have dozens.
+   * @throws StoreUnavailable as Reclaims does, and what `run` throws; an error if a template's rule cannot be read
    */
   async decided<Answer extends { readonly status: string }>(
     run: () => Promise<Answer>,
   ): Promise<Planned<Decided<Answer>>> {
-    for (let plans = 0; ; plans += 1) {
+    const planned = new Set<string>();
+    for (;;) {
       const reply: Decided<Answer> | Unplanned = await this.reclaims.decided(run);
       if (!isUnplanned(reply)) {
         return reply as Planned<Decided<Answer>>;
       }
       const { tenantId, templateId } = reply;
-      if (plans === MOST_PLANS) {
+      if (planned.has(templateId)) {
         throw new Error(`the boundaries of the budget template ${templateId} of ${tenantId} are over`);
       }
+      planned.add(templateId);
       await this.plan(this.records.tagOfTenant(tenantId), tenantId, templateId);
     }
   }
