@@ -63,12 +63,12 @@ export class StreamArchiver {
     if (kind === 'charges' && partition.backfill !== undefined) {
       await this.backfill(partition, partition.backfill, turn);
     }
+    const { nowMs } = partition;
+    let isLate = nowMs - (stream.oldestMs ?? nowMs) > this.config.archiveLateMs;
     if (stream.lost !== undefined) {
       // Without a file, so that readers find the hole.
       await this.advance(partition, kind, stream.lost, undefined);
     }
-    const { nowMs } = partition;
-    let isLate = nowMs - (stream.oldestMs ?? nowMs) > this.config.archiveLateMs;
     let full = 0;
     for (let more = partition.backfill === undefined || kind !== 'charges'; more && turn.goesOn();) {
       const portion = await this.read(partition, kind, token, turn, isLate);
