@@ -6,7 +6,7 @@ import { copyLedger, dataDir, folderOf, requireEmpty, requireLog, sizeOfLog } fr
 import { SetupError, checkNode, ensureDependencies, runCommand } from './install.mjs';
 
 const THRESHOLD = 'auto-aof-rewrite-percentage';
-/** Redis' default, in place of the 0 that a backup has left that was killed. */
+/** Redis' default, in place of the 0 that a killed backup has left. */
 const USUAL_THRESHOLD = '100';
 const CONNECTION = 'holdfast-backup';
 const POLL_MS = 100;
