@@ -37,7 +37,7 @@ test('a process that has a low priority, as under nice, has the thread, too', ()
     import { setPriority } from 'node:os';
     import { Worker } from 'node:worker_threads';
     setPriority(15);
-    const thread = new Worker(${JSON.stringify(path)});
+    const thread = new Worker(${JSON.stringify(path)}, { execArgv: [] });
     thread.on('message', ({ error }) => {
       process.stdout.write(error.code);
       void thread.terminate();
