@@ -284,6 +284,23 @@ describe('the periods and windows of a budget that a template makes', () => {
     await expectSound(on.holdfast, tenant);
   });
 
+  test('are planned for each template that a set needs', async () => {
+    const tenant = await withTemplate({ recurrence: DAILY });
+    const workspaces = Array.from({ length: 8 }, (_, index) => `w${index}`);
+    for (const workspace of workspaces) {
+      const own = { scope_pattern: `tenant:${tenant.id}/workspace:${workspace}`, recurrence: DAILY };
+      expectStatus(await put(tenant, own, workspace), 201);
+      const record = budgetTemplateKey(tagOfTenant(tenant), tenant.id, workspace);
+      await on.stored.redis.hset(record, 'boundaries', '1,2,3');
+    }
+    const reservations = workspaces.map((workspace) =>
+      reserveBody(tenant, 1, { subject: { tenant: tenant.id, workspace } }),
+    );
+    const set = { key: tenant.key, body: { reservations } };
+    expectStatus(await on.holdfast.call('POST', '/v1/reservation-sets', set), 200);
+    await expectSound(on.holdfast, tenant);
+  });
+
   test('of a closed tenant leave the plans', async () => {
     const tenant = await withTemplate({ recurrence: DAILY });
     const plans = periodPlansKey(tagOfTenant(tenant));
