@@ -47,7 +47,8 @@ const KEYS: Readonly<Record<string, string>> = {
   key_id: 'API key',
   source: 'Reservation or direct debit',
 };
-const wordOf = (by: string): string => (KEYS[by] ?? 'kind of action').toLowerCase();
+/** As in a sentence: only `API` stays in capitals. */
+const wordOf = (by: string): string => (KEYS[by] ?? 'kind of action').toLowerCase().replace(/^api\b/, 'API');
 type Filters = FilterChange<(typeof USAGE_FILTERS)[number]>;
 
 /** The days that the filters name, at most a year of them. */

@@ -53,7 +53,9 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
     <>
       <PageHead title={<span className="id">{webhook.name ?? webhook.url}</span>}>
         <Status value={status} />
-        {useMayChange() && <Actions status={status} choose={setChange} />}
+        {useMayChange() && (
+          <Actions status={status} hasOptions={options.data !== undefined} choose={setChange} />
+        )}
       </PageHead>
       <div className="grid" style={{ alignItems: 'start' }}>
         {tested !== undefined && <TestResult result={tested} />}
@@ -100,9 +102,11 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
 
 function Actions({
   status,
+  hasOptions,
   choose,
 }: {
   status: Webhook['status'];
+  hasOptions: boolean;
   choose: (change: Change) => void;
 }): ReactNode {
   const actions: readonly (readonly [Change, string])[] = [
@@ -114,7 +118,13 @@ function Actions({
     ['rotate', 'Rotate secret'],
   ];
   return actions.map(([change, label]) => (
-    <Button key={change} size="compact-sm" variant="default" onClick={() => choose(change)}>
+    <Button
+      key={change}
+      size="compact-sm"
+      variant="default"
+      disabled={change === 'options' && !hasOptions}
+      onClick={() => choose(change)}
+    >
       {label}
     </Button>
   ));
