@@ -22,11 +22,11 @@ local function lost_of(name)
 end
 
 -- Called when a log has been trimmed up to an entry, which its retention does whether it is archived or not. An archive that has not archived
--- anything of the log begins behind it. Trimming must go on, so places of another type do not end the script.
+-- anything of the log begins behind it. Trimming must go on, so damaged places do not end the script.
 local function note_removed(tag, name, last)
   local places = keys.journal_places(tag)
   local cursor = redis.pcall('HGET', places, cursor_of(name))
-  if type(cursor) == 'string' and cursor ~= '0-0' and entry_order.is_before(cursor, last) then
+  if type(cursor) == 'string' and cursor ~= '0-0' and string.find(cursor, '^%d+%-%d+$') and entry_order.is_before(cursor, last) then
     redis.call('HSET', places, lost_of(name), last)
   end
 end

@@ -46,7 +46,7 @@ export const CONSTANTS = {
   archiveFileRows: 20_000,
   /** Percentage of Redis' time for reading what is archived, as long as the archiver is on time. */
   archiveTimeShare: 20,
-  /** The same while it is late. Half of it archives 20,000 ends a second. */
+  /** The same while it is late, beside the share of partitions that are on time. Half of Redis' time archives 20,000 ends a second. */
   archiveLateTimeShare: 50,
   /** An entry that is older, or the fourth full file in a row, makes it late. An entry on time waits for its file, and that for its turn. */
   archiveLateMs: 90_000,

@@ -251,6 +251,7 @@ test('no request causes a 5xx, a refusal without the error form, a refusal that 
     (one) => tallies.get(nameOf(one))?.done === 0 && tallies.get(nameOf(one))?.refused === 0,
   );
   if (isWhole && left.length > 0) {
+    process.stdout.write(`  one more, with seed ${seed + 1}, only of ${left.map(nameOf).join(', ')}\n`);
     await play(left, seed + 1, 1);
   }
   expect(log).toEqual([]);

@@ -99,5 +99,5 @@ test(
     expect(path === undefined ? runs : 1).toBeGreaterThan(0);
     expect(missing).toEqual([]);
   },
-  shrink ? 3_600_000 : 300_000,
+  shrink ? 3_600_000 : 4 * 300_000,
 );

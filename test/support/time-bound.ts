@@ -7,7 +7,10 @@ import { patience } from './time-limits.js';
 export const BOUND_MS = 900 + patience(1100);
 
 const TICK_MS = 50;
-/** Of the time in which this process stood still, so much counts: it must not take its own time for that of Holdfast or Redis. */
+/**
+ * Of the time in which this process stood still, so much counts: it must not take its own time for that of Redis. So a Holdfast in the same
+ * process that blocks the event loop is not seen here.
+ */
 const MOST_AT_ONCE_MS = 500;
 
 let [ranMs, countedAt] = [0, performance.now()];
@@ -18,7 +21,7 @@ function count(): void {
 }
 setInterval(count, TICK_MS).unref();
 
-/** Like performance.now(), but only while this process runs. */
+/** Like performance.now(), but without most of the time in which this process stood still. */
 export function runningMs(): number {
   count();
   return ranMs;
