@@ -112,10 +112,11 @@ export async function begin(client: Redis, port: number, root: string): Promise<
 /** Waits until everything up to now is archived. */
 export async function allArchived(client: Redis): Promise<void> {
   const endMs = await serverTimeMs(client);
-  await eventually('everything to be archived', async () => {
+  const isArchived = async (): Promise<boolean> => {
     const through = [...(await readPlaces(serviceOf(client), 'charges')).values()].map(
       ({ throughMs }) => throughMs,
     );
     return through.length === PARTITIONS && through.every((ms) => ms >= endMs);
-  });
+  };
+  await eventually('everything to be archived', isArchived, 60_000);
 }
