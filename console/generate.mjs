@@ -1,10 +1,11 @@
 // npm run generate: writes the API's types for the console, from the service's own OpenAPI document.
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import openapiTS, { astToString } from 'openapi-typescript';
 import ts from 'typescript';
+import { writeChanged } from '../scripts/write-changed.mjs';
 import { compile } from '../test/support/jest/typescript.mjs';
 
 const OUTPUT = join(import.meta.dirname, 'src/api/openapi.ts');
@@ -50,7 +51,4 @@ const exactType = ({ format, maximum = Infinity }) =>
     : undefined;
 
 const types = await openapiTS(document, { immutable: true, transform: exactType });
-// Others may read it at the same time.
-const draft = `${OUTPUT}.${process.pid}`;
-writeFileSync(draft, `// Written by \`npm run generate\`. Do not edit.\n${astToString(types)}`);
-renameSync(draft, OUTPUT);
+writeChanged(OUTPUT, `// Written by \`npm run generate\`. Do not edit.\n${astToString(types)}`);

@@ -1,7 +1,7 @@
 // npm run generate: writes src/redis/script-types.ts from the files in lua: all scripts as one library of Redis functions, and for each script
 // its arguments, the types of its replies, and a function that decodes them. The build, the tests, lint and typecheck run it first.
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeChanged } from '../write-changed.mjs';
 import { storedFields } from './fields.mjs';
 import { loadTools } from './load.mjs';
 
@@ -165,10 +165,4 @@ export const SCRIPTS: Readonly<Record<ScriptName, ScriptEntry>> = {
 ${entries.join('\n')}
 };
 `;
-// A newer file would make the next command build again.
-if (!existsSync(OUTPUT) || readFileSync(OUTPUT, 'utf8') !== text) {
-  // Several test runs of one folder may write it at the same time.
-  const draft = `${OUTPUT}.${process.pid}`;
-  writeFileSync(draft, text);
-  renameSync(draft, OUTPUT);
-}
+writeChanged(OUTPUT, text);
