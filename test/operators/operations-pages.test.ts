@@ -114,6 +114,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       'Deliveries',
       async (page) => {
         await page.getByText(`About ${ATTACK}`).waitFor();
+        await page.getByRole('button', { name: 'budget.created' }).nth(1).waitFor();
         // Those of the rows show a delivery.
         const buttons = await page.getByRole('main').getByRole('button').allInnerTexts();
         expect(buttons).toEqual(['budget.created', 'budget.created']);

@@ -170,6 +170,7 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     await page.getByText('to Jan 1, 2100, 01:00:00. The next one').waitFor();
     await page.goto(`${holdfast.url}/console/reservations/${held}`);
     await page.getByText('Lease ends').waitFor();
+    await page.locator('time').nth(2).waitFor();
     const times = await page.locator('time').allInnerTexts();
     expect(times.filter((time) => !/^[A-Z][a-z]+ \d+,( \d{4},)? \d\d:\d\d:\d\d$/.test(time))).toEqual([]);
     expect(times).toHaveLength(3);
