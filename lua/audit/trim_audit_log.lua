@@ -9,7 +9,7 @@
 -- RETURNS   TRIMMED removed:int more:flag
 -- BOUND     limit rows, 256 KiB of them
 -- EMITS     nothing
--- @include  archived, audit_index, keys, stream_walk, time
+-- @include  audit_index, keys, stream_walk, time
 --
 -- more is 1 if the limit ended the run.
 local audit_log = KEYS[1]
@@ -22,8 +22,5 @@ local last, _, more = stream_walk.walk_stream('XRANGE', audit_log, '-', '(' .. d
 end)
 
 -- Nothing is refused below this line.
-if last and log_name == 'audit' then
-  archived.note_removed(keys.tag_of(audit_log), log_name, last)
-end
 local removed = last and audit_index.remove_audit_rows(keys.tag_of(audit_log), log_name, audit_log, rows, stream_walk.id_after(last)) or 0
 return { 'TRIMMED', tostring(removed), more and '1' or '0' }

@@ -21,7 +21,7 @@ local function lost_of(name)
   return prefix_of(name) .. 'lost'
 end
 
--- Called when a log has been trimmed up to an entry, which its retention does whether it is archived or not. An archive that has not archived
+-- Called when a log is trimmed up to an entry, which its retention does whether it is archived or not. An archive that has not archived
 -- anything of the log begins behind it. Trimming must go on, so damaged places do not end the script.
 local function note_removed(tag, name, last)
   local places = keys.journal_places(tag)

@@ -1,5 +1,5 @@
 -- audit_index: indexes that find the rows of an audit log without a scan.
--- @include keys, time
+-- @include archived, keys, time
 --
 -- Each log has indexes by tenant (t), request id (q), trace id (x) and resource id (r): sorted sets of `<digest><ms>-<sequence>`,
 -- with all scores 0, so the rows of one value are adjacent and in the order of time. The digest is the first eight hex digits of the
@@ -63,6 +63,10 @@ end
 
 -- Removes the oldest rows from a log and its indexes. The caller has read these rows. `kept` is the first entry id that stays.
 local function remove_audit_rows(tag, log_name, log, rows, kept)
+  -- Of the two logs, only the lasting one is archived.
+  if log_name == 'audit' and #rows > 0 then
+    archived.note_removed(tag, log_name, rows[#rows][1])
+  end
   local removed = redis.call('XTRIM', log, 'MINID', kept)
   for _, row in ipairs(rows) do
     local indexes = audit_indexes(tag, log_name, row[1], row[2])

@@ -130,7 +130,12 @@ export class StreamArchiver {
       dayEndMs ??= first === undefined ? undefined : msOf(first) - (msOf(first) % DAY_MS) + DAY_MS;
       const found = ofDay(reply.entries, dayEndMs);
       if (found.length > 0) {
-        parts.push(rowsText(STREAM_COLUMNS[kind], rowsOf(kind, partition.number, found)));
+        parts.push(
+          rowsText(
+            STREAM_COLUMNS[kind],
+            rowsOf(kind, partition.number, found, () => this.counts.failures.inc({ step: 'read' })),
+          ),
+        );
         rows += found.length;
         last = found.at(-1)?.entryId ?? last;
       }

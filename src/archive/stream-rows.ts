@@ -64,14 +64,23 @@ export interface PageEntry {
   readonly fields: Fields;
 }
 
-/** The rows of a page's entries, in the order of the stream's columns. A damaged entry still has a row, with its place alone. */
-export function rowsOf(kind: Archived, partition: number, entries: readonly PageEntry[]): Cell[][] {
+/**
+ * The rows of a page's entries, in the order of the stream's columns. A damaged entry still has a row, with its place alone.
+ * @param damaged is called for each of these
+ */
+export function rowsOf(
+  kind: Archived,
+  partition: number,
+  entries: readonly PageEntry[],
+  damaged: () => void,
+): Cell[][] {
   const make = { charges: chargeRow, events: eventRow, audit: auditRow }[kind];
   const told = new Map<string, string>();
   return entries.map(({ entryId, fields }) => {
     try {
       return make(partition, entryId, kind === 'charges' ? change(told, fields) : fields);
     } catch {
+      damaged();
       return inOrder(kind, { partition, entry: entryId, recorded_at: msOf(entryId) });
     }
   });

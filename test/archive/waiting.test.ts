@@ -148,6 +148,25 @@ test('beyond 200,000 entries of a partition the oldest give way, and are a gap',
   expect(Number.parseInt(lost, 10)).toBeLessThanOrEqual(Number.parseInt(first, 10));
 });
 
+test('a damaged entry is a row with its place alone, and counted', async () => {
+  const { leases } = holdfast.app.get(ArchiverService);
+  const tag = tagOf(partitionCode(0));
+  const failures = (): Promise<number> =>
+    holdfast.metric('holdfast_archive_failures_total', { step: 'read' });
+  const before = await failures();
+  const partition = await restingPartition(0);
+  const entry = await client.xadd(auditLogKey(tag), '*', 'not', 'a row');
+  // The first time, it may only learn where the cursor is.
+  const row = await eventually('the entry is archived', async () => {
+    await ownArchiver().archive(partition, 'audit', leases.instance, turn);
+    const { rows } = await readArchive(root, holdfast.app.get(RedisService), 'audit');
+    return rows.find((one) => one['entry'] === entry);
+  });
+  partition.isBusy = false;
+  expect(row).toMatchObject({ partition: 0, operation: null });
+  expect(await failures()).toBe(before + 1);
+});
+
 const TRIMS = {
   events: (tag: string) =>
     holdfast.app
