@@ -35,7 +35,7 @@ export function disagreements(root) {
   const [, newest = '', note = ''] = /^## (\S+)(.*)$/m.exec(text('CHANGELOG.md')) ?? [];
   const changelog =
     newest === version ? [] : [`the newest version of CHANGELOG.md is ${newest}, and not ${version}`];
-  return { version, problems: [...others, ...changelog], isReleased: note.trim() === '' };
+  return { version, problems: [...others, ...changelog], isReleased: !note.includes('not released') };
 }
 
 /** What the Dockerfile copies from outside, and what building needs beside. */

@@ -128,7 +128,7 @@ export function processEnvironment(): NodeJS.ProcessEnv {
 }
 
 /** The version in the OpenAPI document and in webhook deliveries. A test compares it with package.json. */
-export const HOLDFAST_VERSION = '0.7.0';
+export const HOLDFAST_VERSION = '0.8.0';
 
 /** Injects the checked configuration of this process, a HoldfastConfig. */
 export const CONFIG = Symbol('CONFIG');
