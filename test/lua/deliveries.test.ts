@@ -140,7 +140,7 @@ describe('dispatch_page', () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [first, second] = [await dispatch.append(), await dispatch.append()];
-    expect((await dispatch.page({})).slice(10)).toEqual([
+    expect((await dispatch.page({})).slice(11)).toEqual([
       first,
       '3',
       'ty',
@@ -158,16 +158,16 @@ describe('dispatch_page', () => {
       'ac',
       'system',
     ]);
-    expect((await dispatch.page({})).slice(10)).toEqual([]);
+    expect((await dispatch.page({})).slice(11)).toEqual([]);
     expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual(
       [first, second],
     );
-    expect((await dispatch.page({ after: first }))[10]).toBe(second);
+    expect((await dispatch.page({ after: first }))[11]).toBe(second);
     await redis.del(dispatchLeaseKey(tag));
     expect((await dispatch.page({}))[0]).toBe('FREE');
     expect((await dispatch.page({ token: 'other', take: 1, limit: 0 }))[2]).toBe('taken');
     expect((await dispatch.page({}))[0]).toBe('OTHER');
-    expect((await dispatch.page({ token: 'other', after: '0' }))[10]).toBe(first);
+    expect((await dispatch.page({ token: 'other', after: '0' }))[11]).toBe(first);
   });
 
   test('reports how far behind the partition is when it takes the lease', async () => {
@@ -177,6 +177,7 @@ describe('dispatch_page', () => {
     expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual([
       'renewed',
       '1',
+      '0',
       ms,
       '0',
       '0',
@@ -185,12 +186,12 @@ describe('dispatch_page', () => {
       '0',
     ]);
     await dispatch.page({});
-    const [lag, oldestMs, , , , lastRead] = (await dispatch.page({ take: 1, limit: 0 })).slice(3);
-    expect([lag, oldestMs, lastRead]).toEqual(['1', ms, entryId]);
+    const [lag, pending, oldestMs, , , , lastRead] = (await dispatch.page({ take: 1, limit: 0 })).slice(3);
+    expect([lag, pending, oldestMs, lastRead]).toEqual(['1', '1', ms, entryId]);
     await dispatch.queue([entryId]);
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 8)).toEqual(['0', '', '1', '0', '0']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 9)).toEqual(['0', '0', '', '1', '0', '0']);
     await dispatch.settle(entryId, 'RETRYING', { retryInMs: -60_000 });
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(5, 8)).toEqual(['0', '1', '1']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(6, 9)).toEqual(['0', '1', '1']);
   });
 });
 
@@ -209,8 +210,8 @@ describe('skip_events', () => {
     expect([word, upTo]).toEqual(['UP_TO', second]);
     const third = await dispatch.append();
     expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 5)).toEqual(['1', third.split('-')[0]]);
-    expect((await dispatch.page({})).slice(10, 11)).toEqual([third]);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 6)).toEqual(['1', '0', third.split('-')[0]]);
+    expect((await dispatch.page({})).slice(11, 12)).toEqual([third]);
   });
 
   test('never moves the group backwards, and keeps what was read and not acknowledged', async () => {
@@ -220,7 +221,7 @@ describe('skip_events', () => {
     const second = await dispatch.append();
     await dispatch.page({});
     expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
-    expect((await dispatch.page({})).slice(10)).toEqual([]);
+    expect((await dispatch.page({})).slice(11)).toEqual([]);
     expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual(
       [first, second],
     );
@@ -236,7 +237,7 @@ describe('skip_events', () => {
     expect((await dispatch.skip(entryId, '1'))[0]).toBe('WATCHED');
     await redis.del(dispatchLeaseKey(tag));
     expect((await dispatch.skip(entryId, '1'))[0]).toBe('FREE');
-    expect((await dispatch.page({ take: 1 }))[10]).toBe(entryId);
+    expect((await dispatch.page({ take: 1 }))[11]).toBe(entryId);
   });
 });
 
@@ -266,7 +267,7 @@ describe('queue_deliveries', () => {
     expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(
       RETENTION_MS - 60_000,
     );
-    expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
+    expect((await dispatch.page({ after: '0' })).slice(11)).toEqual([]);
   });
 
   test('acknowledges an event only with the last of its deliveries, when they come in portions', async () => {
@@ -292,11 +293,11 @@ describe('queue_deliveries', () => {
         ],
       );
     expect((await portion([], 'whsub_first'))[2]).toBe('1');
-    expect((await dispatch.page({ after: '0' }))[10]).toBe(entryId);
+    expect((await dispatch.page({ after: '0' }))[11]).toBe(entryId);
     // Read again after a crash: the first portion creates nothing twice.
     expect((await portion([], 'whsub_first'))[2]).toBe('0');
     expect((await portion([entryId], 'whsub_second'))[2]).toBe('1');
-    expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
+    expect((await dispatch.page({ after: '0' })).slice(11)).toEqual([]);
     expect(
       await redis.exists(
         deliveryKey(tag, `${entryId}:whsub_first`),
@@ -311,7 +312,7 @@ describe('queue_deliveries', () => {
     await dispatch.page({});
     expect(await dispatch.queue([entryId], 'other')).toEqual(['NOT_HELD']);
     expect(await dispatch.waiting()).toEqual([]);
-    expect((await dispatch.page({ after: '0' }))[10]).toBe(entryId);
+    expect((await dispatch.page({ after: '0' }))[11]).toBe(entryId);
   });
 
   test('changes nothing when a key is damaged', async () => {

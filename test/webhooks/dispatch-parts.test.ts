@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { deliveryIdOf, deliveryPlaceOf, outgoing, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
+import { DispatchPartition } from '../../src/webhooks/dispatch/dispatch-partition.js';
 import { toEvent } from '../../src/events/index.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';
@@ -35,4 +36,30 @@ test("an event's body occupies only its own memory while its delivery waits", ()
 
   expect(body.buffer.byteLength).toBe(body.byteLength);
   expect(JSON.parse(body.toString('utf8'))).toMatchObject({ tenant_id: 'acmé' });
+});
+
+describe('a partition whose events are all queued', () => {
+  const begun = (pending: number): number => {
+    const partition = new DispatchPartition(0, 'token');
+    partition.after = '>';
+    // The oldest event that is not acknowledged is of the same millisecond as the last one that was read.
+    const state = { lastRead: '1700000000000-7', oldestMs: 1_700_000_000_000, lag: 3, pending };
+    partition.see({
+      ...state,
+      status: 'HELD',
+      nowMs: 1_700_000_000_100,
+      lease: 'renewed',
+      more: false,
+      events: [],
+    });
+    return partition.term;
+  };
+
+  test('goes on when further events of the same millisecond are not read yet', () => {
+    expect(begun(0)).toBe(0);
+  });
+
+  test('begins anew when one of them waits for its acknowledgement again', () => {
+    expect(begun(1)).toBe(1);
+  });
 });

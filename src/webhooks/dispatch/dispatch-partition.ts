@@ -78,7 +78,15 @@ export class DispatchPartition {
 
   /** @param snapshot the state of the partition as lua/webhooks/dispatch_page.lua returns it */
   see(snapshot: ScriptAnswer<'dispatch_page', 'HELD'>): void {
-    const { nowMs, oldestMs, lag = 0, lastRead = this.lastRead, retrying = 0, toRecover = 0 } = snapshot;
+    const {
+      nowMs,
+      oldestMs,
+      lag = 0,
+      pending = 0,
+      lastRead = this.lastRead,
+      retrying = 0,
+      toRecover = 0,
+    } = snapshot;
     const now = performance.now();
     Object.assign(this, { lag, lastRead, retrying, toRecover });
     this.unknown ||= (snapshot.queues ?? 0) > 0;
@@ -86,7 +94,7 @@ export class DispatchPartition {
     this.oldestAt = (oldestMs ?? Number.POSITIVE_INFINITY) - this.redisAheadMs;
     this.behindSince = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.min(this.behindSince, now);
     const hasQueuedAll = this.after === '>' && this.backlog.isEmpty;
-    if (hasQueuedAll && oldestMs !== undefined && oldestMs <= Number.parseInt(lastRead, 10)) {
+    if (hasQueuedAll && pending > 0) {
       // An event that was queued waits again: a failover has lost its deliveries and its acknowledgement.
       this.beginAnew();
     }
