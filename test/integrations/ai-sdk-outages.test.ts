@@ -2,8 +2,16 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { generateText } from 'ai';
 import { MockLanguageModelV4 } from 'ai/test';
 import { type BudgetError, type BudgetOptions, withBudget } from '../../integrations/ai-sdk/src/index.js';
-import { budgetOptions, figures, HELLO, refusalOf, states, Wire } from '../support/ai-sdk-calls.js';
-import { eventually } from '../support/eventually.js';
+import {
+  budgetOptions,
+  figures,
+  HELLO,
+  INPUT,
+  OUTPUT,
+  refusalOf,
+  states,
+  Wire,
+} from '../support/ai-sdk-calls.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { earlyInMinute } from '../support/server-time.js';
 import { startStore, type Store } from '../support/store.js';
@@ -64,23 +72,30 @@ describe('while Holdfast is away', () => {
     expect(inner.doGenerateCalls).toEqual([]);
   });
 
-  test('calls are made and reported, if that was chosen', async () => {
-    const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), new Wire(away), {
+  test('calls are made, reported and charged once Holdfast is back, if that was chosen', async () => {
+    const wire = once('reserve', away);
+    const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), wire, {
       whenUnavailable: 'allow',
     });
     expect((await generateText({ model, prompt: 'Hi' })).text).toBe('hello');
     expect(problems).toMatchObject([{ reason: 'unavailable', code: 'UNAVAILABLE' }]);
+    expect(await wire.answered(1)).toEqual(['events']);
+    expect(await figures(holdfast, tenant)).toBe('870 0 130');
   });
 
   test('an error of its store is the same, and says when to come back', async () => {
     const body = { error: 'INTERNAL_ERROR', message: 'Redis is away' };
     const answer = Response.json(body, { status: 503, headers: { 'retry-after': '2' } });
-    const model = budgeted(new MockLanguageModelV4(), new Wire(() => Promise.resolve(answer)));
+    const wire = once('reserve', () => Promise.resolve(answer));
+    const model = budgeted(new MockLanguageModelV4(), wire);
     expect(await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }))).toMatchObject({
       reason: 'unavailable',
       retryAfterMs: 2000,
       responseHeaders: { 'retry-after-ms': '2000' },
     });
+    // It may have happened nevertheless.
+    expect(await wire.answered(3)).toEqual(['reserve', 'reserve', 'release']);
+    expect(await states(holdfast, tenant)).toEqual(['RELEASED']);
   });
 
   test('a reserve whose answer is lost is released', async () => {
@@ -90,21 +105,89 @@ describe('while Holdfast is away', () => {
     });
     const model = budgeted(new MockLanguageModelV4(), wire);
     await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }));
-    await eventually(
-      'the reservation is released',
-      async () => (await states(holdfast, tenant))[0] === 'RELEASED',
-    );
+    expect(await states(holdfast, tenant)).toEqual(['RELEASED']);
     expect(await figures(holdfast, tenant)).toBe('1000 0 0');
-    expect(wire.sent).toEqual(['reserve', 'release']);
+    expect(await wire.answered(2)).toEqual(['reserve', 'release']);
   });
 
   test('a call that was made returns, and is charged once Holdfast is back', async () => {
     const wire = once('commit', lost);
     const model = budgeted(new MockLanguageModelV4({ doGenerate: HELLO }), wire);
     expect((await generateText({ model, prompt: 'Hi' })).text).toBe('hello');
-    await eventually('the call is charged', async () => (await states(holdfast, tenant))[0] === 'COMMITTED');
+    expect(await states(holdfast, tenant)).toEqual(['COMMITTED']);
     expect(await figures(holdfast, tenant)).toBe('870 0 130');
     expect(problems).toEqual([]);
+  });
+});
+
+/** Keeps this process from doing anything else. */
+function block(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
+describe('the time limit of a decision', () => {
+  test('counts no time in which the process could not listen: of a hundred calls at once, as many pass as fit', async () => {
+    const limitMs = 5000;
+    let decided = 0;
+    let end = (): void => undefined;
+    const ended = new Promise<void>((done) => (end = done));
+    const wire = new Wire(async (what, send) => {
+      const response = await send();
+      if (what === 'reserve') {
+        block((1.2 * limitMs) / 100);
+        decided += 1;
+        if (decided === 100) {
+          end();
+        }
+      }
+      return response;
+    });
+    tenant = await holdfast.fundedTenant(19 * (INPUT + OUTPUT));
+    const inner = new MockLanguageModelV4({ doGenerate: () => ended.then(() => HELLO) });
+    const { holdfast: connection, ...rest } = budgetOptions(holdfast, tenant, wire);
+    const model = withBudget(inner, { ...rest, holdfast: { ...connection, timeoutMs: limitMs } });
+    const calls = Array.from({ length: 100 }, () => generateText({ model, prompt: 'Hi', maxRetries: 0 }));
+    const outcomes = await Promise.allSettled(calls);
+    expect(inner.doGenerateCalls).toHaveLength(19);
+    const refusals = outcomes.flatMap((one) =>
+      one.status === 'rejected' ? [one.reason as BudgetError] : [],
+    );
+    expect(refusals.map(({ reason }) => reason)).toEqual(Array<string>(81).fill('denied'));
+    expect(await figures(holdfast, tenant)).toBe(`${19 * 170} 0 ${19 * 130}`);
+  });
+
+  test('ends a wait for nothing', async () => {
+    const silent = once('reserve', () => new Promise(() => undefined));
+    const { holdfast: connection, ...rest } = budgetOptions(holdfast, tenant, silent);
+    const model = withBudget(new MockLanguageModelV4(), {
+      ...rest,
+      holdfast: { ...connection, timeoutMs: 100 },
+    });
+    const refusal = await refusalOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }));
+    expect(refusal).toMatchObject({ reason: 'unavailable', message: expect.stringContaining('100 ms') });
+    expect(await silent.answered(2)).toEqual(['reserve', 'release']);
+  });
+});
+
+describe('a key that is revoked while a call runs', () => {
+  test('makes its charge wait for the next one', async () => {
+    const keys = ['revoked', tenant.key];
+    const wire = new Wire();
+    const { holdfast: connection, ...rest } = budgetOptions(holdfast, tenant, wire);
+    let isRunning = false;
+    const apiKey = (): string => (isRunning && keys.length > 1 ? (keys.shift() as string) : tenant.key);
+    const inner = new MockLanguageModelV4({
+      doGenerate: () => {
+        isRunning = true;
+        return Promise.resolve(HELLO);
+      },
+    });
+    const model = withBudget(inner, { ...rest, holdfast: { ...connection, apiKey } });
+    expect((await generateText({ model, prompt: 'Hi' })).text).toBe('hello');
+    expect(await wire.answered(3)).toEqual(['reserve', 'commit', 'commit']);
+    expect(await figures(holdfast, tenant)).toBe('870 0 130');
+    expect(wire.problems).toEqual([]);
   });
 });
 
@@ -143,21 +226,27 @@ describe('a call that takes longer than its reservation', () => {
     return (expectStatus(answer, 200).reservations as Json[])[0].reservation_id as string;
   }
 
-  test('extends it while it runs', async () => {
-    let extended = (): void => undefined;
-    const running = new Promise<void>((done) => (extended = done));
+  test('extends it while it runs, each time by as long as it has run', async () => {
+    let extended = 0;
+    let enough = (): void => undefined;
+    const running = new Promise<void>((done) => (enough = done));
     const wire = new Wire(async (what, send) => {
       const response = await send();
-      if (what === 'extend') {
-        extended();
+      extended += what === 'extend' ? 1 : 0;
+      if (extended === 3) {
+        enough();
       }
       return response;
     });
     const inner = new MockLanguageModelV4({ doGenerate: () => running.then(() => HELLO) });
     await generateText({ model: budgeted(inner, wire, { ttlMs: 1000 }), prompt: 'Hi' });
-    expect(wire.sent.slice(0, 2)).toEqual(['reserve', 'extend']);
-    expect(wire.bodies[1]).toMatchObject({ extend_by_ms: 500 });
     expect(await figures(holdfast, tenant)).toBe('870 0 130');
+    expect(wire.sent.slice(0, 4)).toEqual(['reserve', 'extend', 'extend', 'extend']);
+    const [first, , third] = wire.bodies.flatMap(({ extend_by_ms }) => (extend_by_ms as number) ?? []);
+    expect(first).toBeGreaterThanOrEqual(1000);
+    // The second adds 1.5 s or more, so the third is due when the call has run for more than two seconds.
+    expect(third).toBeGreaterThan(2000);
+    expect(problems).toEqual([]);
   });
 
   test.each([
@@ -174,7 +263,7 @@ describe('a call that takes longer than its reservation', () => {
     });
     await generateText({ model: budgeted(inner, wire, { unknownEnd }), prompt: 'Hi' });
     expect(await figures(holdfast, tenant)).toBe(left);
-    expect(wire.sent.filter((what) => what !== 'late')).toEqual(sent);
+    expect(await wire.answered(sent.length)).toEqual(sent);
     // Nothing can be given back to a budget that was charged the estimate.
     expect(problems.map(({ code }) => code)).toEqual(
       unknownEnd === 'estimate' ? ['RESERVATION_EXPIRED'] : [],

@@ -1,6 +1,7 @@
 import type { LanguageModelV4GenerateResult, LanguageModelV4StreamPart } from '@ai-sdk/provider';
 import { expect } from '@jest/globals';
 import { BudgetError, type BudgetOptions, TOKENS } from '../../integrations/ai-sdk/src/index.js';
+import { eventually } from './eventually.js';
 import { expectStatus, type HoldfastClient, type Json, type TestTenant } from './holdfast.js';
 
 type Send = () => Promise<Response>;
@@ -9,6 +10,7 @@ type Send = () => Promise<Response>;
 export class Wire {
   readonly sent: string[] = [];
   readonly bodies: Json[] = [];
+  readonly problems: BudgetError[] = [];
 
   constructor(
     private readonly instead: (what: string, send: Send) => Promise<Response> = (_, send) => send(),
@@ -22,12 +24,17 @@ export class Wire {
     this.bodies.push(JSON.parse(init?.body as string));
     return response;
   };
+
+  /** What was sent, as soon as so many are answered: a call does not wait for its charge for long. */
+  answered(count: number): Promise<string[]> {
+    return eventually(`${count} requests are answered`, () => this.sent.length >= count && this.sent);
+  }
 }
 
 export const INPUT = 100;
 export const OUTPUT = 200;
 
-/** A third of the budget of a funded tenant is an estimate. Problems fail the call, unless a test expects them. */
+/** A third of the budget of a funded tenant is an estimate. */
 export const budgetOptions = (
   { url }: HoldfastClient,
   { id, key }: TestTenant,
@@ -39,9 +46,7 @@ export const budgetOptions = (
   price: TOKENS,
   inputTokens: () => INPUT,
   maxOutputTokens: OUTPUT,
-  onProblem: (problem) => {
-    throw problem;
-  },
+  onProblem: (problem) => void wire.problems.push(problem),
   ...more,
 });
 
@@ -93,17 +98,21 @@ export function streamOf(
   };
 }
 
-/** The states of the tenant's reservations, in the order of the alphabet. */
-export async function states(holdfast: HoldfastClient, { id, key }: TestTenant): Promise<string[]> {
-  const answer = await holdfast.call('GET', `/v1/reservations?tenant=${id}`, { key });
-  return (expectStatus(answer, 200).reservations as Json[]).map(({ status }) => status as string).sort();
-}
+/** The states of the tenant's reservations, in the order of the alphabet, as soon as all have ended. */
+export const states = (holdfast: HoldfastClient, { id, key }: TestTenant): Promise<string[]> =>
+  eventually('every reservation has ended', async () => {
+    const answer = await holdfast.call('GET', `/v1/reservations?tenant=${id}`, { key });
+    const found = (expectStatus(answer, 200).reservations as Json[]).map(({ status }) => status as string);
+    return found.includes('ACTIVE') ? undefined : found.sort();
+  });
 
-/** What of the tenant's budget remains, is held and is spent. */
-export async function figures(holdfast: HoldfastClient, tenant: TestTenant): Promise<string> {
-  const figure = (await holdfast.balances(tenant))[`tenant:${tenant.id}`] ?? '';
-  return figure.split(' ').slice(0, 3).join(' ');
-}
+/** What of a budget of the tenant remains, is held and is spent, as soon as nothing is held. */
+export const figures = (holdfast: HoldfastClient, tenant: TestTenant): Promise<string> =>
+  eventually('nothing is held', async () => {
+    const figure = (await holdfast.balances(tenant))[`tenant:${tenant.id}`] ?? '';
+    const [remaining, reserved, spent] = figure.split(' ');
+    return reserved === '0' ? `${remaining} ${reserved} ${spent}` : undefined;
+  });
 
 /** The BudgetError that the call must end with. */
 export async function refusalOf(call: PromiseLike<unknown>): Promise<BudgetError> {

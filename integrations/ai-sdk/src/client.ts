@@ -1,63 +1,50 @@
-import type { Amount } from './cost.js';
-import { BudgetError, costNothing } from './errors.js';
+import { BudgetError } from './errors.js';
 
 export interface HoldfastOptions {
   /** Such as `https://holdfast.example.com`. */
   readonly url: string;
-  readonly apiKey: string;
-  /** How long a call waits for Holdfast in all, 1000 unless set. */
+  /** A function is asked for each request, so that a key can be replaced while calls run. */
+  readonly apiKey: string | (() => string | Promise<string>);
+  /** How long a call waits for Holdfast in all, 1000 unless set. Only time in which this process could listen counts. */
   readonly timeoutMs?: number;
   readonly fetch?: typeof fetch;
 }
 
-/** Whose budgets a call is charged to; at least one level. */
-export interface Subject {
-  readonly tenant?: string;
-  readonly workspace?: string;
-  readonly app?: string;
-  readonly workflow?: string;
-  readonly agent?: string;
-  readonly toolset?: string;
-  readonly dimensions?: Readonly<Record<string, string>>;
-}
-
-export interface ReserveRequest {
-  readonly subject: Subject;
-  readonly model: string;
-  readonly estimate: Amount;
-  readonly ttlMs: number;
-  /** What the reservation costs if nobody settles it. */
-  readonly chargeOnExpiry: number;
-}
-
-/** Told what could not be settled. */
-type Failed = (error: BudgetError) => void;
-
-export interface Metrics {
-  readonly tokens_input: number;
-  readonly tokens_output: number;
-  readonly latency_ms: number;
-  readonly model_version?: string;
-}
-
-interface Answer {
+export interface Answer {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
   readonly body: {
     readonly error?: string;
     readonly message?: string;
     readonly reservation_id?: string;
+    readonly charged?: { readonly amount: number };
     readonly caps?: { readonly max_tokens?: number };
     readonly details?: { readonly scope?: string; readonly retry_after_ms?: number };
   };
 }
 
 const TIMEOUT_MS = 1000;
-/** Pauses between attempts of what must be told, 15 s in all. After that, the reservation expires and charges what it was given to charge. */
-const PAUSES_MS = [200, 500, 1000, 2000, 4000, 8000];
+/** One request in the background, which nobody waits for. */
+const BACKGROUND_MS = 5000;
+/** Of each turn of the event loop, at most this counts as waiting. A busy process would otherwise take its own delay for Holdfast's. */
+const TURN_MS = 50;
+/** For so long a request that must arrive is tried again. */
+const PATIENCE_MS = 900_000;
+const FIRST_PAUSE_MS = 200;
+const MOST_PAUSE_MS = 10_000;
 
-const pause = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
-const isTransient = ({ status }: Answer): boolean => status >= 500 || status === 429;
+/** A process that has nothing else to do may end during the longest pauses. What the reservation costs on expiry is charged then. */
+function pause(ms: number): Promise<void> {
+  return new Promise((done) => {
+    const timer: { unref?: () => void } | number = setTimeout(done, ms);
+    if (ms === MOST_PAUSE_MS && typeof timer === 'object') {
+      timer.unref?.();
+    }
+  });
+}
+
+/** Whether another attempt may get another answer. A key that is unknown or may too little may be replaced meanwhile. */
+const isTransient = ({ status }: Answer): boolean => status >= 500 || [401, 403, 429].includes(status);
 
 export class HoldfastClient {
   readonly #options: HoldfastOptions;
@@ -68,87 +55,38 @@ export class HoldfastClient {
     this.#url = `${options.url.replace(/\/+$/, '')}/v1/`;
   }
 
-  /** @throws BudgetError */
-  async reserve(request: ReserveRequest, failed: Failed): Promise<Hold> {
-    // A key of its own for each attempt of the SDK: each may be billed.
-    const key = `ai-sdk:${crypto.randomUUID()}`;
-    const send = (): Promise<Answer> =>
-      this.send(
-        'reservations',
-        {
-          idempotency_key: key,
-          subject: request.subject,
-          action: actionOf(request),
-          estimate: request.estimate,
-          ttl_ms: request.ttlMs,
-        },
-        {
-          'x-holdfast-charge-on-expiry': String(request.chargeOnExpiry),
-          'x-holdfast-explain': 'true',
-        },
-      );
-    const holdOf = ({ body }: Answer): Hold | undefined =>
-      body.reservation_id === undefined
-        ? undefined
-        : new Hold(this, request, key, body.reservation_id, body.caps?.max_tokens);
-    let answer: Answer;
-    try {
-      answer = await send();
-    } catch (error) {
-      if (!costNothing(error)) {
-        // It may arrive nevertheless, and would be charged for a call that is not made: the same request finds it, to be released.
-        void this.deliver(send, () => undefined).then((late) => late && holdOf(late)?.release(failed));
-      }
-      throw this.#unavailable(error);
-    }
-    const hold = answer.status === 200 ? holdOf(answer) : undefined;
-    if (hold === undefined) {
-      throw this.#refusal(answer);
-    }
-    return hold;
+  /** One request that a call waits for. @throws whatever fetch throws, also when there is no answer in time */
+  ask(path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
+    return this.#send(path, body, headers, this.#options.timeoutMs ?? TIMEOUT_MS);
   }
 
-  /** @throws whatever fetch throws, also when there is no answer in time */
-  async send(path: string, body: object, headers: Record<string, string> = {}): Promise<Answer> {
-    const { fetch: fetchOf = fetch, apiKey, timeoutMs = TIMEOUT_MS } = this.#options;
-    const response = await fetchOf(this.#url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-cycles-api-key': apiKey, ...headers },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    const answer = (await response.json()) as Answer['body'];
-    const seconds = Number(response.headers.get('retry-after') ?? NaN);
-    return { status: response.status, retryAfterMs: seconds >= 0 ? seconds * 1000 : undefined, body: answer };
+  /** One request that nothing waits for. @throws as `ask` */
+  tell(path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
+    return this.#send(path, body, headers, Math.max(BACKGROUND_MS, this.#options.timeoutMs ?? 0));
   }
 
-  /** Resolves after the first attempt that gets a final answer, or after the last attempt with undefined. */
-  async deliver(send: () => Promise<Answer>, failed: Failed): Promise<Answer | undefined> {
-    for (let attempt = 0; ; attempt += 1) {
+  /** The first answer that another attempt would not change. Its idempotency key makes repeating safe. @throws BudgetError after 15 minutes */
+  async insist(path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
+    const until = performance.now() + PATIENCE_MS;
+    for (let ms = FIRST_PAUSE_MS; ; ms = Math.min(MOST_PAUSE_MS, 2 * ms)) {
       let problem: BudgetError;
       try {
-        const answer = await send();
-        if (answer.status === 200 || answer.status === 201) {
+        const answer = await this.tell(path, body, headers);
+        if (!isTransient(answer)) {
           return answer;
         }
-        problem = this.#refusal(answer);
-        if (!isTransient(answer)) {
-          failed(problem);
-          return undefined;
-        }
+        problem = this.refusal(answer);
       } catch (error) {
-        problem = this.#unavailable(error);
+        problem = this.unavailable(error);
       }
-      const ms = PAUSES_MS[attempt];
-      if (ms === undefined) {
-        failed(problem);
-        return undefined;
+      if (performance.now() > until) {
+        throw problem;
       }
       await pause(ms);
     }
   }
 
-  #unavailable(cause: unknown): BudgetError {
+  unavailable(cause: unknown): BudgetError {
     return new BudgetError({
       reason: 'unavailable',
       code: 'UNAVAILABLE',
@@ -160,7 +98,7 @@ export class HoldfastClient {
     });
   }
 
-  #refusal({ status, retryAfterMs, body }: Answer): BudgetError {
+  refusal({ status, retryAfterMs, body }: Answer): BudgetError {
     const { error: code = 'UNKNOWN', message = 'no reason given', details } = body;
     const parts = { code, url: this.#url, body, scope: details?.scope };
     if (status >= 500) {
@@ -185,73 +123,93 @@ export class HoldfastClient {
         retryAfterMs: details?.retry_after_ms ?? retryAfterMs,
       });
     }
+    return this.misconfigured(code, `Holdfast cannot decide: ${message}`, status, body);
+  }
+
+  misconfigured(code: string, message: string, statusCode = 400, body?: object): BudgetError {
     return new BudgetError({
-      ...parts,
       reason: 'misconfigured',
-      message: `Holdfast cannot decide: ${message}`,
-      statusCode: status,
+      code,
+      message,
+      url: this.#url,
+      statusCode,
       isRetryable: false,
+      body,
     });
+  }
+
+  /** What was not charged, or not charged as it should be. */
+  uncharged(code: string, message: string, cause?: BudgetError): BudgetError {
+    return new BudgetError({
+      reason: cause?.reason ?? 'denied',
+      code,
+      message: cause === undefined ? message : `${message}: ${cause.message}`,
+      url: this.#url,
+      statusCode: cause?.statusCode ?? 402,
+      isRetryable: false,
+      scope: cause?.scope,
+      body: cause?.data,
+      cause,
+    });
+  }
+
+  #send(
+    path: string,
+    body: object,
+    headers: Record<string, string> | undefined,
+    ms: number,
+  ): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const abort = new AbortController();
+      let turns = Math.ceil(ms / TURN_MS);
+      const timer = setInterval(
+        () => {
+          turns -= 1;
+          if (turns <= 0) {
+            clearInterval(timer);
+            const reason = new DOMException(`no answer within ${ms} ms`, 'TimeoutError');
+            abort.abort(reason);
+            // By itself, because an abort while a body is read may leave the reader waiting for ever.
+            reject(reason);
+          }
+        },
+        Math.min(ms, TURN_MS),
+      );
+      void this.#fetch(path, body, headers, abort.signal)
+        .then(resolve, reject)
+        .finally(() => clearInterval(timer));
+    });
+  }
+
+  async #fetch(
+    path: string,
+    body: object,
+    headers: Record<string, string> | undefined,
+    signal: AbortSignal,
+  ): Promise<Answer> {
+    const { fetch: fetchOf = fetch, apiKey } = this.#options;
+    const key = typeof apiKey === 'function' ? await apiKey() : apiKey;
+    const response = await fetchOf(this.#url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-cycles-api-key': key, ...headers },
+      body: JSON.stringify(body),
+      signal,
+    });
+    const text = await response.text();
+    const seconds = Number(response.headers.get('retry-after') ?? NaN);
+    return {
+      status: response.status,
+      retryAfterMs: seconds >= 0 ? seconds * 1000 : undefined,
+      body: jsonIn(text),
+    };
   }
 }
 
-const actionOf = ({ model }: ReserveRequest): object => ({ kind: 'llm.completion', name: model });
-
-/** The reservation of one call. */
-export class Hold {
-  readonly #client: HoldfastClient;
-  readonly #request: ReserveRequest;
-  readonly #key: string;
-  readonly #path: string;
-
-  constructor(
-    client: HoldfastClient,
-    request: ReserveRequest,
-    key: string,
-    id: string,
-    /** What a policy caps the output to. */
-    readonly maxTokens: number | undefined,
-  ) {
-    this.#client = client;
-    this.#request = request;
-    this.#key = key;
-    this.#path = `reservations/${id}/`;
-  }
-
-  /** @returns whether a further extension may succeed */
-  async extend(byMs: number): Promise<boolean> {
-    const body = { idempotency_key: `ai-sdk:${crypto.randomUUID()}`, extend_by_ms: byMs };
-    const answer = await this.#client.send(`${this.#path}extend`, body).catch(() => undefined);
-    return answer === undefined || answer.status === 200 || isTransient(answer);
-  }
-
-  async commit(actual: Amount, metrics: Metrics, failed: Failed): Promise<void> {
-    const commit = { idempotency_key: `${this.#key}:commit`, actual, metrics };
-    const send = async (): Promise<Answer> => {
-      const answer = await this.#client.send(`${this.#path}commit`, commit);
-      return answer.status === 410 ? ((await this.#late(actual, metrics)) ?? answer) : answer;
-    };
-    await this.#client.deliver(send, failed);
-  }
-
-  async release(failed: Failed): Promise<void> {
-    const body = { idempotency_key: `${this.#key}:release` };
-    await this.#client.deliver(() => this.#client.send(`${this.#path}release`, body), failed);
-  }
-
-  /** Charges what the reservation did not when it expired, if there is anything. */
-  async #late(actual: Amount, metrics: Metrics): Promise<Answer | undefined> {
-    const { subject, chargeOnExpiry } = this.#request;
-    const amount = actual.amount - chargeOnExpiry;
-    if (amount <= 0) {
-      return undefined;
-    }
-    return this.#client.send('events', {
-      idempotency_key: `${this.#key}:late`,
-      subject,
-      action: actionOf(this.#request),
-      actual: { ...actual, amount },
-      metrics,
-    });
+/** What stands between Holdfast and this process may answer with a page. */
+function jsonIn(text: string): Answer['body'] {
+  try {
+    return JSON.parse(text) as Answer['body'];
+  } catch {
+    return { message: text.slice(0, 300) };
   }
 }

@@ -55,7 +55,31 @@ export class BudgetError extends APICallError {
 }
 
 /** Codes of what happens on the way to a provider before it has read anything. */
-const NEVER_SENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
+const NEVER_SENT = [
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ERR_INVALID_URL',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'CERT_HAS_EXPIRED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UND_ERR_CONNECT_TIMEOUT',
+];
+/** Errors of the SDK and of providers about a request that they cannot make. */
+const NEVER_MADE = [
+  'AI_InvalidArgumentError',
+  'AI_InvalidPromptError',
+  'AI_LoadAPIKeyError',
+  'AI_LoadSettingError',
+  'AI_NoSuchModelError',
+  'AI_NoSuchProviderReferenceError',
+  'AI_TooManyEmbeddingValuesForCallError',
+  'AI_UnsupportedFunctionalityError',
+];
 /** A gateway has given up waiting; the provider behind it may go on, and bill. */
 const GAVE_UP = [408, 499, 504, 524];
 
@@ -65,7 +89,7 @@ export function costNothing(error: unknown): boolean {
     return error.statusCode >= 400 && !GAVE_UP.includes(error.statusCode);
   }
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ('code' in cause && NEVER_SENT.includes(String(cause.code))) {
+    if (NEVER_MADE.includes(cause.name) || ('code' in cause && NEVER_SENT.includes(String(cause.code)))) {
       return true;
     }
   }

@@ -1,4 +1,6 @@
 export { BudgetError, type BudgetErrorReason } from './errors.js';
-export type { HoldfastOptions, Subject } from './client.js';
+export type { HoldfastOptions } from './client.js';
 export { type Price, TOKENS } from './cost.js';
-export { type BudgetOptions, type BudgetedCall, withBudget } from './middleware.js';
+export { withBudget } from './middleware.js';
+export type { BudgetedCall, BudgetOptions } from './options.js';
+export { segment, type Subject } from './subject.js';

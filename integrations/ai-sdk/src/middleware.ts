@@ -1,9 +1,13 @@
-import { Hold, HoldfastClient, type HoldfastOptions, type Subject } from './client.js';
-import { costOf, inputTokensOf, type Price, tokensIn, type Tokens, tokensOf, type Usage } from './cost.js';
-import { BudgetError, costNothing } from './errors.js';
+import { forAWhile, RunningCall, watched } from './call.js';
+import { HoldfastClient } from './client.js';
+import { boundOf, faultOf, inputTokensOf, thinkingTokensOf, unitOf, type Usage } from './cost.js';
+import { BudgetError } from './errors.js';
+import { Hold } from './hold.js';
+import { type BudgetedCall, type BudgetOptions, faultOfOptions } from './options.js';
+import { subjectOf } from './subject.js';
 
-/** What a model of either version of the specification has, as far as a budget needs it. */
-interface BudgetableModel {
+/** What a language model of either version of the specification has, as far as a budget needs it. */
+interface BudgetableLanguageModel {
   readonly specificationVersion: 'v3' | 'v4';
   readonly provider: string;
   readonly modelId: string;
@@ -13,11 +17,25 @@ interface BudgetableModel {
   readonly doStream: (options: never) => PromiseLike<StreamResult>;
 }
 
+/** The same of an embedding model. */
+interface BudgetableEmbeddingModel {
+  readonly specificationVersion: 'v3' | 'v4';
+  readonly provider: string;
+  readonly modelId: string;
+  readonly maxEmbeddingsPerCall: unknown;
+  readonly supportsParallelCalls: unknown;
+  readonly doEmbed: (options: never) => PromiseLike<EmbedResult>;
+}
+
+export type BudgetableModel = BudgetableLanguageModel | BudgetableEmbeddingModel;
+
 /** The model without what is its own. */
-type Budgeted<Model> = Model extends unknown ? Pick<Model, keyof BudgetableModel & keyof Model> : never;
+type Budgeted<Model> = Model extends BudgetableLanguageModel
+  ? Pick<Model, keyof BudgetableLanguageModel & keyof Model>
+  : Pick<Model, keyof BudgetableEmbeddingModel & keyof Model>;
 
 interface GenerateResult {
-  readonly content: unknown;
+  readonly content: readonly object[];
   readonly usage: Usage;
   readonly response?: { readonly modelId?: string };
 }
@@ -26,59 +44,68 @@ interface StreamResult {
   readonly stream: ReadableStream<object>;
 }
 
-/** Parts that matter here; there are others. */
-interface StreamPart {
-  readonly type: string;
-  readonly delta?: unknown;
-  readonly usage?: Usage;
-  readonly modelId?: string;
-}
-
-/** What is known of a call before it is made. */
-export interface BudgetedCall {
-  readonly modelId: string;
-  readonly prompt: unknown;
-  readonly tools?: unknown;
-  readonly maxOutputTokens?: number;
-  readonly abortSignal?: AbortSignal;
-  /** What the application passed to generateText or streamText. */
-  readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-}
-
-export interface BudgetOptions {
-  readonly holdfast: HoldfastOptions;
-  readonly subject: Subject | ((call: BudgetedCall) => Subject);
-  /** A call of a model without a price is refused. */
-  readonly price: Price | ((modelId: string) => Price | undefined);
-  /** Sent with calls that set none, because a reservation needs a bound; 4096 unless set. */
-  readonly maxOutputTokens?: number;
-  /** About how many tokens a call sends. By default a third of the bytes of its messages and tools, and 2000 for each file. */
-  readonly inputTokens?: ((call: BudgetedCall) => number) | undefined;
-  /** What a call costs if nobody learns how it ended, because this process or its connection broke. `estimate` unless set. */
-  readonly unknownEnd?: 'estimate' | 'input' | 'release';
-  /** How long a reservation outlives this process, 60000 unless set. It is extended while the call runs. */
-  readonly ttlMs?: number;
-  /** Whether calls are made without a reservation while Holdfast is away. `refuse` unless set. */
-  readonly whenUnavailable?: 'refuse' | 'allow';
-  /** Told about calls that were made without a reservation, and charges that could not be made. By default console.warn. */
-  readonly onProblem?: (problem: BudgetError) => void;
+interface EmbedResult {
+  readonly usage?: { readonly tokens: number };
 }
 
 const MAX_OUTPUT_TOKENS = 4096;
 const TTL_MS = 60_000;
+/** What the SDK reads of an embedding model besides its specification, to split what embedMany is given. */
+const EXTRAS = ['maxInputBytesPerCall', 'providerOptionsTransformer'].map((name) =>
+  Symbol.for(`vercel.ai.embeddingModel.${name}`),
+);
 
 /**
- * The model, with a reservation around each of its calls: each attempt and each step of a tool loop is one call. Throws a BudgetError
- * instead of making a call that the budget does not cover.
+ * The model, with a reservation around each of its calls: each attempt, each step of a tool loop, and each part of the values of
+ * embedMany is one call. Throws a BudgetError instead of making a call that the budget does not cover.
+ *
+ * @throws BudgetError if calls of such a model cannot be counted, or if the options are wrong
  */
 export function withBudget<Model extends BudgetableModel>(
   model: Model,
   options: BudgetOptions,
 ): Budgeted<Model> {
   const client = new HoldfastClient(options.holdfast);
-  const begin = (given: object): Promise<RunningCall> =>
-    beginCall(client, options, { ...(given as BudgetedCall), modelId: model.modelId });
-  const budgeted: BudgetableModel = {
+  const fault = faultOfOptions(options);
+  if (fault !== undefined) {
+    throw client.misconfigured('INVALID_OPTIONS', `withBudget: ${fault}`);
+  }
+  return (isEmbeddingModel(model)
+    ? embedding(model, client, options)
+    : language(languageModel(model, client), client, options)) as unknown as Budgeted<Model>;
+}
+
+const KNOWN_VERSIONS = ['v3', 'v4'];
+
+function isEmbeddingModel(model: BudgetableModel): model is BudgetableEmbeddingModel {
+  return 'doEmbed' in Object(model) && KNOWN_VERSIONS.includes(model.specificationVersion);
+}
+
+/** The model, unless it is another kind of model, a name or a provider: none of those is billed by the tokens of a message. */
+function languageModel(model: BudgetableLanguageModel, client: HoldfastClient): BudgetableLanguageModel {
+  const { specificationVersion, modelId, doGenerate, doStream } = Object(model) as typeof model;
+  // Models of images, speech and transcription have some of these, too.
+  const isOne =
+    [doGenerate, doStream].every((method) => typeof method === 'function') && 'supportedUrls' in model;
+  if (isOne && KNOWN_VERSIONS.includes(specificationVersion)) {
+    return model;
+  }
+  const name =
+    typeof model === 'string' ? `The name ${String(model)}` : `The model ${modelId ?? 'without an id'}`;
+  const text = `${name} cannot have a budget: withBudget takes language and embedding models of the specifications v3 and v4`;
+  throw client.misconfigured('UNSUPPORTED_MODEL', text);
+}
+
+function language(
+  model: BudgetableLanguageModel,
+  client: HoldfastClient,
+  options: BudgetOptions,
+): BudgetableLanguageModel {
+  const begin = (given: object): Promise<{ call: RunningCall; limited: never }> =>
+    beginCall(client, options, { ...(given as BudgetedCall), modelId: model.modelId }, 'llm.completion').then(
+      ({ call, maxOutputTokens }) => ({ call, limited: { ...given, maxOutputTokens } as never }),
+    );
+  return {
     specificationVersion: model.specificationVersion,
     provider: model.provider,
     modelId: model.modelId,
@@ -86,23 +113,58 @@ export function withBudget<Model extends BudgetableModel>(
       return model.supportedUrls;
     },
     async doGenerate(given: object) {
-      const call = await begin(given);
+      const { call, limited } = await begin(given);
       return call.failing(async () => {
-        const result = await model.doGenerate(call.limited(given) as never);
-        call.saw(JSON.stringify(result.content));
+        const result = await model.doGenerate(limited);
+        result.content.forEach((part) => call.saw(part));
         await call.settle(result.usage, result.response?.modelId);
         return result;
       });
     },
     async doStream(given: object) {
-      const call = await begin(given);
+      const { call, limited } = await begin(given);
       return call.failing(async () => {
-        const result = await model.doStream(call.limited(given) as never);
+        const result = await model.doStream(limited);
         return { ...result, stream: watched(result.stream, call) };
       });
     },
   };
-  return budgeted as Budgeted<Model>;
+}
+
+function embedding(
+  model: BudgetableEmbeddingModel,
+  client: HoldfastClient,
+  options: BudgetOptions,
+): BudgetableEmbeddingModel {
+  const extras = EXTRAS.map((name) => [name, (model as unknown as Record<symbol, unknown>)[name]]);
+  return {
+    ...(Object.fromEntries(extras) as object),
+    specificationVersion: model.specificationVersion,
+    provider: model.provider,
+    modelId: model.modelId,
+    get maxEmbeddingsPerCall() {
+      return model.maxEmbeddingsPerCall;
+    },
+    get supportsParallelCalls() {
+      return model.supportsParallelCalls;
+    },
+    async doEmbed(given: object) {
+      const asked = { ...(given as BudgetedCall), modelId: model.modelId };
+      const { call } = await beginCall(client, options, asked, 'llm.embedding');
+      return call.failing(async () => {
+        const result = await model.doEmbed(given as never);
+        call.answered();
+        await call.settle({ inputTokens: { total: result.usage?.tokens }, outputTokens: { total: 0 } });
+        return result;
+      });
+    },
+  };
+}
+
+interface Begun {
+  readonly call: RunningCall;
+  /** The bound of the output that the reservation relies on. */
+  readonly maxOutputTokens: number;
 }
 
 /** @throws BudgetError, or the reason of a call that is aborted meanwhile */
@@ -110,205 +172,76 @@ async function beginCall(
   client: HoldfastClient,
   options: BudgetOptions,
   call: BudgetedCall,
-): Promise<RunningCall> {
-  const price = typeof options.price === 'function' ? options.price(call.modelId) : options.price;
+  kind: 'llm.completion' | 'llm.embedding',
+): Promise<Begun> {
+  const { modelId, abortSignal } = call;
+  const price = typeof options.price === 'function' ? options.price(modelId, call) : options.price;
   if (price === undefined) {
-    throw unpriced(options.holdfast.url, call.modelId);
+    const text = `The model ${modelId} has no price, so its calls cannot be budgeted`;
+    throw client.misconfigured('UNPRICED_MODEL', text);
   }
+  const hasOutput = kind === 'llm.completion';
   const input = options.inputTokens?.(call) ?? inputTokensOf(call);
-  const output = call.maxOutputTokens ?? options.maxOutputTokens ?? MAX_OUTPUT_TOKENS;
-  const estimate = costOf(price, { input, output });
-  const inputCost = costOf(price, { input, output: 0 }).amount;
-  const unknownCost = { estimate: estimate.amount, input: inputCost, release: 0 };
-  const chargeOnExpiry = unknownCost[options.unknownEnd ?? 'estimate'];
-  const problem = options.onProblem ?? warn;
-  const terms: Terms = {
-    price,
-    input,
-    output,
-    unknownEnd: { ...estimate, amount: chargeOnExpiry },
+  const maxOutputTokens = call.maxOutputTokens ?? options.maxOutputTokens ?? MAX_OUTPUT_TOKENS;
+  // Some providers add the budget for thinking to what they were given.
+  const thinking = thinkingTokensOf(call.providerOptions);
+  const output = hasOutput ? maxOutputTokens + thinking : 0;
+  const amount = boundOf(price, { input, output });
+  const fault = faultOf(price) ?? faultOfBound(amount, input);
+  if (fault !== undefined) {
+    throw client.misconfigured('INVALID_ESTIMATE', `The model ${modelId} cannot be budgeted: ${fault}`);
+  }
+  const unknownEnd = { estimate: amount, input: boundOf(price, { input, output: 0 }), release: 0 }[
+    options.unknownEnd ?? 'estimate'
+  ];
+  const report = reporting(options.onProblem ?? warn);
+  const subject = await subjectOf(
+    typeof options.subject === 'function' ? options.subject(call) : options.subject,
+  );
+  const request = {
+    subject,
+    action: { kind, name: modelId },
+    estimate: { unit: unitOf(price), amount },
     ttlMs: options.ttlMs ?? TTL_MS,
-    problem,
+    chargeOnExpiry: unknownEnd,
   };
-  const subject = typeof options.subject === 'function' ? options.subject(call) : options.subject;
-  call.abortSignal?.throwIfAborted();
-  const hold = await client
-    .reserve({ subject, model: call.modelId, estimate, ttlMs: terms.ttlMs, chargeOnExpiry }, problem)
-    .catch((error: unknown) => {
-      if (
-        options.whenUnavailable !== 'allow' ||
-        !BudgetError.isInstance(error) ||
-        error.reason !== 'unavailable'
-      ) {
-        throw error;
-      }
-      problem(error);
-      return undefined;
-    });
-  if (call.abortSignal?.aborted === true) {
-    await hold?.release(problem);
-    throw call.abortSignal.reason;
-  }
-  return new RunningCall(hold, terms);
-}
-
-interface Terms {
-  readonly price: Price;
-  /** The estimates, in tokens. */
-  readonly input: number;
-  readonly output: number;
-  readonly unknownEnd: ReturnType<typeof costOf>;
-  readonly ttlMs: number;
-  readonly problem: (problem: BudgetError) => void;
-}
-
-/** A call with its reservation, or without one while Holdfast is away. */
-class RunningCall {
-  readonly #hold: Hold | undefined;
-  readonly #terms: Terms;
-  readonly #startedAt = performance.now();
-  #beat: ReturnType<typeof setTimeout> | undefined;
-  #isSettled = false;
-  /** About how many tokens the answer had so far. */
-  #seen = 0;
-
-  constructor(hold: Hold | undefined, terms: Terms) {
-    this.#hold = hold;
-    this.#terms = terms;
-    this.#extendLater();
-  }
-
-  /** The application's call with the bound that the reservation relies on. */
-  limited(given: object): object {
-    const { output } = this.#terms;
-    return { ...given, maxOutputTokens: Math.min(output, this.#hold?.maxTokens ?? output) };
-  }
-
-  saw(text: string): void {
-    this.#seen += tokensIn(text);
-  }
-
-  /** Passes on what the call throws, and charges for it. */
-  async failing<Result>(run: () => Promise<Result>): Promise<Result> {
-    try {
-      return await run();
-    } catch (error) {
-      await this.#end((hold) => {
-        const cost = this.#terms.unknownEnd;
-        return costNothing(error) || cost.amount === 0
-          ? hold.release(this.#terms.problem)
-          : hold.commit(cost, this.#metrics({ input: this.#terms.input, output: 0 }), this.#terms.problem);
-      });
+  abortSignal?.throwIfAborted();
+  const hold = new Hold(client, request, report);
+  await hold.reserve().catch((error: unknown) => {
+    const isAway = BudgetError.isInstance(error) && error.reason === 'unavailable';
+    if (!isAway || options.whenUnavailable !== 'allow') {
       throw error;
     }
+    report(error);
+  });
+  if (abortSignal?.aborted === true) {
+    await forAWhile(hold.release());
+    throw abortSignal.reason;
   }
-
-  /** Charges what the provider counted, or else what was sent and seen. */
-  async settle(usage: Usage | undefined, modelId?: string): Promise<void> {
-    const tokens = tokensOf(usage) ?? { input: this.#terms.input, output: this.#seen };
-    await this.#end((hold) =>
-      hold.commit(costOf(this.#terms.price, tokens), this.#metrics(tokens, modelId), this.#terms.problem),
-    );
-  }
-
-  /** Runs once. */
-  async #end(settle: (hold: Hold) => Promise<void>): Promise<void> {
-    clearTimeout(this.#beat);
-    if (this.#hold !== undefined && !this.#isSettled) {
-      this.#isSettled = true;
-      await settle(this.#hold);
-    }
-  }
-
-  #metrics({ input, output }: Tokens, modelId?: string): Parameters<Hold['commit']>[1] {
-    return {
-      tokens_input: input,
-      tokens_output: output,
-      latency_ms: Math.round(performance.now() - this.#startedAt),
-      ...(modelId === undefined ? {} : { model_version: modelId.slice(0, 128) }),
-    };
-  }
-
-  /** At half of the time, so that one attempt may fail, by as much as has passed. */
-  #extendLater(): void {
-    const byMs = Math.ceil(this.#terms.ttlMs / 2);
-    this.#beat = setTimeout(() => {
-      void this.#hold?.extend(byMs).then((maySucceedAgain) => {
-        if (maySucceedAgain && !this.#isSettled) {
-          this.#extendLater();
-        }
-      });
-    }, byMs);
-    // Not in every runtime is a timer an object.
-    (this.#beat as { unref?: () => void }).unref?.();
-  }
+  const cap = Math.max(1, (hold.maxTokens ?? Infinity) - thinking);
+  return {
+    call: new RunningCall(hold, { price, input, output, unknownEnd }),
+    maxOutputTokens: Math.min(maxOutputTokens, cap),
+  };
 }
 
-/**
- * The same parts. They are read as fast as they come, not as fast as the application reads: one that leaves its loop without an abort
- * does not stop the provider, and only the end of the stream tells what it cost.
- */
-function watched(stream: ReadableStream<object>, call: RunningCall): ReadableStream<object> {
-  const reader = stream.getReader() as ReadableStreamDefaultReader<StreamPart>;
-  let usage: Usage | undefined;
-  let modelId: string | undefined;
-  const note = (part: StreamPart): void => {
-    if (part.type === 'finish') {
-      usage = part.usage;
-    } else if (part.type === 'response-metadata') {
-      modelId = part.modelId;
-    } else if (typeof part.delta === 'string') {
-      call.saw(part.delta);
-    }
-  };
-  const arrived: object[] = [];
-  let end: { readonly error?: unknown } | undefined;
-  let wake = (): void => undefined;
-  const pump = async (): Promise<void> => {
-    let reason = {};
+function faultOfBound(amount: number, input: number): string | undefined {
+  return Number.isSafeInteger(amount) && input >= 0
+    ? undefined
+    : `its bound is ${amount}; inputTokens and maxOutputTokens give numbers from 0 on`;
+}
+
+/** What an application's handler throws must not end a call or leave one unsettled. */
+function reporting(onProblem: (problem: BudgetError) => void): (problem: BudgetError) => void {
+  return (problem) => {
     try {
-      for (let next = await reader.read(); !next.done; next = await reader.read()) {
-        note(next.value);
-        arrived.push(next.value);
-        wake();
-      }
+      onProblem(problem);
     } catch (error) {
-      reason = { error };
+      warn(problem);
+      // eslint-disable-next-line no-console -- it would be lost otherwise
+      console.warn('holdfast: onProblem threw', error);
     }
-    await call.settle(usage, modelId);
-    end = reason;
-    wake();
   };
-  return new ReadableStream<object>({
-    start() {
-      void pump();
-    },
-    async pull(controller) {
-      while (arrived.length === 0 && end === undefined) {
-        await new Promise<void>((done) => (wake = done));
-      }
-      const part = arrived.shift();
-      if (part !== undefined) {
-        controller.enqueue(part);
-      } else if (end !== undefined && 'error' in end) {
-        controller.error(end.error);
-      } else {
-        controller.close();
-      }
-    },
-    cancel: (reason) => reader.cancel(reason),
-  });
-}
-
-function unpriced(url: string, modelId: string): BudgetError {
-  return new BudgetError({
-    reason: 'misconfigured',
-    code: 'UNPRICED_MODEL',
-    message: `The model ${modelId} has no price, so its calls cannot be budgeted`,
-    url,
-    statusCode: 400,
-    isRetryable: false,
-  });
 }
 
 function warn(problem: BudgetError): void {
