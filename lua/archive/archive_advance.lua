@@ -7,16 +7,15 @@
 -- ARGV[2]   cursor         where the file begins
 -- ARGV[3]   last           the last entry in the file; equal to cursor if there was none
 -- ARGV[4]   through_ms     the instant up to which everything is archived, or empty
--- ARGV[5]   backfilled     1 if what came before the archive is archived
 -- RETURNS   ADVANCED | MOVED cursor
 -- BOUND     the entries of one file
 -- EMITS     nothing
--- @include  archived, entry_order, journal, keys, time
+-- @include  archived, entry_order, journal, keys
 --
 -- Without a lease: only one file begins at the cursor and can move it, and only forward. Called when the file is safe on its disk. An
 -- instant that is earlier than the noted one, because Redis' clock was set back, leaves that as it is.
 local stream = KEYS[1]
-local name, cursor, last, through_ms, backfilled = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local name, cursor, last, through_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local tag = keys.tag_of(stream)
 local places = keys.journal_places(tag)
@@ -31,10 +30,7 @@ redis.call('HSET', places, archived.cursor_of(name), last)
 if through_ms ~= '' and tonumber(through_ms) > (tonumber(at[2]) or 0) then
   redis.call('HSET', places, archived.through_of(name), through_ms)
 end
-if backfilled == '1' then
-  redis.call('HDEL', places, 'backfill')
-end
 if name == 'charges' and last ~= cursor then
-  journal.trim(tag, time.now_ms())
+  journal.trim(tag)
 end
 return { 'ADVANCED' }

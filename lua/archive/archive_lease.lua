@@ -6,15 +6,15 @@
 -- KEYS[2]   journal        stream
 -- ARGV[1]   token          the calling instance
 -- ARGV[2]   lease_ms
--- RETURNS   HELD now_ms lease:renewed|taken backfill? streams(name cursor through_ms? oldest_ms? waiting:int lost?)*
+-- RETURNS   HELD now_ms lease:renewed|taken streams(name cursor through_ms? oldest_ms? waiting:int lost?)*
 --           | OTHER now_ms lapses_in_ms
 -- BOUND     the three streams of a partition
 -- EMITS     nothing
 -- @include  archived, entry_order, journal, keys, time
 --
--- The first holder begins the archive: with what packing has not passed of the journal, and with all of the logs. backfill is the last entry
--- before that, while what it and earlier ones were about still has to be archived. oldest_ms is the oldest entry that is not archived, and
--- waiting how many the journal has. lost is the last entry that was removed before it was archived, if the cursor has not passed it.
+-- The first holder begins the archive: with what packing has not passed of the journal, and with all of the logs. oldest_ms is the oldest entry
+-- that is not archived, and waiting how many the journal has. lost is the last entry that was removed before it was archived, if the cursor has
+-- not passed it.
 local lease, stream = KEYS[1], KEYS[2]
 local token, lease_ms = ARGV[1], ARGV[2]
 
@@ -31,12 +31,14 @@ local packed = redis.call('HGET', places, 'packed')
 -- Nothing is refused below this line.
 for name in pairs(archived.STREAMS) do
   local begins_at = name == 'charges' and packed or '0-0'
-  if redis.call('HSETNX', places, archived.cursor_of(name), begins_at) == 1 and begins_at ~= '0-0' then
-    redis.call('HSET', places, 'backfill', packed)
+  if redis.call('HSETNX', places, archived.cursor_of(name), begins_at) == 1 and name == 'charges' then
+    redis.call('HSETNX', places, 'first', begins_at)
+    redis.call('HSETNX', places, 'began', time.ms_text(now))
   end
 end
+redis.call('HSET', places, 'seen', time.ms_text(time.redis_ms()))
 redis.call('SET', lease, token, 'PX', lease_ms)
-local reply = { 'HELD', time.ms_text(now), holder and 'renewed' or 'taken', redis.call('HGET', places, 'backfill') or '' }
+local reply = { 'HELD', time.ms_text(now), holder and 'renewed' or 'taken' }
 for name, stream_of in pairs(archived.STREAMS) do
   local at = redis.call('HMGET', places, archived.cursor_of(name), archived.through_of(name), archived.lost_of(name))
   local cursor, lost = at[1], at[3]

@@ -8,7 +8,7 @@
 -- RETURNS   PACKED examined:int packed:int remaining:int passed:int lost:int
 -- BOUND     limit entries, 256 KiB of them; a record with more than 4 KiB of metadata is skipped
 -- EMITS     nothing
--- @include  journal, keys, pack_record, stream_walk, time
+-- @include  journal, keys, pack_record, stream_walk
 --
 -- Skips records that no longer exist, have long metadata, or cannot be restored exactly. examined counts the records that entries name;
 -- debits have none. How far it has come is written in the same run, so no lease is needed, and no entry is passed twice. lost counts the
@@ -39,6 +39,6 @@ end
 if not more then
   redis.call('HSET', places, 'kept', redis.call('XLEN', stream))
 end
-local lost = journal.trim(tag, time.now_ms())
+local lost = journal.trim(tag)
 local remaining = more and redis.call('XLEN', stream) - tonumber(redis.call('HGET', places, 'kept')) or 0
 return { 'PACKED', tostring(examined), tostring(packed), tostring(remaining), tostring(passed), tostring(lost) }

@@ -15,7 +15,7 @@
 -- Packing and the archiver follow the journal, each to a place of its own in the hash `journal-places`:
 -- - packed: the last entry that packing has passed. `kept`: how many entries up to there the stream still has.
 -- - cursor: the last entry that is archived; `through`: the instant up to which everything is. Without them, nothing is archived.
--- - backfill: the place at which the archive began, until what ended before is archived, too.
+-- - first: the entry after which the archive began; `began`: the instant at which it did, in ms. `seen`: that of the last renewal of the archiver's lease, by Redis' own clock.
 -- - lost: the last entry that was removed before it was archived.
 
 -- The prefix of the ids of a partition's reservations. An id of another form, as damaged data may have, is kept whole.
@@ -109,19 +109,21 @@ end
 
 -- Entries of a partition that wait to be archived: about 20 MB of them. Further ones push out the oldest.
 local LONGEST_BACKLOG = 200000
--- An archiver that has been away for longer counts as switched off.
+-- An archiver that has been away for longer counts as switched off. In the time of Redis itself: an advance of a test clock is no absence.
 local AWAY_MS = 7 * 86400000
 
 -- Removes what packing and the archiver have passed, and what exceeds the bounds of waiting for the archiver. Returns how many entries
 -- were removed before they were archived.
-local function trim(tag, now)
+local function trim(tag)
   local stream, places = keys.journal(tag), keys.journal_places(tag)
-  local at = redis.call('HMGET', places, 'packed', 'cursor', 'through', 'kept')
-  local packed, cursor, through, kept = at[1], at[2], at[3], tonumber(at[4]) or 0
+  local at = redis.call('HMGET', places, 'packed', 'cursor', 'seen', 'kept')
+  local packed, cursor, seen, kept = at[1], at[2], tonumber(at[3]), tonumber(at[4]) or 0
   if not packed then
     return 0
   end
-  if cursor and now - (tonumber(through) or now) > AWAY_MS then
+  if cursor and not seen then
+    redis.call('HSET', places, 'seen', time.ms_text(time.redis_ms()))
+  elseif cursor and time.redis_ms() - seen > AWAY_MS then
     redis.call('HDEL', places, 'cursor', 'through')
     cursor = nil
   end

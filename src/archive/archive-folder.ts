@@ -1,7 +1,8 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
-import { type Chain, chainOf, compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
+import { type ArchiveIdentity, readIdentity } from './archive-identity.js';
+import { type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
 
 /** What is archived: the journals, the event logs and the audit log of the partitions. */
 export const ARCHIVED = ['charges', 'events', 'audit'] as const;
@@ -13,6 +14,10 @@ export interface ArchivePlace {
   readonly cursor: EntryId;
   /** Every entry up to this instant is archived, and none will be added, in ms. */
   readonly throughMs: number;
+  /** The entry after which the archive began. */
+  readonly first: EntryId;
+  /** When it did, in ms. */
+  readonly beganMs: number;
 }
 /** By partition; one that is not in the map has nothing archived. `readPlaces` reads them. */
 export type ArchivePlaces = ReadonlyMap<number, ArchivePlace>;
@@ -29,8 +34,12 @@ export interface ArchiveGap {
 }
 
 export interface ArchiveReading {
+  /** The id of the deployment whose archive it is, if that is known. */
+  readonly owner: string | undefined;
   /** Absolute paths of Parquet files that have each row once. They also have rows outside the span. */
   readonly files: readonly string[];
+  /** Every row from this instant on is in these files, but for the gaps, in ms: the archive began later than what was before, or it was removed. */
+  readonly completeFromMs: number;
   /** Every row up to this instant is in these files, but for the gaps, in ms. 0 if nothing is archived. */
   readonly completeThroughMs: number;
   readonly gaps: readonly ArchiveGap[];
@@ -78,6 +87,8 @@ export interface ChainPlace {
 }
 
 export const DAY_MS = 86_400_000;
+/** Of a Date. */
+const LAST_MS = 8.64e15;
 
 /** The UTC day of an instant, as YYYY-MM-DD. */
 export function dayOf(ms: number): string {
@@ -94,6 +105,9 @@ export function daysFromTo(days: readonly string[]): string[] {
   return Array.from({ length: count }, (_, index) => dayOf(Date.parse(first) + index * DAY_MS));
 }
 
+const isWithin = (day: string, fromMs: number, toMs: number): boolean =>
+  Date.parse(day) < toMs && Date.parse(day) + DAY_MS > fromMs;
+
 const STAGED = /^(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})\.parquet$/;
 const PUBLISHED_DAY = /^day=(\d{4}-\d{2}-\d{2})$/;
 const MAGIC = 'PAR1';
@@ -101,7 +115,7 @@ const MAGIC = 'PAR1';
 /**
  * The folder of `ARCHIVE_DIR`, as its readers see it. `archiver.service.ts` describes how it is written.
  *
- *     archive.json                                   the id of the archive
+ *     archive.json                                   whose archive it is, and since when
  *     staging/pNN/<from>_<to>.parquet                charges of a partition after one entry, up to another; of one UTC day
  *     staging-events/pNN/, staging-audit/pNN/        likewise
  *     published/day=YYYY-MM-DD/manifest.json         rows, sums and hashes of the day's files, which never change again
@@ -170,47 +184,84 @@ export class ArchiveFolder {
     }
   }
 
+  /** @returns why it cannot be told whose archive it is, if it cannot */
+  private async identityOrFault(): Promise<ArchiveIdentity | ArchiveGap['why']> {
+    try {
+      return (await readIdentity(this.root)) ?? 'MISSING';
+    } catch (error) {
+      if (error instanceof SyntaxError) {
+        return 'CUT';
+      }
+      throw error;
+    }
+  }
+
   /**
-   * What to read for the rows of a span.
+   * What to read for the rows of a span. Of manifests, it reads those of the span's days and the last one, which says where staging begins.
    * @param fromMs inclusive
    * @param toMs exclusive
    */
   async read(kind: Archived, fromMs: number, toMs: number, places: ArchivePlaces): Promise<ArchiveReading> {
     const files: string[] = [];
     const gaps: ArchiveGap[] = [];
-    let ends: Readonly<Record<string, EntryId>> = {};
-    for (const day of daysFromTo(await this.days())) {
-      const startMs = Date.parse(day);
-      const manifest = await this.manifestOrFault(day);
-      if (typeof manifest === 'string') {
-        const file = this.nameOf(this.manifestPath(day));
-        gaps.push({ fromMs: startMs, toMs: startMs + DAY_MS, file, why: manifest });
-        continue;
-      }
-      const published = manifest.files[kind];
-      ends = published?.ends ?? ends;
-      if (published === undefined || startMs >= toMs || startMs + DAY_MS <= fromMs) {
-        continue;
-      }
-      const file = join(this.publishedOf(day), `${kind}.parquet`);
-      const why = await faultOf(file, published.bytes);
-      if (why === undefined) {
-        files.push(file);
-        gaps.push(...published.gaps);
-      } else {
-        gaps.push({ fromMs: startMs, toMs: startMs + DAY_MS, file: this.nameOf(file), why });
-      }
+    const published = await this.days();
+    const identity = await this.identityOrFault();
+    if (typeof identity === 'string' && (published.length > 0 || places.size > 0)) {
+      gaps.push({ fromMs, toMs: Math.min(toMs, LAST_MS), file: 'archive.json', why: identity });
     }
-    for (const [partition, { cursor }] of places) {
-      const start = ends[partitionCode(partition)] ?? FIRST;
+    for (const day of daysFromTo(published).filter((one) => isWithin(one, fromMs, toMs))) {
+      gaps.push(...(await this.readDay(kind, day, files)));
+    }
+    const ends = await this.publishedEnds(kind, published);
+    for (const [partition, { cursor, first }] of places) {
+      const start = ends[partitionCode(partition)] ?? first;
       await this.readStaged({ kind, partition, start, cursor }, { files, gaps });
     }
     const through = [...places.values()].map(({ throughMs }) => throughMs);
+    const began = [...places.values()].map(({ beganMs }) => beganMs);
     return {
+      owner: typeof identity === 'string' ? undefined : identity.epochs.at(-1)?.deployment_id,
       files,
+      completeFromMs: Math.max(
+        ...began,
+        typeof identity === 'string' ? 0 : (identity.epochs[0]?.began_ms ?? 0),
+        published[0] === undefined ? 0 : Date.parse(published[0]),
+      ),
       completeThroughMs: through.length === 0 ? 0 : Math.min(...through),
       gaps: gaps.filter((gap) => gap.fromMs < toMs && gap.toMs >= fromMs),
     };
+  }
+
+  /** @returns its gaps */
+  private async readDay(kind: Archived, day: string, files: string[]): Promise<readonly ArchiveGap[]> {
+    const gapOf = (path: string, why: ArchiveGap['why']): ArchiveGap[] => [
+      { fromMs: Date.parse(day), toMs: Date.parse(day) + DAY_MS, file: this.nameOf(path), why },
+    ];
+    const manifest = await this.manifestOrFault(day);
+    if (typeof manifest === 'string') {
+      return gapOf(this.manifestPath(day), manifest);
+    }
+    const published = manifest.files[kind];
+    if (published === undefined) {
+      return [];
+    }
+    const file = join(this.publishedOf(day), `${kind}.parquet`);
+    const why = await faultOf(file, published.bytes);
+    if (why === undefined) {
+      files.push(file);
+    }
+    return why === undefined ? published.gaps : gapOf(file, why);
+  }
+
+  /** Where the last published day ends whose manifest can be read, by partition. */
+  private async publishedEnds(kind: Archived, days: readonly string[]): Promise<PublishedFile['ends']> {
+    for (const day of days.toReversed()) {
+      const manifest = await this.manifestOrFault(day);
+      if (typeof manifest !== 'string') {
+        return manifest.files[kind]?.ends ?? {};
+      }
+    }
+    return {};
   }
 
   /**

@@ -1,75 +1,60 @@
-import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { archiveIdKey, type RedisService } from '../redis/index.js';
-import type { ParquetThread } from './parquet-thread.js';
 
-/** A folder that is not this ledger's archive. Nothing is written to it until an operator decides. */
-export class ForeignArchive extends Error {
-  override readonly name = 'ForeignArchive';
+/** A time in which one deployment wrote the archive, until its Redis was put back. */
+export interface Epoch {
+  readonly deployment_id: string;
+  readonly began_ms: number;
 }
 
-/**
- * Makes sure that the folder is the archive of this ledger, and makes it that if neither has another. Both keep the id: so of two instances
- * that have different disks under the same path, only one archives, and a folder of another ledger stays as it is.
- * @returns the id
- * @throws ForeignArchive; an error of the file system; StoreUnavailable
- */
-export async function identifyArchive(
-  root: string,
-  redis: RedisService,
-  thread: ParquetThread,
-): Promise<string> {
-  await mkdir(root, { recursive: true });
-  const ofFolder = await idIn(root);
-  const ofLedger = await redis.client.get(archiveIdKey());
-  if (ofLedger === null && ofFolder !== undefined && !(await isEmpty(root))) {
-    throw new ForeignArchive(
-      `${root} is archive ${ofFolder} of another ledger, or this ledger has lost its data: give it another ARCHIVE_DIR, or adopt the archive by setting the key ${archiveIdKey()} in Redis to that id`,
-    );
-  }
-  if (ofLedger !== null && ofFolder !== undefined && ofFolder !== ofLedger) {
-    throw differs(root, ofFolder, ofLedger);
-  }
-  if (ofLedger !== null && ofFolder === undefined) {
-    throw new ForeignArchive(
-      `this ledger is archived to archive ${ofLedger}, and ${root} is empty: all archivers need the same folder; if that is lost, delete the key ${archiveIdKey()} in Redis, and another archive begins where this one ended`,
-    );
-  }
-  const id = ofFolder ?? `arc_${randomBytes(9).toString('base64url')}`;
-  if (ofFolder === undefined) {
-    await writeId(root, id, thread);
-  }
-  await redis.client.setnx(archiveIdKey(), id);
-  // Another instance may have been first, on this disk or on its own.
-  const [made, agreed] = [await idIn(root), await redis.client.get(archiveIdKey())];
-  if (agreed === null || made !== agreed) {
-    throw differs(root, made ?? id, agreed ?? 'none');
-  }
-  return agreed;
+/** The content of `archive.json`: whose archive it is, and since when. */
+export interface ArchiveIdentity {
+  readonly id: string;
+  /** In their order; the last one is now. None: 0.7 has written it. */
+  readonly epochs: readonly Epoch[];
 }
 
-export async function writeId(root: string, id: string, thread: ParquetThread): Promise<void> {
-  await thread.run({ kind: 'text', path: join(root, 'archive.json'), text: `${JSON.stringify({ id })}\n` });
-}
+const pathOf = (root: string): string => join(root, 'archive.json');
 
-export async function idIn(root: string): Promise<string | undefined> {
+/** @returns undefined if there is no archive.json @throws SyntaxError if it is damaged */
+export async function readIdentity(root: string): Promise<ArchiveIdentity | undefined> {
+  let text: string;
   try {
-    return (JSON.parse(await readFile(join(root, 'archive.json'), 'utf8')) as { id: string }).id;
+    text = await readFile(pathOf(root), 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
       return undefined;
     }
     throw error;
   }
+  const { id, epochs = [] } = (JSON.parse(text) ?? {}) as Partial<ArchiveIdentity>;
+  if (typeof id !== 'string' || !Array.isArray(epochs) || !epochs.every(isEpoch)) {
+    throw new SyntaxError(`${pathOf(root)} has not the form of an archive.json`);
+  }
+  return { id, epochs };
 }
 
-async function isEmpty(root: string): Promise<boolean> {
-  return (await readdir(root)).every((name) => name === 'archive.json' || name.startsWith('.'));
-}
+const isEpoch = (value: unknown): boolean => {
+  const { deployment_id: deployment, began_ms: beganMs } = (value ?? {}) as Partial<Epoch>;
+  return typeof deployment === 'string' && Number.isSafeInteger(beganMs);
+};
 
-function differs(root: string, ofFolder: string, ofLedger: string): ForeignArchive {
-  return new ForeignArchive(
-    `${root} is archive ${ofFolder}, and this ledger is archived to archive ${ofLedger}: all archivers of a ledger need the same folder`,
-  );
+export const identityText = (identity: ArchiveIdentity): string =>
+  `${JSON.stringify(identity, undefined, 2)}\n`;
+
+/** Of any number that do so at once, one succeeds. @throws EEXIST to the others */
+export async function createIdentity(root: string, identity: ArchiveIdentity): Promise<void> {
+  const file = await open(pathOf(root), 'wx');
+  try {
+    await file.writeFile(identityText(identity));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  const folder = await open(root, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
 }

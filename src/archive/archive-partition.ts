@@ -32,8 +32,6 @@ export class ArchivePartition {
   readonly code: string;
   readonly tag: string;
   readonly leaseKey: string;
-  /** The last entry of what ended before the archive began, until that is archived. */
-  backfill: EntryId | undefined;
   nowMs = 0;
   isBusy = false;
   readonly streams: Readonly<Record<Archived, StreamState>>;
@@ -58,7 +56,6 @@ export class ArchivePartition {
 
   see(reply: ScriptAnswer<'archive_lease', 'HELD'>): void {
     this.nowMs = reply.nowMs;
-    this.backfill = reply.backfill;
     for (const { name, cursor, throughMs = 0, oldestMs, waiting, lost } of reply.streams) {
       Object.assign(this.streams[name as Archived], { cursor, throughMs, oldestMs, waiting, lost });
     }

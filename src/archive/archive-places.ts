@@ -1,5 +1,6 @@
 import { journalPlacesKey, partitionCode, type RedisService, tagOf } from '../redis/index.js';
 import type { Archived, ArchivePlace, ArchivePlaces } from './archive-folder.js';
+import { FIRST } from './entry-chain.js';
 
 /** How far each partition is archived. @throws StoreUnavailable */
 export async function readPlaces(redis: RedisService, kind: Archived): Promise<ArchivePlaces> {
@@ -11,12 +12,21 @@ export async function readPlaces(redis: RedisService, kind: Archived): Promise<A
         journalPlacesKey(tagOf(partitionCode(number))),
         `${prefix}cursor`,
         `${prefix}through`,
+        // Of the other streams, the archive has everything that they had.
+        ...(kind === 'charges' ? ['first', 'began'] : []),
       ),
     ),
   );
   return new Map(
-    places.flatMap(([cursor, through], number): [number, ArchivePlace][] =>
-      typeof cursor === 'string' ? [[number, { cursor, throughMs: Number(through ?? 0) }]] : [],
+    places.flatMap(([cursor, through, first, began], number): [number, ArchivePlace][] =>
+      typeof cursor === 'string'
+        ? [
+            [
+              number,
+              { cursor, throughMs: Number(through ?? 0), first: first ?? FIRST, beganMs: Number(began ?? 0) },
+            ],
+          ]
+        : [],
     ),
   );
 }

@@ -2,7 +2,7 @@ import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { journalPlacesKey, partitionCode, RedisService, tagOf } from '../redis/index.js';
+import { RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type Turn, Worker } from '../worker/index.js';
 import {
@@ -87,9 +87,6 @@ export class ArchivePublisher implements OnModuleInit {
   }
 
   private async publish(open: OpenArchive, places: AllPlaces, turn: Turn | undefined): Promise<void> {
-    if (await this.isIncomplete()) {
-      return;
-    }
     const throughMs = throughOf(places, this.redis.partitions);
     for (;;) {
       const day = await nextDay(open.folder, this.redis.partitions);
@@ -105,16 +102,6 @@ export class ArchivePublisher implements OnModuleInit {
     }
   }
 
-  /** Whether what ended before the archive began is still being archived. */
-  private async isIncomplete(): Promise<boolean> {
-    const left = await Promise.all(
-      Array.from({ length: this.redis.partitions }, (_, number) =>
-        this.redis.client.hexists(journalPlacesKey(tagOf(partitionCode(number))), 'backfill'),
-      ),
-    );
-    return left.includes(1);
-  }
-
   private async tidy(
     { folder }: OpenArchive,
     places: AllPlaces,
@@ -122,10 +109,7 @@ export class ArchivePublisher implements OnModuleInit {
     turn: Turn | undefined,
   ): Promise<void> {
     this.keeper ??= new StagingKeeper(folder, this.archiver.thread, this.config.archiveKeepMs);
-    for (const [partition, { backfill }] of this.archiver.leases.held) {
-      if (backfill !== undefined) {
-        continue;
-      }
+    for (const partition of this.archiver.leases.held.keys()) {
       for (const kind of ARCHIVED) {
         const place = places[kind].get(partition);
         const end = endOf(published?.files[kind]?.ends, partition);

@@ -20,7 +20,7 @@ import {
   Worker,
 } from '../worker/index.js';
 import { ArchiveFolder } from './archive-folder.js';
-import { identifyArchive } from './archive-identity.js';
+import { ForeignArchive, ownArchive } from './archive-owner.js';
 import { ARCHIVE_METRICS } from './archive.metrics.js';
 import { ArchivePartition } from './archive-partition.js';
 import { ParquetThread } from './parquet-thread.js';
@@ -52,6 +52,7 @@ export class ArchiverService implements Job, OnModuleInit {
   private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
   private archiver: StreamArchiver | undefined;
   private problem: string | undefined;
+  private isForeign = false;
   private beating: Promise<BeatReport | undefined> | undefined;
 
   constructor(
@@ -124,7 +125,8 @@ export class ArchiverService implements Job, OnModuleInit {
   private async ready(): Promise<StreamArchiver> {
     if (this.archiver === undefined) {
       const folder = new ArchiveFolder(this.config.archiveDir as string);
-      const id = await this.orFailed('open', identifyArchive(folder.root, this.redis, this.thread));
+      const { id } = await this.orFailed('open', ownArchive(folder.root, this.redis, this.thread));
+      this.isForeign = false;
       this.open = { id, folder };
       this.archiver = new StreamArchiver(this.redis, folder, this.thread, this.counts, this.config);
       this.logger.info({ archive: id }, 'this instance archives');
@@ -139,6 +141,7 @@ export class ArchiverService implements Job, OnModuleInit {
     } catch (error) {
       this.counts.failures.inc({ step });
       this.problem = error instanceof Error ? error.message : String(error);
+      this.isForeign = error instanceof ForeignArchive;
       throw error;
     }
   }
@@ -191,14 +194,14 @@ export class ArchiverService implements Job, OnModuleInit {
     );
   }
 
-  /** The archive never turns readiness red: reservations do not depend on it. */
+  /** A folder of another deployment turns readiness red, because it never ends by itself. Nothing else does: reservations do not depend on the archive. */
   private report(): HealthReport {
     const lagMs = this.lagMs();
     const behind =
       lagMs > this.config.archiveAlertMs ? `the oldest entry has waited for ${lagMs} ms` : undefined;
     const warning = this.problem ?? behind;
     return {
-      up: true,
+      up: !this.isForeign,
       details: {
         partitions: this.leases.held.size,
         lag_ms: lagMs,

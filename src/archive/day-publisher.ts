@@ -15,7 +15,7 @@ import {
   type PublishedFile,
   unfinishedIn,
 } from './archive-folder.js';
-import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
+import { compareEntries, type EntryId, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -127,9 +127,9 @@ export async function contentOf(
 ): Promise<DayContent> {
   const content: DayContent = { inputs: [], gaps: [], ends: {} };
   const belongs = (entry: EntryId): boolean => dayOf(msOf(entry)) <= day;
-  for (const [partition, { cursor }] of places) {
+  for (const [partition, { cursor, first }] of places) {
     const code = partitionCode(partition);
-    const start = starts[code] ?? FIRST;
+    const start = starts[code] ?? first;
     const { links, holes } = await folder.chain({ kind, partition, start, cursor });
     let end = start;
     const reach = (entry: EntryId): void => {

@@ -1,5 +1,5 @@
 export { ArchiveModule } from './archive.module.js';
-export { idIn } from './archive-identity.js';
+export { readIdentity } from './archive-identity.js';
 export { readPlaces } from './archive-places.js';
 export {
   type Archived,

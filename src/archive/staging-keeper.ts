@@ -9,7 +9,7 @@ import {
   type StagedFile,
   unfinishedIn,
 } from './archive-folder.js';
-import { compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
+import { compareEntries, type EntryId, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -39,7 +39,7 @@ export class StagingKeeper {
     published: EntryId | undefined,
     place: ArchivePlace,
   ): Promise<number> {
-    const start = published ?? FIRST;
+    const start = published ?? place.first;
     const chain = await this.folder.chain({ kind, partition, start, cursor: place.cursor });
     if (chain.links.length < MERGED_AT_ONCE) {
       return 0;
@@ -80,7 +80,7 @@ export class StagingKeeper {
     const chain = await this.folder.chain({
       kind,
       partition,
-      start: published ?? FIRST,
+      start: published ?? place.first,
       cursor: place.cursor,
     });
     const used = new Set(chain.links.map(({ path }) => path));

@@ -5,7 +5,6 @@ import { SharedRedisTime, type Turn } from '../worker/index.js';
 import { type ArchiveFolder, type Archived, DAY_MS } from './archive-folder.js';
 import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import type { ArchivePartition } from './archive-partition.js';
-import { Backfill } from './backfill.js';
 import { type EntryId, msOf } from './entry-chain.js';
 import { rowsText, type RowsText } from './parquet-tasks.js';
 import type { ParquetThread } from './parquet-thread.js';
@@ -60,9 +59,6 @@ export class StreamArchiver {
    */
   async archive(partition: ArchivePartition, kind: Archived, token: string, turn: Turn): Promise<void> {
     const stream = partition.streams[kind];
-    if (kind === 'charges' && partition.backfill !== undefined) {
-      await this.backfill(partition, partition.backfill, turn);
-    }
     const { nowMs } = partition;
     let isLate = nowMs - (stream.oldestMs ?? nowMs) > this.config.archiveLateMs;
     if (stream.lost !== undefined) {
@@ -70,7 +66,7 @@ export class StreamArchiver {
       await this.advance(partition, kind, stream.lost, undefined);
     }
     let full = 0;
-    for (let more = partition.backfill === undefined || kind !== 'charges'; more && turn.goesOn();) {
+    for (let more = true; more && turn.goesOn();) {
       const portion = await this.read(partition, kind, token, turn, isLate);
       if (portion === undefined) {
         return;
@@ -85,19 +81,6 @@ export class StreamArchiver {
       more = moved && portion.more;
       full += portion.rows >= this.config.archiveFileRows ? 1 : 0;
       isLate ||= full >= ON_TIME_FILES;
-    }
-  }
-
-  private async backfill(partition: ArchivePartition, began: EntryId, turn: Turn): Promise<void> {
-    const { redis, folder, thread, counts, config } = this;
-    if (await new Backfill(redis, folder, thread, counts, config, partition, began).run(turn)) {
-      const { cursor } = partition.streams.charges;
-      await this.redis.scripts.call(
-        'archive_advance',
-        { stream: partition.keyOf('charges') },
-        { name: 'charges', cursor, last: cursor, throughMs: '', backfilled: 1 },
-      );
-      partition.backfill = undefined;
     }
   }
 
@@ -211,7 +194,7 @@ export class StreamArchiver {
     const reply = await this.redis.scripts.call(
       'archive_advance',
       { stream: partition.keyOf(kind) },
-      { name: kind, cursor: stream.cursor, last, throughMs: throughMs ?? '', backfilled: 0 },
+      { name: kind, cursor: stream.cursor, last, throughMs: throughMs ?? '' },
     );
     if (reply.status !== 'ADVANCED') {
       this.notMine(partition, kind, reply);

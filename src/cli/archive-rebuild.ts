@@ -8,11 +8,12 @@ import {
   DAY_MS,
   type EntryId,
   faultOf,
-  idIn,
+  FIRST,
   type Manifest,
   msOf,
   ParquetThread,
   type PublishedFile,
+  readIdentity,
   SORT_BY,
   STREAM_COLUMNS,
 } from '../archive/index.js';
@@ -44,8 +45,8 @@ export async function rebuildArchive({ folder, days, print, warn }: ArchiveRebui
     warn(`not published: ${unknown.join(', ') || 'any day'}. Nothing was changed.`);
     return false;
   }
-  const id = await idIn(archive.root);
-  if (id === undefined) {
+  const identity = await readIdentity(archive.root);
+  if (identity === undefined) {
     warn('archive.json is missing. Nothing was changed.');
     return false;
   }
@@ -76,7 +77,7 @@ export async function rebuildArchive({ folder, days, print, warn }: ArchiveRebui
           print(`${day}: ${kind}.parquet ${line}`);
         }
       }
-      const manifest: Manifest = { archive_id: old?.archive_id ?? id, day, files };
+      const manifest: Manifest = { archive_id: old?.archive_id ?? identity.id, day, files };
       if (JSON.stringify(manifest) !== JSON.stringify(old)) {
         changed += 1;
         const path = join(archive.publishedOf(day), 'manifest.json');
@@ -110,7 +111,7 @@ async function rebuildFile(
         .filter((partition) => ends[partitionCode(partition)] !== undefined)
         .map((partition) => {
           const cursor = ends[partitionCode(partition)] as EntryId;
-          return [partition, { cursor, throughMs: 0 }];
+          return [partition, { cursor, throughMs: 0, first: FIRST, beganMs: 0 }];
         }),
     );
     const content = await contentOf(archive, kind, day, places, before?.files[kind]?.ends ?? {});

@@ -1,9 +1,12 @@
 import { resolve } from 'node:path';
 import { Inject, Injectable } from '@nestjs/common';
-import { ArchiveFolder, type ArchiveReading, readPlaces } from '../archive/index.js';
+import { ArchiveFolder, type ArchivePlaces, type ArchiveReading, readPlaces } from '../archive/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { QueryUnavailable } from '../ledger/index.js';
 import { partitionOfTenant, RedisService } from '../redis/index.js';
+
+/** What a report is made from, and how much of a span that is. */
+export type UsageReading = Omit<ArchiveReading, 'owner'>;
 
 /** Finds the files that a report is made from. */
 @Injectable()
@@ -24,23 +27,35 @@ export class ArchiveReader {
 
   /**
    * @param tenantId all tenants by default
-   * @throws QueryUnavailable without an archive, StoreUnavailable
+   * @throws QueryUnavailable without an archive of this deployment, StoreUnavailable
    */
-  async read(fromMs: number, toMs: number, tenantId: string | undefined): Promise<ArchiveReading> {
+  async read(fromMs: number, toMs: number, tenantId: string | undefined): Promise<UsageReading> {
     const places = await readPlaces(this.redis, 'charges');
     if (tenantId === undefined) {
-      const reading = await this.required.read('charges', fromMs, toMs, places);
+      const reading = await this.own(fromMs, toMs, places);
       // A partition that no archiver has begun yet may have charges.
       return places.size < this.redis.partitions ? { ...reading, completeThroughMs: 0 } : reading;
     }
     // All charges of a tenant are in one partition, so the files and the gaps of the others do not concern it.
     const own = partitionOfTenant(tenantId, this.redis.partitions);
     const ofOwn = new Map([...places].filter(([partition]) => partition === own));
-    const { gaps, ...reading } = await this.required.read('charges', fromMs, toMs, ofOwn);
+    const { gaps, ...reading } = await this.own(fromMs, toMs, ofOwn);
     return {
       ...reading,
       gaps: gaps.filter(({ partition }) => partition === undefined || partition === own),
     };
+  }
+
+  private async own(fromMs: number, toMs: number, places: ArchivePlaces): Promise<UsageReading> {
+    const { owner, ...reading } = await this.required.read('charges', fromMs, toMs, places);
+    if (owner !== undefined && owner !== this.redis.deployment.id) {
+      throw new QueryUnavailable(
+        503,
+        `ARCHIVE_DIR is the archive of deployment ${owner}, and this is deployment ${this.redis.deployment.id}`,
+        'foreign_archive',
+      );
+    }
+    return reading;
   }
 
   private get required(): ArchiveFolder {

@@ -36,6 +36,7 @@ async function answerReport(
     .code(200)
     .header('content-type', EXPORT_TYPES[format])
     .header('content-disposition', `attachment; filename="${fileName(report)}.${format}"`)
+    .header('x-holdfast-complete-from-ms', String(report.completeFromMs))
     .header('x-holdfast-complete-through-ms', String(report.completeThroughMs))
     .header('x-holdfast-gaps', String(report.gaps.length))
     .header('x-holdfast-has-more', String(report.hasMore))
@@ -46,8 +47,9 @@ async function answerReport(
 const fileName = ({ rows, hasMore }: UsageReport): string =>
   hasMore ? `usage-first-${rows.length}-rows` : 'usage';
 
-function completeness({ completeThroughMs, gaps }: UsageReport): object {
+function completeness({ completeFromMs, completeThroughMs, gaps }: UsageReport): object {
   return {
+    complete_from_ms: completeFromMs,
     complete_through_ms: completeThroughMs,
     gaps: gaps.map(({ partition, fromMs, toMs, file, why }) => ({
       from_ms: fromMs,

@@ -1,11 +1,10 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
-import type { ArchiveReading } from '../archive/index.js';
 import { type Caller, listedTenant, segmentsOf } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { parseScopePath, QueryUnavailable, Refusal, tenantOfScope, TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter, RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
-import { ArchiveReader } from './archive-reader.js';
+import { ArchiveReader, type UsageReading } from './archive-reader.js';
 import { FileQueryFailed, type FileRows, QueryProcess } from './query-process.js';
 import { keyText, type Report, type ReportRow } from './report-formats.js';
 import { type ReportQuery, reportStatement } from './report-sql.js';
@@ -22,7 +21,7 @@ const WAITING_PER_OWNER = 16;
 const MOST_TOTALS = 16;
 
 /** A report, and how much of the span it is about. */
-export type UsageReport = Report & Omit<ArchiveReading, 'files'>;
+export type UsageReport = Report & Omit<UsageReading, 'files'>;
 
 /** Sums over the archive of charges. DuckDB runs one report at a time; others wait, and their tenants take turns. */
 @Injectable()

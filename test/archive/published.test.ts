@@ -319,13 +319,21 @@ test('what a killed publisher has left behind is removed after a day', async () 
   await rm(recent, { recursive: true });
 });
 
-test('days are removed after their retention, and the newest one stays', async () => {
+test('days are removed after their retention, the newest one stays, and reports are whole from the oldest one on', async () => {
   await advance(4 * DAY_MS);
   await publish();
   const days = await folder().days();
   expect(days.length).toBeGreaterThanOrEqual(2);
   expect(days.length).toBeLessThanOrEqual(3);
   expect(await holdfast.metric('holdfast_archive_days_total', { change: 'removed' })).toBeGreaterThan(0);
+  const completeFromMs = async () =>
+    expectStatus(await holdfast.admin('GET', '/ops/usage'), 200).complete_from_ms as number;
+  expect(await completeFromMs()).toBe(Date.parse(days[0] as string));
+  // The oldest one is lost.
+  const away = join(root, 'away');
+  renameSync(folder().publishedOf(days[0] as string), away);
+  expect(await completeFromMs()).toBe(Date.parse(days[1] as string));
+  renameSync(away, folder().publishedOf(days[0] as string));
   expect(readdirSync(join(root, 'published')).filter((name) => name.startsWith('.'))).toEqual([]);
 });
 

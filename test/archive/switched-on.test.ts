@@ -1,21 +1,22 @@
+import { existsSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import type { ArchiveIdentity } from '../../src/archive/archive-identity.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import {
   archiveIdKey,
   journalKey,
   journalPlacesKey,
   partitionOfTenant,
-  reservationKey,
   RedisService,
   tagOf,
   partitionCode,
 } from '../../src/redis/index.js';
-import { doubled, readArchive } from '../support/archive.js';
+import { readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -72,76 +73,61 @@ async function spend(holdfast: Holdfast, tenant: TestTenant, amount: number): Pr
   return id;
 }
 
-async function debit(holdfast: Holdfast, tenant: TestTenant, amount: number): Promise<string> {
-  const answer = await holdfast.call('POST', '/v1/events', {
-    key: tenant.key,
-    body: {
-      idempotency_key: `d-${amount}`,
-      subject: { tenant: tenant.id },
-      action: { kind: 'tool.search', name: 'web' },
-      actual: { unit: 'TOKENS', amount },
-    },
-  });
-  return expectStatus(answer, 201).event_id as string;
-}
-
-test('what had ended before is archived once, and what ends then, too', async () => {
+test('what was packed before the archive began is not in it, and reports say from when they are whole', async () => {
   const before = await start();
   const tenant = await before.fundedTenant(1_000_000);
   const tag = tagOf(partitionCode(partitionOfTenant(tenant.id, 4)));
-  const expected = new Map([
-    [await spend(before, tenant, 5), 5],
-    [await debit(before, tenant, 3), 3],
-    [await before.hold(tenant, 9), 0],
-  ]);
-  expectStatus(await before.settle(tenant, 'release', [...expected.keys()][2] as string), 200);
-  // Packing has passed these, and the archive was off.
+  await spend(before, tenant, 5);
   await eventually('the journal to be empty', async () => (await stored.redis.xlen(journalKey(tag))) === 0);
   await before.stop();
+  // Packing has not passed this one.
   const without = await start({ HOLDFAST_ROLES: 'api' });
-  expected.set(await spend(without, tenant, 7), 7);
-  expected.set(await debit(without, tenant, 4), 4);
+  const expected = new Map([[await spend(without, tenant, 7), 7]]);
   await without.stop();
 
   const root = await newFolder();
+  const beganAfterMs = Date.now();
   const holdfast = await start({ ARCHIVE_DIR: root });
   try {
     expected.set(await spend(holdfast, tenant, 11), 11);
-    const service = holdfast.app.get(RedisService);
-    const { rows, gaps } = await eventually('all rows', async () => {
-      const reading = await readArchive(root, service);
+    const { rows, gaps, completeFromMs } = await eventually('all rows', async () => {
+      const reading = await readArchive(root, holdfast.app.get(RedisService));
       return reading.rows.length >= expected.size && reading;
     });
     expect(new Map(rows.map((row) => [row['record_id'], Number(row['charged'])]))).toEqual(expected);
-    expect(doubled(rows)).toEqual([]);
-    expect(rows).toHaveLength(expected.size);
     expect(gaps).toEqual([]);
-    expect(rows.every((row) => row['tenant'] === tenant.id && row['unit'] === 'TOKENS')).toBe(true);
+    expect(completeFromMs).toBeGreaterThanOrEqual(beganAfterMs);
+    const report = expectStatus(await holdfast.admin('GET', `/ops/usage?tenant_id=${tenant.id}`), 200);
+    expect(report.complete_from_ms).toBe(Number(await stored.redis.hget(journalPlacesKey(tag), 'began')));
+    expect(report.totals).toMatchObject([{ charged: 18 }]);
   } finally {
     await holdfast.stop();
   }
 });
 
-test('what is archived stays when the archiver was away for so long that Redis has forgotten its place and the records', async () => {
+test('an archiver that was away for a week leaves a gap, and what is archived stays', async () => {
   const root = await newFolder();
   const holdfast = await start({ ARCHIVE_DIR: root });
   const tenant = await holdfast.fundedTenant(1000);
   const partition = partitionOfTenant(tenant.id, 4);
   const places = journalPlacesKey(tagOf(partitionCode(partition)));
-  const ids = [await spend(holdfast, tenant, 1), await debit(holdfast, tenant, 2)];
+  const ids = [await spend(holdfast, tenant, 1)];
   const ofTenant = async (instance: Holdfast) => {
-    const { rows, gaps } = await readArchive(root, instance.app.get(RedisService));
-    return { rows: rows.filter((row) => row['tenant'] === tenant.id), gaps };
+    const { rows, ...reading } = await readArchive(root, instance.app.get(RedisService));
+    return {
+      ...reading,
+      ids: rows.filter((row) => row['tenant'] === tenant.id).map((row) => row['record_id']),
+    };
   };
-  const before = await eventually('both rows', async () => {
-    const { rows } = await ofTenant(holdfast);
-    return rows.length === ids.length && rows;
+  const before = await eventually('the row', async () => {
+    const reading = await ofTenant(holdfast);
+    return reading.ids.length === ids.length && reading;
   });
   await holdfast.stop();
-  await stored.redis.hset(places, 'through', Date.now() - 8 * 86_400_000);
+  await stored.redis.hset(places, 'seen', Date.now() - 8 * 86_400_000);
 
   const without = await start({ HOLDFAST_ROLES: 'api,janitor' });
-  ids.push(await spend(without, tenant, 3));
+  await spend(without, tenant, 3);
   await eventually(
     'its place to be given up',
     async () => (await stored.redis.hexists(places, 'cursor')) === 0,
@@ -151,65 +137,135 @@ test('what is archived stays when the archiver was away for so long that Redis h
     return (await stored.redis.xlen(journal)) === 0;
   });
   await without.stop();
-  await stored.redis.del(reservationKey(tagOf(partitionCode(partition)), ids[0] as string));
 
   const again = await start({ ARCHIVE_DIR: root });
   try {
-    const { rows, gaps } = await eventually('the row of the time without an archiver', async () => {
-      const reading = await ofTenant(again);
-      return reading.rows.some((row) => row['record_id'] === ids[2]) && reading;
+    ids.push(await spend(again, tenant, 4));
+    const reading = await eventually('the next row', async () => {
+      const found = await ofTenant(again);
+      return found.ids.length === ids.length && found;
     });
-    expect(rows.map((row) => row['record_id'])).toEqual(ids);
-    expect(rows.slice(0, 2)).toEqual(before);
-    expect(gaps).toEqual([]);
+    expect(reading.ids).toEqual(ids);
+    expect(reading.gaps).toMatchObject([{ partition, why: 'MISSING' }]);
+    expect(reading.completeFromMs).toBe(before.completeFromMs);
   } finally {
     await again.stop();
   }
 });
 
-test('an instance with another folder archives nothing, and says so', async () => {
+/** What readiness says of the archiver, once it is red. */
+async function refused(holdfast: Holdfast): Promise<string> {
+  const { body } = await eventually('readiness to be red', async () => {
+    const answer = await holdfast.call('GET', '/health/ready');
+    return answer.status === 503 && answer;
+  });
+  expect(body.details.archiver.status).toBe('down');
+  expect(holdfast.app.get(ArchiverService).leases.held.size).toBe(0);
+  expect(await holdfast.metric('holdfast_archive_failures_total', { step: 'open' })).toBeGreaterThan(0);
+  return body.details.archiver.warning as string;
+}
+
+test('an instance with another folder archives nothing, and is not ready', async () => {
   await archived();
-  const other = await newFolder();
-  const holdfast = await start({ ARCHIVE_DIR: other });
+  const holdfast = await start({ ARCHIVE_DIR: await newFolder() });
   try {
-    const tenant = await holdfast.fundedTenant(100);
-    await spend(holdfast, tenant, 1);
-    const warning = await eventually('the warning', async () => {
-      const { body } = await holdfast.call('GET', '/health/ready');
-      return body.details.archiver?.warning as string | undefined;
-    });
-    expect(warning).toContain('this ledger is archived to archive arc_');
-    expect(expectStatus(await holdfast.call('GET', '/health/ready'), 200).details.archiver.status).toBe('up');
-    expect(holdfast.app.get(ArchiverService).leases.held.size).toBe(0);
-    expect(await holdfast.metric('holdfast_archive_failures_total', { step: 'open' })).toBeGreaterThan(0);
+    expect(await refused(holdfast)).toContain('this ledger is archived to archive arc_');
   } finally {
     await holdfast.stop();
   }
 });
 
-test('a folder of another ledger is left as it is, also by a ledger that has no archive yet', async () => {
+const identityIn = (root: string): ArchiveIdentity =>
+  JSON.parse(readFileSync(join(root, 'archive.json'), 'utf8')) as ArchiveIdentity;
+
+test('of two deployments that begin in one empty folder one archives, and the other is not ready, answers no report and writes nothing', async () => {
+  const other = await startStore();
+  const root = await newFolder();
+  const both = await Promise.all([
+    start({ ARCHIVE_DIR: root }),
+    start({ ARCHIVE_DIR: root, REDIS_URL: other.url }),
+  ]);
+  try {
+    const owner = await eventually('archive.json', () =>
+      existsSync(join(root, 'archive.json')) ? identityIn(root).epochs[0]?.deployment_id : undefined,
+    );
+    const isOwner = (holdfast: Holdfast): boolean => holdfast.app.get(RedisService).deployment.id === owner;
+    const [winner, loser] = (isOwner(both[0]) ? both : [...both].reverse()) as [Holdfast, Holdfast];
+    expect(await refused(loser)).toContain(
+      `${root} is the archive of deployment ${owner}, and this is deployment `,
+    );
+    expectRefusal(await loser.admin('GET', '/ops/usage'), 503, 'INTERNAL_ERROR');
+    const tenants = [await winner.fundedTenant(100), await loser.fundedTenant(100)] as const;
+    await spend(loser, tenants[1], 1);
+    const id = await spend(winner, tenants[0], 1);
+    const rows = await eventually('the row', async () => {
+      const reading = await readArchive(root, winner.app.get(RedisService));
+      return reading.rows.length > 0 && reading.rows;
+    });
+    expect(rows.map((row) => row['record_id'])).toEqual([id]);
+    expectStatus(await winner.call('GET', '/health/ready'), 200);
+    expect(await loser.app.get(RedisService).client.get(archiveIdKey())).toBeNull();
+  } finally {
+    await Promise.all(both.map((holdfast) => holdfast.stop()));
+    await other.stop();
+  }
+});
+
+test.each([
+  ['is damaged', '{"id":', 'JSON'],
+  ['has another form', '{"id":"arc_1","epochs":[{}]}', 'has not the form of an archive.json'],
+  ['is lost', undefined, 'and no archive.json, which says whose they are'],
+])('an archive whose archive.json %s is left alone, and says so', async (_, text, warning) => {
   const root = await archived();
-  const id = await stored.redis.get(archiveIdKey());
   await stored.redis.del(archiveIdKey());
+  if (text === undefined) {
+    unlinkSync(join(root, 'archive.json'));
+  } else {
+    writeFileSync(join(root, 'archive.json'), text);
+  }
   const holdfast = await start({ ARCHIVE_DIR: root });
   try {
-    const warning = await eventually('the warning', async () => {
+    const said = await eventually('the warning', async () => {
       const { body } = await holdfast.call('GET', '/health/ready');
       return body.details.archiver?.warning as string | undefined;
     });
-    expect(warning).toContain(`is archive ${id} of another ledger`);
-    expect(await stored.redis.get(archiveIdKey())).toBeNull();
+    expect(said).toContain(warning);
+    const { body } = await holdfast.admin('GET', '/ops/usage');
+    expect(body.gaps).toMatchObject([{ file: 'archive.json', why: text === undefined ? 'MISSING' : 'CUT' }]);
   } finally {
     await holdfast.stop();
   }
 });
 
-test('ARCHIVE_METADATA=false leaves metadata out, of what had ended before, too', async () => {
+test('an archive of 0.7 is taken over by its ledger, and by no other', async () => {
+  const root = await archived();
+  const { id } = identityIn(root);
+  writeFileSync(join(root, 'archive.json'), `${JSON.stringify({ id })}\n`);
+  const again = await start({ ARCHIVE_DIR: root });
+  try {
+    const epochs = await eventually('its new form', () => identityIn(root).epochs);
+    expect(epochs).toMatchObject([{ deployment_id: again.app.get(RedisService).deployment.id }]);
+    const { rows, completeFromMs } = await readArchive(root, again.app.get(RedisService));
+    expect(rows).toHaveLength(1);
+    expect(completeFromMs).toBe(epochs[0]?.began_ms);
+  } finally {
+    await again.stop();
+  }
+  writeFileSync(join(root, 'archive.json'), `${JSON.stringify({ id: 'arc_another' })}\n`);
+  const other = await start({ ARCHIVE_DIR: root });
+  try {
+    expect(await refused(other)).toContain('is the archive of a ledger of version 0.7');
+  } finally {
+    await other.stop();
+  }
+});
+
+test('ARCHIVE_METADATA=false leaves metadata out', async () => {
   const root = await newFolder();
   const withoutMetadata = { ARCHIVE_METADATA: 'false' };
   const secret = 'kept-out-of-the-archive';
   const metadata = { note: secret };
-  const spendAndDebit = async (holdfast: Holdfast, tenant: TestTenant, key: string): Promise<string[]> => {
+  const spendAndDebit = async (holdfast: Holdfast, tenant: TestTenant): Promise<string[]> => {
     const common = {
       subject: { tenant: tenant.id },
       action: { kind: 'llm.completion', name: 'gpt' },
@@ -217,20 +273,16 @@ test('ARCHIVE_METADATA=false leaves metadata out, of what had ended before, too'
     };
     const amount = { unit: 'TOKENS', amount: 5 };
     const send = (path: string, body: object) =>
-      holdfast.call('POST', path, { key: tenant.key, body: { idempotency_key: `${key}-${path}`, ...body } });
+      holdfast.call('POST', path, { key: tenant.key, body: { idempotency_key: path, ...body } });
     const reserved = await send('/v1/reservations', { ...common, estimate: amount });
     const id = expectStatus(reserved, 200).reservation_id as string;
     expectStatus(await send(`/v1/reservations/${id}/commit`, { actual: amount, metadata }), 200);
     const debited = await send('/v1/events', { ...common, actual: amount });
     return [id, expectStatus(debited, 201).event_id as string];
   };
-  const without = await start({ ...withoutMetadata, HOLDFAST_ROLES: 'api' });
-  const tenant = await without.fundedTenant(1000);
-  const ids = await spendAndDebit(without, tenant, 'before');
-  await without.stop();
   const holdfast = await start({ ...withoutMetadata, ARCHIVE_DIR: root });
   try {
-    ids.push(...(await spendAndDebit(holdfast, tenant, 'then')));
+    const ids = await spendAndDebit(holdfast, await holdfast.fundedTenant(1000));
     const service = holdfast.app.get(RedisService);
     const rows = await eventually('all rows', async () => {
       const reading = await readArchive(root, service);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { RedisService } from '../../src/redis/index.js';
 import { type Charge, publishCharges } from '../support/charge-files.js';
 import {
   ConsoleBrowser,
@@ -57,35 +58,39 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     await holdfast.createBudget(tenant, '/agent:quick', 100);
     const now = Date.now();
     const of = { tenant: tenant.id, charged: 100 };
-    await publishCharges(archive, [
-      ...ofAcme(),
-      // Twelve agents: two more than have a colour.
-      ...Array.from({ length: 12 }, (_, agent) => ({
-        ...of,
-        recorded_at: now - 3 * DAY_MS,
-        scope: `tenant:${tenant.id}/agent:a${agent}`,
-        agent: `a${agent}`,
-        action_kind: 'llm.completion',
-        charged: 100 - agent,
-      })),
-      { ...of, recorded_at: now - 2 * DAY_MS, scope: `tenant:${tenant.id}`, action_kind: 'search' },
-      {
-        ...of,
-        recorded_at: now - HOUR_MS,
-        scope: `tenant:${tenant.id}/agent:quick`,
-        agent: 'quick',
-        action_kind: 'llm.completion',
-        charged: 200,
-      },
-      {
-        ...of,
-        recorded_at: now - DAY_MS,
-        tenant: 'other',
-        scope: 'tenant:other',
-        unit: 'CREDITS',
-        charged: 7,
-      },
-    ]);
+    await publishCharges(
+      archive,
+      [
+        ...ofAcme(),
+        // Twelve agents: two more than have a colour.
+        ...Array.from({ length: 12 }, (_, agent) => ({
+          ...of,
+          recorded_at: now - 3 * DAY_MS,
+          scope: `tenant:${tenant.id}/agent:a${agent}`,
+          agent: `a${agent}`,
+          action_kind: 'llm.completion',
+          charged: 100 - agent,
+        })),
+        { ...of, recorded_at: now - 2 * DAY_MS, scope: `tenant:${tenant.id}`, action_kind: 'search' },
+        {
+          ...of,
+          recorded_at: now - HOUR_MS,
+          scope: `tenant:${tenant.id}/agent:quick`,
+          agent: 'quick',
+          action_kind: 'llm.completion',
+          charged: 200,
+        },
+        {
+          ...of,
+          recorded_at: now - DAY_MS,
+          tenant: 'other',
+          scope: 'tenant:other',
+          unit: 'CREDITS',
+          charged: 7,
+        },
+      ],
+      holdfast.app.get(RedisService).deployment.id,
+    );
   });
 
   afterAll(async () => {
@@ -157,7 +162,7 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
         const answer = await route.fetch();
         await route.fulfill({
           response: answer,
-          json: { ...(await answer.json()), complete_through_ms: Date.now() },
+          json: { ...(await answer.json()), complete_from_ms: 0, complete_through_ms: Date.now() },
         });
       });
       await page.goto(`${holdfast.url}/console/usage?tenant_id=acme&by=agent&from=2026-01-01&to=2026-01-30`);

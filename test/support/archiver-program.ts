@@ -19,6 +19,8 @@ const service = new ArchiverService(
   {
     client,
     partitions: Number(partitions),
+    deployment: { id: 'dep_alone' },
+    clock: { readLedgerMs: () => Promise.resolve(Date.now()) },
     scripts: new ScriptRegistry(client),
     inOneWrite: (send: () => unknown) => send(),
   } as never,

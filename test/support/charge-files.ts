@@ -25,7 +25,14 @@ const DEFAULTS: Partial<Record<Column, string | number>> = {
 };
 
 /** Made-up charges as the archive has them: each UTC day from the first to the last published, with its manifest. Days without charges have no file. */
-export async function publishCharges(root: string, charges: readonly Charge[]): Promise<string[]> {
+export async function publishCharges(
+  root: string,
+  charges: readonly Charge[],
+  deployment = 'made-up',
+): Promise<string[]> {
+  mkdirSync(root, { recursive: true });
+  const epochs = [{ deployment_id: deployment, began_ms: 0 }];
+  writeFileSync(join(root, 'archive.json'), JSON.stringify({ id: 'made-up', epochs }));
   const days = new Map<string, Charge[]>();
   for (const charge of charges) {
     const day = new Date(charge.recorded_at).toISOString().slice(0, 10);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync, readFileSync } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { RedisService } from '../../src/redis/index.js';
 import { FileQueryFailed, QueryProcess } from '../../src/usage/query-process.js';
 import { UsageService } from '../../src/usage/usage.service.js';
 import { publishCharges } from '../support/charge-files.js';
@@ -17,9 +18,11 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'usage-'));
   holdfast = await Holdfast.start({ ARCHIVE_DIR: join(folder, 'archive') });
   service = holdfast.app.get(UsageService);
-  [file = ''] = await publishCharges(join(folder, 'archive'), [
-    { recorded_at: Date.parse('2026-01-02T00:00:00Z'), charged: 5 },
-  ]);
+  [file = ''] = await publishCharges(
+    join(folder, 'archive'),
+    [{ recorded_at: Date.parse('2026-01-02T00:00:00Z'), charged: 5 }],
+    holdfast.app.get(RedisService).deployment.id,
+  );
 });
 afterEach(() => {
   jest.restoreAllMocks();

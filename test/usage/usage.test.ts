@@ -1,3 +1,4 @@
+import { RedisService } from '../../src/redis/index.js';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -97,7 +98,7 @@ beforeAll(async () => {
     },
     { ...of(other), recorded_at: at('2026-03-29T00:20:00Z'), charged: 9223372036854775807n },
   ];
-  await publishCharges(join(folder, 'archive'), charges);
+  await publishCharges(join(folder, 'archive'), charges, holdfast.app.get(RedisService).deployment.id);
 });
 
 afterAll(async () => {

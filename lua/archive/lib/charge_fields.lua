@@ -40,19 +40,6 @@ local function of_event(tag, event, with_metadata, fields)
   return add_told(found and not found.err and found[1] and found[1][2] or {}, with_metadata, fields)
 end
 
--- Of a reservation that has ended, without an entry; a record that was not charged has no charge.
-local function of_ended(tag, reservation_id, with_metadata)
-  local fields = {}
-  local bytes = of_record(tag, reservation_id, with_metadata, fields)
-  for _, name in ipairs({ field.charged, field.commit_metrics }) do
-    local value = hold_form.record_fields(keys.reservation(tag, reservation_id))[name]
-    if value then
-      fields[#fields + 1], fields[#fields + 2] = name, value
-    end
-  end
-  return fields, bytes
-end
-
 local function of_entry(tag, entry, with_metadata)
   local fields, reservation_id = {}, journal.reservation_of(tag, entry)
   local bytes = reservation_id and of_record(tag, reservation_id, with_metadata, fields)
@@ -64,4 +51,4 @@ local function of_entry(tag, entry, with_metadata)
   return fields, bytes
 end
 
-return { add_told = add_told, of_ended = of_ended, of_entry = of_entry }
+return { add_told = add_told, of_entry = of_entry }

@@ -63,6 +63,11 @@ export const USAGE_SCHEMAS = {
     rows: list(ref('UsageRow')),
     totals: { ...list(ref('UsageRow')), description: 'One for each unit, of all rows, whatever the limit.' },
     has_more: { ...FLAG, description: 'Whether the limit leaves rows out.' },
+    complete_from_ms: {
+      ...MILLISECONDS,
+      description:
+        'Everything from this instant on is in the report, but for the gaps: the archive began then, or its retention removed what was before.',
+    },
     complete_through_ms: {
       ...MILLISECONDS,
       description:

@@ -43,7 +43,7 @@ export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): Re
         <Loaded query={usage} height={280}>
           {(read) => (
             <div className="stack">
-              <Incomplete report={read.report} to={span.to} />
+              <Incomplete report={read.report} from={span.from} to={span.to} />
               {read.total === undefined ? (
                 <Empty title="Nothing was charged">
                   Charges appear a few seconds after a reservation has ended.

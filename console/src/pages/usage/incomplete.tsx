@@ -6,16 +6,30 @@ import type { UsageReport } from './usage';
 /** The archive follows the ledger by some seconds, which are not worth a word. */
 const USUAL_LAG_MS = 60_000;
 
-/** Says what of a report is not there: charges that are not archived yet, and those that the archive has lost. */
-export function Incomplete({ report, to }: { report: UsageReport; to: string }): ReactNode {
-  const { complete_through_ms: throughMs, gaps } = report;
+/** Says what of a report is not there: what the archive does not reach back to, what is not archived yet, and what the archive has lost. */
+export function Incomplete({
+  report,
+  from,
+  to,
+}: {
+  report: UsageReport;
+  from: string;
+  to: string;
+}): ReactNode {
+  const { complete_from_ms: fromMs, complete_through_ms: throughMs, gaps } = report;
   const endMs = Math.min(Date.parse(to), serverNowMs());
   const isBehind = endMs - throughMs > USUAL_LAG_MS;
-  if (!isBehind && gaps.length === 0) {
+  const beginsLater = throughMs > 0 && fromMs > Date.parse(from);
+  if (!isBehind && !beginsLater && gaps.length === 0) {
     return null;
   }
   return (
     <div className="notice warn" role="status">
+      {beginsLater && (
+        <p>
+          Complete from <Time at={fromMs} />. The archive does not have all charges from before.
+        </p>
+      )}
       {isBehind && (
         <p>
           {throughMs === 0 ? (

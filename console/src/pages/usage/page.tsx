@@ -90,7 +90,7 @@ export function UsagePage(): ReactNode {
       </PageHead>
       <UsageFilters filters={{ ...filters, unit }} units={usage.data?.units ?? []} days={days} />
       <Loaded query={usage} height={420}>
-        {(read) => <Report usage={read} days={days} by={by} to={span.to} />}
+        {(read) => <Report usage={read} days={days} by={by} from={span.from} to={span.to} />}
       </Loaded>
     </>
   );
@@ -100,17 +100,19 @@ function Report({
   usage,
   days,
   by,
+  from,
   to,
 }: {
   usage: Usage;
   days: readonly string[];
   by: string;
+  from: string;
   to: string;
 }): ReactNode {
   const { report, total, unit, isCut } = usage;
   return (
     <div className="stack">
-      <Incomplete report={report} to={to} />
+      <Incomplete report={report} from={from} to={to} />
       {isCut && (
         <div className="notice warn" role="status">
           There are more than {COUNT.format(MOST_ROWS)} rows by day and {wordOf(by)}. The CSV ends after the
