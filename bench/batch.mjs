@@ -131,7 +131,7 @@ async function measureSets(harness) {
 }
 
 /**
- * With `--against`, figures of two checkouts become ratios.
+ * In turn with another commit: `npm run bench -- against --rows=debit`.
  * @param {Harness} harness
  */
 async function measureDebits(harness) {

@@ -1,22 +1,46 @@
 // The one way in which a benchmark gets a service: with its embedded Redis, tenants, load, and the CPU seconds that each phase takes of the
 // service and of its Redis.
 import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
-import { countCpu } from './cpu.mjs';
+import { countCpu, infoNumber } from './cpu.mjs';
 import { startHttpLoad } from './load.mjs';
 import { say } from './report.mjs';
 import { provision, startService } from './service.mjs';
 
 /**
- * @typedef {{ root?: string, settings?: Readonly<Record<string, string>> }} What
- *   the built checkout to start the service from, if it is not this one, and variables beside the defaults
+ * @typedef {{ root?: string, isExternal?: boolean, settings?: Readonly<Record<string, string>> }} What
+ *   the built checkout to start the service from, if it is not this one; whether Redis is started apart; and variables beside the defaults
  */
+
+/**
+ * A stopped service would not notice that this process has ended.
+ * @type {Set<Harness>}
+ */
+const paused = new Set();
+process.on('exit', () => paused.forEach((harness) => harness.resume()));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.once(signal, () => process.exit(1));
+}
+
+/**
+ * Linux may schedule sessions as groups, and the priority that a person gives to the benchmark's is not inherited.
+ * @param {number} pid of a process with a session of its own
+ */
+function sharePriority(pid) {
+  const group = (/** @type {number | string | undefined} */ of) => `/proc/${of}/autogroup`;
+  if (existsSync(group('self'))) {
+    writeFileSync(group(pid), readFileSync(group('self'), 'utf8').split('nice ')[1] ?? '0');
+  }
+}
 
 export class Harness {
   /** Every operation of a run has its own number, and so its own idempotency keys. */
   next = 0;
   /** @type {(() => unknown)[]} */
   ends = [];
+  /** @type {number[]} */
+  pids = [];
   /** @type {import('./types.ts').HttpLoad | undefined} */
   process;
   /**
@@ -35,8 +59,8 @@ export class Harness {
   }
 
   /** @param {What} [what] */
-  static async start({ root, settings = {} } = {}) {
-    const service = await startService(settings, root);
+  static async start({ root, isExternal = false, settings = {} } = {}) {
+    const service = await startService(settings, root, isExternal);
     const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
     redis.on('error', () => undefined);
     const harness = new Harness(service, redis);
@@ -44,6 +68,8 @@ export class Harness {
       // Redis rewrites its log whenever it has doubled, which at this pace is every few seconds and takes
       // most of a processor. Whether that falls into a phase would be chance, so rewrites are held off.
       await redis.config('SET', 'auto-aof-rewrite-percentage', 0);
+      harness.pids = [service.pid, infoNumber(await redis.info('server'), 'process_id')];
+      harness.pids.forEach(sharePriority);
       return harness;
     } catch (error) {
       await harness.stop();
@@ -65,7 +91,20 @@ export class Harness {
     }
   }
 
+  /** Stops the service and its Redis until they are resumed. A run that is killed by SIGKILL meanwhile leaves them so. */
+  pause() {
+    paused.add(this);
+    this.pids.forEach((pid) => process.kill(pid, 'SIGSTOP'));
+  }
+
+  resume() {
+    if (paused.delete(this)) {
+      this.pids.reverse().forEach((pid) => process.kill(pid, 'SIGCONT'));
+    }
+  }
+
   async stop() {
+    this.resume();
     for (const end of this.ends.reverse()) {
       await end();
     }

@@ -133,7 +133,7 @@ export function sectionText({ command, subject, store, tables, figures, notes },
   const parts = [
     `${subject} \`${command}\`; ${circumstances}${store}.`,
     ...tables.map(tableText),
-    figuresTable(figures),
+    ...(figures.length > 0 ? [figuresTable(figures)] : []),
     ...notes,
   ];
   return `${parts.join('\n\n')}\n`;

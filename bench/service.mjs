@@ -1,26 +1,30 @@
 // A separate Holdfast for the benchmark: the built service with its embedded Redis and the default settings.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ROOT, nodeOptionsOf, parseJson } from '../scripts/install.mjs';
+import { ROOT, nodeOptionsOf, parseJson, redisBinary } from '../scripts/install.mjs';
 
 const ADMIN_KEY = 'benchmark-admin-key';
 const WEBHOOK_KEY = 'be'.repeat(32);
 const START_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 15_000;
-/** Everything else in the environment could change what is measured. */
 const STOP_WITH_PARENT = new URL('../scripts/stop-with-parent.mjs', import.meta.url).href;
+/** Everything else in the environment could change what is measured. */
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 
 /**
  * Starts the service and waits until it listens. `stop()` ends it and its Redis, and removes their data.
  * @param {Readonly<Record<string, string>>} settings variables beside the defaults
  * @param {string} root the built checkout to start it from
+ * @param {boolean} isExternal whether it gets the address of a Redis instead of starting one
  * @returns {Promise<import('./types.ts').Service>}
  */
-export async function startService(settings = {}, root = ROOT) {
+export async function startService(settings = {}, root = ROOT, isExternal = false) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hf-bench-'));
+  const redis = isExternal ? await startRedis(dataDir) : undefined;
   const kept = Object.entries(process.env).filter(([name]) => KEPT_ENVIRONMENT.includes(name));
   const child = spawn(
     process.execPath,
@@ -35,6 +39,7 @@ export async function startService(settings = {}, root = ROOT) {
         DATA_DIR: dataDir,
         ADMIN_API_KEY: ADMIN_KEY,
         WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
+        ...(redis && { REDIS_URL: redis.url }),
         ...settings,
       },
     },
@@ -46,6 +51,7 @@ export async function startService(settings = {}, root = ROOT) {
     const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
     await ended;
     clearTimeout(timer);
+    await redis?.stop();
     rmSync(dataDir, { recursive: true, force: true });
   };
   try {
@@ -55,6 +61,47 @@ export async function startService(settings = {}, root = ROOT) {
     await stop();
     throw error;
   }
+}
+
+/**
+ * A Redis that keeps an append-only log, as docker-compose.yml has it. It listens on a socket where the embedded one would, too.
+ * @param {string} dataDir
+ */
+async function startRedis(dataDir) {
+  const folder = join(dataDir, 'redis');
+  mkdirSync(folder);
+  const port = await freePort();
+  const places = [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--unixsocket',
+    'redis.sock',
+    '--dir',
+    folder,
+  ];
+  const child = spawn(
+    redisBinary() ?? 'redis-server',
+    [...places, '--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction'],
+    { cwd: folder, stdio: 'ignore' },
+  );
+  const ended = once(child, 'close');
+  process.once('exit', () => child.kill());
+  const stop = async () => {
+    child.kill('SIGTERM');
+    await ended;
+  };
+  return { url: `redis://127.0.0.1:${port}`, stop };
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 /**

@@ -147,12 +147,12 @@ export function debits(plan) {
 }
 
 /**
- * Reserves that nobody settles: of a set, or single ones.
+ * Reserves that nobody settles: of a set, or single ones. They outlive the run, so that their expiry is no part of it.
  * @param {ClosedPlan} plan
  */
 export function sets(plan) {
   const { perRequest = 1 } = plan;
-  const { reserve, reservePath } = httpRequests(plan.target);
+  const { reserve, reservePath } = httpRequests(plan.target, { ttlMs: 3_600_000, graceMs: 0 });
   return perRequest === 1
     ? repeat(plan, reservePath, reserve, expectSuccess)
     : repeat(

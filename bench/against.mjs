@@ -1,0 +1,199 @@
+// npm run bench -- against [<ref>]: this checkout and another commit, the last release if none is given. Both run, each with a Redis of its
+// own, and the one that is not measured is stopped, so that its background work counts only in its own phases.
+import { basename, join } from 'node:path';
+import { SetupError, readJson } from '../scripts/install.mjs';
+import { builtCheckout, ownLastRelease } from './checkout.mjs';
+import { unlessShort } from './duration.mjs';
+import { Harness } from './harness.mjs';
+import { hundredths, median, say, tableOf, whole } from './report.mjs';
+
+/**
+ * @typedef {import('./types.ts').HttpPhase} Phase
+ * @typedef {{ title: string, load: Parameters<Harness['saturate']>[2] }} Row
+ * @typedef {{ ours: Phase, theirs: Phase }} Pair
+ * @typedef {{ redis: string, row: string, connections: number, pairs: Pair[] }} Compared
+ * @typedef {{ ref: string, rounds: number, seconds: number, rows: string[], connections: number[], redis: string[] }} Plan
+ * @typedef {import('./harness.mjs').What} What
+ */
+
+/** @type {Record<string, Row>} */
+const ROWS = {
+  reserve: { title: 'reserve', load: { kind: 'sets' } },
+  commit: { title: 'reserve and commit', load: { kind: 'closed' } },
+  debit: { title: 'direct debit', load: { kind: 'debits' } },
+  batch: { title: 'reserve and commit, 50 a batch', load: { kind: 'closed', perRequest: 50 } },
+  set: { title: 'reserve, sets of two', load: { kind: 'sets', perRequest: 2 } },
+};
+const REDIS = ['embedded', 'external'];
+/** What has run less often is not compiled yet, and costs a multiple. */
+const WARM_UP = { connections: 32, operations: 10_000, seconds: 5 };
+
+/** Each with its default, what one of its comma-separated values may be, and that in words. */
+const OPTIONS = {
+  rounds: { usual: unlessShort('5', '3'), one: /^[1-9]?[13579]$/, words: 'an odd number below 100' },
+  seconds: { usual: unlessShort('3', '1'), one: /^[1-9]?[13579]$/, words: 'an odd number below 100' },
+  rows: {
+    usual: unlessShort(Object.keys(ROWS).join(), 'reserve,commit,debit'),
+    one: new RegExp(`^(${Object.keys(ROWS).join('|')})$`),
+    words: `some of ${Object.keys(ROWS).join(', ')}`,
+  },
+  connections: { usual: unlessShort('32,200', '32'), one: /^[1-9]\d{0,2}$/, words: 'numbers below 1000' },
+  redis: {
+    usual: unlessShort(REDIS.join(), 'embedded'),
+    one: /^(embedded|external)$/,
+    words: REDIS.join(', '),
+  },
+};
+
+/**
+ * What `npm run bench -- against` is asked for.
+ * @param {readonly string[]} words
+ * @returns {Plan}
+ */
+export function readPlan(words) {
+  const given = Object.fromEntries(
+    Object.entries(OPTIONS).map(([name, { usual }]) => [name, usual.split(',')]),
+  );
+  const refs = [];
+  for (const word of words) {
+    const [, name = '', text = ''] = /^--(\w+)=(.*)$/.exec(word) ?? [];
+    const option = OPTIONS[/** @type {keyof typeof OPTIONS} */ (name)];
+    const values = text.split(',');
+    if (!word.startsWith('-')) {
+      refs.push(word);
+    } else if (option === undefined) {
+      throw new SetupError(`${JSON.stringify(word)} is no option of npm run bench -- against`);
+    } else if (!values.every((value) => option.one.test(value))) {
+      throw new SetupError(`${word}: give ${option.words}`);
+    } else {
+      given[name] = values;
+    }
+  }
+  if (refs.length > 1) {
+    throw new SetupError(`give one commit to compare with, and not ${refs.join(' ')}`);
+  }
+  const { rows = [], redis = [], connections = [] } = given;
+  const numberOf = (/** @type {string} */ name) => Number(given[name]?.[0]);
+  return {
+    ref: refs[0] ?? ownLastRelease().commit,
+    rounds: numberOf('rounds'),
+    seconds: numberOf('seconds'),
+    rows,
+    redis,
+    connections: connections.map(Number),
+  };
+}
+
+/** @param {Plan} plan */
+export async function measureAgainst(plan) {
+  const root = builtCheckout(plan.ref);
+  const { version } = /** @type {{ version: string }} */ (readJson(join(root, 'package.json')));
+  const compared = await compare({}, { root }, plan);
+  return {
+    title: 'Against another commit',
+    command: `npm run bench -- against ${plan.ref}`,
+    subject: `This checkout against ${version}, ${basename(root).slice(0, 8)}, in turn: \`other → this\`. Medians of ${plan.rounds * plan.seconds} seconds each, in ${plan.rounds} rounds, and of the ratios of one second beside the next.`,
+    store: 'processor time is that of a request, or of both requests of a reserve and its commit',
+    tables: [tableOfCompared(compared)],
+    figures: [],
+    compared,
+  };
+}
+
+/**
+ * Each round has new processes, because one may be a tenth faster or slower than another one of the same code for as long as it lives.
+ * @param {What} ours
+ * @param {What} theirs
+ * @param {Omit<Plan, 'ref'>} plan
+ */
+export async function compare(ours, theirs, { rounds, seconds, rows, connections, redis }) {
+  const compared = redis.flatMap((where) =>
+    rows.flatMap((row) =>
+      connections.map(
+        (count) => /** @type {Compared} */ ({ redis: where, row, connections: count, pairs: [] }),
+      ),
+    ),
+  );
+  for (let round = 0; round < rounds; round += 1) {
+    for (const where of redis) {
+      say(`round ${round + 1} of ${rounds}, ${where} Redis`);
+      const own = compared.filter((one) => one.redis === where);
+      const isExternal = where === 'external';
+      await Harness.with({ ...ours, isExternal }, (one) =>
+        Harness.with({ ...theirs, isExternal }, (other) =>
+          measureRound(own, one, other, { seconds, isOursFirst: round % 2 === 0 }),
+        ),
+      );
+    }
+  }
+  return compared;
+}
+
+/**
+ * @param {readonly Compared[]} compared
+ * @param {Harness} ours
+ * @param {Harness} theirs
+ * @param {{ seconds: number, isOursFirst: boolean }} how
+ */
+async function measureRound(compared, ours, theirs, { seconds, isOursFirst }) {
+  const sides = isOursFirst ? [ours, theirs] : [theirs, ours];
+  for (const side of sides) {
+    await side.target();
+    for (const row of new Set(compared.map(({ row }) => row))) {
+      const load = ROWS[row]?.load;
+      for (
+        let [operations, turn] = [0, 0];
+        operations < WARM_UP.operations && turn < WARM_UP.seconds;
+        turn += 1
+      ) {
+        operations += (await side.saturate(WARM_UP.connections, 1, load)).operations;
+      }
+    }
+    side.pause();
+  }
+  const alternately = [sides, [...sides].reverse()];
+  for (const { row, connections, pairs } of compared) {
+    for (let second = 0; second < seconds; second += 1) {
+      /** @type {Map<Harness, Phase>} */
+      const phases = new Map();
+      for (const side of alternately[second % 2] ?? []) {
+        side.resume();
+        phases.set(side, await side.saturate(connections, 1, ROWS[row]?.load));
+        side.pause();
+      }
+      const [one, other] = [phases.get(ours), phases.get(theirs)];
+      if (one !== undefined && other !== undefined) {
+        pairs.push({ ours: one, theirs: other });
+      }
+    }
+  }
+}
+
+/** @type {Record<string, (phase: Phase) => number>} */
+const VALUES = {
+  'service, µs': ({ server_cpu_s, operations }) => (server_cpu_s * 1e6) / operations,
+  'Redis, µs': ({ redis_cpu_s, operations }) => (redis_cpu_s * 1e6) / operations,
+  'a second': ({ per_second }) => per_second,
+  'p50, ms': ({ p50_ms }) => p50_ms,
+  'p99, ms': ({ p99_ms }) => p99_ms,
+};
+
+/** @param {readonly Compared[]} compared */
+export function tableOfCompared(compared) {
+  /** @type {Record<string, (one: Compared) => string>} */
+  const columns = {
+    Redis: ({ redis }) => redis,
+    row: ({ row }) => ROWS[row]?.title ?? row,
+    conn: ({ connections }) => String(connections),
+  };
+  for (const [name, valueOf] of Object.entries(VALUES)) {
+    const text = name.endsWith('ms') ? hundredths : whole;
+    columns[name] = ({ pairs }) =>
+      `${text(median(pairs.map(({ theirs }) => valueOf(theirs))))} → ${text(median(pairs.map(({ ours }) => valueOf(ours))))}`;
+    columns[`ratio${' '.repeat(Object.keys(columns).length)}`] = ({ pairs }) => {
+      const ratios = pairs.map(({ ours, theirs }) => valueOf(ours) / valueOf(theirs));
+      return `${hundredths(median(ratios))} (${hundredths(Math.min(...ratios))} to ${hundredths(Math.max(...ratios))})`;
+    };
+  }
+  return tableOf(compared, columns, 3);
+}

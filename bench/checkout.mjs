@@ -1,0 +1,116 @@
+// Other commits of this repository, built in folders of their own that stay between runs.
+import { spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { ROOT, SetupError, readJson } from '../scripts/install.mjs';
+import { say } from './report.mjs';
+
+const BUILT = join(ROOT, 'node_modules', '.cache', 'bench');
+const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
+
+/**
+ * The newest version that the changelog calls released, with its commit.
+ * @param {string} changelog
+ */
+export function lastRelease(changelog) {
+  const [, version, commit] = /^## (\S+) \(\d{4}-\d\d-\d\d, ([0-9a-f]{7,40})\)$/m.exec(changelog) ?? [];
+  if (version === undefined || commit === undefined) {
+    throw new SetupError(
+      'CHANGELOG.md names no commit of a release, as in `## 0.7.0 (2026-11-26, f171d73f)`',
+    );
+  }
+  return { version, commit };
+}
+
+/** The last release of this checkout. */
+export const ownLastRelease = () => lastRelease(readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8'));
+
+/**
+ * The folder of a built commit.
+ * @param {string} ref such as a branch or a commit
+ */
+export function builtCheckout(ref) {
+  const found = run('git', ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`], ROOT);
+  const commit = found.stdout.toString().trim();
+  if (found.status !== 0) {
+    throw new SetupError(`${ref} is not in this clone; if the clone is shallow, \`git fetch --unshallow\``);
+  }
+  const folder = join(BUILT, commit);
+  if (!existsSync(folder)) {
+    build(commit, folder);
+  }
+  return folder;
+}
+
+/**
+ * In a folder of another name first, so that an interrupted build does not count.
+ * @param {string} commit
+ * @param {string} folder
+ */
+function build(commit, folder) {
+  say(`building ${commit.slice(0, 8)}`);
+  mkdirSync(BUILT, { recursive: true });
+  const partial = mkdtempSync(join(BUILT, 'partial-'));
+  try {
+    const { stdout: files } = done('git', ['archive', commit], ROOT);
+    done('tar', ['-x'], partial, files);
+    if (dependenciesOf(partial) === dependenciesOf(ROOT)) {
+      linkDependencies(partial);
+    } else {
+      done('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], partial);
+    }
+    done('npm', ['run', '--silent', 'build'], partial);
+    renameSync(partial, folder);
+  } finally {
+    rmSync(partial, { recursive: true, force: true });
+  }
+}
+
+/** @param {string} root */
+function dependenciesOf(root) {
+  const { packages } = /** @type {{ packages: object }} */ (readJson(join(root, 'package-lock.json')));
+  // The first one is the package itself, whose version differs from release to release.
+  return JSON.stringify({ ...packages, '': undefined });
+}
+
+/** @param {string} folder */
+function linkDependencies(folder) {
+  const [from, to] = [join(ROOT, 'node_modules'), join(folder, 'node_modules')];
+  mkdirSync(to);
+  const names = readdirSync(from).filter((name) => name !== '.cache');
+  const linked = run('cp', ['-al', ...names, to], from);
+  if (linked.status !== 0) {
+    // This cp or this file system has no hard links.
+    for (const name of names) {
+      cpSync(join(from, name), join(to, name), { recursive: true, verbatimSymlinks: true });
+    }
+  }
+}
+
+/**
+ * @param {string} command
+ * @param {string[]} args
+ * @param {string} cwd
+ * @param {Buffer} [input]
+ */
+const run = (command, args, cwd, input) =>
+  spawnSync(command, args, { cwd, input: input ?? '', maxBuffer: MAX_OUTPUT_BYTES });
+
+/** @type {typeof run} */
+function done(command, args, cwd, input) {
+  const result = run(command, args, cwd, input);
+  if (result.status !== 0) {
+    const reason = result.error?.message ?? [result.stdout, result.stderr].join('').trim().split('\n').at(-1);
+    throw new SetupError(`${command} ${args[0]} failed in ${cwd}: ${reason}`);
+  }
+  return result;
+}
