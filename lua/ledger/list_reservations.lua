@@ -19,8 +19,7 @@
 --           sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive);
 --           a scope_path among these values is in tree order (scope_tree)
 -- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
---             unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? pk? ik? sg? un? am? ca? ex?
---             fa? ch?)*
+--             unreadable(reservation_id reason)* rows(id field.ROW)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
 -- @include  damage, expiry, field, hold_form, hold_record, idempotency_record, index_walk, int64, keys, owned_counts,
@@ -40,12 +39,7 @@ for i = first_condition, #ARGV, 2 do
 end
 local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 -- Fields are never stored empty.
-local ROW_FIELDS = {
-  field.state, field.tenant, field.given_tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.dimensions,
-  field.action_kind, field.action_name, field.action_tags, field.policy_keys, field.idempotency_key, field.reservation_set,
-  field.unit, field.amount, field.created_at,
-  field.expires_at, field.ended_at, field.charged,
-}
+local ROW_FIELDS = field.ROW
 local FINALIZED_AT, CHARGED
 for i, name in ipairs(ROW_FIELDS) do
   FINALIZED_AT = name == field.ended_at and i or FINALIZED_AT

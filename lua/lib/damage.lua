@@ -50,9 +50,14 @@ local function record_defect(hold, fields)
     or hold.state == 'COMMITTED' and not int64.is_amount(fields[field.charged]) and 'INVALID_END' or nil
 end
 
-local function whole_text(text)
-  return hold_record.whole_number(text) and text or nil
-end
+-- What a field of each kind may show. Readers judge texts and JSON themselves, because only they parse them.
+local SOUND = {
+  amount = int64.is_amount,
+  time = hold_record.whole_number,
+  count = function(text) return (hold_record.whole_number(text) or LARGEST_COUNT + 1) <= LARGEST_COUNT end,
+  entry = function(text) return string.find(text, '^%d+%-%d+$') end,
+  form = function() return false end,
+}
 
 -- Keeps all extensions or none.
 local function drop_damaged_extensions(known)
@@ -76,7 +81,8 @@ end
 local function known_fields(key, fields, tenant, created_at)
   local known = {}
   for name, value in pairs(fields) do
-    if name ~= field.subject and name ~= field.constants and not string.find(name, '^%d+$') then
+    local is_sound = SOUND[field.KINDS[name]]
+    if not string.find(name, '^%d+$') and (not is_sound or is_sound(value)) then
       known[name] = value
     end
   end
@@ -90,22 +96,16 @@ local function known_fields(key, fields, tenant, created_at)
   known[field.given_tenant] = given_tenant and string.lower(given_tenant) == subject.tenant and given_tenant or nil
   known[field.scope_mask] = tenant and not subject.defect and fields[field.tenant] == tenant and fields[field.scope_mask]
     or string.rep('0', #subject.scopes)
-  known[field.amount] = subject.unit and int64.is_amount(fields[field.amount]) and fields[field.amount] or '0'
+  known[field.amount] = subject.unit and known[field.amount] or '0'
   known[field.unit] = subject.unit or 'USD_MICROCENTS'
   known[field.state] = known_state(key, fields[field.state])
-  known[field.ended_at] = whole_text(fields[field.ended_at])
-  known[field.created_at] = whole_text(fields[field.created_at]) or whole_text(created_at) or known[field.ended_at] or '0'
-  known[field.expires_at] = whole_text(fields[field.expires_at]) or known[field.created_at]
-  known[field.grace_ms] = whole_text(fields[field.grace_ms]) or '0'
-  known[field.charged] = int64.is_amount(fields[field.charged]) and fields[field.charged] or nil
+  known[field.created_at] = known[field.created_at] or hold_record.whole_number(created_at) and created_at or known[field.ended_at] or '0'
+  known[field.expires_at] = known[field.expires_at] or known[field.created_at]
+  known[field.grace_ms] = known[field.grace_ms] or '0'
   known[field.overage_policy] = hold_record.HOLD_POLICIES[fields[field.overage_policy]] and fields[field.overage_policy] or nil
-  known[field.max_ttl_ms] = whole_text(fields[field.max_ttl_ms])
   known[field.expiry_policy] = hold_record.EXPIRY_POLICIES[fields[field.expiry_policy]] and fields[field.expiry_policy] or nil
-  local charge = fields[field.charge_on_expiry]
-  known[field.charge_on_expiry] = int64.is_amount(charge) and not int64.less(known[field.amount], charge) and charge or nil
-  local max_extensions = hold_record.whole_number(fields[field.max_extensions])
-  known[field.max_extensions] = max_extensions and max_extensions <= LARGEST_COUNT and fields[field.max_extensions] or nil
-  known[field.end_event] = string.find(fields[field.end_event] or '', '^%d+%-%d+$') and fields[field.end_event] or nil
+  local charge = known[field.charge_on_expiry]
+  known[field.charge_on_expiry] = charge and not int64.less(known[field.amount], charge) and charge or nil
   drop_damaged_extensions(known)
   return known
 end

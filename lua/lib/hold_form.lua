@@ -198,19 +198,15 @@ end
 
 -- The length of those free texts of a record that may be large.
 local function text_length(key)
-  return redis.call('HSTRLEN', key, field.metadata) + redis.call('HSTRLEN', key, field.commit_metadata)
-    + redis.call('HSTRLEN', key, field.commit_metrics)
+  local length = 0
+  for i = 1, #field.LONG do
+    length = length + redis.call('HSTRLEN', key, field.LONG[i])
+  end
+  return length
 end
 
 -- A record with longer free texts is read without them and without its extensions: a few kilobytes at most.
 local SHORT_TEXT = 1024
-local SHORT_FIELDS = {
-  field.state, field.subject, field.constants, field.tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset,
-  field.given_tenant, field.dimensions, field.action_kind, field.action_name, field.action_tags, field.idempotency_key, field.idempotency_uuid,
-  field.unit, field.amount, field.overage_policy, field.scope_mask, field.max_ttl_ms, field.created_at, field.expires_at, field.grace_ms, field.max_extensions,
-  field.extensions_used, field.key_id, field.ended_at, field.ended_by, field.charged, field.release_reason, field.end_event,
-  field.quarantined_at, field.quarantine_reason, field.charge_on_expiry,
-}
 -- More pieces than the longest packed record has.
 local PIECES = 64
 
@@ -218,7 +214,7 @@ local function short_fields(key)
   if text_length(key) <= SHORT_TEXT then
     return record_fields(key)
   end
-  local names = { unpack(SHORT_FIELDS) }
+  local names = { unpack(field.SHORT) }
   if redis.call('HEXISTS', key, '0') == 1 then
     for piece = 0, PIECES - 1 do
       names[#names + 1] = tostring(piece)

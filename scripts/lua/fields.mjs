@@ -1,7 +1,10 @@
-// Part of npm run lint and generate: only lua/lib/field.lua contains the stored names of a reservation's fields.
+// Part of npm run lint: only lua/lib/field.lua contains the stored names of a reservation's fields.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { loadTools } from './load.mjs';
+
+const { fieldRows } = await loadTools();
 
 const LUA = fileURLToPath(new URL('../../lua/', import.meta.url));
 const FIELDS = 'lib/field.lua';
@@ -19,15 +22,11 @@ const OTHER_RECORDS = new RegExp(
   ].join('|')})\\.lua$`,
 );
 
-/** The names of the fields with their stored names. */
-export const storedFields = (folder = LUA) =>
-  [...readFileSync(join(folder, FIELDS), 'utf8').matchAll(/^ {2}(\w+) = '(\w+)',$/gm)].map(
-    ([, name = '', stored = '']) => /** @type {const} */ ([name, stored]),
-  );
-
 /** @returns {string[]} a line for each stored name that is spelled out elsewhere */
 export function fieldProblems(folder = LUA) {
-  const nameOf = new Map(storedFields(folder).map(([name, stored]) => [stored, name]));
+  const nameOf = new Map(
+    fieldRows(readFileSync(join(folder, FIELDS), 'utf8')).map(({ name, stored }) => [stored, name]),
+  );
   const stored = [...nameOf.keys()].join('|');
   // 'am' as a string, record.am, and { am = ... }. The prefix of extensions is a single letter, which as a
   // name may mean anything.

@@ -2,7 +2,6 @@
 // its arguments, the types of its replies, and a function that decodes them. The build, the tests, lint and typecheck run it first.
 import { join } from 'node:path';
 import { writeChanged } from '../write-changed.mjs';
-import { storedFields } from './fields.mjs';
 import { loadTools } from './load.mjs';
 
 const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
@@ -13,8 +12,9 @@ const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
  * @typedef {import('./library.ts').ScriptSource} ScriptSource
  */
 
-const { camelCase, DecoderWriter, readScripts } = await loadTools();
+const { camelCase, DecoderWriter, fieldRows, givenRows, readLua, readScripts } = await loadTools();
 const { scripts, library } = readScripts();
+const fields = fieldRows(readLua('lib/field.lua'));
 
 /** @param {string} text */
 function pascalCase(text) {
@@ -146,7 +146,22 @@ export interface ScriptEntry {
 }
 
 /** The fields of a reservation's record by name, as lua/lib/field.lua describes and stores them. */
-export const FIELD = ${JSON.stringify(Object.fromEntries(storedFields()))} as const;
+export const FIELD = ${JSON.stringify(Object.fromEntries(fields.map(({ name, stored }) => [name, stored])))} as const;
+
+/** What a reserve's request says that is kept for readers: see lua/lib/field.lua. */
+export interface GivenRow {
+  readonly of: 'action' | 'subject' | 'request';
+  readonly member: string;
+  readonly stored: string;
+  readonly kind: 'text' | 'json' | 'list' | 'map';
+  readonly most?: number;
+  readonly otherwise?: string;
+  readonly isLong?: true;
+  readonly isUnattested?: true;
+}
+
+/** In the order of the table. */
+export const GIVEN_ROWS: readonly GivenRow[] = ${JSON.stringify(givenRows(fields))};
 
 export const LIBRARY_NAME = '${library.name}';
 

@@ -9,6 +9,7 @@
  *     name*           texts                       name(items)*   groups of items
  *     name{}          names and values, as one map
  *     [items]         at the end: all of them, or none
+ *     field.ROW       the fields that lua/lib/field.lua marks as those of a list's row, each as `name?`
  *
  * A list or record extends to the end of the reply, unless a number `x_count` right before it gives its number of texts, groups or pairs;
  * `text_count` counts names and values separately. The name of a SHAPE is one text with several comma-separated values; the part that

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { type FieldRow, fieldRows, withStoredNames } from './field-table.js';
 import { allParts, partsOf, readLua, scriptPaths } from './files.js';
 import {
   type Alternative,
@@ -82,6 +83,8 @@ function variantsOf({ attested, set }: ScriptHeader): Variant[] {
 
 const withoutComments = (code: string): string => code.replace(/^\s*--.*\n/gm, '');
 
+const rowsIn = (known: ReadonlyMap<string, string>): FieldRow[] => fieldRows(known.get('field') ?? '');
+
 /** A script's own code as a function. */
 function callOf(text: string): string {
   const own = text.slice(text.indexOf('\n') + 1);
@@ -92,6 +95,8 @@ function callOf(text: string): string {
 export function scriptOf(path: string, text: string, known = allParts()): ScriptSource {
   const name = path.replace(/^.*\//, '').replace(/\.lua$/, '');
   const header = parseHeader(name, text);
+  const rowFields = rowsIn(known).flatMap(({ row, stored }) => (row ? [`${stored}?`] : []));
+  const returns = header.returns.replace('field.ROW', rowFields.join(' '));
   const parts = partsOf([text], known);
   const audits = parts.has(AUDITS);
   const runs = [
@@ -102,7 +107,7 @@ export function scriptOf(path: string, text: string, known = allParts()): Script
   return {
     path,
     header,
-    alternatives: parseReturns(header, new Map([...parts.values()].flatMap(shapesOf))),
+    alternatives: parseReturns({ ...header, returns }, new Map([...parts.values()].flatMap(shapesOf))),
     audits,
     text,
     includes: [...new Set([...importsOf(text), ...runs])],
@@ -154,7 +159,10 @@ export function libraryOf(scripts: readonly ScriptSource[], known = allParts()):
     const functions = scripts.map((script) =>
       functionsOf(script, functionNames.get(script.header.name) as string),
     );
-    const body = `local ${SHARED} = {}\n${shared.join('')}${functions.join('')}`;
+    const body = withStoredNames(
+      `local ${SHARED} = {}\n${shared.join('')}${functions.join('')}`,
+      rowsIn(known),
+    );
     return { name: `${LIBRARY_PREFIX}${digest}`, body, testClock, commands: commandsIn(body), functionNames };
   };
   const digest = hash('sha256', libraryCode(libraryNamed(''))).slice(0, 12);

@@ -18,7 +18,7 @@ const CALLED_FROM_OUTSIDE = [
   'all_or_none.run_set',
 ];
 
-const { importsOf, readLua } = await loadTools();
+const { fieldRows, importsOf, readLua } = await loadTools();
 
 /** @returns {Map<string, string>} every file by its path in lua */
 function readFiles() {
@@ -44,6 +44,12 @@ const withoutComments = (text) => text.replaceAll(/^\s*--.*$/gm, '');
  * @param {string} part @param {string} text @returns {string[] | undefined}
  */
 function membersOf(part, text) {
+  if (part === 'field') {
+    const lists = [...text.matchAll(/^local field = \{(.*)\}|^field\.(\w+)/gm)].map(
+      ([, made, set = '']) => made?.match(/\w+(?= =)/g) ?? [set],
+    );
+    return [...fieldRows(text).map(({ name }) => name), ...lists.flat()];
+  }
   const [, list] = /\nreturn \{([^}]*)\}\n$/.exec(text) ?? [];
   if (list !== undefined) {
     return [...list.matchAll(/(\w+) =/g)].map(([, name = '']) => name);

@@ -1,14 +1,7 @@
 import { eventMember, percentDecoded } from '../ledger/index.js';
-import {
-  actionOf,
-  type DenyDetail,
-  denyDetailOf,
-  subjectOf,
-  GIVEN_FIELDS,
-  LEVEL_FIELDS,
-} from '../reservations/index.js';
+import { actionOf, type DenyDetail, denyDetailOf, subjectOf, LEVEL_FIELDS } from '../reservations/index.js';
 import { exactInteger, type Fields, readJson, timeOf } from '../wire/index.js';
-import { FIELD } from '../redis/index.js';
+import { FIELD, GIVEN_ROWS } from '../redis/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
@@ -18,17 +11,17 @@ const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 
 const REQUEST = new Set<string>([
   FIELD.given_tenant,
   ...Object.values(LEVEL_FIELDS).filter((field) => field !== FIELD.tenant),
-  ...GIVEN_FIELDS.filter(({ of }) => of !== 'request').map(({ stored }) => stored),
+  ...GIVEN_ROWS.filter(({ of }) => of !== 'request').map(({ stored }) => stored),
 ]);
 /** Members that have the name of the record's field in an event. */
 const RENAMED: Readonly<Record<string, string>> = Object.fromEntries<string>([
   [FIELD.idempotency_key, 'idempotency_key'] as const,
-  ...GIVEN_FIELDS.filter(({ of }) => of === 'request').map(({ stored, member }) => [stored, member] as const),
+  ...GIVEN_ROWS.filter(({ of }) => of === 'request').map(({ stored, member }) => [stored, member] as const),
 ]);
 
 /** What a request gave, as JSON. The table of members has these, too, but a new one must not be shown as a text. */
 const GIVEN_JSON = new Set(
-  GIVEN_FIELDS.filter(({ of, isText }) => of === 'request' && isText !== true).map(({ member }) => member),
+  GIVEN_ROWS.filter(({ of, kind }) => of === 'request' && kind !== 'text').map(({ member }) => member),
 );
 /** The members of EventDataSystem. All other figures of a system event go into `details`. */
 const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);

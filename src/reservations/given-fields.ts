@@ -1,5 +1,5 @@
 import { SCOPE_LEVELS, type ScopeLevel } from '../ledger/index.js';
-import { FIELD } from '../redis/index.js';
+import { FIELD, GIVEN_ROWS, type GivenRow } from '../redis/index.js';
 import { readJson, stringifyJson } from '../wire/index.js';
 
 /** A stored record, or an event with the same fields. lua/lib/field.lua names them. */
@@ -8,79 +8,23 @@ export type ReservationRecord = ReadonlyMap<string, string>;
 /** Called for a stored text that is malformed. The text is then left out of the response. */
 export type OnDamage = (reason: string) => void;
 
-type Part = 'subject' | 'action' | 'request';
+type Part = GivenRow['of'];
 
-interface GivenField {
-  /** What it is a member of in requests and answers. */
-  readonly of: Part;
-  readonly member: string;
-  readonly stored: string;
-  /** Texts are stored as they are, everything else as JSON. */
-  readonly isText?: true;
-  /** Whether Holdfast can have written this value. */
-  readonly isSound: (value: unknown) => boolean;
-  /** Shown instead of a damaged value, where answers require one. */
-  readonly otherwise?: string;
-  /** Left out of the rows that scripts read for lists: see `withMetadata`. */
-  readonly isLong?: true;
-  /** The schemas of envelopes lack it, so that evidence leaves it out. */
-  readonly isUnattested?: true;
-}
-
-const isObject = (value: unknown): boolean =>
+const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 /** Lengths are in characters (code points), as for requests. */
-const isText = (value: unknown, most: number): value is string =>
+const isText = (value: unknown, most = Infinity): value is string =>
   typeof value === 'string' && (value.length <= most || [...value].length <= most);
-const textOf =
-  (most: number) =>
-  (value: unknown): boolean =>
-    value !== '' && isText(value, most);
+const MOST_ITEMS = 10;
 
-/**
- * What a request says that is kept for readers. From this table follow the fields that are stored, and the members of GET, of lists, of the
- * audit view, of events and of evidence. The action's kind and name come first, where scripts read them.
- */
-export const GIVEN_FIELDS: readonly GivenField[] = [
-  {
-    of: 'action',
-    member: 'kind',
-    stored: FIELD.action_kind,
-    isText: true,
-    isSound: textOf(64),
-    otherwise: 'unknown',
-  },
-  {
-    of: 'action',
-    member: 'name',
-    stored: FIELD.action_name,
-    isText: true,
-    isSound: textOf(256),
-    otherwise: 'unknown',
-  },
-  {
-    of: 'action',
-    member: 'tags',
-    stored: FIELD.action_tags,
-    isSound: (value) =>
-      Array.isArray(value) && value.length <= 10 && value.every((entry) => isText(entry, 64)),
-  },
-  {
-    of: 'action',
-    member: 'policy_keys',
-    stored: FIELD.policy_keys,
-    isSound: isObject,
-    isUnattested: true,
-  },
-  {
-    of: 'subject',
-    member: 'dimensions',
-    stored: FIELD.dimensions,
-    isSound: (value) =>
-      isObject(value) && Object.values(value as object).every((entry) => isText(entry, 256)),
-  },
-  { of: 'request', member: 'metadata', stored: FIELD.metadata, isSound: isObject, isLong: true },
-];
+/** Whether Holdfast can have written this value. */
+const isSound: Readonly<Record<GivenRow['kind'], (value: unknown, most?: number) => boolean>> = {
+  text: (value, most) => value !== '' && isText(value, most),
+  json: isObject,
+  list: (value, most) =>
+    Array.isArray(value) && value.length <= MOST_ITEMS && value.every((entry) => isText(entry, most)),
+  map: (value, most) => isObject(value) && Object.values(value).every((entry) => isText(entry, most)),
+};
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -96,10 +40,12 @@ export const LEVEL_FIELDS: Readonly<Record<ScopeLevel, string>> = Object.fromEnt
   SCOPE_LEVELS.map((level) => [level, FIELD[level]]),
 ) as Record<ScopeLevel, string>;
 
+const UNATTESTED = GIVEN_ROWS.filter((row) => row.isUnattested);
+
 /** A request without the given members that envelopes lack. */
 export function attestable(request: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const attested = { ...request };
-  for (const { of, member } of GIVEN_FIELDS.filter(({ isUnattested }) => isUnattested)) {
+  for (const { of, member } of UNATTESTED) {
     if (of === 'request') {
       delete attested[member];
     } else if (attested[of] !== undefined) {
@@ -110,15 +56,33 @@ export function attestable(request: Readonly<Record<string, unknown>>): Record<s
   return attested;
 }
 
+type Members = Readonly<Record<string, unknown>>;
+type PartWriter = (part: Members, pairs: string[]) => void;
+
+/** Appends the given members of one part of a request as field and value pairs: texts as they are, everything else as JSON. */
+export function compileWriter(of: Part, rows: readonly GivenRow[] = GIVEN_ROWS): PartWriter {
+  const own = rows.filter((row) => row.of === of);
+  return (part, pairs) => {
+    for (const { member, stored, kind } of own) {
+      const value = part[member];
+      if (value !== undefined) {
+        pairs.push(stored, kind === 'text' ? (value as string) : stringifyJson(value));
+      }
+    }
+  };
+}
+
+const WRITERS: Readonly<Record<Part, PartWriter>> = {
+  action: compileWriter('action'),
+  subject: compileWriter('subject'),
+  request: compileWriter('request'),
+};
+
 /** The given members of a part of a request as field and value pairs. */
 export function givenPairs(of: Part, part: object): string[] {
-  return GIVEN_FIELDS.flatMap((field) => {
-    const value = field.of === of ? (part as Record<string, unknown>)[field.member] : undefined;
-    if (value === undefined) {
-      return [];
-    }
-    return [field.stored, field.isText ? (value as string) : stringifyJson(value)];
-  });
+  const pairs: string[] = [];
+  WRITERS[of](part as Members, pairs);
+  return pairs;
 }
 
 /**
@@ -129,28 +93,32 @@ export function givenMembers(
   of: Part,
   record: ReservationRecord,
   onDamage?: OnDamage,
-  { asStored = false } = {},
+  { asStored = false, rows = GIVEN_ROWS } = {},
 ): Record<string, unknown> {
   const members: Record<string, unknown> = {};
-  for (const field of GIVEN_FIELDS) {
-    if (field.of === of && (asStored || field.isLong !== true)) {
-      const text = record.get(field.stored);
-      const value = storedValue(field, text, onDamage) ?? (asStored ? text : field.otherwise);
+  for (const row of rows) {
+    if (row.of === of && (asStored || row.isLong !== true)) {
+      const text = record.get(row.stored);
+      const value = storedValue(row, text, onDamage) ?? (asStored ? text : row.otherwise);
       if (value !== undefined) {
-        members[field.member] = value;
+        members[row.member] = value;
       }
     }
   }
   return members;
 }
 
-function storedValue(field: GivenField, text: string | undefined, onDamage?: OnDamage): unknown {
-  if (text === undefined && field.otherwise === undefined) {
+function storedValue(
+  { kind, most, otherwise }: GivenRow,
+  text: string | undefined,
+  onDamage?: OnDamage,
+): unknown {
+  if (text === undefined && otherwise === undefined) {
     return undefined;
   }
-  const value = field.isText ? text : parsed(text as string);
-  if (!field.isSound(value)) {
-    onDamage?.(field.isText ? 'INVALID_TEXT' : 'INVALID_JSON');
+  const value = kind === 'text' ? text : parsed(text as string);
+  if (!isSound[kind](value, most)) {
+    onDamage?.(kind === 'text' ? 'INVALID_TEXT' : 'INVALID_JSON');
     return undefined;
   }
   return value;
@@ -183,7 +151,7 @@ function parsed(text: string): unknown {
 
 /** A stored text of 1 to `most` characters, or undefined for anything else. */
 export function storedText(text: string | undefined, most: number, onDamage?: OnDamage): string | undefined {
-  if (text === undefined || !textOf(most)(text)) {
+  if (text === undefined || !isSound.text(text, most)) {
     onDamage?.('INVALID_TEXT');
     return undefined;
   }

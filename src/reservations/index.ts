@@ -1,5 +1,5 @@
 export { type DenyDetail, denyDetailOf } from './deny-detail.js';
-export { GIVEN_FIELDS, givenMembers, LEVEL_FIELDS, type ReservationRecord } from './given-fields.js';
+export { givenMembers, LEVEL_FIELDS, type ReservationRecord } from './given-fields.js';
 export { actionOf, type ReservationSummary, subjectOf, summaryOf } from './query/reservation-view.js';
 export {
   BatchModule,

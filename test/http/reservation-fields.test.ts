@@ -16,9 +16,17 @@ import {
  * has it and should not, or the other way round.
  */
 
-type Place = 'get' | 'list' | 'history' | 'denial' | 'observed' | 'evidence';
+type Place = 'get' | 'list' | 'long_list' | 'history' | 'denial' | 'observed' | 'evidence';
 
-const EVERYWHERE: readonly Place[] = ['get', 'list', 'history', 'denial', 'observed', 'evidence'];
+const EVERYWHERE: readonly Place[] = [
+  'get',
+  'list',
+  'long_list',
+  'history',
+  'denial',
+  'observed',
+  'evidence',
+];
 /** What the protocol's schema of a reservation lacks, and of its events. */
 const TERMS: readonly Place[] = ['history', 'evidence'];
 
@@ -35,7 +43,10 @@ const FIELDS: Readonly<Record<string, readonly [value: unknown, places: readonly
   'action.name': ['field-name', EVERYWHERE],
   'action.tags': [['field-tag'], EVERYWHERE],
   // The protocol has no place for them in its envelopes.
-  'action.policy_keys': [{ host: 'field.example.com' }, ['get', 'list', 'history', 'denial', 'observed']],
+  'action.policy_keys': [
+    { host: 'field.example.com' },
+    ['get', 'list', 'long_list', 'history', 'denial', 'observed'],
+  ],
   'estimate.amount': [7654, EVERYWHERE],
   ttl_ms: [123_457, TERMS],
   grace_period_ms: [4321, TERMS],
@@ -54,6 +65,8 @@ const OTHERS = [
 let holdfast: Holdfast;
 let rich: TestTenant;
 let poor: TestTenant;
+/** Whose metadata is long. */
+let wordy: TestTenant;
 const texts = {} as Record<Place, string>;
 
 beforeAll(async () => {
@@ -61,8 +74,13 @@ beforeAll(async () => {
     EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
     EVIDENCE_KEYS: generateEvidenceKeys(1_700_000_000_000),
   });
-  [rich, poor] = await Promise.all([holdfast.createTenant(), holdfast.createTenant()]);
+  [rich, poor, wordy] = (await Promise.all([1, 2, 3].map(() => holdfast.createTenant()))) as [
+    TestTenant,
+    TestTenant,
+    TestTenant,
+  ];
   await holdfast.createBudget(rich, '', 1_000_000);
+  await holdfast.createBudget(wordy, '', 1_000_000);
   await holdfast.createBudget(poor, '', 1);
   const granted = expectStatus(await reserve(rich), 200);
   expectRefusal(await reserve(poor), 409, 'BUDGET_EXCEEDED');
@@ -72,6 +90,9 @@ beforeAll(async () => {
   texts.list = (
     await holdfast.call('GET', '/v1/reservations?include=metadata', { key: rich.key, extended: true })
   ).text;
+  const long = { idempotency_key: 'field-key-1', metadata: { note: 'm'.repeat(1100) } };
+  expectStatus(await reserve(wordy, long), 200);
+  texts.long_list = (await holdfast.call('GET', '/v1/reservations', { key: wordy.key, extended: true })).text;
   texts.history = (await holdfast.admin('GET', `/ops/reservations/${granted.reservation_id}`)).text;
   texts.evidence = (await holdfast.call('GET', `/v1/evidence/${granted.cycles_evidence.evidence_id}`)).text;
   texts.denial = await eventOf('reservation.denied');

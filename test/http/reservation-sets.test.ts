@@ -53,10 +53,9 @@ async function held(tenant: TestTenant): Promise<Record<string, string>> {
 
 test('tokens and dollars are held together, answered in order, and settled apart', async () => {
   const tenant = await funded();
-  const { reservation_set_id: setId, reservations } = expectStatus(
-    await send(tenant, both(tenant, 30, 20)),
-    200,
-  );
+  const [first, second] = both(tenant, 30, 20);
+  const wordy = { ...second, metadata: { note: 'm'.repeat(1100) } };
+  const { reservation_set_id: setId, reservations } = expectStatus(await send(tenant, [first, wordy]), 200);
   expect(setId).toMatch(/^set_\w{18}$/);
   expect(reservations).toMatchObject([
     { decision: 'ALLOW', reserved: { unit: 'TOKENS', amount: 30 }, remaining_ttl_ms: 60_000 },

@@ -18,6 +18,8 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 const GRACE_MS = 5000;
+/** Records with longer texts are read without these where many are read. */
+const LONG_METADATA = JSON.stringify({ note: 'm'.repeat(1100) });
 
 type Policy = 'AUTO_RELEASE' | 'GRACE_ONLY' | 'MANUAL_CLEANUP';
 type When = 'in the lease' | 'at its end' | 'in the grace' | 'at its very end' | 'after the grace';
@@ -220,8 +222,11 @@ describe('the policy', () => {
     await assertInvariants(ledger);
   });
 
-  test('is read in each form of the record', async () => {
-    const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
+  test.each([
+    ['short', {}],
+    ['long', { fields: { md: LONG_METADATA } }],
+  ])('is read in each form of a %s record', async (_length, more) => {
+    const { ledger, hold } = await heldUnder('MANUAL_CLEANUP', more);
     await takeSubjectApart(ledger.redis, reservationKey(ledger.tag, hold.id));
     await ledger.makeOverdue(hold.id);
     expect((await ledger.expire(hold.id)).slice(0, 2)).toEqual(['SKIP', 'awaiting_cleanup']);

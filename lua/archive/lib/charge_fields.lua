@@ -3,17 +3,12 @@
 --
 -- A flat list of names and values. Fields of a record have their stored names (lua/lib/field.lua), those of an event theirs
 -- (lua/lib/event_writer.lua); those of the entry come last and win, with `id` spelled out. A record that is gone or damaged adds nothing.
-local ARCHIVED_FIELDS = {
-  field.state, field.tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.dimensions, field.action_kind,
-  field.action_name, field.action_tags, field.metadata, field.idempotency_key, field.unit, field.amount, field.overage_policy,
-  field.scope_mask, field.key_id, field.created_at, field.ended_at, field.ended_by, field.commit_metadata, field.release_reason,
-}
 local METADATA = { [field.metadata] = true, [field.commit_metadata] = true }
 
 local function of_record(tag, reservation_id, with_metadata, fields)
   local key, bytes = keys.reservation(tag, reservation_id), 0
   local readable, record = pcall(with_metadata and hold_form.record_fields or hold_form.short_fields, key)
-  for _, name in ipairs(readable and ARCHIVED_FIELDS or {}) do
+  for _, name in ipairs(readable and field.ARCHIVED or {}) do
     local value = record[name]
     if value and (with_metadata or not METADATA[name]) then
       fields[#fields + 1], fields[#fields + 2] = name, value

@@ -12,10 +12,8 @@ local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = t
 local AT_A_SCOPE = {
   BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
 }
--- What the event of a denied or observed request does not keep of it.
-local UNTOLD = {
-  [field.metadata] = true, [field.charge_on_expiry] = true, [field.reservation_set] = true, metrics = true, client_time_ms = true,
-}
+-- What the event of a denied or observed request does not keep of it, besides fields of a record: members of direct debits.
+local UNTOLD = { metrics = true, client_time_ms = true }
 -- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'
 
@@ -26,7 +24,7 @@ local function tell(figures, fields)
     if name == field.idempotency_uuid then
       name, value = field.idempotency_key, hold_form.uuid_text(value)
     end
-    if not UNTOLD[name] then
+    if not UNTOLD[name] and not field.UNTOLD[name] then
       figures[#figures + 1], figures[#figures + 2] = name, value
     end
   end
