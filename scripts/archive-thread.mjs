@@ -53,21 +53,58 @@ const compressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gzipSync(bytes,
 const decompressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gunzipSync(bytes) };
 
 /**
- * A Parquet file that becomes visible under its name only when it is complete and on its disk: a temporary name, fsync, rename, fsync of the
- * folder.
+ * A file that becomes visible under its name only when it is complete and on its disk: a temporary name, fsync, rename, fsync of the folder.
  */
 class SafeFile {
-  /**
-   * @param {string} path
-   * @param {readonly Column[]} columns
-   */
-  constructor(path, columns) {
+  /** @type {number | undefined} */
+  #descriptor;
+
+  /** @param {string} path */
+  constructor(path) {
     this.path = path;
-    this.columns = columns;
-    this.rows = 0;
     mkdirSync(dirname(path), { recursive: true });
     this.temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
-    this.descriptor = openSync(this.temporary, 'wx');
+    this.#descriptor = openSync(this.temporary, 'wx');
+  }
+
+  /** @param {Uint8Array} chunk */
+  write(chunk) {
+    for (let written = 0; written < chunk.length;) {
+      written += writeSync(/** @type {number} */ (this.#descriptor), chunk, written);
+    }
+  }
+
+  finish() {
+    fsyncSync(/** @type {number} */ (this.#descriptor));
+    this.#close();
+    renameSync(this.temporary, this.path);
+    syncFolder(dirname(this.path));
+  }
+
+  discard() {
+    this.#close();
+    rmSync(this.temporary, { force: true });
+  }
+
+  /** Once: the next file or socket of the process may get the same number. */
+  #close() {
+    const descriptor = this.#descriptor;
+    this.#descriptor = undefined;
+    if (descriptor !== undefined) {
+      closeSync(descriptor);
+    }
+  }
+}
+
+class ParquetFile {
+  /**
+   * @param {SafeFile} file
+   * @param {readonly Column[]} columns
+   */
+  constructor(file, columns) {
+    this.file = file;
+    this.columns = columns;
+    this.rows = 0;
     this.hash = createHash('sha256');
     this.bytes = new ByteWriter();
     /** @type {SchemaElement[]} */
@@ -103,9 +140,7 @@ class SafeFile {
 
   flush() {
     const chunk = new Uint8Array(this.bytes.buffer, 0, this.bytes.index);
-    for (let written = 0; written < chunk.length;) {
-      written += writeSync(this.descriptor, chunk, written);
-    }
+    this.file.write(chunk);
     this.hash.update(chunk);
     this.bytes.index = 0;
   }
@@ -114,38 +149,30 @@ class SafeFile {
   finish() {
     void this.writer.finish();
     this.flush();
-    fsyncSync(this.descriptor);
-    closeSync(this.descriptor);
-    renameSync(this.temporary, this.path);
-    syncFolder(dirname(this.path));
+    this.file.finish();
     return { rows: this.rows, bytes: this.bytes.offset, sha256: this.hash.digest('hex') };
-  }
-
-  discard() {
-    try {
-      closeSync(this.descriptor);
-    } catch {
-      // It is closed already.
-    }
-    rmSync(this.temporary, { force: true });
   }
 }
 
 /** @param {string} folder */
 function syncFolder(folder) {
   const descriptor = openSync(folder, 'r');
-  fsyncSync(descriptor);
-  closeSync(descriptor);
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /**
  * @template T
- * @param {SafeFile} file
- * @param {() => T | Promise<T>} work
+ * @param {string} path
+ * @param {(file: SafeFile) => T | Promise<T>} work writes the file
  */
-async function orDiscard(file, work) {
+async function orDiscard(path, work) {
+  const file = new SafeFile(path);
   try {
-    return await work();
+    return await work(file);
   } catch (error) {
     file.discard();
     throw error;
@@ -251,9 +278,9 @@ const parseJson = /** @type {(text: string) => unknown} */ (JSON.parse);
 /** @satisfies {{ [Kind in Task['kind']]: (task: Extract<Task, { kind: Kind }>) => unknown }} */
 const TASKS = {
   /** Writes one file. */
-  write: async ({ path, columns, parts }) => {
-    const file = new SafeFile(path, columns);
-    return orDiscard(file, () => {
+  write: ({ path, columns, parts }) =>
+    orDiscard(path, (opened) => {
+      const file = new ParquetFile(opened, columns);
       const read = /** @type {[number, ...(Cell | Cell[])[]][]} */ (parseJson(`[${parts.join(',')}]`));
       const cellsOf = (/** @type {number} */ index, /** @type {Column['type']} */ type) =>
         read.flatMap(([rows, ...columns]) => {
@@ -264,12 +291,10 @@ const TASKS = {
         });
       file.append(columns.map(({ type }, index) => cellsOf(index, type)));
       return file.finish();
-    });
-  },
+    }),
 
   /** Writes the rows of several files into one, in their order, or each row group sorted. */
-  rewrite: async ({ path, columns, inputs, sortBy, isUnique = false }) => {
-    const file = new SafeFile(path, columns);
+  rewrite: ({ path, columns, inputs, sortBy, isUnique = false }) => {
     const names = columns.map(({ name }) => name);
     const order = sortBy.map((name) => names.indexOf(name));
     const place = Object.fromEntries(names.map((name, index) => [name, index]));
@@ -278,7 +303,7 @@ const TASKS = {
     const sums = new Map();
     /** @type {unknown[][]} */
     let rows = [];
-    const append = () => {
+    const append = (/** @type {ParquetFile} */ file) => {
       if (order.length > 0) {
         rows.sort((one, other) => {
           const differs = order.find((index) => compare(one[index], other[index]) !== 0);
@@ -288,7 +313,8 @@ const TASKS = {
       file.append(names.map((_, index) => rows.map((row) => row[index])));
       rows = [];
     };
-    return orDiscard(file, async () => {
+    return orDiscard(path, async (opened) => {
+      const file = new ParquetFile(opened, columns);
       for (const input of inputs) {
         for await (const part of rowsOf(input, names)) {
           for (const row of part) {
@@ -301,30 +327,22 @@ const TASKS = {
             }
           }
           if (rows.length >= ROWS_AT_ONCE) {
-            append();
+            append(file);
           }
         }
       }
-      append();
+      append(file);
       const written = file.finish();
       return { ...written, sums: textsOf(sums) };
     });
   },
 
   /** Writes a text in the same safe way. */
-  text: ({ path, text }) => {
-    mkdirSync(dirname(path), { recursive: true });
-    const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
-    const descriptor = openSync(temporary, 'wx');
-    try {
-      writeSync(descriptor, text);
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
-    renameSync(temporary, path);
-    syncFolder(dirname(path));
-  },
+  text: ({ path, text }) =>
+    orDiscard(path, (file) => {
+      file.write(Buffer.from(text));
+      file.finish();
+    }),
 
   sync: ({ path }) => syncFolder(path),
 

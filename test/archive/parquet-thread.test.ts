@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ParquetThread } from '../../src/archive/parquet-thread.js';
 import { STREAM_COLUMNS } from '../../src/archive/stream-columns.js';
@@ -29,6 +31,46 @@ test.each(['rewrite', 'check'] as const)('the failure to %s a damaged file names
       : thread.run({ kind, path: damaged, columns: columns.map(({ name }) => name) });
   await expect(task).rejects.toThrow(`${damaged} cannot be read: `);
 });
+
+test.each(['write', 'rewrite', 'text'] as const)(
+  'a %s that cannot take its name closes its file once, and leaves nothing behind',
+  async (kind) => {
+    // A folder that is not empty has the name.
+    const path = join(folder, `taken-${kind}`);
+    await mkdir(join(path, 'inside'), { recursive: true });
+    const columns = STREAM_COLUMNS.audit;
+    const task = { kind, path, columns, parts: [], inputs: [], sortBy: [], text: 'x' };
+    const script = new URL('../../scripts/archive-thread.mjs', import.meta.url).href;
+    // The number of a file that is closed may be that of another one by the next call.
+    const program = `
+      import fs from 'node:fs';
+      import { syncBuiltinESMExports } from 'node:module';
+      import { parentPort } from 'node:worker_threads';
+      const close = fs.closeSync;
+      const refused = [];
+      fs.closeSync = (descriptor) => {
+        try {
+          close(descriptor);
+        } catch (error) {
+          refused.push(error.code);
+          throw error;
+        }
+      };
+      syncBuiltinESMExports();
+      await import(${JSON.stringify(script)});
+      const post = parentPort.postMessage.bind(parentPort);
+      parentPort.postMessage = (answer) => post({ ...answer, refused });`;
+    const own = new Worker(new URL(`data:text/javascript,${encodeURIComponent(program)}`));
+    try {
+      own.postMessage({ id: 1, task });
+      const [answer] = (await once(own, 'message')) as [{ error: { code: string }; refused: string[] }];
+      expect([answer.error.code, answer.refused]).toEqual(['EISDIR', []]);
+      expect((await readdir(folder)).filter((name) => name.startsWith(`.taken-${kind}`))).toEqual([]);
+    } finally {
+      await own.terminate();
+    }
+  },
+);
 
 // As root, who may raise a priority, it shows nothing.
 test('a process that has a low priority, as under nice, has the thread, too', () => {

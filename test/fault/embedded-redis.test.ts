@@ -18,6 +18,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { parse } from 'yaml';
 
+import { DataDirLock } from '../../src/redis/embedded/data-dir-lock.js';
 import { defaultMaxmemoryBytes, prepareDirectories, redisArguments } from '../../src/redis/embedded/setup.js';
 import { StoreBootError } from '../../src/redis/errors.js';
 import { parseInfo } from '../../src/redis/memory-guard.js';
@@ -273,6 +274,16 @@ describe('a start that must fail says why in one line', () => {
     );
     await first.service.ping();
     expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(true);
+  });
+
+  test('a directory that was locked again, though who had it before lets go of it twice', () => {
+    const first = DataDirLock.acquire(dataDir);
+    first.release();
+    const second = DataDirLock.acquire(dataDir);
+    first.release();
+    expect(() => DataDirLock.acquire(dataDir)).toThrow('is in use by another Holdfast');
+    second.release();
+    expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
   });
 
   test('a directory whose lock names another living process', async () => {

@@ -46,6 +46,8 @@ function readHolder(text: string): Holder | undefined {
  * their connections to the embedded Redis.
  */
 export class DataDirLock {
+  private isReleased = false;
+
   private constructor(
     private readonly file: string,
     private readonly text: string,
@@ -74,7 +76,12 @@ export class DataDirLock {
     return new DataDirLock(file, text);
   }
 
+  /** Once: by the second time, this process may hold the next lock of the same name and text. */
   release(): void {
+    if (this.isReleased) {
+      return;
+    }
+    this.isReleased = true;
     heldHere.delete(this.file);
     if (readIfThere(this.file) === this.text) {
       rmSync(this.file, { force: true });
