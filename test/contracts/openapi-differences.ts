@@ -40,9 +40,17 @@ const TENANT_ID = 'no tenant can have a different id, so a mistake is reported i
 const ENDLESS = 'pages without rows would never reach the end';
 const COUNTED = 'it is stored as a count';
 const INT64 = 'numbers are exact up to int64, and no further';
+const SAFE = 'maximum is 9007199254740991';
+const EXACT = 'JSON numbers are exact up to 2^53 - 1, and no reader of this one needs more';
 const POLICY_WRITES = ['createPolicy', 'updatePolicy'];
 
 const RUNTIME: readonly Difference[] = [
+  ...limited(
+    ['commitReservation', 'createEvent'],
+    ['metrics.tokens_input', 'metrics.tokens_output', 'metrics.latency_ms'],
+    [SAFE],
+    EXACT,
+  ),
   ...limited(
     'all',
     ['tenant', ...LEVELS].map((level) => `subject.${level}`),
@@ -95,7 +103,7 @@ const TENANTS: readonly Difference[] = [
   {
     operations: ['listTenants'],
     fields: ['limit'],
-    says: "maximum is undefined, the protocol's is 100",
+    says: "maximum is 9007199254740991, the protocol's is 100",
     reason: 'dashboards ask for 1000; a larger limit counts as 100 instead of being refused',
   },
   {
@@ -147,12 +155,14 @@ const BUDGETS: readonly Difference[] = [
     reason: 'utilization leaves out what is held, which nobody else can use either',
   },
   ...limited(['listBudgets'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited(['listBudgets'], ['limit'], [SAFE], EXACT),
   ...limited('all', ['scope'], ['minLength is 1'], NOT_EMPTY),
   ...limited('all', ['scope'], ['maxLength is 1024'], BOUNDED),
 ];
 
 const API_KEYS: readonly Difference[] = [
   ...limited(['listApiKeys'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited(['listApiKeys'], ['limit'], [SAFE], EXACT),
   ...limited(['createApiKey'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
   ...limited(['createApiKey', 'updateApiKey'], ['name'], ['minLength is 1'], NOT_EMPTY),
   ...limited(['createApiKey'], ['name'], ['maxLength is 256'], AS_ANSWERED),
@@ -188,6 +198,7 @@ const POLICIES: readonly Difference[] = [
     reason: 'every other list of the plane takes it, and clients that do not know it lose nothing',
   })),
   ...limited(['listPolicies'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited(['listPolicies'], ['limit'], [SAFE], EXACT),
   ...limited(['listPolicies', 'createPolicy'], ['scope_pattern'], ['maxLength is 1024'], BOUNDED),
   ...limited(['createPolicy'], ['scope_pattern'], ['minLength is 1'], NOT_EMPTY),
   ...limited(['createPolicy'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
@@ -247,6 +258,7 @@ const AUDIT_LOG: readonly Difference[] = [
     reason: 'an operator who asks who changed something should not page through reads',
   },
   ...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited(['listAuditLogs'], ['limit', 'status'], [SAFE], EXACT),
 ];
 
 const EVENTS: readonly Difference[] = [
@@ -254,7 +266,7 @@ const EVENTS: readonly Difference[] = [
   {
     operations: ['listEvents', 'listTenantEvents'],
     fields: ['limit'],
-    says: "maximum is undefined, the protocol's is 100",
+    says: "maximum is 9007199254740991, the protocol's is 100",
     reason: 'dashboards ask for 1000; a larger limit counts as 100 instead of being refused',
   },
 ];
@@ -263,7 +275,7 @@ const DELIVERIES: readonly Difference[] = [
   {
     operations: ['listWebhookDeliveries', 'listTenantWebhookDeliveries'],
     fields: ['limit'],
-    says: "maximum is undefined, the protocol's is 100",
+    says: "maximum is 9007199254740991, the protocol's is 100",
     reason: 'dashboards ask for 1000; a larger limit counts as 100 instead of being refused',
   },
   ...limited(['replayEvents'], ['event_types'], ['maxItems is 100'], BOUNDED),
@@ -295,9 +307,16 @@ const WEBHOOKS: readonly Difference[] = [
   ...['listWebhookSubscriptions', 'listTenantWebhooks'].map((id): Difference => ({
     operations: [id],
     fields: ['limit'],
-    says: "maximum is undefined, the protocol's is 100",
+    says: "maximum is 9007199254740991, the protocol's is 100",
     reason: 'dashboards ask for 200; a larger limit counts as 100 instead of being refused',
   })),
+  ...limited(WEBHOOK_WRITES, ['thresholds.burn_rate_multiplier'], [SAFE], EXACT),
+  ...limited(
+    ['bulkActionTenants', 'bulkActionBudgets', 'bulkActionWebhooks'],
+    ['expected_count'],
+    [SAFE],
+    EXACT,
+  ),
   ...limited(WEBHOOK_WRITES, ['event_types'], ['maxItems is 100'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['event_categories'], ['maxItems is 7'], 'there are seven'),
   ...limited(WEBHOOK_WRITES, ['scope_filter'], ['maxLength is 1024'], BOUNDED),

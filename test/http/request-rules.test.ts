@@ -112,6 +112,35 @@ test("the client's own time does not affect a direct debit", async () => {
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '80 10 10 0' });
 });
 
+describe('a number', () => {
+  const LIMIT = Number.MAX_SAFE_INTEGER;
+  const committed = async (metrics: object): Promise<Answer> => {
+    const { tenant, id } = await held();
+    return on.holdfast.settle(tenant, 'commit', id, { actual: tokens(1), metrics });
+  };
+
+  test.each(['tokens_input', 'tokens_output', 'latency_ms'])(
+    '%s ends at 2^53 - 1, which the refusal of more says',
+    async (name) => {
+      expectStatus(await committed({ [name]: LIMIT }), 200);
+      const { message } = expectRefusal(
+        await committed({ [name]: BigInt(LIMIT) + 1n }),
+        400,
+        'INVALID_REQUEST',
+      );
+      expect(message).toBe(`metrics.${name} must be an integer from 0 to ${LIMIT}`);
+    },
+  );
+
+  test('of a query has the same limit', async () => {
+    const ask = (limit: number | bigint): Promise<Answer> =>
+      on.holdfast.admin('GET', `/v1/admin/tenants?limit=${limit}`);
+    expectStatus(await ask(LIMIT), 200);
+    const { message } = expectRefusal(await ask(BigInt(LIMIT) + 1n), 400, 'INVALID_REQUEST');
+    expect(message).toBe(`limit must be an integer from 1 to ${LIMIT}`);
+  });
+});
+
 describe('what is not written as an integer', () => {
   /** A request for each field, with NUMBER in the place of the integer. */
   type Request = (

@@ -113,7 +113,7 @@ type Builder = (constraints: readonly unknown[]) => Pick<Rule, 'test' | 'schema'
 const BUILDERS: Readonly<Record<string, Builder>> = {
   isDefined: () => ({ test: (value) => value !== undefined && value !== null, schema: {} }),
   isString: () => ({ test: (value) => typeof value === 'string', schema: { type: 'string' } }),
-  isInt: () => ({ test: (value) => Number.isInteger(value), schema: { type: 'integer' } }),
+  isInt: () => ({ test: (value) => Number.isSafeInteger(value), schema: { type: 'integer' } }),
   isBoolean: () => ({ test: (value) => typeof value === 'boolean', schema: { type: 'boolean' } }),
   isObject: () => ({
     test: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
@@ -125,7 +125,7 @@ const BUILDERS: Readonly<Record<string, Builder>> = {
       throw new Error('IsNumber() takes no options here');
     }
     return {
-      test: (value) => typeof value === 'number' && Number.isFinite(value),
+      test: (value) => typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER,
       schema: { type: 'number' },
     };
   },
@@ -231,14 +231,22 @@ function classSchema(rules: ClassRules): Schema {
   };
 }
 
+/** What all rules allow. Without a limit of its own, a number ends where doubles become inexact: `IsInt64` goes beyond. */
+function schemaOf(rules: readonly Rule[]): Schema {
+  const schema: Schema = Object.assign({}, ...rules.map((rule) => rule.schema)) as Schema;
+  return schema.type === 'integer' || schema.type === 'number'
+    ? { ...schema, maximum: schema.maximum ?? Number.MAX_SAFE_INTEGER }
+    : schema;
+}
+
 export function fieldSchema(field: FieldRules): Schema {
-  const schema: Schema = Object.assign({}, ...field.rules.map((rule) => rule.schema)) as Schema;
+  const schema = schemaOf(field.rules);
   const phrases = field.rules.flatMap((rule) => (rule.phrase === undefined ? [] : [rule.phrase]));
   if (phrases.length > 0) {
     schema.description = phrases.join(' and ');
   }
   if (field.itemRules.length > 0) {
-    schema.items = Object.assign({}, ...field.itemRules.map((rule) => rule.schema)) as Schema;
+    schema.items = schemaOf(field.itemRules);
   }
   if (field.nested === undefined) {
     return schema;
