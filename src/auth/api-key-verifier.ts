@@ -28,6 +28,16 @@ export type AuthFailure =
 /** They say that somebody known may not do something. */
 const NO_FAILED_AUTHENTICATIONS: ReadonlySet<AuthFailure> = new Set(['missing_permission', 'missing_role']);
 
+/** They say that somebody has presented what was never given out, or not in this form. */
+const GUESSES: ReadonlySet<AuthFailure> = new Set(['malformed_key', 'unknown_key', 'wrong_admin_key']);
+
+/** A secret that nobody was given. Only these are limited: the key of a suspended tenant, a revoked or an expired one is no guess. */
+export class WrongSecret extends Refusal {
+  constructor(message: string) {
+    super('UNAUTHORIZED', message);
+  }
+}
+
 /** Counts authentications since the start of the process, for the rate at which they fail. */
 @Injectable()
 export class AuthAttempts {
@@ -36,6 +46,12 @@ export class AuthAttempts {
 
   constructor(private readonly metrics: MetricsRegistry) {
     metrics.of(AUTH_METRICS);
+  }
+
+  /** @returns what to throw */
+  unauthorized(reason: AuthFailure, message: string): Refusal {
+    this.refused(reason);
+    return GUESSES.has(reason) ? new WrongSecret(message) : new Refusal('UNAUTHORIZED', message);
   }
 
   refused(reason: AuthFailure): void {
@@ -134,8 +150,7 @@ export class ApiKeyVerifier {
   }
 
   refusal(reason: AuthFailure): Refusal {
-    this.attempts.refused(reason);
-    return new Refusal('UNAUTHORIZED', NOT_VALID);
+    return this.attempts.unauthorized(reason, NOT_VALID);
   }
 
   private async callerOf(lookup: Promise<TenantCaller | AuthFailure>): Promise<TenantCaller> {

@@ -1,4 +1,4 @@
-export { ApiKeyVerifier, AuthAttempts, hashOfSecret } from './api-key-verifier.js';
+export { ApiKeyVerifier, AuthAttempts, hashOfSecret, WrongSecret } from './api-key-verifier.js';
 export { AUTH_METRICS } from './auth.metrics.js';
 export { AuthModule } from './auth.module.js';
 export {

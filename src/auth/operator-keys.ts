@@ -146,8 +146,7 @@ export class OperatorKeys {
   }
 
   refusal(reason: AuthFailure): Refusal {
-    this.attempts.refused(reason);
-    return new Refusal('UNAUTHORIZED', NOT_VALID);
+    return this.attempts.unauthorized(reason, NOT_VALID);
   }
 
   private callerOf(answer: Answer): AdminCaller {

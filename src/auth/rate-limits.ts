@@ -7,6 +7,7 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
+import { WrongSecret } from './api-key-verifier.js';
 import { AUTH_METRICS } from './auth.metrics.js';
 
 const WINDOW_MS = 60_000;
@@ -144,7 +145,7 @@ export class RateLimits {
   /** Per API key: all requests on the runtime plane with a valid key, whatever their result. */
   readonly perKey: RateLimit | undefined;
   /** Per source address and kind of key: wrong keys and log-ins. A valid key is always accepted. */
-  readonly authFailures: RateLimit | undefined;
+  private readonly authFailures: RateLimit | undefined;
   /** Of all addresses together: wrong keys of operators, and log-ins. */
   private readonly operatorFailures: RateLimit | undefined;
   /** Per source address: public documents that are expensive to send. */
@@ -176,12 +177,21 @@ export class RateLimits {
     this.public = limit('public', config.rateLimitPublicPerMinute, 'requests from this address');
   }
 
-  /** Counts a failed authentication as an operator. Returns a refusal if the address, or all of them together, have failed too often. */
-  failedLogIn(address: string | undefined, reply: FastifyReply): Refusal | undefined {
+  /** Counts a guess. Returns the failure, or LIMIT_EXCEEDED if the address, or of operators all of them together, have guessed too often. */
+  answerTo(
+    failure: unknown,
+    kind: 'admin_key' | 'api_key',
+    address: string | undefined,
+    reply: FastifyReply,
+  ): unknown {
+    if (!(failure instanceof WrongSecret)) {
+      return failure;
+    }
     // In this order, so that one address that is refused already uses up nothing of the others.
     return (
-      this.authFailures?.exceeded(`admin_key ${sourceOf(address)}`, reply) ??
-      this.operatorFailures?.exceeded('', reply)
+      this.authFailures?.exceeded(`${kind} ${sourceOf(address)}`, reply) ??
+      (kind === 'admin_key' ? this.operatorFailures?.exceeded('', reply) : undefined) ??
+      failure
     );
   }
 }

@@ -184,7 +184,7 @@ const LIMITS = {
     '30',
     integer(0, PER_MINUTE_MAX),
   ).describe(
-    'Wrong keys and log-ins of one address and kind of key per minute, per instance, and ten times as many of operators from all addresses; further ones get 429, not 401; 0 means no limit.',
+    'Wrong keys and log-ins of one address and kind of key per minute, per instance, and ten times as many of operators from all addresses; further ones get 429, not 401. A key that was given out, such as a revoked one, is not counted. 0 means no limit.',
     'Who has many callers behind one address.',
   ),
 };

@@ -21,7 +21,7 @@ import {
   sourceOf,
   type TenantCaller,
 } from '../auth/index.js';
-import { headerText, Refusal } from '../ledger/index.js';
+import { headerText } from '../ledger/index.js';
 import { OperationAccess } from './operation-access.js';
 import { isRead, SessionAccess } from './session-access.js';
 import { MetricsRegistry } from '../telemetry/index.js';
@@ -131,18 +131,22 @@ export class AccessGuard implements CanActivate {
       if (adminKey === undefined && rule.admin === true && this.sessions.isPresented(request)) {
         return this.sessions.callerOf(request).then(
           (caller) => this.admitAdmin(caller, rule, request, reply),
-          (error: unknown) => this.fail(error, 'admin_key', rule, request, reply),
+          (error: unknown) => {
+            throw this.limits.answerTo(error, 'admin_key', request.ip, reply);
+          },
         );
       }
       const caller = kind === 'admin_key' ? this.ownerOf(adminKey, rule) : this.verified(request);
       return caller instanceof Promise
         ? caller.then(
             (verified) => this.admit(verified, rule, request, reply),
-            (error: unknown) => this.fail(error, kind, rule, request, reply),
+            (error: unknown) => {
+              throw this.limits.answerTo(error, kind, request.ip, reply);
+            },
           )
         : this.admit(caller, rule, request, reply);
     } catch (error) {
-      return this.fail(error, kind, rule, request, reply);
+      throw this.limits.answerTo(error, kind, request.ip, reply);
     }
   }
 
@@ -181,25 +185,6 @@ export class AccessGuard implements CanActivate {
       throw this.verifier.refusal('missing_key');
     }
     return this.verifier.verify(secret);
-  }
-
-  /** Throws the error, or LIMIT_EXCEEDED if the source has presented too many wrong keys of this kind. Without a key, nothing was guessed. */
-  private fail(
-    error: unknown,
-    kind: 'admin_key' | 'api_key',
-    rule: AccessRule,
-    request: FastifyRequest,
-    reply: FastifyReply,
-  ): never {
-    const isAdmin = kind === 'admin_key';
-    const guess = isAdmin ? presentedAdminKey(request, rule) : presentedKey(request, API_KEY_HEADER);
-    if (guess !== undefined && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
-      const refusal = isAdmin
-        ? this.limits.failedLogIn(request.ip, reply)
-        : this.limits.authFailures?.exceeded(`api_key ${sourceOf(request.ip)}`, reply);
-      throw refusal ?? error;
-    }
-    throw error;
   }
 
   private ruleOf(handler: object): AccessRule | undefined {

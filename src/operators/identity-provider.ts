@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type * as OpenIdClient from 'openid-client';
-import { type AdminCaller, ProviderUnavailable } from '../auth/index.js';
+import { type AdminCaller, ProviderUnavailable, WrongSecret } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
@@ -186,7 +186,11 @@ export class IdentityProvider {
 
   private judge(client: typeof OpenIdClient, error: unknown): Error {
     if (error instanceof client.AuthorizationResponseError) {
-      return this.refused('refused', `the identity provider refused the log-in: ${plainCode(error.error)}`);
+      return this.refused(
+        'refused',
+        `the identity provider refused the log-in: ${plainCode(error.error)}`,
+        false,
+      );
     }
     const code = (error as { code?: unknown }).code;
     if (error instanceof client.ResponseBodyError && error.error === 'invalid_grant') {
@@ -194,7 +198,11 @@ export class IdentityProvider {
     }
     if (error instanceof client.ClientError && code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED') {
       this.logger.warn({ err: error }, 'a token of the identity provider has expired by the clock of Redis');
-      return this.refused('invalid', 'the clock of the identity provider is behind that of this ledger');
+      return this.refused(
+        'invalid',
+        'the clock of the identity provider is behind that of this ledger',
+        false,
+      );
     }
     if (error instanceof client.ClientError && INVALID.includes(code as string)) {
       this.logger.warn({ err: error }, 'a log-in by the identity provider was not valid');
@@ -203,9 +211,10 @@ export class IdentityProvider {
     return this.unavailable(error);
   }
 
-  private refused(outcome: string, message: string): Refusal {
+  /** A log-in with a code that the provider knows is no guess, whatever came of it. */
+  private refused(outcome: string, message: string, isGuess = true): Refusal {
     this.counts.providerLogIns.inc({ outcome });
-    return new Refusal('UNAUTHORIZED', message);
+    return isGuess ? new WrongSecret(message) : new Refusal('UNAUTHORIZED', message);
   }
 
   private unavailable(error: unknown): ProviderUnavailable {

@@ -82,9 +82,8 @@ export class ProviderController {
     } catch (error) {
       if (error instanceof Refusal) {
         this.attempts.refused('provider_log_in');
-        throw this.limits.failedLogIn(request.ip, reply) ?? error;
       }
-      throw error;
+      throw this.limits.answerTo(error, 'admin_key', request.ip, reply);
     }
   }
 

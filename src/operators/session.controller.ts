@@ -11,7 +11,6 @@ import {
   sessionTokenIn,
 } from '../auth/index.js';
 import { OperationAccess, PublicAccess, refuseForged, SessionAccess } from '../http/index.js';
-import { Refusal } from '../ledger/index.js';
 import { compileValidator, MaxLength } from '../wire/index.js';
 import { IdentityProvider } from './identity-provider.js';
 import { LiveFeed } from './live-feed.js';
@@ -53,11 +52,8 @@ export class SessionController {
     refuseForged(request, this.attempts);
     const owner = await this.operators.find(validate(body).key);
     if (typeof owner === 'string') {
-      this.attempts.refused(owner);
-      throw (
-        this.limits.failedLogIn(request.ip, reply) ??
-        new Refusal('UNAUTHORIZED', 'this is not the key of an operator')
-      );
+      const failure = this.attempts.unauthorized(owner, 'this is not the key of an operator');
+      throw this.limits.answerTo(failure, 'admin_key', request.ip, reply);
     }
     this.roles.requireRole(owner, 'viewer');
     const { token, session } = await this.sessions.create(owner);

@@ -1,9 +1,18 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { OperatorKeys } from '../../src/auth/operator-keys.js';
 import { WindowClock } from '../../src/auth/rate-limits.js';
 import { loadConfig } from '../../src/config/config.js';
+import { apiKeyKey, RedisService, tagOfKeyId } from '../../src/redis/index.js';
 import { shows } from '../compatibility/shows.js';
 import { ConsoleClient } from '../support/console-client.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Answer } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 import type { Settings } from '../support/settings.js';
 
 const UNKNOWN_KEY = `cyc_live_00${'a'.repeat(43)}`;
@@ -170,7 +179,7 @@ describe('the limit of failed authentications', () => {
     expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
   });
 
-  test('turns further failures of one source into 429, whatever is wrong with the key, and still accepts a valid one from it', async () => {
+  test('turns further failures of one source into 429, whatever its form, and still accepts a valid one from it', async () => {
     const holdfast = await start(TRUSTING);
     const tenant = await holdfast.createTenant();
     expectRefusal(await withKey(holdfast, 'malformed', '192.0.2.1'), 401, 'UNAUTHORIZED');
@@ -187,6 +196,51 @@ describe('the limit of failed authentications', () => {
     expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'auth_failures' })).toBe(3);
     later(holdfast, 60_000);
     expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
+  });
+
+  test('counts no secret that somebody was given: each time, it gets its own 401', async () => {
+    const holdfast = await start(TRUSTING);
+    const page = new ConsoleClient(holdfast.url);
+    const { client } = holdfast.app.get(RedisService);
+    const [revoked, expired, suspended, closed] = await Promise.all(
+      Array.from({ length: 4 }, () => holdfast.createTenant()),
+    );
+    const keyIdOf = async ({ id }: TestTenant): Promise<string> =>
+      expectStatus(await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${id}`), 200).keys[0].key_id;
+    const becomes = async ({ id }: TestTenant, status: string): Promise<void> =>
+      void expectStatus(await holdfast.admin('PATCH', `/v1/admin/tenants/${id}`, { status }), 200);
+    expectStatus(await holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(revoked!)}`), 200);
+    const expiredId = await keyIdOf(expired!);
+    const tag = tagOfKeyId(expiredId, holdfast.app.get(RedisService).partitions) as string;
+    await client.hset(apiKeyKey(tag, expiredId), 'expires_at', '1700000000000');
+    await becomes(suspended!, 'SUSPENDED');
+    await becomes(closed!, 'CLOSED');
+    const operators = [];
+    for (const name of ['left', 'lapsed']) {
+      const made = await holdfast.admin('POST', '/ops/operators', { name, role: 'viewer' });
+      operators.push(expectStatus(made, 201).key_secret as string);
+    }
+    expectStatus(await holdfast.admin('DELETE', '/ops/operators/left?reason=left'), 200);
+    const { tag: ofOperators } = holdfast.app.get(OperatorKeys, { strict: false });
+    await client.hset(`${ofOperators}op:lapsed`, 'expires_at', '1700000000000');
+    for (let count = 0; count < 4; count += 1) {
+      for (const { key } of [revoked!, expired!, suspended!, closed!]) {
+        expectRefusal(await withKey(holdfast, key, '192.0.2.1'), 401, 'UNAUTHORIZED');
+      }
+      for (const key of operators) {
+        expectRefusal(await withAdminKey(holdfast, key, '192.0.2.1'), 401, 'UNAUTHORIZED');
+        const asked = { body: { key }, headers: from('192.0.2.1') };
+        expect((await page.send('POST', '/console/api/login', asked)).status).toBe(401);
+      }
+    }
+    for (const expected of [401, 401, 429]) {
+      expectStatus(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), expected);
+      expectStatus(await withAdminKey(holdfast, 'wrong', '192.0.2.1'), expected);
+    }
+    // Not after guesses either.
+    expectRefusal(await withKey(holdfast, revoked!.key, '192.0.2.1'), 401, 'UNAUTHORIZED');
+    expectRefusal(await withAdminKey(holdfast, operators[0] as string, '192.0.2.1'), 401, 'UNAUTHORIZED');
+    expect(await holdfast.metric('holdfast_auth_failures_total', { reason: 'revoked_operator' })).toBe(9);
   });
 
   test('counts API keys and the admin key separately', async () => {

@@ -212,6 +212,10 @@ describe('a log-in by the identity provider', () => {
     }
     expect(statuses).toEqual([401, 401, 429]);
     expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'auth_failures' })).toBe(1);
+    // An account that the provider knows is no guess.
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      expect((await logIn(page, 'dave')).status).toBe(403);
+    }
     // It is the same limit as that of keys.
     expect((await page.logIn('a-wrong-key')).status).toBe(429);
     expect((await page.logIn()).status).toBe(200);
