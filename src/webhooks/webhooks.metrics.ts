@@ -41,6 +41,11 @@ export const WEBHOOK_METRICS = {
     help: 'From the event to the start of its first attempt.',
     buckets: [0.025, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600],
   },
+  grouped: {
+    kind: 'counter',
+    name: 'holdfast_webhook_grouped_deliveries_total',
+    help: 'Attempts to deliver an event in a request that may carry several.',
+  },
   retriesNotStored: {
     kind: 'counter',
     name: 'holdfast_webhook_retries_not_stored_total',

@@ -259,6 +259,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
         await dialog.getByLabel('Only with the unit').selectOption('tokens');
         await dialog.getByLabel('Only with the kind of action').fill('llm.completion');
         await dialog.getByLabel('Only with the state').fill('');
+        await dialog.getByLabel('Events per request').fill('50');
         await dialog
           .getByLabel('If the endpoint answers 410 Gone')
           .selectOption('it is a failure as any other');
@@ -266,12 +267,14 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
         await expectAccessible(page);
       });
       await page.getByText('kind of action: llm.completion').waitFor();
+      await page.getByText('50 events a request at most').waitFor();
       await page.getByText('$12.50, 50,000 tokens, 9,007,199,254,740,991 risk points').waitFor();
       expect(await page.getByText('when the endpoint answers 410 Gone').count()).toBe(0);
     });
     expect(await read(path)).toEqual({
       subscription_id: id,
       end_on_gone: false,
+      events_per_request: 50,
       payload_filter: { unit: 'TOKENS', action_kind: 'llm.completion' },
       used_amounts: [
         { unit: 'USD_MICROCENTS', amount: 1_250_000_000 },

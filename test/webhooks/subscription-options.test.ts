@@ -70,10 +70,17 @@ async function payloads(count: number): Promise<Json[]> {
 describe('the options of a subscription', () => {
   test('are off until they are set, are replaced as a whole, and each change has its event and audit row', async () => {
     const id = await subscribe(holdfast, tenant, receiver.url);
-    const off = { subscription_id: id, end_on_gone: false, payload_filter: {}, used_amounts: [] };
+    const off = {
+      subscription_id: id,
+      end_on_gone: false,
+      events_per_request: 1,
+      payload_filter: {},
+      used_amounts: [],
+    };
     expect(await shown(id)).toEqual(off);
     const options = {
       end_on_gone: true,
+      events_per_request: 100,
       payload_filter: { unit: 'TOKENS', action_kind: 'llm.completion', state: 'ACTIVE' },
       used_amounts: [tokens(500), { unit: 'CREDITS', amount: 9_007_199_254_740_991 }],
     };
@@ -86,8 +93,8 @@ describe('the options of a subscription', () => {
     expect(await subscription(holdfast, id)).toMatchObject(same);
     const updates = await eventsOf(holdfast, tenant, 'webhook.updated');
     expect(updates.map(({ data }) => [...data.changed_fields].sort())).toEqual([
-      ['end_on_gone', 'payload_filter', 'used_amounts'],
-      ['end_on_gone', 'payload_filter', 'used_amounts'],
+      ['end_on_gone', 'events_per_request', 'payload_filter', 'used_amounts'],
+      ['end_on_gone', 'events_per_request', 'payload_filter', 'used_amounts'],
     ]);
     const rows = await holdfast.admin(
       'GET',
@@ -100,6 +107,8 @@ describe('the options of a subscription', () => {
 
   test.each([
     [{ end_on_gone: 'yes' }, 'end_on_gone'],
+    [{ events_per_request: 0 }, 'events_per_request'],
+    [{ events_per_request: 101 }, 'events_per_request'],
     [{ payload_filter: { scope: 'tenant:a' } }, 'payload_filter'],
     [{ payload_filter: { unit: 'EUR' } }, 'payload_filter.unit'],
     [{ used_amounts: [tokens(0)] }, 'used_amounts[0].amount'],

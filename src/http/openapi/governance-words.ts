@@ -57,6 +57,8 @@ export const GOVERNANCE_WORDS = {
   event_type: 'The type of the event.',
   event_types: 'Events of these types are sent.',
   events: 'The events.',
+  events_per_request:
+    'How many consecutive events a request carries at most, 1 to 100. With more than 1, its body is {"events":[...]}. Default 1.',
   events_queued: 'How many deliveries were queued.',
   every: 'How long each one is, by the calendar.',
   expected_count: 'How many you expect to match. If it is another number, nothing is changed.',

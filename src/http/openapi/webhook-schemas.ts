@@ -78,6 +78,11 @@ export const WEBHOOK_SCHEMAS = {
   WebhookOptions: object({
     subscription_id: TEXT,
     end_on_gone: { ...FLAG, description: 'Whether an answer of 410 Gone disables the subscription at once.' },
+    events_per_request: {
+      ...INT64,
+      description:
+        'How many consecutive events a request carries at most. With more than 1, its body is {"events":[...]}.',
+    },
     payload_filter: {
       ...object({}, { unit: oneOf(...UNITS), action_kind: TEXT, state: TEXT }),
       description: 'What members of the payload must equal.',

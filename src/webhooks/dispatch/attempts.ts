@@ -6,8 +6,10 @@ import { SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { openMaterial, signedHeaders, type SigningMaterial, traceOfDelivery } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
+import type { AttemptOutcome } from '../transport/attempt.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
 import {
+  type Attempted,
   type Delivery,
   deliveryIdOf,
   hasEnded,
@@ -15,6 +17,7 @@ import {
   partsOfRef,
   type Verdict,
 } from './delivery.js';
+import { EventGroup } from './event-group.js';
 import { SubscriptionTally } from './subscription-tally.js';
 import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
@@ -39,7 +42,13 @@ export class AttemptPostponed extends Error {
   override readonly name = 'AttemptPostponed';
 }
 
-/** One turn of a delivery: checks that it is still wanted, sends one signed POST, and records the outcome. */
+/** Takes the deliveries behind the first one of a request, as long as they fit. */
+export type TakeWhile = (fits: (delivery: Delivery) => boolean) => readonly Delivery[];
+
+/** What a request came to: an answer of 2xx, or a failure with its reason. */
+type Answer = Omit<AttemptOutcome, 'reason'> & { readonly reason?: string };
+
+/** One turn of a delivery, or of several that share a request: checks that it is still wanted, sends one signed POST, and records the outcome. */
 @Injectable()
 export class Attempts {
   /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted again. */
@@ -62,22 +71,67 @@ export class Attempts {
   }
 
   /**
-   * Reads the subscription for each attempt.
+   * Sends a delivery, and with it those behind it if the subscription takes several events in one request. Reads the subscription for
+   * each attempt.
    * @param nowMs Redis' time
+   * @returns the first delivery and those that were taken, all with what the one answer means for them
    * @throws StoreUnavailable if the subscription cannot be read, AttemptPostponed. In both cases, nothing was sent.
    */
-  async attempt(delivery: Delivery, nowMs: number): Promise<Verdict> {
-    const { ref, event, attempts, createdMs, subscriptionId } = delivery;
-    if (event === undefined || hasEnded(delivery)) {
-      return givenUp('event_not_found');
+  async attempt(
+    first: Delivery,
+    nowMs: number,
+    takeWhile: TakeWhile,
+  ): Promise<readonly [Attempted, ...Attempted[]]> {
+    const unwanted = this.whyUnwanted(first, nowMs);
+    if (unwanted !== undefined || first.event === undefined) {
+      return [{ delivery: first, verdict: givenUp(unwanted ?? 'event_not_found') }];
     }
-    if (nowMs - createdMs > this.config.webhookStaleAfterMs) {
-      return givenUp('stale');
-    }
-    const target = await this.subscriptions.find(subscriptionId);
+    const target = await this.subscriptions.find(first.subscriptionId);
     if (target?.status !== 'ACTIVE') {
-      return givenUp(target === undefined ? 'subscription_not_found' : 'subscription_inactive');
+      const reason = target === undefined ? 'subscription_not_found' : 'subscription_inactive';
+      return [{ delivery: first, verdict: givenUp(reason) }];
     }
+    const { event: firstEvent } = first;
+    const isGrouped = target.eventsPerRequest > 1;
+    const group = new EventGroup([firstEvent], target.eventsPerRequest);
+    const others = isGrouped
+      ? takeWhile(
+          (next) =>
+            next.event !== undefined && this.whyUnwanted(next, nowMs) === undefined && group.add(next.event),
+        )
+      : [];
+    const event = isGrouped ? group.outgoing : firstEvent;
+    if (isGrouped) {
+      this.counts.grouped.inc(1 + others.length);
+    }
+    [first, ...others].forEach((delivery) => this.begun(delivery, nowMs));
+    const span = this.tracing.isOn ? this.startSpan(first, event, target) : undefined;
+    return this.tracing.during(span, async () => {
+      const answer = await this.send(event, target, span?.spanId);
+      // Those that failed as often get one pause, so that they come due together.
+      const verdicts = new Map<number, Verdict>();
+      const judge = (delivery: Delivery): Attempted => {
+        const attempts = delivery.attempts + 1;
+        const verdict = verdicts.get(attempts) ?? { ...verdictOf(answer, target, attempts), span };
+        verdicts.set(attempts, verdict);
+        return { delivery, verdict };
+      };
+      const judged = judge(first);
+      describe(span, judged.verdict);
+      return [judged, ...others.map(judge)] as const;
+    });
+  }
+
+  /** Why a delivery is given up without an attempt, whatever its subscription. */
+  private whyUnwanted(delivery: Delivery, nowMs: number): keyof typeof GIVEN_UP | undefined {
+    if (delivery.event === undefined || hasEnded(delivery)) {
+      return 'event_not_found';
+    }
+    return nowMs - delivery.createdMs > this.config.webhookStaleAfterMs ? 'stale' : undefined;
+  }
+
+  private begun(delivery: Delivery, nowMs: number): void {
+    const { ref, attempts, createdMs } = delivery;
     // A replay's delay counts from its request, that of other deliveries from the event.
     const { entryId, replayId } = partsOfRef(ref);
     const bornMs = replayId === undefined ? Number.parseInt(entryId, 10) : createdMs;
@@ -85,12 +139,6 @@ export class Attempts {
     if (attempts === 0) {
       this.counts.untilFirst.observe(Math.max(0, nowMs - bornMs) / 1000);
     }
-    const span = this.tracing.isOn ? this.startSpan(delivery, event, target) : undefined;
-    return this.tracing.during(span, async () => {
-      const verdict = await this.send(event, target, attempts + 1, span?.spanId);
-      describe(span, verdict);
-      return { ...verdict, span };
-    });
   }
 
   /**
@@ -145,19 +193,18 @@ export class Attempts {
     return reply.leftInQueue;
   }
 
-  /** @param attempts made so far, including this one */
+  /** @throws AttemptPostponed */
   private async send(
     { signed, body }: OutgoingEvent,
     target: DispatchTarget,
-    attempts: number,
     spanId: string | undefined,
-  ): Promise<Verdict> {
+  ): Promise<Answer> {
     // Never send an unsigned delivery.
     const material = unlessBroken(() => this.opened.get(target) ?? openMaterial(this.box, target));
     if (material === undefined) {
-      const message =
+      const error =
         'the signing secret or the headers of the subscription cannot be decrypted; nothing was sent';
-      return failed(target, attempts, { reason: 'signing_key_unavailable', message, durationMs: 0 });
+      return { ok: false, durationMs: 0, reason: 'signing_key_unavailable', error };
     }
     this.opened.set(target, material);
     const answer = await this.transport.post({
@@ -167,16 +214,11 @@ export class Attempts {
       body,
       timeoutMs: this.config.webhookTimeoutMs,
     });
-    const { ok, status, durationMs, error = 'the attempt failed', reason = 'transport_error' } = answer;
-    if (ok) {
-      return { outcome: 'SUCCESS', durationMs, status };
-    }
-    if (reason === 'lookups_busy') {
+    if (answer.reason === 'lookups_busy') {
       this.counts.postponed.inc();
-      throw new AttemptPostponed(error);
+      throw new AttemptPostponed(answer.error);
     }
-    const message = error.slice(0, MESSAGE_MAX_LENGTH);
-    return failed(target, attempts, { reason, message, durationMs, status }, answer.retryAfterMs);
+    return answer;
   }
 
   /** In the trace of the event, as a child of the request or the sweep that caused it. The URL may contain secrets; its host does not. */
@@ -229,16 +271,16 @@ function givenUp(reason: keyof typeof GIVEN_UP): Verdict {
 }
 
 /** @param attempts made so far, including this one */
-function failed(
-  { retry, endsOnGone }: DispatchTarget,
-  attempts: number,
-  failure: Omit<Verdict, 'outcome'>,
-  askedMs = 0,
-): Verdict {
-  const isGone = failure.status === HTTP_GONE && endsOnGone;
+function verdictOf(answer: Answer, { retry, endsOnGone }: DispatchTarget, attempts: number): Verdict {
+  const { ok, status, durationMs, error = 'the attempt failed', reason = 'transport_error' } = answer;
+  if (ok) {
+    return { outcome: 'SUCCESS', durationMs, status };
+  }
+  const failure = { reason, message: error.slice(0, MESSAGE_MAX_LENGTH), durationMs, status };
+  const isGone = status === HTTP_GONE && endsOnGone;
   return isGone || attempts > retry.maxRetries
     ? { ...failure, outcome: 'FAILED' }
-    : { ...failure, outcome: 'RETRYING', retryInMs: retryDelayMs(retry, attempts, askedMs) };
+    : { ...failure, outcome: 'RETRYING', retryInMs: retryDelayMs(retry, attempts, answer.retryAfterMs) };
 }
 
 /**

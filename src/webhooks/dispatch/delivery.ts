@@ -107,7 +107,13 @@ export interface Verdict {
   readonly span?: Span | undefined;
 }
 
-/** The event that a delivery carries. */
+/** A delivery and what became of its turn. */
+export interface Attempted {
+  readonly delivery: Delivery;
+  readonly verdict: Verdict;
+}
+
+/** What a request carries: the event of a delivery, or the events of several. */
 export interface OutgoingEvent {
   readonly signed: SignedEvent;
   /** As stored in the event log: trace id and flags, or empty. */

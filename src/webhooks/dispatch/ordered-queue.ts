@@ -85,6 +85,8 @@ export class OrderedQueue {
   /** The partition's term in which these were read or queued. */
   private term: number;
   private reading: Reading | undefined;
+  /** How many the last request carried. As many may be under way, and as many unsettled. */
+  private inRequest = 1;
   /** How many to read at a time. Starts at one and doubles, so a queue that makes no progress costs one read per try, not a whole page. */
   private pageSize = 1;
 
@@ -138,7 +140,7 @@ export class OrderedQueue {
     ok(this.mode !== 'ended');
     this.forgetEarlierTerm();
     this.left += 1;
-    const isBehindOthers = length > this.ready.length + UNKNOWN_IN_QUEUE;
+    const isBehindOthers = length > this.ready.length + UNKNOWN_IN_QUEUE + 2 * (this.inRequest - 1);
     if (this.known === 'all' && !isBehindOthers && this.hasRoom) {
       this.remember(delivery);
       return;
@@ -155,7 +157,19 @@ export class OrderedQueue {
     this.forgetEarlierTerm();
     const delivery = this.ready.shift();
     this.count(delivery === undefined ? 0 : -bytesOf(delivery));
+    this.inRequest = 1;
     return delivery;
+  }
+
+  /** Takes the deliveries that go with the one just taken, for as long as they fit. */
+  takeWhile(fits: (delivery: Delivery) => boolean): Delivery[] {
+    ok(this.mode === 'attempting');
+    this.forgetEarlierTerm();
+    const end = this.ready.findIndex((delivery) => !fits(delivery));
+    const taken = this.ready.splice(0, end < 0 ? this.ready.length : end);
+    taken.forEach((delivery) => this.count(-bytesOf(delivery)));
+    this.inRequest += taken.length;
+    return taken;
   }
 
   /**

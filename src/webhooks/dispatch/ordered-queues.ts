@@ -12,7 +12,7 @@ import {
 } from '../../redis/index.js';
 import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
-import { type Delivery, readDeliveries, type Verdict } from './delivery.js';
+import { type Attempted, type Delivery, readDeliveries, type Verdict } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { OrderedQueue, type Page, type ReadyMemory } from './ordered-queue.js';
 import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
@@ -27,7 +27,7 @@ const PAUSE_MS = 250;
 const FAILURE_PAUSE_MS = 100;
 /** Names of queues read at a time. */
 const NAMES = 500;
-/** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
+/** From this many deliveries on that their endpoint has accepted but whose success is not stored yet, a queue waits. A crash repeats them. */
 const UNSETTLED = 32;
 
 /**
@@ -162,18 +162,23 @@ export class OrderedQueues {
           break;
         }
         queue.oldestMs = delivery.createdMs;
-        const verdict = await this.attemptFirst(queue, delivery);
-        if (verdict === undefined) {
+        const attempted = await this.attemptFirst(queue, delivery);
+        if (attempted === undefined) {
           queue.forget();
           break;
         }
-        const stored = this.attempts.settle(delivery, verdict).then((left) => {
-          queue.left = left;
-          underWay.delete(delivery.ref);
-        });
-        underWay.set(delivery.ref, stored);
-        // The error is thrown where all are awaited, which is at the next delivery.
-        stored.catch(() => (hasFailed = true));
+        for (const one of attempted) {
+          const { ref } = one.delivery;
+          const stored = this.attempts.settle(one.delivery, one.verdict).then((left) => {
+            queue.left = left;
+            underWay.delete(ref);
+          });
+          underWay.set(ref, stored);
+          // The error is thrown where all are awaited, which is at the next request.
+          stored.catch(() => (hasFailed = true));
+          queue.partition.retryIn(one.verdict.retryInMs ?? Number.POSITIVE_INFINITY);
+        }
+        const [{ verdict }] = attempted;
         if (queue.isRunningLow) {
           void queue.read(underWay.keys());
         }
@@ -183,7 +188,6 @@ export class OrderedQueues {
           // The oldest. Waiting for all would leave the endpoint idle for as long as Redis takes.
           await underWay.values().next().value;
         }
-        queue.partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
         await this.pauseAfterFailure(queue, verdict);
       }
     } finally {
@@ -210,7 +214,10 @@ export class OrderedQueues {
   }
 
   /** @returns undefined if nothing may start any more @throws as Attempts does; the delivery then stays first in its queue */
-  private async attemptFirst(queue: OrderedQueue, delivery: Delivery): Promise<Verdict | undefined> {
+  private async attemptFirst(
+    queue: OrderedQueue,
+    delivery: Delivery,
+  ): Promise<readonly [Attempted, ...Attempted[]] | undefined> {
     const { partition } = queue;
     const claim = { owner: delivery.subscriptionId, slow: queue.isSlow };
     if (!partition.active || (await this.limiter.acquire(claim)) !== 'acquired') {
@@ -218,7 +225,7 @@ export class OrderedQueues {
     }
     const began = performance.now();
     try {
-      return await this.attempts.attempt(delivery, partition.nowMs());
+      return await this.attempts.attempt(delivery, partition.nowMs(), (fits) => queue.takeWhile(fits));
     } finally {
       this.limiter.release(claim);
       queue.isSlow = performance.now() - began > SLOW_MS;

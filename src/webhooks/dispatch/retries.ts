@@ -10,7 +10,7 @@ import {
 import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
-import { type Delivery, hasEnded, readDeliveries, refOf, type Verdict } from './delivery.js';
+import { hasEnded, readDeliveries, refOf, type Verdict } from './delivery.js';
 import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { OrderedQueues, PER_SUBSCRIPTION } from './ordered-queues.js';
 import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
@@ -38,6 +38,17 @@ const AFTER_ERROR_MS = 10_000;
 const FAILURE_PAUSE_MS = 100;
 /** A retry later than this was left by a process that died, or dates from before the upgrade from a version with a job queue. */
 const RECOVER_AFTER_MS = 30_000;
+
+interface DueRetry {
+  readonly ref: string;
+  readonly dueMs: number;
+}
+
+/** Due retries of a subscription that go out in one request, as far as they fit. */
+interface DueGroup {
+  readonly subscriptionId: string;
+  readonly retries: readonly DueRetry[];
+}
 
 /**
  * Retries. The holder of a partition's lease attempts the deliveries that are due in its index, by Redis' clock. A delivery stays in the
@@ -80,10 +91,10 @@ export class Retries {
       throw new LeaseLost();
     }
     const { nowMs, nextDueMs = Number.POSITIVE_INFINITY, due } = reply;
-    for (const { ref, dueMs } of due) {
-      if (!partition.retries.has(ref)) {
-        void this.startRetry(partition, ref, nowMs - dueMs);
-      }
+    const left = due.filter(({ ref }) => !partition.retries.has(ref));
+    left.forEach(({ ref }) => partition.retries.add(ref));
+    for (const group of await this.groupsOf(left)) {
+      void this.startRetry(partition, group, nowMs);
     }
     const isLast = due.length < PAGE;
     partition.retriesFrom = isLast ? 0 : first + PAGE;
@@ -99,21 +110,41 @@ export class Retries {
     this.bySubscription.close();
   }
 
-  /** Makes a retry when its subscription's turn comes. Never rejects. */
-  private async startRetry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
-    const claim = { owner: refOf(ref)?.subscriptionId ?? '' };
-    partition.retries.add(ref);
+  /** The due retries by the requests that they make: as many of a subscription as it takes in one. */
+  private async groupsOf(due: readonly DueRetry[]): Promise<DueGroup[]> {
+    const open = new Map<string, DueRetry[]>();
+    const groups: DueGroup[] = [];
+    for (const retry of due) {
+      const subscriptionId = refOf(retry.ref)?.subscriptionId ?? '';
+      // If it cannot be read, its retries will fail one by one, and be postponed.
+      const target = await this.subscriptions.find(subscriptionId).catch(() => undefined);
+      const group = open.get(subscriptionId);
+      if (group !== undefined && group.length < (target?.eventsPerRequest ?? 1)) {
+        group.push(retry);
+      } else {
+        const retries = [retry];
+        open.set(subscriptionId, retries);
+        groups.push({ subscriptionId, retries });
+      }
+    }
+    return groups;
+  }
+
+  /** Makes a retry, or several in one request, when the subscription's turn comes. Never rejects. */
+  private async startRetry(partition: DispatchPartition, group: DueGroup, nowMs: number): Promise<void> {
+    const claim = { owner: group.subscriptionId };
+    const refs = group.retries.map(({ ref }) => ref);
     if ((await this.bySubscription.acquire(claim)) === 'acquired') {
       await partition.track(
-        this.inPlace(partition, claim.owner, () => this.retry(partition, ref, dueForMs)).catch(
-          (error: unknown) => this.postpone(partition, ref, error),
+        this.inPlace(partition, claim.owner, () => this.retry(partition, group, nowMs)).catch(
+          (error: unknown) => this.postpone(partition, refs, error),
         ),
       );
       this.bySubscription.release(claim);
     } else {
       partition.retryIn(BLOCKED_MS);
     }
-    partition.retries.delete(ref);
+    refs.forEach((ref) => partition.retries.delete(ref));
   }
 
   /** Runs a retry if both its subscription's owner and the subscription have a free slot. Otherwise, the next pass finds it again. */
@@ -139,26 +170,39 @@ export class Retries {
     }
   }
 
-  private async retry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
+  private async retry(partition: DispatchPartition, { retries }: DueGroup, nowMs: number): Promise<void> {
     if (!partition.active) {
       return;
     }
-    if (dueForMs > RECOVER_AFTER_MS) {
-      this.metrics.of(WEBHOOK_METRICS).recoveries.inc({ kind: 'retry' });
-    }
-    const [delivery] = (await readDeliveries(this.redis, partition.code, [ref])) as [Delivery];
-    if (hasEnded(delivery)) {
-      const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ref));
+    const overdue = retries.filter(({ dueMs }) => nowMs - dueMs > RECOVER_AFTER_MS);
+    this.metrics.of(WEBHOOK_METRICS).recoveries.inc({ kind: 'retry' }, overdue.length);
+    const refs = retries.map(({ ref }) => ref);
+    const deliveries = await readDeliveries(this.redis, partition.code, refs);
+    const ended = deliveries.filter(hasEnded).map(({ ref }) => ref);
+    if (ended.length > 0) {
+      const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ...ended));
       this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(forgotten);
-    } else if (delivery.status === 'PENDING') {
-      throw new AttemptPostponed('its first attempt is not settled yet');
-    } else if (delivery.dueInMs === 0) {
-      // Otherwise, an attempt has ended after the index was read.
-      const verdict = await this.attempts.attempt(delivery, partition.nowMs());
-      await this.attempts.settle(delivery, verdict);
-      partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
-      await this.pauseAfterFailure(verdict);
     }
+    const early = deliveries.filter(({ status }) => status === 'PENDING').map(({ ref }) => ref);
+    if (early.length > 0) {
+      await this.postpone(partition, early, new AttemptPostponed('its first attempt is not settled yet'));
+    }
+    // Otherwise, an attempt has ended after the index was read.
+    const next = deliveries.filter(({ status, dueInMs }) => status === 'RETRYING' && dueInMs === 0);
+    const first = next.shift();
+    if (first === undefined) {
+      return;
+    }
+    const attempted = await this.attempts.attempt(first, partition.nowMs(), (fits) => {
+      const end = next.findIndex((delivery) => !fits(delivery));
+      return next.splice(0, end < 0 ? next.length : end);
+    });
+    await Promise.all(attempted.map(({ delivery, verdict }) => this.attempts.settle(delivery, verdict)));
+    attempted.forEach(({ verdict }) => partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY));
+    if (next.length > 0) {
+      partition.retryIn(BLOCKED_MS);
+    }
+    await this.pauseAfterFailure(attempted[0].verdict);
   }
 
   private async pauseAfterFailure({ outcome, durationMs }: Verdict): Promise<void> {
@@ -169,19 +213,24 @@ export class Retries {
     }
   }
 
-  /** Moves a retry that was not made back in the index, so that it does not stand before others. Never rejects. */
-  private async postpone(partition: DispatchPartition, ref: string, error: unknown): Promise<void> {
+  /** Moves retries that were not made back in the index, so that they do not stand before others. Never rejects. */
+  private async postpone(
+    partition: DispatchPartition,
+    refs: readonly string[],
+    error: unknown,
+  ): Promise<void> {
     const isExpected = error instanceof StoreUnavailable || error instanceof AttemptPostponed;
     if (!isExpected) {
       this.logger.error(
-        { err: error, partition: partition.code, ref },
+        { err: error, partition: partition.code, refs },
         'a retry failed; it will be attempted later',
       );
     }
     const pauseMs = isExpected ? POSTPONED_MS * (1 + Math.random()) : AFTER_ERROR_MS;
     const dueMs = Math.ceil(partition.nowMs() + pauseMs);
-    // GT, because it may have been rescheduled. If Redis cannot write it, the next pass finds it where it is.
-    await this.redis.client.zadd(retryingKey(partition.tag), 'XX', 'GT', dueMs, ref).catch(() => undefined);
+    const places = refs.flatMap((ref) => [dueMs, ref]);
+    // GT, because they may have been rescheduled. If Redis cannot write them, the next pass finds them where they are.
+    await this.redis.client.zadd(retryingKey(partition.tag), 'XX', 'GT', ...places).catch(() => undefined);
     partition.retryIn(pauseMs);
   }
 }

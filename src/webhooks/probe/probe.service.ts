@@ -8,6 +8,7 @@ import { partitionCode, partitionOfTenant, RedisService } from '../../redis/inde
 import { MetricsRegistry } from '../../telemetry/index.js';
 import type { Origin, RequestTrace } from '../../wire/index.js';
 import { SecretBox, unlessBroken } from '../signing/secret-box.js';
+import { EventGroup } from '../dispatch/event-group.js';
 import { openMaterial, type SealedMaterial, signedHeaders } from '../signing/signing.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
@@ -31,6 +32,7 @@ export interface ProbeResult {
 export interface ProbeTarget extends SealedMaterial {
   readonly owner: string;
   readonly url: string;
+  readonly eventsPerRequest: number;
 }
 
 /** Sends one event to an endpoint immediately, signed like every delivery. Stores nothing; only counts it. */
@@ -61,14 +63,16 @@ export class Prober {
           "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent",
       };
     }
-    const body = eventJson(event);
     const { event_id: eventId, event_type: eventType, trace_id: traceId, request_id: requestId } = event;
-    const headers = signedHeaders({
-      ...material,
-      nowMs: this.redis.clock.nowMs(),
-      body,
-      event: { eventId, eventType, traceId, traceFlags, requestId },
-    });
+    const single = {
+      signed: { eventId, eventType, traceId, traceFlags, requestId },
+      trace: '',
+      body: Buffer.from(eventJson(event)),
+    };
+    const isGrouped = target.eventsPerRequest > 1;
+    const { signed, body } = isGrouped ? new EventGroup([single], 1).outgoing : single;
+    const nowMs = this.redis.clock.nowMs();
+    const headers = signedHeaders({ ...material, nowMs, body, event: signed });
     const outcome = await this.transport.post({
       owner: target.owner,
       url: target.url,

@@ -36,6 +36,8 @@ export interface DispatchTarget {
   readonly usedAmounts: readonly string[];
   /** Whether an answer of 410 ends it. */
   readonly endsOnGone: boolean;
+  /** How many events a request carries at most. With 1, its body is the event. */
+  readonly eventsPerRequest: number;
   /** What members of an event's payload must equal. */
   readonly payloadFilter: PayloadFilterDto;
 }
@@ -100,6 +102,7 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
     rates: ratesOf(fields.get('th')),
     usedAmounts: listOf(fields.get('ta') ?? ''),
     endsOnGone: fields.get('eg') === '1',
+    eventsPerRequest: Number(fields.get('er') ?? 1),
     payloadFilter: readJson(fields.get('pf') ?? '{}') as PayloadFilterDto,
   };
 }

@@ -17,7 +17,7 @@ export class SubscriptionOptionsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({
     operationId: 'getWebhookOptions',
-    summary: 'Get what a subscription filters by payload, and whether 410 ends it',
+    summary: 'Get what a subscription has beyond the protocol',
   })
   @Answers(200, 'WebhookOptions')
   async read(
@@ -34,11 +34,12 @@ export class SubscriptionOptionsController {
   @LimitedChange()
   @ApiOperation({
     operationId: 'setWebhookOptions',
-    summary: 'Filter events by payload, watch absolute amounts, or let 410 end a subscription',
+    summary: 'Filter by payload, send events in groups, watch amounts, or let 410 end a subscription',
   })
   @Answers(200, 'WebhookOptions')
   @BodySchema(SubscriptionOptionsDto, {
     end_on_gone: true,
+    events_per_request: 50,
     payload_filter: { unit: 'TOKENS' },
     used_amounts: [{ unit: 'TOKENS', amount: 50_000 }],
   })

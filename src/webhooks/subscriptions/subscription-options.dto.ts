@@ -3,6 +3,7 @@ import { type Unit, UNITS } from '../../ledger/index.js';
 import { IsInt64, Length, Nested, NestedArray, Optional } from '../../wire/index.js';
 
 const MOST_AMOUNTS = 20;
+const MOST_EVENTS = 100;
 
 /** What members of an event's payload must equal. */
 export class PayloadFilterDto {
@@ -37,6 +38,11 @@ export class SubscriptionOptionsDto {
   @Optional()
   @IsBoolean()
   end_on_gone?: boolean;
+
+  /** How many consecutive events a request carries at most. With more than 1, its body is `{"events":[...]}`. */
+  @Optional()
+  @IsInt64({ min: 1, max: MOST_EVENTS })
+  events_per_request?: number;
 
   @Optional()
   @Nested(() => PayloadFilterDto)

@@ -69,11 +69,13 @@ export class SubscriptionOptionsService {
 function storedOptions(options: SubscriptionOptionsDto): FieldPair[] {
   const {
     end_on_gone: endsOnGone = false,
+    events_per_request: eventsPerRequest = 1,
     payload_filter: filter = {},
     used_amounts: amounts = [],
   } = options;
   return [
     ['eg', endsOnGone ? '1' : ''],
+    ['er', eventsPerRequest === 1 ? '' : `${eventsPerRequest}`],
     ['pf', Object.keys(filter).length === 0 ? '' : stringifyJson(filter)],
     ['ta', listText(amounts.map(({ unit, amount }) => `${unit}:${amount}`))],
   ];
@@ -83,6 +85,7 @@ function optionsOf(fields: Fields, subscriptionId: string): SubscriptionOptions 
   return {
     subscription_id: subscriptionId,
     end_on_gone: fields.get('eg') === '1',
+    events_per_request: Number(fields.get('er') ?? 1),
     payload_filter: readJson(fields.get('pf') ?? '{}') as SubscriptionOptions['payload_filter'],
     used_amounts: listOf(fields.get('ta') ?? '').map((text) => {
       const [unit, amount] = text.split(':');

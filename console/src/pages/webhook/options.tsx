@@ -11,7 +11,7 @@ import { type Field, useForm } from '../../parts/form';
 
 export type Options = Schema<'WebhookOptions'>;
 type Amount = Options['used_amounts'][number];
-type Name = 'unit' | 'kind' | 'state' | 'amounts' | 'gone';
+type Name = 'unit' | 'kind' | 'state' | 'amounts' | 'group' | 'gone';
 
 const OPTIONS = '/ops/webhooks/{subscription_id}/options';
 
@@ -79,6 +79,12 @@ const fieldsOf = ({ tenant_id: owner }: Webhook): Readonly<Record<Name, Field>> 
     kind: 'lines',
     disabled: owner === SYSTEM_OWNER,
   },
+  group: {
+    label: 'Events per request',
+    kind: 'number',
+    description:
+      'From 1 to 100. With more than 1, the body is {"events":[…]}, and the answer counts for each event',
+  },
   gone: {
     label: 'If the endpoint answers 410 Gone',
     choices: { '': 'it is a failure as any other', end: 'the subscription ends at once' },
@@ -102,6 +108,7 @@ export function OptionsForm({
     kind,
     state,
     amounts,
+    group: `${options.events_per_request}`,
     gone: options.end_on_gone ? 'end' : '',
   });
   const { values } = form;
@@ -113,6 +120,7 @@ export function OptionsForm({
       { subscription_id: webhook.subscription_id },
       {
         end_on_gone: values.gone === 'end',
+        events_per_request: form.count('group'),
         payload_filter: {
           unit: (values.unit || undefined) as Unit | undefined,
           action_kind: values.kind || undefined,
@@ -134,7 +142,7 @@ export function OptionsForm({
           ? `An amount has a unit, such as ${amountWords({ unit: 'TOKENS', amount: 500 })}`
           : form.differences.length === 0
             ? 'Nothing changes yet'
-            : undefined
+            : form.problem
       }
       differences={form.differences}
     >

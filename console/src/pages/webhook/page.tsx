@@ -251,7 +251,12 @@ function OptionFacts({ options: { data, error } }: { options: ReturnType<typeof 
   if (data === undefined) {
     return error && <Facts label="Options">{error.message}</Facts>;
   }
-  const { payload_filter: filter, used_amounts: amounts, end_on_gone: endsOnGone } = data;
+  const {
+    payload_filter: filter,
+    used_amounts: amounts,
+    end_on_gone: endsOnGone,
+    events_per_request: inRequest,
+  } = data;
   const words = filterWords(filter);
   return (
     <>
@@ -267,6 +272,7 @@ function OptionFacts({ options: { data, error } }: { options: ReturnType<typeof 
           <span className="num">{amounts.map(amountWords).join(', ')}</span>
         </Facts>
       )}
+      {inRequest > 1 && <Facts label="In groups">{inRequest} events a request at most</Facts>}
       {endsOnGone && <Facts label="Ends">when the endpoint answers 410 Gone</Facts>}
     </>
   );
