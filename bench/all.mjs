@@ -25,6 +25,7 @@ const NAMES = [
   'counter',
   'usage',
   'archive',
+  'lists',
 ];
 /** Not among all: it needs Python, and compares others with each other. */
 const APART = ['gateways'];

@@ -16,11 +16,11 @@ if redis.call('EXISTS', budget) == 0 then
 end
 -- Of two values of a field the later one counts.
 local current, reply = {}, { 'FOUND' }
-period.add_current_fields(current, budget, scope, time.now_ms())
-local windows = redis.call('HMGET', budget, 'windows', 'status')
-if windows[1] then
+local now, f = time.now_ms(), redis.call('HMGET', budget, 'period_end', 'status', 'windows')
+period.add_current_fields(current, budget, scope, f[1], f[2], now)
+if f[3] then
   current[#current + 1] = 'windows'
-  current[#current + 1] = window_record.windows_text(window_record.current_windows(budget, windows[1], windows[2], time.now_ms()))
+  current[#current + 1] = window_record.windows_text(window_record.current_windows(budget, f[3], f[2], now))
 end
 listing.append_record(reply, budget, 'budget', current)
 return reply

@@ -6,7 +6,7 @@
 -- ARGV[2]   tenant           where the previous run ended, or empty
 -- ARGV[3]   after            the member of the tenant's index at which it ended, or empty
 -- ARGV[4]   limit            records per run, at least 1
--- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
+-- RETURNS   now_ms next_tenant? next_member? budgets*
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
 -- @include  keys, listed_budget, listing, time

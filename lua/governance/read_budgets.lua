@@ -3,7 +3,7 @@
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[...] budgets, each as 'scope unit'
--- RETURNS   now_ms read:int records(text_count record{})*
+-- RETURNS   now_ms read:int budgets*
 -- BOUND     100 budgets, or 256 KiB of them
 -- EMITS     nothing
 -- @include  keys, listed_budget, listing, time

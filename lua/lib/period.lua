@@ -164,9 +164,8 @@ local function state_now(key, scope, period_end, status, now)
 end
 
 -- Appends the fields and values of that state, if there is one, to a list.
-local function add_current_fields(list, key, scope, now)
-  local f = redis.call('HMGET', key, 'period_end', 'status')
-  local state = state_now(key, scope, f[1], f[2], now)
+local function add_current_fields(list, key, scope, period_end, status, now)
+  local state = state_now(key, scope, period_end, status, now)
   if state then
     for _, name in ipairs({ 'allocated', 'remaining', 'spent', 'is_over_limit' }) do
       list[#list + 1], list[#list + 2] = name, state[name]

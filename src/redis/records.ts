@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { tenantOfScope } from '../ledger/index.js';
-import type { Fields, Page } from '../wire/index.js';
+import { type Fields, fieldsOf, type Page } from '../wire/index.js';
 import { toStoreError } from './errors.js';
 import { budgetIndexKey, partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
 import { RedisService } from './redis.service.js';
@@ -12,6 +12,9 @@ import { type RecordKind, SkippedRecords } from './skipped-records.js';
 const RECORDS_A_RUN = 100;
 /** Partitions read concurrently. */
 const PARTITIONS_AT_ONCE = 4;
+
+/** A budget in the reply of a list: see lua/governance/lib/listed_budget.lua. */
+const listedBudget = (text: string): Fields => fieldsOf(text.split('\u001f'));
 
 /** Called for each record, without its free texts. `nowMs` is the Redis time at which it was read. */
 export type Visit = (fields: Fields, nowMs: number) => void;
@@ -120,12 +123,12 @@ export class Records {
     const budgetIndex = budgetIndexKey(this.tagOfTenant(tenantId), tenantId);
     let run = { direction, after, limit };
     for (;;) {
-      const { nextMember, records } = await this.redis.queries.call(
+      const { nextMember, budgets } = await this.redis.queries.call(
         'list_budgets_by_scope',
         { budgetIndex },
         run,
       );
-      if (!records.every(({ record }) => visit(record)) || nextMember === undefined) {
+      if (!budgets.every((text) => visit(listedBudget(text))) || nextMember === undefined) {
         return;
       }
       run = { direction, after: nextMember, limit: RECORDS_A_RUN };
@@ -146,12 +149,12 @@ export class Records {
     }
     for (const [tag, group] of groups) {
       for (let done = 0; done < group.length;) {
-        const { read, records } = await this.redis.queries.call(
+        const { read, budgets } = await this.redis.queries.call(
           'read_budgets',
           { tenantIndex: tenantIndexKey(tag) },
           { rest: group.slice(done, done + RECORDS_A_RUN) },
         );
-        for (const { record } of records) {
+        for (const record of budgets.map(listedBudget)) {
           found.set(`${record.get('scope')} ${record.get('unit')}`, record);
         }
         done += read;
@@ -252,13 +255,15 @@ export class Records {
   }
 
   private async runToEnd(
-    run: (after: ListPlace) => Promise<ScriptReply<'list_tenants'>>,
+    run: (after: ListPlace) => Promise<ScriptReply<'list_tenants' | 'list_budgets'>>,
     visit: Visit,
   ): Promise<void> {
     let after: ListPlace = { tenant: '', member: '' };
     do {
-      const { nowMs, nextTenant = '', nextMember = '', records } = await run(after);
-      for (const { record } of records) {
+      const { nowMs, nextTenant = '', nextMember = '', ...listed } = await run(after);
+      const records =
+        'budgets' in listed ? listed.budgets.map(listedBudget) : listed.records.map(({ record }) => record);
+      for (const record of records) {
         visit(record, nowMs);
       }
       after = { tenant: nextTenant, member: nextMember };

@@ -12,6 +12,7 @@ import {
   webhookKey,
 } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
+import { fieldsOf } from '../../src/wire/index.js';
 import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -28,7 +29,11 @@ interface Listed {
   /** The index entry of a record. */
   readonly member: (name: string) => string;
   readonly texts: readonly string[];
+  /** Fields that a list shows: one that names the record, and one that may be long. */
+  readonly shown: readonly [name: string, long: string];
 }
+
+const ANY_FIELD = ['own_name', 'other'] as const;
 
 const LISTS: readonly Listed[] = [
   {
@@ -36,7 +41,8 @@ const LISTS: readonly Listed[] = [
     index: budgetIndexKey,
     key: (tag, id) => budgetKey(tag, 'TOKENS', id.replaceAll('!', '/').split(' ')[0] as string),
     member: (name) => treeOrder(`tenant:t/app:${name} TOKENS`),
-    texts: ['metadata'],
+    texts: ['metadata', 'boundaries'],
+    shown: ['ledger_id', 'commit_overage_policy'],
   },
   {
     script: 'list_api_keys',
@@ -44,6 +50,7 @@ const LISTS: readonly Listed[] = [
     key: apiKeyKey,
     member: (name) => `key_${name}`,
     texts: ['metadata', 'description'],
+    shown: ANY_FIELD,
   },
   {
     script: 'list_policies',
@@ -51,6 +58,7 @@ const LISTS: readonly Listed[] = [
     key: policyKey,
     member: (name) => `pol_${name}`,
     texts: ['description', 'caps'],
+    shown: ANY_FIELD,
   },
   {
     script: 'list_webhooks',
@@ -58,13 +66,14 @@ const LISTS: readonly Listed[] = [
     key: webhookKey,
     member: (name) => `whsub_${name}`,
     texts: ['ds', 'th', 'md', 'hd'],
+    shown: ANY_FIELD,
   },
 ];
 
 /** Creates a record for each name, and everything else that is given. */
 async function furnish(
   ledger: LedgerClient,
-  { index, key, member }: Listed,
+  { index, key, member, shown: [name] }: Listed,
   names: readonly string[],
   fields: Record<string, string>,
 ): Promise<string[]> {
@@ -72,7 +81,7 @@ async function furnish(
   const pipeline = ledger.redis.pipeline();
   for (const one of members) {
     pipeline
-      .hset(key(ledger.tag, one), { own_name: one, ...fields })
+      .hset(key(ledger.tag, one), { [name]: one, ...fields })
       .zadd(index(ledger.tag, ledger.tenant), 0, one);
   }
   await pipeline.exec();
@@ -88,16 +97,15 @@ function recordsIn(reply: readonly string[]): Map<string, string>[] {
   const records: Map<string, string>[] = [];
   for (let at = 0; at < reply.length;) {
     const end = at + 1 + Number(reply[at]);
-    const flat = reply.slice(at + 1, end);
-    records.push(
-      new Map(
-        flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string] as const] : [])),
-      ),
-    );
+    records.push(new Map(fieldsOf(reply.slice(at + 1, end))));
     at = end;
   }
   return records;
 }
+
+/** A budget is one text. */
+const budgetsIn = (reply: readonly string[]): Map<string, string>[] =>
+  reply.map((text) => new Map(fieldsOf(text.split('\u001f'))));
 
 async function run(ledger: LedgerClient, script: List, after: readonly string[], limit = 100): Promise<Run> {
   const [, tenant = '', member = '', ...records] = await ledger.scripts.run(
@@ -105,7 +113,10 @@ async function run(ledger: LedgerClient, script: List, after: readonly string[],
     [tenantIndexKey(ledger.tag)],
     [ledger.tenant, after[0] ?? '', after[1] ?? '', limit],
   );
-  return { next: [tenant, member], records: recordsIn(records) };
+  return {
+    next: [tenant, member],
+    records: script === 'list_budgets' ? budgetsIn(records) : recordsIn(records),
+  };
 }
 
 async function all(ledger: LedgerClient, script: List, limit = 100): Promise<Run[]> {
@@ -116,8 +127,8 @@ async function all(ledger: LedgerClient, script: List, limit = 100): Promise<Run
   return runs;
 }
 
-const namesOf = (runs: readonly Run[]): (string | undefined)[] =>
-  runs.flatMap(({ records }) => records.map((record) => record.get('own_name')));
+const namesOf = (runs: readonly Run[], { shown: [name] }: Listed): (string | undefined)[] =>
+  runs.flatMap(({ records }) => records.map((record) => record.get(name)));
 const NAMES = Array.from({ length: 12 }, (_, index) => `n${String(index).padStart(2, '0')}`);
 
 describe.each(LISTS)('$script', (listed) => {
@@ -133,21 +144,28 @@ describe.each(LISTS)('$script', (listed) => {
     const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
       runs = await all(ledger, listed.script);
     });
-    expect(namesOf(runs)).toEqual(members);
+    expect(namesOf(runs, listed)).toEqual(members);
     for (const record of runs[0]?.records ?? []) {
       expect(record.get('status')).toBe('ACTIVE');
       expect([...record.keys()].filter((name) => listed.texts.includes(name))).toEqual([]);
     }
     const whole = commands.filter(([name]) => name === 'HGETALL').map(([, key]) => key);
-    expect(whole).toEqual([listed.key(ledger.tag, members[0] as string)]);
+    // Of a budget, only certain fields are read.
+    expect(whole).toEqual(
+      listed.script === 'list_budgets' ? [] : [listed.key(ledger.tag, members[0] as string)],
+    );
+    const ofBudgets = commands.filter(([, key]) => key?.includes('b:TOKENS:'));
+    expect(ofBudgets.map(([name]) => name)).toEqual(
+      listed.script === 'list_budgets' ? members.map(() => 'HMGET') : [],
+    );
   });
 
   test('ends a run after 256 KiB and continues after the record that ended it', async () => {
     const ledger = await newLedger();
-    const members = await furnish(ledger, listed, NAMES, { other: 'x'.repeat(100_000) });
+    const members = await furnish(ledger, listed, NAMES, { [listed.shown[1]]: 'x'.repeat(100_000) });
     const runs = await all(ledger, listed.script);
     expect(runs.map(({ records }) => records.length)).toEqual([3, 3, 3, 3, 0]);
-    expect(namesOf(runs)).toEqual(members);
+    expect(namesOf(runs, listed)).toEqual(members);
   });
 
   test('reads no more records than requested', async () => {
@@ -155,7 +173,7 @@ describe.each(LISTS)('$script', (listed) => {
     const members = await furnish(ledger, listed, NAMES, {});
     const runs = await all(ledger, listed.script, 5);
     expect(runs.map(({ records }) => records.length)).toEqual([5, 5, 2]);
-    expect(namesOf(runs)).toEqual(members);
+    expect(namesOf(runs, listed)).toEqual(members);
   });
 });
 
@@ -172,10 +190,10 @@ describe('list_budgets_by_scope', () => {
       [budgetIndexKey(ledger.tag, ledger.tenant)],
       [direction, after, limit],
     );
-    return Object.assign(recordsIn(records), { next });
+    return Object.assign(budgetsIn(records), { next });
   };
   const namesIn = (records: Run['records']): (string | undefined)[] =>
-    records.map((record) => record.get('own_name'));
+    records.map((record) => record.get('ledger_id'));
 
   test('reads the index in both directions from any text, and no more records than requested', async () => {
     const ledger = await newLedger();
@@ -195,12 +213,15 @@ describe('list_budgets_by_scope', () => {
       members.slice(-3).reverse(),
       members.slice(0, 2).reverse(),
     ]);
-    expect(commands.filter(([name]) => name === 'HGETALL')).toHaveLength(11);
+    expect(commands.filter(([name]) => name === 'HMGET')).toHaveLength(11);
   });
 
   test('says where the next run starts, after 256 KiB at the latest', async () => {
     const ledger = await newLedger();
-    const members = await furnish(ledger, listed, NAMES, { other: 'x'.repeat(100_000), metadata: MEGABYTE });
+    const members = await furnish(ledger, listed, NAMES, {
+      [listed.shown[1]]: 'x'.repeat(100_000),
+      metadata: MEGABYTE,
+    });
     const first = await read(ledger, 'desc', '', 100);
     expect([first.length, first.next]).toEqual([3, members[9]]);
     const second = await read(ledger, 'asc', members[9] as string, 100);
