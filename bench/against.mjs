@@ -1,7 +1,7 @@
 // npm run bench -- against [<ref>]: this checkout and another commit, the last release if none is given. Both run, each with a Redis of its
 // own, and the one that is not measured is stopped, so that its background work counts only in its own phases.
 import { basename, join } from 'node:path';
-import { SetupError, readJson } from '../scripts/install.mjs';
+import { ROOT, SetupError, readJson } from '../scripts/install.mjs';
 import { builtCheckout, ownLastRelease } from './checkout.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
@@ -23,10 +23,12 @@ const ROWS = {
   debit: { title: 'direct debit', load: { kind: 'debits' } },
   batch: { title: 'reserve and commit, 50 a batch', load: { kind: 'closed', perRequest: 50 } },
   set: { title: 'reserve, sets of two', load: { kind: 'sets', perRequest: 2 } },
+  extend: { title: 'extend', load: { kind: 'extensions' } },
+  list: { title: 'list of 100 reservations', load: { kind: 'lists' } },
 };
 const REDIS = ['embedded', 'external'];
 /** What has run less often is not compiled yet, and costs a multiple. */
-const WARM_UP = { connections: 32, operations: 10_000, seconds: 5 };
+const WARM_UP = { connections: 32, operations: unlessShort(10_000, 3000), seconds: unlessShort(5, 2) };
 
 /** Each with its default, what one of its comma-separated values may be, and that in words. */
 const OPTIONS = {
@@ -169,14 +171,63 @@ async function measureRound(compared, ours, theirs, { seconds, isOursFirst }) {
   }
 }
 
+/**
+ * Of a request, in µs.
+ * @type {Record<string, (phase: Pick<Phase, 'server_cpu_s' | 'redis_cpu_s' | 'operations'>) => number>}
+ */
+const PROCESSOR_TIME = {
+  service: ({ server_cpu_s, operations }) => (server_cpu_s * 1e6) / operations,
+  Redis: ({ redis_cpu_s, operations }) => (redis_cpu_s * 1e6) / operations,
+};
 /** @type {Record<string, (phase: Phase) => number>} */
 const VALUES = {
-  'service, µs': ({ server_cpu_s, operations }) => (server_cpu_s * 1e6) / operations,
-  'Redis, µs': ({ redis_cpu_s, operations }) => (redis_cpu_s * 1e6) / operations,
+  'service, µs': PROCESSOR_TIME.service,
+  'Redis, µs': PROCESSOR_TIME.Redis,
   'a second': ({ per_second }) => per_second,
   'p50, ms': ({ p50_ms }) => p50_ms,
   'p99, ms': ({ p99_ms }) => p99_ms,
 };
+
+/** What a release may cost more than the last one, if no reason is written down. */
+const ALLOWED = 1.03;
+
+/**
+ * @typedef {{ release: string, row: string, redis: string, connections: number, part: string, ratio: number, reason: string }} Reason
+ *   why a row costs up to so much more than that release, and which of service and Redis does
+ */
+
+/**
+ * The processor time that nobody has given a reason for, each as a sentence.
+ * @param {readonly Compared[]} compared
+ * @param {string} release the version that was compared with
+ * @param {readonly Reason[]} reasons
+ */
+export function unexplained(compared, release, reasons) {
+  return compared.flatMap(({ redis, row, connections, pairs }) =>
+    Object.entries(PROCESSOR_TIME).flatMap(([part, valueOf]) => {
+      const ratio = median(pairs.map(({ ours, theirs }) => valueOf(ours) / valueOf(theirs)));
+      const place = { release, row, redis, connections, part };
+      const given = reasons.find((reason) =>
+        Object.entries(place).every(([name, value]) => Reflect.get(reason, name) === value),
+      );
+      const isAllowed =
+        ratio <= ALLOWED || (given !== undefined && given.reason !== '' && ratio <= given.ratio);
+      const what = `${row} at ${connections} connections, ${redis} Redis: ${part} takes ${hundredths(ratio)} of ${release}'s processor time`;
+      return isAllowed ? [] : [`${what}; say why in bench/slower.json`];
+    }),
+  );
+}
+
+/**
+ * Compares this checkout with its last release in every row.
+ * @returns {Promise<string[]>} what `npm run release` refuses
+ */
+export async function slowerThanLastRelease() {
+  const { version } = ownLastRelease();
+  const { compared } = await measureAgainst(readPlan([]));
+  const reasons = /** @type {Reason[]} */ (readJson(join(ROOT, 'bench', 'slower.json')));
+  return unexplained(compared, version, reasons);
+}
 
 /** @param {readonly Compared[]} compared */
 export function tableOfCompared(compared) {

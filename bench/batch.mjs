@@ -1,5 +1,5 @@
 // What it costs to send operations in batches, in pairs: the same operations in batches and in single requests, in turn. Also reserves in
-// sets, and direct debits, whose calls share runs.
+// sets.
 import { setTimeout as delay } from 'node:timers/promises';
 import { SetupError } from '../scripts/install.mjs';
 import { unlessShort } from './duration.mjs';
@@ -19,7 +19,6 @@ import { tagOfTenant } from './workload.mjs';
 const CONNECTIONS = 8;
 const PER_BATCH = 50;
 const PER_SET = 2;
-const DEBIT_CONNECTIONS = 200;
 /** Odd, so that there is a median. */
 const ROUNDS = unlessShort(3, 1);
 const SECONDS = unlessShort(4, 1);
@@ -32,7 +31,7 @@ const HEAD_START_MS = 500;
 const SHARE = 0.6;
 const TARGETS = { rate: 3, cpu: 0.45, neighbour: 2 };
 
-const PARTS = { batches: measureBatches, sets: measureSets, debits: measureDebits };
+const PARTS = { batches: measureBatches, sets: measureSets };
 
 /** @param {{ only?: string }} options one part to measure; without it, all of them are measured */
 export const measure = ({ only = '' }) =>
@@ -126,32 +125,6 @@ async function measureSets(harness) {
       ),
       ratio('CPU of a reserve there, the service', pairs, serviceUs),
       ratio('CPU of a reserve there, Redis', pairs, redisUs),
-    ],
-  };
-}
-
-/**
- * In turn with another commit: `npm run bench -- against --rows=debit`.
- * @param {Harness} harness
- */
-async function measureDebits(harness) {
-  const phase = (/** @type {number} */ seconds) =>
-    harness.saturate(DEBIT_CONNECTIONS, seconds, { kind: 'debits' });
-  await phase(WARM_UP_SECONDS);
-  const rounds = [];
-  while (rounds.length < ROUNDS) {
-    rounds.push(await phase(SECONDS));
-  }
-  const at = `at ${DEBIT_CONNECTIONS} connections`;
-  return {
-    table: tableOf(rounds, { 'direct debits': () => 'closed loop', ...columnsOf(1) }, 1),
-    figures: [
-      aim(
-        `direct debits a second ${at}`,
-        rounds.map(({ per_second }) => per_second),
-      ),
-      aim('CPU of a direct debit there, the service', rounds.map(serviceUs), { unit: ' µs' }),
-      aim('CPU of a direct debit there, Redis', rounds.map(redisUs), { unit: ' µs' }),
     ],
   };
 }

@@ -18,11 +18,13 @@ const BUILT = join(ROOT, 'node_modules', '.cache', 'bench');
 const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 
 /**
- * The newest version that the changelog calls released, with its commit.
+ * The newest version before this one that the changelog calls released, with its commit.
  * @param {string} changelog
+ * @param {string} own version
  */
-export function lastRelease(changelog) {
-  const [, version, commit] = /^## (\S+) \(\d{4}-\d\d-\d\d, ([0-9a-f]{7,40})\)$/m.exec(changelog) ?? [];
+export function lastRelease(changelog, own) {
+  const released = [...changelog.matchAll(/^## (\S+) \(\d{4}-\d\d-\d\d, ([0-9a-f]{7,40})\)$/gm)];
+  const [, version, commit] = released.find(([, one]) => one !== own) ?? [];
   if (version === undefined || commit === undefined) {
     throw new SetupError(
       'CHANGELOG.md names no commit of a release, as in `## 0.7.0 (2026-11-26, f171d73f)`',
@@ -31,8 +33,11 @@ export function lastRelease(changelog) {
   return { version, commit };
 }
 
-/** The last release of this checkout. */
-export const ownLastRelease = () => lastRelease(readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8'));
+/** The last release before the version of this checkout. */
+export function ownLastRelease() {
+  const { version } = /** @type {{ version: string }} */ (readJson(join(ROOT, 'package.json')));
+  return lastRelease(readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8'), version);
+}
 
 /**
  * The folder of a built commit.

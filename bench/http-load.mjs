@@ -10,8 +10,10 @@ import {
   BATCH_PATH,
   commitsText,
   debits,
+  extensions,
   expectCommits,
   idsIn,
+  lists,
   reservesText,
   saturateBatches,
   sets,
@@ -244,7 +246,7 @@ async function watch(plan) {
   return { ...result, ...summaryOf(latencies), failures };
 }
 
-const LOADS = { closed: saturate, debits, sets, leak, attack, paced: pace, watch };
+const LOADS = { closed: saturate, debits, sets, extensions, lists, leak, attack, paced: pace, watch };
 
 /** @param {HttpPlan} plan */
 async function run(plan) {

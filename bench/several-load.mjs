@@ -1,4 +1,5 @@
-// Loads of which the batch benchmark is made: batches and sets, and direct debits.
+// Loads beside reserve and commit: batches and sets, direct debits, extensions and lists.
+import { Client } from './client.mjs';
 import { closedLoop, expectSuccess } from './closed-loop.mjs';
 import { httpRequests } from './workload.mjs';
 
@@ -9,6 +10,9 @@ import { httpRequests } from './workload.mjs';
  */
 
 export const BATCH_PATH = '/v1/batch';
+const PER_BATCH = 50;
+/** Leases whose expiry is no part of a run. */
+const OUTLIVING = { ttlMs: 3_600_000, graceMs: 0 };
 
 /** @type {(first: number, count: number) => number[]} */
 const numbersFrom = (first, count) => Array.from({ length: count }, (_, index) => first + index);
@@ -108,7 +112,7 @@ export async function saturateBatches(plan) {
 /**
  * One request after the other on each connection, each of `perRequest` operations.
  * @param {ClosedPlan} plan
- * @param {string} path
+ * @param {string | ((first: number) => string)} path
  * @param {(first: number) => string} bodyOf
  * @param {(status: number, body: string) => void} expectDone
  */
@@ -119,11 +123,14 @@ async function repeat(plan, path, bodyOf, expectDone) {
     plan,
     [
       {
-        path,
         setupRequest: (request) => {
           const first = next;
           next += perRequest;
-          return { ...request, body: bodyOf(first) };
+          return {
+            ...request,
+            path: typeof path === 'string' ? path : path(first),
+            body: bodyOf(first),
+          };
         },
         onResponse: (status, body) => {
           expectDone(status, body);
@@ -134,6 +141,51 @@ async function repeat(plan, path, bodyOf, expectDone) {
     plan.target,
   );
   return { ...result, operations, per_second: operations / result.elapsed_s, next };
+}
+
+/**
+ * Longer leases of as many live reservations as there are connections.
+ * @param {ClosedPlan} plan
+ */
+export async function extensions(plan) {
+  const { extend, ids } = await liveReservations(plan, plan.connections);
+  const path = (/** @type {number} */ number) => `/v1/reservations/${ids[number % ids.length]}/extend`;
+  return repeat({ ...plan, first: plan.first + ids.length }, path, extend, expectSuccess);
+}
+
+const LISTED = 100;
+
+/**
+ * The newest hundred reservations, over and over.
+ * @param {ClosedPlan} plan
+ */
+export async function lists(plan) {
+  await liveReservations(plan, LISTED);
+  const first = plan.first + LISTED;
+  const result = await closedLoop(
+    plan,
+    [{ method: 'GET', path: `/v1/reservations?limit=${LISTED}`, onResponse: expectSuccess }],
+    plan.target,
+  );
+  const { requests: operations } = result;
+  return { ...result, operations, per_second: operations / result.elapsed_s, next: first };
+}
+
+/**
+ * @param {ClosedPlan} plan
+ * @param {number} count at most 1000
+ */
+async function liveReservations({ port, target, first }, count) {
+  const texts = httpRequests(target, OUTLIVING);
+  const client = new Client(port, { connections: 1, headers: { 'x-cycles-api-key': target.apiKey } });
+  const ids = [];
+  for (let made = 0; made < count; made += PER_BATCH) {
+    const some = Math.min(PER_BATCH, count - made);
+    const { status, text } = await client.ask('POST', BATCH_PATH, reservesText(texts, first + made, some));
+    ids.push(...idsIn(status, text, some));
+  }
+  await client.close();
+  return { ids, ...texts };
 }
 
 /** @param {ClosedPlan} plan */
@@ -147,12 +199,12 @@ export function debits(plan) {
 }
 
 /**
- * Reserves that nobody settles: of a set, or single ones. They outlive the run, so that their expiry is no part of it.
+ * Reserves that nobody settles: of a set, or single ones.
  * @param {ClosedPlan} plan
  */
 export function sets(plan) {
   const { perRequest = 1 } = plan;
-  const { reserve, reservePath } = httpRequests(plan.target, { ttlMs: 3_600_000, graceMs: 0 });
+  const { reserve, reservePath } = httpRequests(plan.target, OUTLIVING);
   return perRequest === 1
     ? repeat(plan, reservePath, reserve, expectSuccess)
     : repeat(

@@ -41,9 +41,9 @@ interface TargetPlan {
   readonly first: number;
 }
 
-/** `closed`: reserves and their commits. `debits`: direct debits. `sets`: reserves that nobody settles. */
+/** `closed`: reserves and their commits. `sets`: reserves that nobody settles. */
 export interface ClosedPlan extends TargetPlan {
-  readonly kind: 'closed' | 'debits' | 'sets';
+  readonly kind: 'closed' | 'debits' | 'sets' | 'extensions' | 'lists';
   readonly connections: number;
   /** How many operations a batch or a set has; without it, each has a request of its own. */
   readonly perRequest?: number;

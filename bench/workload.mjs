@@ -37,7 +37,7 @@ const keyOf = (run, number) => `${run}-0000-4000-8000-${digits(number, 12)}`;
 export const tagOfTenant = (tenant) => tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
 
 /**
- * The two HTTP requests of an operation, and a direct debit.
+ * The two HTTP requests of an operation, an extension and a direct debit.
  * @param {import('./types.ts').Target} target
  */
 export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
@@ -59,6 +59,7 @@ export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
     }),
     commitPath: (/** @type {string} */ reservationId) => `/v1/reservations/${reservationId}/commit`,
     commit: textWithKey({ actual: { unit: 'TOKENS', amount: ACTUAL } }),
+    extend: textWithKey({ extend_by_ms: ttlMs }),
     debit: textWithKey({
       subject: { tenant, ...SUBJECT },
       action: ACTION,

@@ -1,12 +1,12 @@
 // npm run release -- <folder> [--rehearse]: writes what a release consists of into a new folder: the context of the image, the package
 // of the chart, a CycloneDX bill of materials of what ships, and their checksums. Refuses versions that disagree, and, without
-// --rehearse, a version that the changelog does not call released.
+// --rehearse, a version that the changelog does not call released, and one that needs more processor time than the last one.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ROOT, SetupError, readJson, runCommand } from './install.mjs';
+import { ROOT, SetupError, ensureBuild, ensureRedis, readJson, runCommand } from './install.mjs';
 
 const CHART = 'deploy/helm/holdfast';
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -82,7 +82,7 @@ function billOfMaterials() {
 }
 
 /** @param {string[]} args */
-function release(args) {
+async function release(args) {
   const rehearses = args.includes('--rehearse');
   const [given, ...more] = args.filter((arg) => arg !== '--rehearse');
   if (given === undefined || given.startsWith('-') || more.length > 0) {
@@ -97,6 +97,15 @@ function release(args) {
   const folder = resolve(given);
   if (existsSync(folder) && readdirSync(folder).length > 0) {
     throw new SetupError(`${folder} is not empty`);
+  }
+  if (!rehearses) {
+    ensureRedis({});
+    ensureBuild();
+    const { slowerThanLastRelease } = await import('../bench/against.mjs');
+    const slower = await slowerThanLastRelease();
+    if (slower.length > 0) {
+      throw new SetupError(slower.join('; '));
+    }
   }
   mkdirSync(folder, { recursive: true });
   const inFolder = (/** @type {string} */ name) => join(folder, `holdfast-${version}${name}`);
@@ -115,5 +124,5 @@ function release(args) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  runCommand(() => Promise.resolve().then(() => release(process.argv.slice(2))));
+  runCommand(() => release(process.argv.slice(2)));
 }
