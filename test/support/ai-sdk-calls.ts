@@ -10,6 +10,7 @@ type Send = () => Promise<Response>;
 export class Wire {
   readonly sent: string[] = [];
   readonly bodies: Json[] = [];
+  readonly headers: Headers[] = [];
   readonly problems: BudgetError[] = [];
 
   constructor(
@@ -22,6 +23,7 @@ export class Wire {
     const response = await this.instead(what, () => fetch(url, init));
     this.sent.push(what);
     this.bodies.push(JSON.parse(init?.body as string));
+    this.headers.push(new Headers(init?.headers));
     return response;
   };
 

@@ -22,12 +22,16 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, aiohttp.ClientConnectorError)
 # The provider may have answered somebody who did not hear it.
 _UNHEARD = (httpx.TransportError, openai.APITimeoutError, aiohttp.ClientError, asyncio.TimeoutError, TimeoutError, asyncio.CancelledError)
+# Somebody stopped waiting, such as a gateway. The provider behind it may go on, and bill.
+_GAVE_UP = (408, 499, 504, 524)
 
 
 def _says_status(error: BaseException) -> bool:
     """Whether the provider answered with a failure. LiteLLM's own exceptions inherit from OpenAI's, and say nothing about that."""
     is_openai = isinstance(error, openai.APIStatusError) and type(error).__module__.startswith("openai")
-    return is_openai or isinstance(error, httpx.HTTPStatusError)
+    if not is_openai and not isinstance(error, httpx.HTTPStatusError):
+        return False
+    return error.response.status_code not in _GAVE_UP
 
 
 def cost_nothing(error: BaseException) -> bool:
@@ -40,8 +44,7 @@ def cost_nothing(error: BaseException) -> bool:
     if any(_says_status(one) for one in chain):
         return True
     status = getattr(error, "status_code", None)
-    # 408 and 499: somebody stopped waiting.
-    return isinstance(status, int) and 400 <= status < 500 and status not in (408, 499)
+    return isinstance(status, int) and 400 <= status < 500 and status not in _GAVE_UP
 
 
 class Attempts:

@@ -231,10 +231,12 @@ class Ledger:
             if charged < amount:
                 tell("capped", f"{charged} of {amount} charged to {call.subject}: the budget had no more")
         elif answer.status == 410:
-            # The expiry has charged what it was told. It may also have been more than this, which only an operator can return.
+            # The expiry has charged what it was told.
             rest = amount - call.charge_on_expiry
             if rest > 0:
                 await self._debit(call, rest, usage, "expired")
+            elif rest < 0:
+                tell("overcharged", f"{call.charge_on_expiry} for {amount} to {call.subject}: the hold had expired")
         else:
             tell("settle_failed", f"commit of {amount} on {call.reservation_id}: {answer.status} {answer.body}")
 
@@ -280,9 +282,10 @@ class Ledger:
             except (Away, NotSent) as error:
                 last = error
             else:
-                if answer.status != 429:
+                # A key that is unknown or may too little may be replaced meanwhile.
+                if answer.status not in (401, 403, 429):
                     return answer
-                last = Away(f"429 {answer.body}")
+                last = Away(f"{answer.status} {answer.body}")
             tell("settle_retried", f"{path}: {last!r}")
         raise Away(f"{path}: no answer for {SETTLE_S} s, the last time {last!r}")
 

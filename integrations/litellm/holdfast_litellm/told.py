@@ -33,6 +33,7 @@ EVENTS: dict[str, int | None] = {
     "settle_failed": logging.ERROR,
     "debited": logging.WARNING,
     "capped": logging.WARNING,
+    "overcharged": logging.WARNING,
     "cost_unknown": logging.WARNING,
     "stray_report": logging.WARNING,
 }
