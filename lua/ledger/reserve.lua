@@ -198,8 +198,8 @@ local approaches = count_actions.require_counting(tag, tenant_id, counts)
 -- Nothing is refused below this line.
 local lives_ms = ttl_ms + grace_ms
 if group.rehearses then
-  -- What the members behind this one need to know, and damaged indexes, which would end the script in the middle of its change.
-  redis.call('ZCARD', hold_record.deadline_index_of(tag, expiry_policy))
+  -- What the members behind this one need to know, and an index that would end the script in the middle of its change if it is damaged. That of
+  -- deadlines is the first that the second pass writes.
   redis.call('ZCARD', keys.reservation_index(tag, tenant_id))
   births.give_birth(group, tag, unborn)
   for _, budget in ipairs(budgets) do

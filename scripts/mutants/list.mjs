@@ -1,3 +1,4 @@
+import { BOUNDS } from './changes/bounds.mjs';
 import { BUDGETS } from './changes/budgets.mjs';
 import { EVERYWHERE } from './changes/everywhere.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
@@ -35,6 +36,7 @@ export const MUTATIONS = together([
   PASSES,
   EVERYWHERE,
   OVERTAKEN,
+  BOUNDS,
 ]);
 
 /**

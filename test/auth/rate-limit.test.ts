@@ -93,6 +93,26 @@ describe('one limit', () => {
 });
 
 test.each([
+  [17, 17, 0],
+  [18, 17, 'this counts as 18 requests'],
+  [16, 17, 1],
+])(
+  'a request that counts as %i is admitted by a limit of %i or refused as a whole',
+  (all, perMinute, left) => {
+    const limit = new RateLimit(perMinute, 'requests', { nowMs: () => 0, redisMs: () => 0 }, () => undefined);
+    const reply = new Headers();
+    limit.admit('a', reply as unknown as FastifyReply);
+    const rest = (): void => limit.admitRest('a', reply as unknown as FastifyReply, all);
+    if (typeof left === 'string') {
+      expect(rest).toThrow(left);
+    } else {
+      rest();
+      expect(reply.values['X-RateLimit-Remaining']).toBe(String(left));
+    }
+  },
+);
+
+test.each([
   ['10.1.2.3', '10.1.2.3'],
   ['::ffff:10.1.2.3', '10.1.2.3'],
   ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],

@@ -5,7 +5,7 @@ import { PartitionDrain } from '../../src/expiry/partition-drain.js';
 import { LATE_MS, Run } from '../../src/expiry/drain-run.js';
 import { SweepPartition } from '../../src/expiry/sweep-partition.js';
 import { ttlIndexKey } from '../../src/redis/keyspace.js';
-import { RedisService } from '../../src/redis/index.js';
+import { RedisService, StoreUnavailable } from '../../src/redis/index.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -113,6 +113,23 @@ test('a late sweep keeps several batches in flight and does not pause because th
   expect(seen).toMatchObject({ most: AT_ONCE, batches: 2 * AT_ONCE });
   expect((await pauses()) - pausesBefore).toBe(0);
   expect((await lateSweeps()) - lateBefore).toBe(1);
+});
+
+test('a batch that Redis does not answer ends a late page when those beside it have ended, and is judged by the next sweep', async () => {
+  const [tenant] = (await makeTenants(on.holdfast, 1)) as [TestTenant];
+  await makeOverdue(tenant, 4 * CALL_SIZE);
+  const arrive = gateFor(4);
+  const seen = watchBatches(async (send, underWay) => {
+    await arrive();
+    if (underWay === 2) {
+      throw new StoreUnavailable('timeout');
+    }
+    return send();
+  });
+  expect(await sweep()).toMatchObject({ expired: 3 * CALL_SIZE, failed: 1 });
+  expect(seen).toMatchObject({ underWay: 0, batches: 4 });
+  scripts.call = call;
+  expect(await sweep()).toMatchObject({ expired: CALL_SIZE, failed: 0 });
 });
 
 test('a late sweep does not pause for its share of the time, which the workers of an instance divide', async () => {

@@ -249,6 +249,18 @@ describe('the limit of each API key', () => {
     expect(await instance.metric('holdfast_rate_limited_total', { limit: 'api_key' })).toBe(3);
   });
 
+  test('counts each of seventeen operations once, also one that the key may not do, and allows just as many', async () => {
+    const instance = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '17' });
+    const tenant = await tenantOf(instance);
+    const key = await instance.createKey(tenant.id, { permissions: ['reservations:create'] });
+    const answer = await sendBatch(instance, { key }, many(tenant, 17).with(8, releaseOf('rsv_1')));
+    expect(expectStatus(answer, 200).results.map(({ status }: { status: number }) => status)).toEqual(
+      new Array<number>(17).fill(200).with(8, 403),
+    );
+    expect(answer.headers.get('x-ratelimit-remaining')).toBe('0');
+    expectRefusal(await sendBatch(instance, { key }, many(tenant, 1)), 429, 'LIMIT_EXCEEDED');
+  });
+
   test('counts a batch that is refused as one operation', async () => {
     const instance = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '2' });
     const tenant = await tenantOf(instance);

@@ -12,6 +12,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
+import { clockAt } from '../support/fixed-clock.js';
 import {
   createBudget,
   createKey,
@@ -20,12 +21,19 @@ import {
   newKey,
   revoke,
 } from '../support/governance-client.js';
-import { LedgerClient } from '../support/ledger-client.js';
+import { LedgerClient, TRACE } from '../support/ledger-client.js';
 import { readLedger, snapshot } from '../support/ledger-state.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
+
+const validate = (ledger: LedgerClient, hash: string): Promise<Reply> =>
+  ledger.scripts.run(
+    'validate_api_key',
+    [apiKeyHashKey(ledger.tag, hash)],
+    ['0', 'admin', '', 'req_1', TRACE],
+  );
 
 const authenticate = (ledger: LedgerClient, hash: string): Promise<Reply> =>
   ledger.scripts.run('authenticate', [apiKeyHashKey(ledger.tag, hash)], []);
@@ -180,15 +188,20 @@ describe('API key scripts', () => {
     const ledger = await newLedger();
     await ledger.makeTenant();
     const key = newKey(ledger);
-    await createKey(ledger, key);
-    await ledger.redis.hset(apiKeyKey(ledger.tag, key.id), 'expires_at', await ledger.serverTime());
-    expect(await authenticate(ledger, key.hash)).toEqual(['EXPIRED']);
-    await ledger.redis.hset(
-      apiKeyKey(ledger.tag, key.id),
-      'expires_at',
-      (await ledger.serverTime()) + 60_000,
-    );
-    expect((await authenticate(ledger, key.hash))[0]).toBe('OK');
+    const ends = Date.UTC(2100, 0, 1);
+    await createKey(ledger, key, ends);
+    const at = (now: number): Promise<string[]> => {
+      const then = clockAt(ledger, now);
+      return Promise.all([
+        authenticate(then, key.hash).then(([word, , , leftMs]) => `${word} ${leftMs}`),
+        validate(then, key.hash).then((reply) => reply.slice(0, 2).join(' ')),
+        then.scripts
+          .run('expire_api_keys', [apiKeyExpiryKey(ledger.tag)], [9])
+          .then((reply) => reply[1] ?? ''),
+      ]);
+    };
+    expect(await at(ends - 1)).toEqual(['OK 1', `VALID ${key.id}`, '0']);
+    expect(await at(ends)).toEqual(['EXPIRED undefined', 'INVALID EXPIRED', '1']);
   });
 
   test("a suspended tenant's key is not valid", async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { operatorIndexKey, operatorKey, operatorSecretKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { clockAt } from '../support/fixed-clock.js';
 import { type LedgerClient, randomText, TRACE } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -13,6 +14,12 @@ const PAST = '1700000000000';
 interface Named {
   readonly name: string;
   readonly hash: string;
+}
+
+interface Ends {
+  readonly expires?: number;
+  readonly next?: number;
+  readonly former: number;
 }
 
 const someone = (): Named => ({ name: `alice-${randomText(6).toLowerCase()}`, hash: randomText(43) });
@@ -127,6 +134,31 @@ describe('a key authenticates', () => {
     expect(await authenticate(ledger, second)).toEqual(['EXPIRED']);
     await revoke(ledger, operator);
     expect(await authenticate(ledger, third)).toEqual(['REVOKED']);
+  });
+
+  const [AT, MINUTE_MS] = [Date.UTC(2100, 0, 1), 60_000];
+  // Each key is rotated at AT, with an overlap of a minute. The former one ends at `former`, the new one at `next`.
+  test.each([
+    ['the overlap', { former: AT + MINUTE_MS }],
+    ['its own end before that of the overlap', { expires: AT + 1000, former: AT + 1000 }],
+    ['its own end in the millisecond of the rotation', { expires: AT, former: AT }],
+    ['its own end before the rotation, which revives nothing', { expires: AT - 1000, former: AT - 1000 }],
+    ['the end of the new key', { next: AT + 1000, former: AT + 1000 }],
+    ['the first of the three ends', { expires: AT + 2000, next: AT + 1000, former: AT + 1000 }],
+  ])('to the last millisecond before %s', async (_, { expires, next, former }: Ends) => {
+    const [ledger, operator, second] = [await newLedger(), someone(), randomText(43)];
+    await create(clockAt(ledger, AT - MINUTE_MS), operator, expires?.toString());
+    await rotate(clockAt(ledger, AT), operator, second, MINUTE_MS, next?.toString());
+    for (const [hash, ends] of [
+      [operator.hash, former],
+      [second, next ?? Infinity],
+    ] as const) {
+      for (const now of [AT, ends - 1, ends].filter((ms) => ms >= AT && ms < Infinity)) {
+        const leftMs = Math.min(ends - now, 86_400_000);
+        const word = leftMs > 0 ? ['OK', operator.name, 'viewer', String(leftMs)] : ['EXPIRED'];
+        expect(await authenticate(clockAt(ledger, now), hash)).toEqual(word);
+      }
+    }
   });
 
   test('nobody if the record is damaged or gone', async () => {

@@ -176,6 +176,31 @@ describe('the count of live reservations', () => {
     expect((await walk(ledger)).recounts).toEqual(['40 39']);
   });
 
+  // Nothing tells whether an instant of that millisecond was before the walk or after it began.
+  test.each([
+    ['ends', 'before', '39'],
+    ['ends', 'during', '39'],
+    ['begins', 'before', '41'],
+    ['begins', 'during', '41'],
+  ])(
+    'is right where a hold %s in the millisecond in which a walk begins, %s it',
+    async (what, when, right) => {
+      const start = Date.parse('2150-01-01T00:00:00Z');
+      await clocked.stand(start);
+      const { ledger, ids } = await withHolds(40, clocked.make);
+      await clocked.stand(start + 1);
+      const act = (): Promise<unknown> =>
+        what === 'ends' ? ledger.release(ids[39] as string) : ledger.hold();
+      await (when === 'before' && act());
+      const { recounts } = await walk(
+        ledger,
+        NO_LIMITS,
+        async (run) => when === 'during' && run === 1 && act(),
+      );
+      expect([recounts, await live(ledger)]).toEqual([[], right]);
+    },
+  );
+
   test("is right where a test clock is ahead of Redis' clock, which decides how long records are kept", async () => {
     const start = Date.parse('2150-01-01T00:00:00Z');
     await clocked.stand(start);

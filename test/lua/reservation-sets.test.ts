@@ -1,6 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { idempotencyKey, ttlIndexKey } from '../../src/redis/keyspace.js';
-import { libraryWithTestClock } from '../../src/redis/script-library.js';
+import {
+  cleanupIndexKey,
+  idempotencyKey,
+  reservationIndexKey,
+  ttlIndexKey,
+} from '../../src/redis/keyspace.js';
+import { LIBRARY, libraryWithTestClock, type Script } from '../../src/redis/script-library.js';
 import { makePolicy } from '../support/admission-client.js';
 import { useClockedLedgers } from '../support/clocked-ledger.js';
 import { type LedgerClient, type ReserveOptions } from '../support/ledger-client.js';
@@ -60,6 +65,30 @@ test('a set is granted in one run, and each member answers and stores what it wo
     '75,0,25,100,0,0,0',
     '30,20,0,50,0,0,0',
   ]);
+});
+
+test('both passes of a set have the instant that the first one has read, though the clock moves between them', async () => {
+  const ledger = await funded();
+  // In a library of its own, whose clock is a minute later at each reading.
+  const script = LIBRARY.scripts.get('reserve') as Script;
+  const [own = ''] = /[0-9a-f]{12}$/.exec(LIBRARY.name) ?? [];
+  const [shebang, ...body] = LIBRARY.code.replaceAll(own, 'moves').split('\n');
+  const clock =
+    'local reads = 0\nlocal function moved() reads = reads + 60; return { 1800000000 + reads, 0 } end';
+  const code = [shebang, clock, ...body].join('\n').replaceAll("redis.call('TIME')", 'moved()');
+  await ledger.redis.function('LOAD', 'REPLACE', code);
+  const plain = { ...script, functionName: `${script.functionName.replace(own, 'moves')}_set` };
+  const { replies } = await reserveSet(
+    ledger,
+    [
+      { amount: 1, ttlMs: 7 },
+      { amount: 2, ttlMs: 8 },
+    ],
+    {
+      script: { ...script, set: { plain, attested: plain } },
+    },
+  );
+  expect(replies.map((reply) => reply[3])).toEqual(['1800000060007', '1800000060008']);
 });
 
 test('members of one budget count with each other', async () => {
@@ -176,6 +205,15 @@ describe('what a tenant may own', () => {
     );
     expect(wordsOf(await reserveSet(ledger, three))).toBe(`${TOGETHER}, ALLOW fresh`);
   });
+
+  test('the bytes of the events of a set do not count against its members', async () => {
+    const ledger = await funded();
+    await ledger.redis.hset(`${ledger.tag}own:${ledger.tenant}`, { stored: '1000000' });
+    const members = [99, 1].map((amount) => ({ amount, maxStored: 1200 }));
+    expect(wordsOf(await reserveSet(ledger, members))).toBe(TOGETHER);
+    const { events } = await assertInvariants(ledger);
+    expect(events.map(({ fields }) => fields['ty'])).toContain('budget.threshold_crossed');
+  });
 });
 
 test('overdue holds in the way are reclaimed first, and nothing of the set is left until it runs again', async () => {
@@ -261,9 +299,13 @@ describe('idempotency', () => {
   });
 });
 
-test('a damaged index ends a set before anything is written', async () => {
-  const ledger = await funded();
-  await ledger.redis.set(ttlIndexKey(ledger.tag), 'junk');
+test.each<[string, (ledger: LedgerClient) => string, Record<string, string>]>([
+  ['of deadlines', ({ tag }) => ttlIndexKey(tag), {}],
+  ['of cleanups', ({ tag }) => cleanupIndexKey(tag), { reservation_expiry_policy: 'MANUAL_CLEANUP' }],
+  ['of reservations', ({ tag, tenant }) => reservationIndexKey(tag, tenant), {}],
+])('a damaged index %s ends a set before anything is written', async (_, keyOf, settings) => {
+  const ledger = await funded(newLedger, settings);
+  await ledger.redis.set(keyOf(ledger), 'junk');
   const before = await snapshot(ledger);
   await expect(reserveSet(ledger, both(1, 1))).rejects.toThrow('WRONGTYPE');
   expect(await snapshot(ledger)).toEqual(before);

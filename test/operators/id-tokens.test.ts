@@ -24,8 +24,9 @@ let store: Store;
 let provider: Server;
 let issuer: string;
 let holdfast: Holdfast;
-/** What the provider gives for a code. */
+/** What the provider gives for a code, and for the access token. */
 let idToken: string | undefined;
+let userInfo: object = {};
 
 beforeAll(async () => {
   store = await startStore();
@@ -36,6 +37,7 @@ beforeAll(async () => {
         authorization_endpoint: `${issuer}/authorize`,
         token_endpoint: `${issuer}/token`,
         jwks_uri: `${issuer}/jwks`,
+        userinfo_endpoint: `${issuer}/userinfo`,
         response_types_supported: ['code'],
         id_token_signing_alg_values_supported: ['RS256'],
       },
@@ -43,6 +45,7 @@ beforeAll(async () => {
         keys: [{ ...keys.publicKey.export({ format: 'jwk' }), kid: '1', alg: 'RS256', use: 'sig' }],
       },
       '/token': { access_token: 'a', token_type: 'Bearer', id_token: idToken },
+      '/userinfo': { sub: 'mallory', ...userInfo },
     };
     response
       .writeHead(200, { 'content-type': 'application/json' })
@@ -55,7 +58,7 @@ beforeAll(async () => {
     OIDC_ISSUER: issuer,
     OIDC_CLIENT_ID: CLIENT,
     OIDC_CLIENT_SECRET: 'a-secret-of-the-client',
-    OIDC_ROLES: 'admin=admin',
+    OIDC_ROLES: 'viewer=viewer,admin=admin,viewer=guest',
   });
 });
 
@@ -91,6 +94,22 @@ async function logIn(forge: Forge): Promise<Awaited<ReturnType<ConsoleClient['se
 test('a token with the claims of this log-in and the signature of the provider opens a session', async () => {
   const answer = await logIn((claims) => tokenOf(claims, keys.privateKey));
   expect([answer.status, answer.body.session?.name]).toEqual([200, 'oidc:mallory']);
+});
+
+test.each<[string, object, object, string]>([
+  ['a role is that of the token', { roles: ['viewer'] }, { roles: ['admin'] }, 'viewer oidc:mallory'],
+  [
+    'a name is that of the token, and a role that it lacks that of the user information',
+    { roles: undefined, name: 'Signed' },
+    { roles: ['admin'], name: 'Told' },
+    'admin oidc:Signed#mallory',
+  ],
+  ['of two roles the weaker one first', { roles: ['viewer', 'admin'] }, {}, 'admin oidc:mallory'],
+  ['of two roles the weaker one last', { roles: ['admin', 'guest'] }, {}, 'admin oidc:mallory'],
+])('%s', async (_what, own, told, expected) => {
+  userInfo = told;
+  const { body } = await logIn((claims) => tokenOf({ ...claims, ...own }, keys.privateKey));
+  expect(`${body.session?.role} ${body.session?.name}`).toBe(expected);
 });
 
 const STRANGER = newKeys().privateKey;

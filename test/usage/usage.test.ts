@@ -17,6 +17,7 @@ let folder: string;
 let holdfast: Holdfast;
 let tenant: TestTenant;
 let other: TestTenant;
+let clocks: TestTenant;
 let charges: Charge[];
 
 const at = (text: string): number => Date.parse(text);
@@ -30,6 +31,7 @@ beforeAll(async () => {
   };
   tenant = await reading();
   other = await reading();
+  clocks = await reading();
   const of = ({ id }: TestTenant, below = ''): Pick<Charge, 'tenant' | 'scope'> => ({
     tenant: id,
     scope: `tenant:${id}${below}`,
@@ -97,6 +99,15 @@ beforeAll(async () => {
       charged: 9223372036854775807n,
     },
     { ...of(other), recorded_at: at('2026-03-29T00:20:00Z'), charged: 9223372036854775807n },
+    // Around the changes of daylight saving in Europe: 1 before, 2 in the instant, 4 after the first, then 8, 16, 32.
+    ...[at('2026-03-29T01:00:00Z'), at('2026-10-25T01:00:00Z')].flatMap((change, index) =>
+      [-1, 0, 1].map((ms, place) => ({
+        ...of(clocks),
+        recorded_at: change + ms,
+        unit: 'RISK_POINTS',
+        charged: 2 ** (3 * index + place),
+      })),
+    ),
   ];
   await publishCharges(join(folder, 'archive'), charges, holdfast.app.get(RedisService).deployment.id);
 });
@@ -197,6 +208,16 @@ describe('a report of usage', () => {
       '2026-03 TOKENS 85',
       '2026-10 CREDITS 8',
       '2026-10 TOKENS 7',
+    ]);
+  });
+
+  test('counts a charge in the very instant of a change of daylight saving in the hour after it', async () => {
+    const hours = await rows({ time_zone: 'Europe/Berlin', group_by: 'hour' }, clocks.key);
+    expect(hours.map((row) => [row.hour, row.charged])).toEqual([
+      ['2026-03-29T01:00:00+01:00', 1],
+      ['2026-03-29T03:00:00+02:00', 2 + 4],
+      ['2026-10-25T02:00:00+02:00', 8],
+      ['2026-10-25T02:00:00+01:00', 16 + 32],
     ]);
   });
 
@@ -334,6 +355,8 @@ describe('whoever asks', () => {
     expect(await seen('workspace:eng')).toEqual([0, 80]);
     expect(await seen('workspace:eng', 'agent:bot')).toEqual([80]);
     expect(await seen('workspace:eng', 'workspace:engineering')).toEqual([0, 80, 5]);
+    expect(await seen('workspace:eng/agent:bot')).toEqual([80]);
+    expect(await seen('workspace:engineering/agent:bot')).toEqual([]);
     expect(await seen('workspace:*')).toHaveLength(5);
     expect(await seen('agent:nobody')).toEqual([]);
   });

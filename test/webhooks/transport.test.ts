@@ -139,7 +139,9 @@ describe('a delivery', () => {
     [307, 'http_3xx'],
     [400, 'http_4xx'],
     [404, 'http_4xx'],
+    [399, 'http_3xx'],
     [410, 'http_4xx'],
+    [499, 'http_4xx'],
     [500, 'http_5xx'],
     [503, 'http_5xx'],
   ])('fails with %i, and nothing is followed', async (status, reason) => {

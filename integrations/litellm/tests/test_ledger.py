@@ -155,8 +155,10 @@ def test_under_a_policy_that_rejects_overage_the_hold_is_charged_and_the_rest_is
     assert counts["settle_failed"] + counts["capped"] > before
 
 
-def test_a_reserve_whose_answer_is_lost_is_undone(world: World, team: Team) -> None:
+@pytest.mark.parametrize("is_late", [False, True], ids=["while the call waits", "when it waits no more"])
+def test_a_reserve_whose_answer_is_lost_is_undone(world: World, team: Team, is_late: bool) -> None:
     """The connection breaks after Holdfast has the request, so nobody knows whether it holds anything."""
+    given_up = asyncio.Event()
     before = counts["late_reserve_undone"]
     lost: list[bytes] = []
 
@@ -172,6 +174,8 @@ def test_a_reserve_whose_answer_is_lost_is_undone(world: World, team: Team) -> N
         while data := await there_reader.read(65536):
             if not lost:
                 lost.append(data)
+                if is_late:
+                    await given_up.wait()
                 break
             writer.write(data)
         forwarding.cancel()
@@ -184,6 +188,7 @@ def test_a_reserve_whose_answer_is_lost_is_undone(world: World, team: Team) -> N
         ledger = Ledger(Client(f"http://127.0.0.1:{port}", world.holdfast.key), ttl_ms=60_000)
         with pytest.raises(Away):
             await ledger.reserve(call_of(team, 1000, charge_on_expiry=1000))
+        given_up.set()
         await ledger.drain(30)
         server.close()
 
