@@ -44,6 +44,20 @@ export function givenRows(rows: readonly FieldRow[]): object[] {
     }));
 }
 
+/** The code of functions that append the given members of each part as field and value pairs: texts as they are, others as JSON. */
+export function givenWriters(rows: readonly FieldRow[]): string {
+  const writers = ['action', 'subject', 'request'].map((part) => {
+    const lines = rows
+      .filter((row) => row.of === part)
+      .map(({ name, member = name, stored, kind }) => {
+        const value = kind === 'text' ? `part.${member}` : `json(part.${member})`;
+        return `if (part.${member} !== undefined) fields.push('${stored}', ${value});`;
+      });
+    return `${part}(part, fields, json) { ${lines.join(' ')} }`;
+  });
+  return `{ ${writers.join(', ')} }`;
+}
+
 /** A text of Lua with the stored names in place of `field.<name>`. */
 export function withStoredNames(text: string, rows: readonly FieldRow[]): string {
   const stored = new Map(rows.map((row) => [row.name, row.stored]));

@@ -12,7 +12,8 @@ const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
  * @typedef {import('./library.ts').ScriptSource} ScriptSource
  */
 
-const { camelCase, DecoderWriter, fieldRows, givenRows, readLua, readScripts } = await loadTools();
+const { camelCase, DecoderWriter, fieldRows, givenRows, givenWriters, readLua, readScripts } =
+  await loadTools();
 const { scripts, library } = readScripts();
 const fields = fieldRows(readLua('lib/field.lua'));
 
@@ -60,21 +61,26 @@ function alternativeType({ status, items, tail }) {
 
 const decoders = new DecoderWriter();
 
+/**
+ * A function that puts values into the order of the header.
+ * @param {readonly string[]} names @param {boolean} rest
+ */
+function listOf(names, rest) {
+  return `(v) => [${names.map((name) => `v.${camelCase(name)}, `).join('')}${rest ? '...v.rest' : ''}]`;
+}
+
 /** @param {ScriptSource} script */
 function entryOf({ path, header, alternatives, audits }) {
   const { name, keys, args, rest, flags, group, attested, set } = header;
   const members = {
     functionName: library.functionNames.get(name),
-    keys: keys.map(camelCase),
-    args: args.map(camelCase),
-    rest,
     flags,
     group,
     audits,
     attested,
     set,
   };
-  return `/** lua/${path}: ${header.title} */\n${name}: { ...${JSON.stringify(members)}, decode: ${decoders.decoderOf(alternatives)} },`;
+  return `/** lua/${path}: ${header.title} */\n${name}: { ...${JSON.stringify(members)}, keysOf: ${listOf(keys, false)}, argsOf: ${listOf(args, rest)}, decode: ${decoders.decoderOf(alternatives)} },`;
 }
 
 /** @param {ScriptSource} script */
@@ -129,10 +135,9 @@ export type ScriptName = keyof ScriptContracts;
 /** A function of the library, and how its arguments come and its replies are read. */
 export interface ScriptEntry {
   readonly functionName: string;
-  readonly keys: readonly string[];
-  readonly args: readonly string[];
-  /** Whether further arguments follow the named ones. */
-  readonly rest: boolean;
+  /** Keys and arguments by name, in the order of the header. */
+  readonly keysOf: (keys: any) => Argument[];
+  readonly argsOf: (args: any) => Argument[];
   readonly flags: readonly string[];
   /** The maximum number of calls per run, if calls are grouped. */
   readonly group?: number;
@@ -162,6 +167,11 @@ export interface GivenRow {
 
 /** In the order of the table. */
 export const GIVEN_ROWS: readonly GivenRow[] = ${JSON.stringify(givenRows(fields))};
+
+/** Append the given members of a part as field and value pairs. */
+export const GIVEN_WRITERS: Readonly<
+  Record<GivenRow['of'], (part: any, fields: string[], json: (value: unknown) => string) => void>
+> = ${givenWriters(fields)};
 
 export const LIBRARY_NAME = '${library.name}';
 

@@ -32,24 +32,27 @@ export class Reclaims {
 
   /**
    * Runs the script until it decides. A run that only expired overdue holds is counted and followed by another one.
+   * @param first what it has answered once
    * @throws StoreUnavailable when the partition has more overdue holds than one request should wait for.
    */
   async decided<Answer extends { readonly status: string }>(
     run: () => Promise<Answer>,
+    first?: Answer,
   ): Promise<Decided<Answer>> {
-    for (let round = 0; round < MAX_ROUNDS; round += 1) {
-      const reply: Answer | Reclaimed = await run();
-      if (!isReclaimed(reply)) {
-        return reply as Decided<Answer>;
-      }
+    let reply = first ?? (await run());
+    for (let round = 1; isReclaimed(reply); round += 1) {
       for (const outcome of reply.outcomes) {
         countExpiry(this.metrics, 'access', outcome, reply.nowMs);
       }
+      if (round === MAX_ROUNDS) {
+        throw new StoreUnavailable('backlog');
+      }
+      reply = await run();
     }
-    throw new StoreUnavailable('backlog');
+    return reply as Decided<Answer>;
   }
 }
 
-function isReclaimed(reply: { readonly status: string }): reply is Reclaimed {
+function isReclaimed<Answer extends { readonly status: string }>(reply: Answer): reply is Answer & Reclaimed {
   return reply.status === 'RECLAIMED';
 }

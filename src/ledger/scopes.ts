@@ -35,7 +35,7 @@ export function deriveScopes(subject: SubjectLevels, tenantId: string): string[]
  */
 export function subjectText(subject: SubjectLevels, tenantId: string, unit: string): string {
   const { workspace = '', app = '', workflow = '', agent = '', toolset = '' } = subject;
-  return [tenantId, workspace, app, workflow, agent, toolset, unit].join('\u001f');
+  return `${tenantId}\u001f${workspace}\u001f${app}\u001f${workflow}\u001f${agent}\u001f${toolset}\u001f${unit}`;
 }
 
 /** The scope that a filter by prefix names, in canonical form, for `isWithin`. */

@@ -101,7 +101,7 @@ export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
-export { type Balance, FIELD, GIVEN_ROWS, type GivenRow } from './script-types.js';
+export { type Balance, FIELD, GIVEN_ROWS, GIVEN_WRITERS, type GivenRow } from './script-types.js';
 export type { Attestable } from './script-replies.js';
 export type { NamedCall } from './scripts.js';
 export { nameSkipped, type RecordKind, SkippedNames, SkippedRecords } from './skipped-records.js';

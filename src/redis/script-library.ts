@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { type Fields, decodeReply } from './reply-reader.js';
 import {
-  type Argument,
   LIBRARY_BODY,
   LIBRARY_NAME,
   type ScriptEntry,
@@ -17,10 +16,7 @@ export interface Runnable extends Pick<ScriptEntry, 'functionName' | 'flags' | '
   readonly name: string;
 }
 
-export interface Script extends Runnable {
-  /** Keys and arguments by name, in the order of the header. */
-  readonly keysOf: (keys: NamedValues) => Argument[];
-  readonly argsOf: (args: NamedValues) => Argument[];
+export interface Script extends Runnable, Pick<ScriptEntry, 'keysOf' | 'argsOf'> {
   /** Decodes a reply to the names in the header. @throws Error if it does not match. */
   readonly decode: (reply: readonly string[]) => Fields;
   /** The same script with a stamp behind each reply; see lua/lib/attest.lua. */
@@ -28,8 +24,6 @@ export interface Script extends Runnable {
   /** The function for calls that are granted together or not at all, without and with stamps; see lua/ledger/lib/all_or_none.lua. */
   readonly set: { readonly plain: Runnable; readonly attested: Runnable } | undefined;
 }
-
-type NamedValues = Readonly<Record<string, Argument | readonly Argument[]>>;
 
 /** All scripts as functions of one library of Redis. The names change with the code. */
 export interface Library {
@@ -85,24 +79,17 @@ export function libraryWithTestClock(): Library {
 }
 
 function scriptOf(name: ScriptName, entry: ScriptEntry): Script {
-  const { functionName, flags, group, audits, keys, args, rest } = entry;
+  const { functionName, flags, group, audits, keysOf, argsOf } = entry;
   const alone: Runnable = { name, functionName, flags, audits };
   const runnable: Runnable = { ...alone, ...(group === undefined ? {} : { group }) };
   const setFunction = (suffix: string): Runnable => ({ ...alone, functionName: `${functionName}${suffix}` });
   return {
     ...runnable,
-    keysOf: inOrder(keys, false),
-    argsOf: inOrder(args, rest),
+    keysOf,
+    argsOf,
     decode: (reply) => decodeReply(name, entry.decode, reply),
     attested: entry.attested ? { ...runnable, functionName: `${functionName}_attested` } : undefined,
     set: entry.set ? { plain: setFunction('_set'), attested: setFunction('_set_attested') } : undefined,
-  };
-}
-
-function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) => Argument[] {
-  return (named) => {
-    const list = names.map((name) => named[name] as Argument);
-    return rest ? list.concat(named['rest'] ?? []) : list;
   };
 }
 

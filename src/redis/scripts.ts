@@ -161,15 +161,14 @@ export class ScriptRegistry {
    * @returns the script's reply, by the names in its header.
    * @throws StoreUnavailable if Redis cannot answer. Any other error is a broken invariant or a defect.
    */
-  async call<Name extends ScriptName>(
+  call<Name extends ScriptName>(
     name: Name,
     keys: NamedKeys<Name>,
     args: NamedArgs<Name>,
   ): Promise<ScriptReply<Name>> {
     const script = this.script(name);
-    return script.decode(
-      await this.sendTraced(script, script.keysOf(keys), script.argsOf(args)),
-    ) as ScriptReply<Name>;
+    const reply = this.sendTraced(script, script.keysOf(keys), script.argsOf(args));
+    return reply.then(script.decode) as Promise<ScriptReply<Name>>;
   }
 
   /**

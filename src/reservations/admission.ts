@@ -18,7 +18,7 @@ import { denyDetailOf, isEnough } from './deny-detail.js';
 import type { ActionDto, AmountDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
 import { FIELD } from '../redis/index.js';
-import { givenPairs, LEVEL_FIELDS } from './given-fields.js';
+import { LEVEL_FIELDS, writeMembers } from './given-fields.js';
 
 type AdmittingReply = ScriptReply<'reserve' | 'decide' | 'direct_debit'>;
 
@@ -33,11 +33,14 @@ export class Admission {
     if (traits === undefined) {
       return UNDECLARED;
     }
-    const keys = action.policy_keys ?? {};
-    const declared = (['host', 'recipient_domain', 'resource_type'] as const).map((name) =>
-      hasPolicyKey(traits, name) ? (keys[name] ?? '') : '',
-    );
     const run = subject.dimensions?.['run_id'] ?? '';
+    const keys = action.policy_keys;
+    if (keys === undefined && run === '') {
+      return `${traits.risk_class}||||`;
+    }
+    const declared = (['host', 'recipient_domain', 'resource_type'] as const).map((name) =>
+      hasPolicyKey(traits, name) ? (keys?.[name] ?? '') : '',
+    );
     return [traits.risk_class, run, ...declared].map(percentEncoded).join('|');
   }
 }
@@ -144,21 +147,25 @@ function isDetailed(reply: { readonly status: string }): reply is DeniedReply {
 
 /** The subject and action as field and value pairs of an event. */
 export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
-  const levels = SCOPE_LEVELS.flatMap((level) => {
+  const fields: string[] = [];
+  for (const level of SCOPE_LEVELS) {
     const value = level === 'tenant' ? undefined : subject[level];
-    return value === undefined ? [] : [LEVEL_FIELDS[level], value];
-  });
-  return levels.concat(otherFields(subject, action, tenantId));
+    if (value !== undefined) {
+      fields.push(LEVEL_FIELDS[level], value);
+    }
+  }
+  writeGiven(fields, subject, action, tenantId);
+  return fields;
 }
 
-/** The same without the levels, which `reserve` takes in the text of its subject. */
-export function otherFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
+/** Appends the same without the levels, which `reserve` takes in the text of its subject. */
+export function writeGiven(fields: string[], subject: SubjectDto, action: ActionDto, tenantId: string): void {
   const { tenant } = subject;
-  return [
-    ...givenPairs('action', action),
-    ...(tenant === undefined || tenant === tenantId ? [] : [FIELD.given_tenant, tenant]),
-    ...givenPairs('subject', subject),
-  ];
+  writeMembers('action', action, fields);
+  if (tenant !== undefined && tenant !== tenantId) {
+    fields.push(FIELD.given_tenant, tenant);
+  }
+  writeMembers('subject', subject, fields);
 }
 
 /**

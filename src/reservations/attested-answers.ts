@@ -42,6 +42,12 @@ interface AttestedCall {
   readonly body: object;
 }
 
+/** The whole response as JSON text. @param evidence further members, each after a comma */
+export function responseText({ response, unattested }: Outcome, evidence: string): string {
+  const more = unattested === undefined ? evidence : `,${unattested}${evidence}`;
+  return more === '' ? response : `${response.slice(0, -1)}${more}}`;
+}
+
 /** Adds the reference to its evidence to the response of an operation, if evidence is issued. */
 @Injectable()
 export class AttestedAnswers {
@@ -50,12 +56,9 @@ export class AttestedAnswers {
     private readonly redis: RedisService,
   ) {}
 
-  /** The whole response as JSON text. */
+  /** The whole response of an attestable outcome as JSON text. */
   async responseWithReference(outcome: Outcome, attested: AttestedCall): Promise<string> {
-    const { response, unattested, stamp } = outcome;
-    const more = unattested === undefined ? '' : `,${unattested}`;
-    const evidence = stamp === undefined ? '' : await this.attest(stamp, attested, outcome);
-    return more + evidence === '' ? response : `${response.slice(0, -1)}${more}${evidence}}`;
+    return responseText(outcome, await this.attest(outcome.stamp ?? '', attested, outcome));
   }
 
   private async attest(stamp: string, attested: AttestedCall, outcome: Outcome): Promise<string> {

@@ -1,5 +1,5 @@
 import { SCOPE_LEVELS, type ScopeLevel } from '../ledger/index.js';
-import { FIELD, GIVEN_ROWS, type GivenRow } from '../redis/index.js';
+import { FIELD, GIVEN_ROWS, GIVEN_WRITERS, type GivenRow } from '../redis/index.js';
 import { readJson, stringifyJson } from '../wire/index.js';
 
 /** A stored record, or an event with the same fields. lua/lib/field.lua names them. */
@@ -28,11 +28,20 @@ const isSound: Readonly<Record<GivenRow['kind'], (value: unknown, most?: number)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** The field and the value by which the record has the idempotency key: most are UUIDs, and a UUID takes 22 characters instead of 36. */
-export function keyFields(key: string): [field: string, value: string] {
-  return UUID.test(key)
-    ? [FIELD.idempotency_uuid, Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url')]
-    : [FIELD.idempotency_key, key];
+const BYTES_OF_UUID = 16;
+const uuid = Buffer.alloc(BYTES_OF_UUID);
+
+/** Appends the idempotency key as a field and its value: most keys are UUIDs, and a UUID takes 22 characters instead of 36. */
+export function writeKey(fields: string[], key: string): void {
+  if (!UUID.test(key)) {
+    fields.push(FIELD.idempotency_key, key);
+    return;
+  }
+  uuid.write(
+    key.slice(0, 8) + key.slice(9, 13) + key.slice(14, 18) + key.slice(19, 23) + key.slice(24),
+    'hex',
+  );
+  fields.push(FIELD.idempotency_uuid, uuid.toString('base64url'));
 }
 
 /** The fields of a subject's levels. */
@@ -56,33 +65,9 @@ export function attestable(request: Readonly<Record<string, unknown>>): Record<s
   return attested;
 }
 
-type Members = Readonly<Record<string, unknown>>;
-type PartWriter = (part: Members, pairs: string[]) => void;
-
-/** Appends the given members of one part of a request as field and value pairs: texts as they are, everything else as JSON. */
-export function compileWriter(of: Part, rows: readonly GivenRow[] = GIVEN_ROWS): PartWriter {
-  const own = rows.filter((row) => row.of === of);
-  return (part, pairs) => {
-    for (const { member, stored, kind } of own) {
-      const value = part[member];
-      if (value !== undefined) {
-        pairs.push(stored, kind === 'text' ? (value as string) : stringifyJson(value));
-      }
-    }
-  };
-}
-
-const WRITERS: Readonly<Record<Part, PartWriter>> = {
-  action: compileWriter('action'),
-  subject: compileWriter('subject'),
-  request: compileWriter('request'),
-};
-
-/** The given members of a part of a request as field and value pairs. */
-export function givenPairs(of: Part, part: object): string[] {
-  const pairs: string[] = [];
-  WRITERS[of](part as Members, pairs);
-  return pairs;
+/** Appends the given members of a part of a request as field and value pairs. */
+export function writeMembers(of: Part, part: object, fields: string[]): void {
+  GIVEN_WRITERS[of](part, fields, stringifyJson);
 }
 
 /**

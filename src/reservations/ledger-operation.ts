@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
-import { type Operation, operationOf } from './admission.js';
+import type { Operation } from './admission.js';
 import type { Wanted } from './funds-forecast.js';
 
 /** What a client asks of an operation: in a request of its own, or in a batch. */
@@ -18,7 +18,7 @@ export interface SettlementCall<Who extends Caller = TenantCaller> extends Call<
 
 /** An endpoint that also accepts the admin key uses `callOf<Caller>`. */
 export function callOf<Who extends Caller = TenantCaller>(request: FastifyRequest, body: unknown): Call<Who> {
-  return { ...operationOf<Who>(request), headers: request.headers, body };
+  return { caller: request.caller as Who, trace: request.trace, headers: request.headers, body };
 }
 
 /** Headers that say something of one operation, and why a request with several cannot have them. */

@@ -4,7 +4,7 @@ import type { Caller } from '../auth/index.js';
 import { sendJson } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
 import { requireSameKey } from './admission.js';
-import { AttestedAnswers } from './attested-answers.js';
+import { AttestedAnswers, responseText } from './attested-answers.js';
 import { asksToExplain, FundsForecast } from './funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from './ledger-operation.js';
 
@@ -35,21 +35,21 @@ export class OperationAnswers {
   ): Promise<string> {
     const body = operation.validate(call.body);
     requireSameKey(call, body.idempotency_key);
-    const wanted =
-      operation.wanted !== undefined && asksToExplain(call) ? operation.wanted(body, call) : undefined;
-    const attested = { artifact: operation.artifact, call, body };
+    const explains = operation.wanted !== undefined && asksToExplain(call);
     let outcome: Outcome;
     try {
       outcome = await operation.perform(call, body);
     } catch (error) {
       if (error instanceof Refusal) {
-        await this.evidence.attestDenial(error, attested);
-        if (wanted !== undefined) {
-          await this.forecast.explain(error, wanted);
+        await this.evidence.attestDenial(error, { artifact: operation.artifact, call, body });
+        if (explains && operation.wanted !== undefined) {
+          await this.forecast.explain(error, operation.wanted(body, call));
         }
       }
       throw error;
     }
-    return this.evidence.responseWithReference(outcome, attested);
+    return outcome.stamp === undefined
+      ? responseText(outcome, '')
+      : this.evidence.responseWithReference(outcome, { artifact: operation.artifact, call, body });
   }
 }

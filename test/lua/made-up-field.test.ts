@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from '@jest/globals';
-import { fieldRows, givenRows } from '../../scripts/lua/field-table.js';
+import { fieldRows, givenRows, givenWriters } from '../../scripts/lua/field-table.js';
 import { allParts, readLua, scriptPaths } from '../../scripts/lua/files.js';
 import { libraryCode, libraryOf, scriptOf } from '../../scripts/lua/library.js';
 import {
@@ -10,9 +10,9 @@ import {
   reservationKey,
 } from '../../src/redis/keyspace.js';
 import { type Library, LIBRARY, type Script } from '../../src/redis/script-library.js';
-import type { GivenRow } from '../../src/redis/script-types.js';
+import type { GIVEN_WRITERS, GivenRow } from '../../src/redis/script-types.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
-import { compileWriter, givenMembers } from '../../src/reservations/given-fields.js';
+import { givenMembers } from '../../src/reservations/given-fields.js';
 import { type Hold, LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -55,7 +55,9 @@ const read = async (name: string, keys: string[], args: (string | number)[]): Pr
 
 test('the writer of requests and the reader of records have it', () => {
   const pairs: string[] = [];
-  compileWriter('request', given)(request, pairs);
+  const code = `return ${givenWriters(fieldRows(table))}`;
+  const writers = new Function(code)() as typeof GIVEN_WRITERS;
+  writers.request(request, pairs, JSON.stringify);
   expect(pairs).toEqual(['py', stored]);
   expect(givenMembers('request', new Map([['py', stored]]), undefined, { rows: given })).toEqual(request);
   const damage: string[] = [];

@@ -45,9 +45,13 @@ export class TemplatePlans {
   async decided<Answer extends { readonly status: string }>(
     run: () => Promise<Answer>,
   ): Promise<Planned<Decided<Answer>>> {
+    const first = await run();
+    if (first.status !== 'RECLAIMED' && first.status !== 'UNPLANNED') {
+      return first as Planned<Decided<Answer>>;
+    }
     const planned = new Set<string>();
-    for (;;) {
-      const reply: Decided<Answer> | Unplanned = await this.reclaims.decided(run);
+    for (let earlier: Answer | undefined = first; ; earlier = undefined) {
+      const reply: Decided<Answer> | Unplanned = await this.reclaims.decided(run, earlier);
       if (!isUnplanned(reply)) {
         return reply as Planned<Decided<Answer>>;
       }

@@ -27,7 +27,7 @@ import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
-import { givenPairs } from '../given-fields.js';
+import { writeMembers } from '../given-fields.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
@@ -125,7 +125,8 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     const tag = tagOf(code);
     // Prefixed differently from the ids of the event log, so the two cannot be confused.
     const eventId = `evn_${code}${randomBase62(16)}`;
-    const fields = [...recordFields(request.subject, request.action, tenantId), ...debitFields(request)];
+    const fields = recordFields(request.subject, request.action, tenantId);
+    writeDebit(fields, request);
     const fingerprint = fingerprintOf(request);
     return this.store.decided(() =>
       this.redis.scripts.call(
@@ -155,14 +156,15 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
   }
 }
 
-/** What the debit's event keeps besides subject and action. */
-function debitFields(request: DirectDebitDto): string[] {
+/** Appends what the debit's event keeps besides subject and action. */
+function writeDebit(fields: string[], request: DirectDebitDto): void {
   const { idempotency_key: key, metrics, client_time_ms: clientTimeMs } = request;
-  return [
-    FIELD.idempotency_key,
-    key,
-    ...givenPairs('request', request),
-    ...(metrics === undefined ? [] : ['metrics', stringifyJson(metrics)]),
-    ...(clientTimeMs === undefined ? [] : ['client_time_ms', clientTimeMs.toString()]),
-  ];
+  fields.push(FIELD.idempotency_key, key);
+  writeMembers('request', request, fields);
+  if (metrics !== undefined) {
+    fields.push('metrics', stringifyJson(metrics));
+  }
+  if (clientTimeMs !== undefined) {
+    fields.push('client_time_ms', clientTimeMs.toString());
+  }
 }

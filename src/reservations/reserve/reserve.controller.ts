@@ -77,19 +77,14 @@ export class ReserveController {
     estimate: { unit: 'TOKENS', amount: 2_000 },
     ttl_ms: 600_000,
   })
-  async reserve(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  reserve(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
     const patience = patienceOf(request, reply);
-    try {
-      const call: ReserveCall = { ...callOf(request, body), patience };
-      await this.answers.send(reply, this.reserves, call);
-    } finally {
-      if (patience !== undefined) {
-        request.waitedMs = patience.waitedMs;
-      }
+    const call: ReserveCall = callOf(request, body);
+    if (patience === undefined) {
+      return this.answers.send(reply, this.reserves, call);
     }
+    return this.answers
+      .send<ReserveDto, ReserveCall>(reply, this.reserves, { ...call, patience })
+      .finally(() => (request.waitedMs = patience.waitedMs));
   }
 }

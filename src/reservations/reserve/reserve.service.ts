@@ -33,7 +33,7 @@ import {
   admittedScopes,
   denyDetailJson,
   type Operation,
-  otherFields,
+  writeGiven,
 } from '../admission.js';
 import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
@@ -41,7 +41,7 @@ import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { FundsWaiters } from './funds-waiters.js';
 import type { Patience } from './waiter.js';
-import { givenPairs, keyFields } from '../given-fields.js';
+import { writeKey, writeMembers } from '../given-fields.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
@@ -207,12 +207,13 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
    * INVALID_REQUEST (int64).
    */
   async perform(call: ReserveCall, request: ReserveDto): Promise<Outcome> {
-    const isDryRun = request.dry_run === true;
     const charge = chargeOf(call, request);
     try {
       const scopes = admittedScopes(call.caller, request.subject);
-      const run = (waiter: string): Promise<Run> => this.run(call, request, waiter, charge);
-      const reply = await this.decide(call, request, isDryRun ? undefined : call.patience, run);
+      const reply =
+        call.patience === undefined || request.dry_run === true
+          ? ((await this.run(call, request, '', charge)) as Decided)
+          : await this.waitFor(call, request, call.patience, charge);
       return this.outcome(call, request, scopes, reply);
     } catch (error) {
       this.countRefusal(call, request, error);
@@ -276,22 +277,19 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     return place < this.allowSampleRate ? `|${this.allowSampleRate}` : '|-';
   }
 
-  private decide(
+  private waitFor(
     operation: Operation,
     request: ReserveDto,
-    patience: Patience | undefined,
-    run: (waiter: string) => Promise<Run>,
+    patience: Patience,
+    charge: bigint | undefined,
   ): Promise<Decided> {
-    if (patience === undefined) {
-      return run('') as Promise<Decided>;
-    }
     const { unit, amount } = request.estimate;
     const { tenantId } = operation.caller;
     const readmit = async (): Promise<void> => {
       admittedScopes(await patience.readmit(), request.subject);
     };
     const wanted = { tenantId, unit, amount, idempotencyKey: request.idempotency_key, patience, readmit };
-    return this.waiters.decided(wanted, run);
+    return this.waiters.decided(wanted, (waiter) => this.run(operation, request, waiter, charge));
   }
 
   /** @param waiter its place among those that wait for funds, or empty */
@@ -318,8 +316,10 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
     const tag = tagOf(code);
     const reservationId = `rsv_${code}${randomBase62(16)}`;
-    const fields = otherFields(request.subject, request.action, caller.tenantId);
-    fields.push(...keyFields(request.idempotency_key), ...givenPairs('request', request));
+    const fields: string[] = [];
+    writeGiven(fields, request.subject, request.action, caller.tenantId);
+    writeKey(fields, request.idempotency_key);
+    writeMembers('request', request, fields);
     if (charge !== undefined) {
       fields.push(FIELD.charge_on_expiry, charge.toString());
     }
