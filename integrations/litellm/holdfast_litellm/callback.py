@@ -23,10 +23,12 @@ from typing import Any
 from litellm.integrations.custom_logger import CustomLogger
 
 from . import errors
+from .asked import Unbounded, count, read
 from .attempts import Attempts, cost_nothing
 from .client import Away, Client, NotSent
-from .estimate import FREE, KINDS, Prices, Unpriced, count, estimate, input_tokens, microcents
+from .estimate import FREE, KINDS, Prices, estimate, microcents
 from .ledger import Call, Ledger, Usage, refusal_of
+from .prices import Unpriced
 from .settings import Settings
 from .streams import text_of
 from .told import tell
@@ -94,6 +96,10 @@ class HoldfastBudget(CustomLogger):
                 raise errors.unpriced(str(what)) from None
             tell("unpriced_admitted", str(what))
             return None
+        except Unbounded as what:
+            # Whatever the operator lets pass: a client could make any model uncounted otherwise.
+            tell("unbounded_refused")
+            raise errors.unbounded(str(what)) from None
         if not call.subject:
             tell("misconfigured", "HOLDFAST_SUBJECT gives this caller no level")
             raise errors.misconfigured(0, {"error": "NO_SUBJECT"})
@@ -123,8 +129,8 @@ class HoldfastBudget(CustomLogger):
 
         model = str(data.get("model") or "")
         prices = self._prices.of_call(model, data, llm_router, caller.team_id)
-        tokens = await asyncio.to_thread(input_tokens, data)
-        amounts = estimate(prices, tokens, call_type, data, self._settings.output_tokens)
+        asked = await asyncio.to_thread(read, data)
+        amounts = estimate(prices, asked, call_type, data, self._settings.output_tokens)
         return _Followed(
             subject=self._settings.hierarchy.subject_of(caller),
             action={"kind": KINDS[call_type], "name": model[:256]},

@@ -24,6 +24,8 @@ class Refusal(ProxyException):
         details: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(message=message, type=type or code, param=None, code=status, headers=dict(headers or {}))
+        # Routes that wrap whatever a callback raises look for the status here. Without it they answer 500.
+        self.status_code = status
         self._code = code
         self._details = details or {}
 
@@ -91,3 +93,9 @@ def unpriced(what: str) -> Refusal:
     """The cost of the call could not be counted."""
     message = f"{what} has no price, so that its cost cannot be counted against a budget. Give it one in the gateway's configuration."
     return Refusal(400, "model_not_priced", message, type="invalid_request_error", headers=DO_NOT_RETRY)
+
+
+def unbounded(why: str) -> Refusal:
+    """The client asks for more than any hold could cover, whatever its budget has."""
+    message = f"The cost of the request has no bound: {why}."
+    return Refusal(400, "cost_not_bounded", message, type="invalid_request_error", headers=DO_NOT_RETRY)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import litellm
+from litellm.llms.azure_ai.cost_calculator import is_azure_model_router
+
+from .asked import Asked, Unbounded, selection, variants, whole
+from .prices import Price, Unpriced, price_from, rates_of
 
 UNIT = "USD_MICROCENTS"
 MICROCENTS = 10**8
@@ -41,27 +45,16 @@ FREE = {
     "list_mcp_tools",
 }
 
-# Where the text of a request stands, in all of the formats above.
-_TEXTS = ("messages", "prompt", "input", "system", "instructions")
-_SCHEMAS = ("tools", "functions", "response_format", "text", "output_format")
 # Which fields limit the output. The same name may mean nothing to another endpoint.
 _CHAT_LIMITS = ("max_completion_tokens", "max_tokens")
 _LIMITS = {"responses": ("max_output_tokens",), "aresponses": ("max_output_tokens",), "anthropic_messages": ("max_tokens",)}
 _CHOICES = ("n", "best_of")
 # For a model whose maximum is unknown, if neither the request nor the operator sets a limit.
 _OUTPUT_TOKENS = 4096
-# An image, a file or a sound. Providers count by size, and the estimate does not fetch anything to find out.
-_MEDIA_TOKENS = 1500
-_MEDIA = ("image_url", "image", "input_image", "document", "file", "input_file", "input_audio", "audio")
-# Roles and separators of a message.
-_MESSAGE_TOKENS = 6
 _PRICE_S = 30.0
 _PRICES_KEPT = 1000
-_TIER = re.compile(r"^(input|output)_cost_per_token_above_(\d+)k_tokens$")
-
-
-class Unpriced(Exception):
-    """The cost of a call could not be counted."""
+# More than a budget can hold, as an int64.
+_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -83,40 +76,25 @@ def microcents(dollars: float) -> int:
     return math.ceil(round(dollars * MICROCENTS, 3))
 
 
-@dataclass(frozen=True)
-class Price:
-    """Dollars a token, the dearest of those that may apply."""
-
-    input: float
-    output: float
-    # From this many input tokens on, other prices apply.
-    tiers: tuple[tuple[int, float, float], ...]
-    max_output: int | None
-
-    def at(self, input_tokens: int) -> tuple[float, float]:
-        reached = [(self.input, self.output), *((a, b) for least, a, b in self.tiers if input_tokens > least)]
-        return max(a for a, _ in reached), max(b for _, b in reached)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+def _price(info: Mapping[str, Any], own: Mapping[str, Any], more: Mapping[str, Any], provider: str, model: str) -> Price:
+    """`own` are the deployment's prices, laid over those of LiteLLM's map. Raises Unpriced."""
+    key = str(info.get("key"))
+    # LiteLLM takes a price that a region lacks from the entry without the region.
+    general = f"{key.split('/')[0]}/{key.split('/')[-1]}"
+    known = [litellm.model_cost.get(name) or {} for name in (general, key)]
+    entry = {name: value for prices in (*known, own) for name, value in prices.items() if value is not None}
+    if not any(rate.unit in ("input", "output") for rate in rates_of(entry)):
+        raise Unpriced("no price of a token")
+    if is_azure_model_router(model):
+        raise Unpriced("each call costs what the model that it is routed to costs")
+    entry["max_output_tokens"] = info.get("max_output_tokens")
+    return price_from(entry, selection(more), model=model, provider=provider, location=_location(more))
 
 
-def price_from(info: Mapping[str, Any]) -> Price:
-    input_price = max(_number(info.get("input_cost_per_token")), _number(info.get("cache_creation_input_token_cost")))
-    output_price = max(_number(info.get("output_cost_per_token")), _number(info.get("output_cost_per_reasoning_token")))
-    above: dict[int, dict[str, float]] = {}
-    for name, value in info.items():
-        match = _TIER.match(name)
-        if match and value is not None:
-            above.setdefault(1000 * int(match[2]), {})[match[1]] = _number(value)
-    tiers = tuple((least, side.get("input", input_price), side.get("output", output_price)) for least, side in above.items())
-    max_output = info.get("max_output_tokens")
-    return Price(input_price, output_price, tiers, max_output if isinstance(max_output, int) else None)
-
-
-def _names_price(entry: Mapping[str, Any] | None) -> bool:
-    return any((entry or {}).get(f"{side}_cost_per_token") is not None for side in ("input", "output"))
+def _location(more: Mapping[str, Any]) -> str | None:
+    """Where a deployment is, if that has a price: Vertex' region, or the host of OpenAI's."""
+    base = more.get("api_base") or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    return str(more.get("vertex_location") or urlsplit(str(base or "")).hostname or "")
 
 
 class Prices:
@@ -124,7 +102,8 @@ class Prices:
 
     def __init__(self, *, allows_unpriced: bool = False) -> None:
         self._allows_unpriced = allows_unpriced
-        self._known: dict[str, tuple[float, Price | None]] = {}
+        # The reason where there is no price.
+        self._known: dict[str, tuple[float, Price | str]] = {}
 
     def of_call(self, model: str, data: Mapping[str, Any], router: Any, team: str | None = None) -> list[Price]:
         """Raises Unpriced if one of them has no price, because the router decides by itself which one is called.
@@ -143,13 +122,14 @@ class Prices:
             raise unpriced
         return prices
 
-    def _finders(self, group: str, router: Any, team: str | None) -> Iterator[tuple[str, Callable[[], Price | None]]]:
+    def _finders(self, group: str, router: Any, team: str | None) -> Iterator[tuple[str, Callable[[], Price]]]:
         deployments = self._deployments(group, router, team)
         if not deployments:
             yield group, lambda: self._by_name(group)
         for deployment in deployments:
             name = str((deployment.get("model_info") or {}).get("id") or deployment["litellm_params"]["model"])
-            yield name, lambda d=deployment: self._of_deployment(d, group, router)
+            # One deployment of `openai/*` has the prices of many models.
+            yield f"{name} {group}", lambda d=deployment: self._of_deployment(d, group, router)
 
     @staticmethod
     def _reachable(model: str, data: Mapping[str, Any], router: Any) -> list[str]:
@@ -180,66 +160,33 @@ class Prices:
         return list(router.get_all_deployments(model_name=name, team_id=team) or router.get_model_list(model_name=name) or [])
 
     @staticmethod
-    def _of_deployment(deployment: Any, group: str, router: Any) -> Price | None:
+    def _of_deployment(deployment: Any, group: str, router: Any) -> Price:
+        params = {name: value for name, value in dict(deployment["litellm_params"]).items() if value is not None}
         info = router.get_router_model_info(deployment=deployment, received_model_name=group)
-        own = (deployment.get("model_info") or {}, deployment["litellm_params"], litellm.model_cost.get(info.get("key")))
-        return price_from(info) if any(_names_price(entry) for entry in own) else None
+        own = {**(deployment.get("model_info") or {}), **params}
+        _, provider, _, _ = litellm.get_llm_provider(model=params["model"], custom_llm_provider=params.get("custom_llm_provider"))
+        return _price(info, own, {**(router.default_litellm_params or {}), **params}, provider, f"{params['model']} {info.get('key')}")
 
     @staticmethod
-    def _by_name(name: str) -> Price | None:
+    def _by_name(name: str) -> Price:
         info = litellm.get_model_info(name)
-        return price_from(info) if _names_price(litellm.model_cost.get(info.get("key", ""))) else None
+        return _price(info, {}, {}, str(info.get("litellm_provider") or ""), name)
 
-    def _priced(self, name: str, find: Callable[[], Price | None], shown: str) -> Price:
-        until, price = self._known.get(name, (0.0, None))
+    def _priced(self, name: str, find: Callable[[], Price], shown: str) -> Price:
+        until, price = self._known.get(name, (0.0, ""))
         if until < time.monotonic():
             try:
                 price = find()
+            except Unpriced as why:
+                price = f" ({why})"
             except Exception:  # LiteLLM raises plain exceptions for a model that it does not know.
-                price = None
+                price = ""
             if len(self._known) >= _PRICES_KEPT:
                 self._known.clear()  # Clients name what they like.
             self._known[name] = (time.monotonic() + _PRICE_S, price)
-        if price is None:
-            raise Unpriced(f"model {shown!r}")
+        if isinstance(price, str):
+            raise Unpriced(f"model {shown!r}{price}")
         return price
-
-
-def texts(value: Any) -> Iterator[str | int]:
-    """The texts of a part of a request, and for what is no text its number of tokens."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        kind = value.get("type")
-        if kind in _MEDIA:
-            yield _MEDIA_TOKENS
-            source = value.get("source")
-            if isinstance(source, dict) and source.get("type") in ("text", "content"):
-                yield from texts([source.get("data"), source.get("content")])
-            return
-        if "role" in value:
-            yield _MESSAGE_TOKENS
-        for name, part in value.items():
-            if name not in ("type", "role"):
-                yield from texts(part)
-    elif isinstance(value, list):
-        if value and all(isinstance(part, int) for part in value):
-            yield len(value)
-            return
-        for part in value:
-            yield from texts(part)
-
-
-def count(text: str) -> int:
-    """LiteLLM's count with its own tokenizer. Naming another provider's model would make it download that one's."""
-    return int(litellm.token_counter(model="", text=text)) if text else 0
-
-
-def input_tokens(data: Mapping[str, Any]) -> int:
-    parts = [part for name in _TEXTS for part in texts(data.get(name))]
-    schemas = [json.dumps(data[name]) for name in _SCHEMAS if data.get(name)]
-    words = "\n".join([*(part for part in parts if isinstance(part, str)), *schemas])
-    return count(words) + sum(part for part in parts if isinstance(part, int))
 
 
 def _prompts(data: Mapping[str, Any]) -> int:
@@ -248,22 +195,33 @@ def _prompts(data: Mapping[str, Any]) -> int:
     return len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _counts(body: Mapping[str, Any], names: tuple[str, ...]) -> list[int]:
+    return [number for name in names if (number := whole(body.get(name))) is not None]
 
 
-def estimate(prices: list[Price], tokens: int, call_type: str, data: Mapping[str, Any], default_output: int) -> Estimate:
-    """At the dearest of the prices."""
-    has_output = KINDS[call_type] != "llm.embedding"
-    limits = [data[name] for name in _LIMITS.get(call_type, _CHAT_LIMITS) if _is_count(data.get(name))]
-    choices = _prompts(data) * max([1, *(data[name] for name in _CHOICES if _is_count(data.get(name)))])
-    amounts: list[tuple[float, float, float]] = []
+def _written(body: Mapping[str, Any], call_type: str, default_output: int, price: Price) -> tuple[int, int]:
+    """How many answers a request allows, and how many tokens of output in all."""
+    names = _LIMITS.get(call_type, _CHAT_LIMITS)
+    # A limit that nobody understands may be none to the provider.
+    default = 0 if any(body.get(name) is not None for name in names) else default_output
+    choices = _prompts(body) * max([1, *_counts(body, _CHOICES)])
+    limit = max(_counts(body, names), default=default or price.max_output or _OUTPUT_TOKENS)
+    return min(choices, _MOST), min(choices * limit, _MOST) if KINDS[call_type] != "llm.embedding" else 0
+
+
+def estimate(prices: list[Price], asked: Asked, call_type: str, data: Mapping[str, Any], default_output: int) -> Estimate:
+    """At the dearest of the prices. Raises Unbounded if no hold could cover it."""
+    if KINDS[call_type] != "llm.embedding":
+        asked = replace(asked, links=0)
+    amounts: list[tuple[int, int, float]] = []
     for price in prices:
-        per_input, per_output = price.at(tokens)
-        limit = max(limits) if limits else default_output or price.max_output or _OUTPUT_TOKENS
-        amounts.append((tokens * per_input, choices * limit * per_output if has_output else 0.0, per_output))
-    return Estimate(
-        amount=max(microcents(a + b) for a, b, _ in amounts),
-        input=max(microcents(a) for a, _, _ in amounts),
-        output_token=max(c for _, _, c in amounts),
-    )
+        bound = price.bound(asked)
+        text = max(asked.tokens * bound.input, asked.characters * bound.character)
+        read = text + asked.media_tokens * bound.media + bound.call
+        for body in variants(data):
+            choices, written = _written(body, call_type, default_output, price)
+            amounts.append((microcents(read + written * bound.output + choices * bound.answer), microcents(read), bound.output))
+    found = Estimate(amount=max(a for a, _, _ in amounts), input=max(b for _, b, _ in amounts), output_token=max(c for _, _, c in amounts))
+    if found.amount > _MOST:
+        raise Unbounded("no budget could hold what it may cost; ask for fewer tokens or answers")
+    return found

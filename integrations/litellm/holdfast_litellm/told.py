@@ -21,6 +21,7 @@ EVENTS: dict[str, int | None] = {
     "extended": None,
     "denied": None,
     "limited": None,
+    "unbounded_refused": None,
     "unpriced_refused": None,
     "unpriced_admitted": logging.WARNING,
     "misconfigured": logging.ERROR,

@@ -208,10 +208,90 @@ def test_several_models_in_one_request_are_refused(world: World, strict: Proxy, 
     assert world.upstream.calls(tag) == 0
 
 
-def test_a_kind_of_call_whose_cost_is_not_counted_is_refused(strict: Proxy, team: Team) -> None:
-    answer = ask(strict, team, ("/v1/images/generations", {"model": "dear", "prompt": "a cat"}))
-    assert answer.status_code == 400, answer.text
+PICTURE = {"image": ("a.png", b"\x89PNG\r\n", "image/png")}
+SOUND = {"file": ("a.wav", b"RIFF", "audio/wav")}
+UNCOUNTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("/v1/images/generations", {"prompt": "a cat"}, {}),
+    ("/v1/images/edits", {"prompt": "a cat"}, PICTURE),
+    ("/v1/audio/transcriptions", {}, SOUND),
+    ("/v1/audio/speech", {"input": "a cat", "voice": "alloy"}, {}),
+    ("/v1/rerank", {"query": "a cat", "documents": ["a dog"]}, {}),
+    ("/v1/ocr", {"document": {"type": "document_url", "document_url": "http://127.0.0.1/"}}, {}),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "files"), UNCOUNTED, ids=[row[0] for row in UNCOUNTED])
+def test_a_kind_of_call_whose_cost_is_not_counted_is_refused(
+    world: World, strict: Proxy, team: Team, path: str, body: dict[str, Any], files: dict[str, Any]
+) -> None:
+    before, billed = strict.told("unpriced_refused"), len(world.upstream.books()["billed"])
+    sent = {"model": "dear", **body}
+    with strict.client(team.key) as client:
+        answer = client.post(path, data=sent, files=files) if files else client.post(path, json=sent)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error"), answer.text
     assert "has no price" in answer.text
+    assert strict.told("unpriced_refused") == before + 1
+    assert len(world.upstream.books()["billed"]) == billed
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
+@pytest.mark.parametrize(
+    ("make", "more"),
+    [
+        (chat, {"max_tokens": 10**18}),
+        (chat, {"max_completion_tokens": 10**18}),
+        (chat, {"n": 10**18}),
+        (responses, {"max_output_tokens": 10**18}),
+        (messages, {"max_tokens": 10**18}),
+        (chat, {"extra_body": {"model": "gpt-4o"}}),
+    ],
+)
+def test_a_request_that_no_hold_could_cover_is_its_clients_fault(
+    world: World, strict: Proxy, lenient: Proxy, team: Team, tag: str, make: Make, more: dict[str, Any], stream: bool
+) -> None:
+    path, body = make("dear", stream=stream, tag=tag)
+    for proxy in (strict, lenient):
+        before = proxy.told("unbounded_refused")
+        answer = ask(proxy, team, (path, {**body, **more}))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "cost_not_bounded"), answer.text
+        assert proxy.told("unbounded_refused") == before + 1
+    assert world.upstream.calls(tag) == 0
+
+
+def test_a_health_check_of_litellm_calls_a_model_that_nobody_pays(world: World, strict: Proxy, team: Team) -> None:
+    before = len(world.upstream.books()["billed"])
+    with strict.client(team.key) as client:
+        assert client.get("/health/readiness").status_code == 200
+        assert len(world.upstream.books()["billed"]) == before
+        assert client.get("/health", params={"model": "cheap"}).status_code == 200
+    assert len(world.upstream.books()["billed"]) == before + 1
+    assert team.settled().spent == 0
+
+
+SELECTED = [
+    ({}, "dear", 1),
+    ({"service_tier": "priority"}, "dear", 1.7),
+    ({"n": 3}, "dear", 2.9),
+    ({"system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}, "claude", 1.01),
+]
+
+
+@pytest.mark.parametrize(("more", "model", "least"), SELECTED, ids=[str(row[0])[:20] for row in SELECTED])
+def test_what_a_request_selects_is_held(
+    world: World, strict: Proxy, team: Team, tag: str, more: dict[str, Any], model: str, least: float
+) -> None:
+    def held(extra: dict[str, Any], suffix: str) -> int:
+        path, body = (messages if model == "claude" else chat)(model, tag=f"{tag}{suffix}", wait=True)
+        with ThreadPoolExecutor() as others:
+            answer = others.submit(ask, strict, team, (path, {**body, **extra}))
+            eventually(lambda: world.upstream.calls(f"{tag}{suffix}"))
+            reserved = team.budget().reserved
+            world.upstream.go()
+            assert answer.result().status_code == 200, answer.result().text
+        team.settled()
+        return reserved
+
+    assert held(more, "b") >= least * held({}, "a") > 0
 
 
 def test_a_client_cannot_set_a_price(world: World, strict: Proxy, team: Team, tag: str) -> None:

@@ -10,8 +10,10 @@ import litellm
 import openai
 import pytest
 
+from holdfast_litellm.asked import Asked, Unbounded, read
 from holdfast_litellm.attempts import Attempts, cost_nothing
-from holdfast_litellm.estimate import Price, Prices, Unpriced, estimate, input_tokens, microcents, price_from
+from holdfast_litellm.estimate import Prices, estimate, microcents
+from holdfast_litellm.prices import Price, Unpriced, price_from
 from holdfast_litellm.settings import Settings, SettingsError
 from holdfast_litellm.streams import text_of
 from holdfast_litellm.subject import Hierarchy, segment
@@ -98,7 +100,8 @@ def test_an_amount_is_rounded_up() -> None:
     assert microcents(0.0) == 0
 
 
-PLAIN = Price(1e-6, 2e-6, (), 1000)
+PLAIN = price_from({"mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "max_output_tokens": 1000})
+TEN = Asked(10)
 
 
 @pytest.mark.parametrize(
@@ -120,36 +123,109 @@ PLAIN = Price(1e-6, 2e-6, (), 1000)
         ("acompletion", {"max_output_tokens": 1}, 0, 1000),
         ("acompletion", {"max_tokens": -5, "n": -1}, 0, 1000),
         ("acompletion", {"max_tokens": True}, 0, 1000),
+        # What some provider takes for a number is one, and what nobody understands is no small limit.
+        ("acompletion", {"max_tokens": 70.0, "n": "2"}, 50, 140),
+        ("acompletion", {"max_tokens": -1}, 50, 1000),
+        # What a client lays over its request, or over a fallback.
+        ("acompletion", {"max_tokens": 5, "extra_body": {"max_tokens": 70}}, 0, 70),
+        ("acompletion", {"max_tokens": 5, "fallbacks": [{"model": "m", "max_tokens": 70, "n": 2}]}, 0, 140),
     ],
 )
 def test_the_output_is_bounded_by_the_request_the_operator_or_the_model(
     kind: str, request_: dict[str, Any], default: int, tokens_out: int
 ) -> None:
-    found = estimate([PLAIN], 10, kind, request_, default)
+    found = estimate([PLAIN], TEN, kind, request_, default)
     assert found.amount == 100 * 10 + 200 * tokens_out
     assert found.input == 100 * 10
     assert [found.orphan(policy) for policy in ("estimate", "input", "release")] == [found.amount, found.input, 0]
 
 
 def test_an_embedding_has_no_output() -> None:
-    assert estimate([PLAIN], 10, "aembedding", {}, 0).amount == 1000
+    assert estimate([PLAIN], TEN, "aembedding", {}, 0).amount == 1000
 
 
 def test_the_dearest_price_counts() -> None:
-    assert estimate([PLAIN, Price(5e-6, 1e-6, (), 10)], 10, "acompletion", {"max_tokens": 1}, 0).amount == 10 * 500 + 100
+    dear = price_from({"input_cost_per_token": "5e-6", "output_cost_per_token": 1e-6})
+    assert estimate([PLAIN, dear], TEN, "acompletion", {"max_tokens": 1}, 0).amount == 10 * 500 + 100
 
 
-def test_long_requests_have_their_tier() -> None:
-    price = price_from(
-        {
-            "input_cost_per_token": 1e-6,
-            "output_cost_per_token": 2e-6,
-            "input_cost_per_token_above_200k_tokens": 2e-6,
-            "max_output_tokens": 5,
-        }
-    )
-    assert price.at(200_000) == (1e-6, 2e-6)
-    assert price.at(200_001) == (2e-6, 2e-6)
+@pytest.mark.parametrize("asked", [{"max_tokens": 10**18}, {"max_tokens": 1000, "n": 10**18}, {"max_tokens": 10**400}])
+def test_more_than_any_budget_can_hold_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(Unbounded, match="no budget"):
+        estimate([PLAIN], TEN, "acompletion", asked, 0)
+
+
+def hold(entry: dict[str, Any], request_: dict[str, Any], tokens: int = 10, media: int = 0) -> int:
+    asked = Asked(tokens, media, selection=read(request_).selection)
+    return estimate([price_from({"mode": "chat", **entry})], asked, "acompletion", {"max_tokens": 10, **request_}, 0).amount
+
+
+MANY = {
+    "input_cost_per_token": 1e-6,
+    "input_cost_per_token_above_200k_tokens": 2e-6,
+    "input_cost_per_token_priority": 3e-6,
+    "input_cost_per_audio_token": 20e-6,
+    "cache_creation_input_token_cost_above_1hr": 4e-6,
+    "output_cost_per_token": 2e-6,
+    "output_cost_per_token_flex": 1e-6,
+    "output_cost_per_token_batches": 9e-6,
+    "output_cost_per_audio_token": 30e-6,
+    "provider_specific_entry": {"fast": 2, "us": 1.5},
+    "search_context_cost_per_query": {"search_context_size_medium": 0.01, "search_context_size_high": 0.02},
+}
+CACHED = {"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "tokens", "media", "expected"),
+    [
+        # Only what the request selects is held.
+        ({}, 10, 0, 10 * 100 + 10 * 200),
+        ({"service_tier": "auto"}, 10, 0, 10 * 100 + 10 * 200),
+        ({"service_tier": "flex"}, 10, 0, 10 * 100 + 10 * 200),
+        ({"service_tier": "priority"}, 10, 0, 10 * 300 + 10 * 200),
+        ({"extra_body": {"service_tier": "FAST"}}, 10, 0, 10 * 300 + 10 * 200),
+        # What LiteLLM does not know may be any.
+        ({"service_tier": "sprint"}, 10, 0, 10 * 300 + 10 * 200),
+        ({}, 200_000, 0, 200_000 * 200 + 10 * 200),
+        ({}, 10, 1, 10 * 100 + 1500 * 2000 + 10 * 200),
+        ({"system": [CACHED]}, 10, 0, 10 * 100 + 10 * 200),
+        ({"system": [{**CACHED, "cache_control": {"ttl": "1h"}}]}, 10, 0, 10 * 400 + 10 * 200),
+        ({"modalities": ["text"]}, 10, 0, 10 * 100 + 10 * 200),
+        ({"modalities": ["text", "audio"]}, 10, 0, 10 * 100 + 10 * 3000),
+        ({"speed": "fast"}, 10, 0, 2 * (10 * 100 + 10 * 200)),
+        ({"inference_geo": "us"}, 10, 0, 1.5 * (10 * 100 + 10 * 200)),
+        ({"n": 2}, 10, 0, 10 * 100 + 20 * 200),
+        ({"tools": [{"type": "web_search_20250305", "max_uses": 3}]}, 10, 0, 10 * 100 + 10 * 200 + 3 * 10**6),
+        ({"web_search_options": {"search_context_size": "high"}}, 10, 0, 10 * 100 + 10 * 200 + 10 * 2 * 10**6),
+        ({"tools": [{"type": "function", "function": {"name": "search", "parameters": {"search": {}}}}]}, 10, 0, 10 * 100 + 10 * 200),
+    ],
+)
+def test_a_hold_is_the_most_of_what_the_request_can_select(request_: dict[str, Any], tokens: int, media: int, expected: int) -> None:
+    assert hold(MANY, request_, tokens, media) == expected
+
+
+def test_the_operators_margin_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litellm, "cost_margin_config", {"global": {"percentage": 0.1, "fixed_amount": 0.00001}})
+    assert hold(MANY, {}) == 1.1 * (10 * 100 + 10 * 200) + 1000
+
+
+def test_a_price_of_an_unknown_unit_that_is_dearer_than_a_token_makes_the_model_unpriced() -> None:
+    for name in ("output_cost_per_smell", "cost_per_thought", "input_cost_per_token_tomorrow"):
+        with pytest.raises(Unpriced, match=name):
+            price_from({**MANY, name: 1.0})
+    assert hold({**MANY, "output_cost_per_smell": 1e-6}, {}) == hold(MANY, {})
+    # Where the unit is known, an unknown modality counts as usual.
+    assert hold({**MANY, "output_cost_per_smell_token": 5e-6}, {}) == 10 * 100 + 10 * 500
+
+
+def test_what_has_a_price_of_its_own_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(Unbounded, match="image_generation"):
+        hold(MANY, {"tools": [{"type": "image_generation", "model": "gpt-image-1"}]})
+    with pytest.raises(Unbounded, match="second"):
+        hold({**MANY, "input_cost_per_video_per_second": 0.001}, {}, media=1)
+    with pytest.raises(Unbounded, match="another model"):
+        hold(MANY, {"extra_body": {"model": "gpt-4o"}})
 
 
 def test_all_texts_of_a_request_are_counted_and_media_at_a_flat_rate() -> None:
@@ -157,18 +233,24 @@ def test_all_texts_of_a_request_are_counted_and_media_at_a_flat_rate() -> None:
     count = litellm.token_counter(model="", text=words)
     parts = [{"type": "text", "text": words}, {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}]
     chat = {"messages": [{"role": "system", "content": words}, {"role": "user", "content": parts}]}
-    assert 2 * count + 1500 <= input_tokens(chat) <= 2 * count + 1600
-    assert input_tokens({"system": words, "messages": []}) >= count
-    assert input_tokens({"instructions": words, "input": words}) >= 2 * count
-    assert input_tokens({"tools": [{"type": "function", "function": {"name": "f", "description": words}}]}) >= count
-    assert input_tokens({"input": [[1, 2, 3], [4]]}) == 4
+    asked = read(chat)
+    assert asked.media == 1
+    assert 2 * count <= asked.tokens <= 2 * count + 100
+    assert read({"system": words, "messages": []}).tokens >= count
+    assert read({"instructions": words, "input": words}).tokens >= 2 * count
+    assert read({"tools": [{"type": "function", "function": {"name": "f", "description": words}}]}).tokens >= count
+    assert read({"input": [[1, 2, 3], [4]]}).tokens == 4
     # A document may be a text of any length.
     pages = words * 20
     plain = {"type": "text", "media_type": "text/plain", "data": pages}
     whole = {"type": "content", "content": [{"type": "text", "text": pages}]}
     for source in (plain, whole):
         document = {"type": "document", "source": source}
-        assert input_tokens({"messages": [{"role": "user", "content": [document]}]}) >= litellm.token_counter(model="", text=pages)
+        assert read({"messages": [{"role": "user", "content": [document]}]}).tokens >= litellm.token_counter(model="", text=pages)
+
+
+def paid(price: Price) -> float:
+    return price.bound(Asked(1)).input
 
 
 def test_each_model_that_a_call_may_reach_needs_a_price() -> None:
@@ -178,9 +260,22 @@ def test_each_model_that_a_call_may_reach_needs_a_price() -> None:
     with pytest.raises(Unpriced, match="odd"):
         Prices().of_call("cheap", {}, router)
     router.fallbacks = []
-    assert [price.input for price in Prices().of_call("alias", {}, router)] == [1.5e-7]
+    assert [paid(price) for price in Prices().of_call("alias", {}, router)] == [1.5e-7]
     with pytest.raises(Unpriced, match="odd"):
         Prices().of_call("cheap", {"fallbacks": ["odd"]}, router)
+
+
+def test_a_deployment_for_many_models_has_the_price_of_each() -> None:
+    router = litellm.Router(model_list=[{"model_name": "openai/*", "litellm_params": {"model": "openai/*", "api_key": "k"}}])
+    prices = Prices()
+    found = {name: [paid(price) for price in prices.of_call(f"openai/{name}", {}, router)] for name in ("gpt-4o-mini", "gpt-4o")}
+    assert found == {"gpt-4o-mini": [1.5e-7], "gpt-4o": [2.5e-6]}
+
+
+def test_what_a_deployment_selects_is_held() -> None:
+    params = {"model": "openai/gpt-4o", "api_key": "k", "service_tier": "priority"}
+    router = litellm.Router(model_list=[{"model_name": "m", "litellm_params": params}])
+    assert [paid(price) for price in Prices().of_call("m", {}, router)] == [4.25e-6]
 
 
 @pytest.mark.parametrize(
@@ -196,14 +291,14 @@ def test_each_model_that_a_call_may_reach_needs_a_price() -> None:
 def test_a_fallback_that_the_client_asks_for_has_its_price(asked: dict[str, Any]) -> None:
     models = {"cheap": "gpt-4o-mini", "dear": "gpt-4o"}
     listed = [{"model_name": name, "litellm_params": {"model": f"openai/{of}", "api_key": "k"}} for name, of in models.items()]
-    assert [price.input for price in Prices().of_call("cheap", asked, litellm.Router(model_list=listed))] == [1.5e-7, 2.5e-6]
+    assert [paid(price) for price in Prices().of_call("cheap", asked, litellm.Router(model_list=listed))] == [1.5e-7, 2.5e-6]
 
 
 def test_a_fallback_without_a_price_does_not_make_a_call_uncounted() -> None:
     priced = {"model_name": "cheap", "litellm_params": {"model": "openai/gpt-4o-mini", "api_key": "k"}}
     router = litellm.Router(model_list=[priced])
     prices = Prices(allows_unpriced=True)
-    assert [price.input for price in prices.of_call("cheap", {"fallbacks": ["nobody-knows"]}, router)] == [1.5e-7]
+    assert [paid(price) for price in prices.of_call("cheap", {"fallbacks": ["nobody-knows"]}, router)] == [1.5e-7]
     with pytest.raises(Unpriced, match="nobody-knows"):
         prices.of_call("nobody-knows", {}, router)
 
