@@ -126,6 +126,17 @@ function block(ms: number): void {
   while (performance.now() < until);
 }
 
+test('an answer does not wait for a charge that takes longer than a decision may', async () => {
+  const wire = once('commit', () => new Promise(() => undefined));
+  const { holdfast: connection, ...rest } = budgetOptions(holdfast, tenant, wire);
+  const inner = new MockLanguageModelV4({ doGenerate: HELLO });
+  const model = withBudget(inner, { ...rest, holdfast: { ...connection, timeoutMs: 3000 } });
+  expect((await generateText({ model, prompt: 'Hi', maxRetries: 0 })).text).toBe('hello');
+  expect(wire.sent).toEqual(['reserve']);
+  expect(await wire.answered(2)).toEqual(['reserve', 'commit']);
+  expect(await figures(holdfast, tenant)).toBe('870 0 130');
+});
+
 describe('the time limit of a decision', () => {
   test('counts no time in which the process could not listen: of a hundred calls at once, as many pass as fit', async () => {
     const limitMs = 5000;

@@ -2,9 +2,6 @@ import { bytesOfPart, chargeOf, type Price, type Tokens, tokensInBytes, type Usa
 import { costNothing } from './errors.js';
 import type { Hold } from './hold.js';
 
-/** How long the answer to the application waits for its charge, so that the next call finds its budget settled. */
-const ANSWER_WAITS_MS = 250;
-
 interface Terms {
   readonly price: Price;
   /** The estimates, in tokens. The output's is its bound. */
@@ -12,6 +9,8 @@ interface Terms {
   readonly output: number;
   /** What the call costs if nobody learns its end. */
   readonly unknownEnd: number;
+  /** How long the answer to the application waits for its charge, so that the next call finds its budget settled. */
+  readonly waitMs: number;
 }
 
 /** A call with its reservation. */
@@ -58,21 +57,24 @@ export class RunningCall {
 
   /** Charges what the provider counted, or else what was sent and seen, or what a call costs whose end nobody knows. */
   async settle(usage: Usage | undefined, modelId?: string, failure?: unknown): Promise<void> {
-    const { price, input, output } = this.#terms;
+    const { price, input, output, waitMs } = this.#terms;
     const seen = Math.min(output, tokensInBytes(this.#bytes));
     const charge = chargeOf(price, usage, { sent: input, seen, isAnswered: this.#isAnswered });
     if (charge === undefined) {
       await this.#fail(costNothing(failure));
     } else {
-      await forAWhile(this.#hold.commit(charge.amount, this.#metrics(charge.tokens, modelId)));
+      await forAWhile(waitMs, this.#hold.commit(charge.amount, this.#metrics(charge.tokens, modelId)));
     }
   }
 
   async #fail(isFree: boolean): Promise<void> {
-    const { unknownEnd, input } = this.#terms;
+    const { unknownEnd, input, waitMs } = this.#terms;
     const isNothing = isFree || unknownEnd === 0;
     const tokens = { input: Math.ceil(input), output: 0 };
-    await forAWhile(isNothing ? this.#hold.release() : this.#hold.commit(unknownEnd, this.#metrics(tokens)));
+    await forAWhile(
+      waitMs,
+      isNothing ? this.#hold.release() : this.#hold.commit(unknownEnd, this.#metrics(tokens)),
+    );
   }
 
   #metrics({ input, output }: Tokens, modelId?: string): Parameters<Hold['commit']>[1] {
@@ -86,9 +88,9 @@ export class RunningCall {
 }
 
 /** Waits for work that goes on if it takes longer. */
-export async function forAWhile(work: Promise<void>): Promise<void> {
+export async function forAWhile(ms: number, work: Promise<void>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  await Promise.race([work, new Promise<void>((done) => (timer = setTimeout(done, ANSWER_WAITS_MS)))]);
+  await Promise.race([work, new Promise<void>((done) => (timer = setTimeout(done, ms)))]);
   clearTimeout(timer);
 }
 

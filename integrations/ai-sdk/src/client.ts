@@ -5,7 +5,7 @@ export interface HoldfastOptions {
   readonly url: string;
   /** A function is asked for each request, so that a key can be replaced while calls run. */
   readonly apiKey: string | (() => string | Promise<string>);
-  /** How long a call waits for Holdfast in all, 1000 unless set. Only time in which this process could listen counts. */
+  /** How long a call waits for its reservation, and then for its charge; 1000 unless set. The first counts only time in which this process could listen. */
   readonly timeoutMs?: number;
   readonly fetch?: typeof fetch;
 }
@@ -49,20 +49,22 @@ const isTransient = ({ status }: Answer): boolean => status >= 500 || [401, 403,
 export class HoldfastClient {
   readonly #options: HoldfastOptions;
   readonly #url: string;
+  readonly timeoutMs: number;
 
   constructor(options: HoldfastOptions) {
     this.#options = options;
+    this.timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#url = `${options.url.replace(/\/+$/, '')}/v1/`;
   }
 
   /** One request that a call waits for. @throws whatever fetch throws, also when there is no answer in time */
   ask(path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
-    return this.#send(path, body, headers, this.#options.timeoutMs ?? TIMEOUT_MS);
+    return this.#send(path, body, headers, this.timeoutMs);
   }
 
   /** One request that nothing waits for. @throws as `ask` */
   tell(path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
-    return this.#send(path, body, headers, Math.max(BACKGROUND_MS, this.#options.timeoutMs ?? 0));
+    return this.#send(path, body, headers, Math.max(BACKGROUND_MS, this.timeoutMs));
   }
 
   /** The first answer that another attempt would not change. Its idempotency key makes repeating safe. @throws BudgetError after 15 minutes */

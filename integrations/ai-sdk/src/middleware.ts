@@ -215,12 +215,12 @@ async function beginCall(
     report(error);
   });
   if (abortSignal?.aborted === true) {
-    await forAWhile(hold.release());
+    await forAWhile(client.timeoutMs, hold.release());
     throw abortSignal.reason;
   }
   const cap = Math.max(1, (hold.maxTokens ?? Infinity) - thinking);
   return {
-    call: new RunningCall(hold, { price, input, output, unknownEnd }),
+    call: new RunningCall(hold, { price, input, output, unknownEnd, waitMs: client.timeoutMs }),
     maxOutputTokens: Math.min(maxOutputTokens, cap),
   };
 }
