@@ -32,43 +32,62 @@ test.each(['rewrite', 'check'] as const)('the failure to %s a damaged file names
   await expect(task).rejects.toThrow(`${damaged} cannot be read: `);
 });
 
-test.each(['write', 'rewrite', 'text'] as const)(
-  'a %s that cannot take its name closes its file once, and leaves nothing behind',
-  async (kind) => {
-    // A folder that is not empty has the name.
-    const path = join(folder, `taken-${kind}`);
-    await mkdir(join(path, 'inside'), { recursive: true });
-    const columns = STREAM_COLUMNS.audit;
-    const task = { kind, path, columns, parts: [], inputs: [], sortBy: [], text: 'x' };
-    const script = new URL('../../scripts/archive-thread.mjs', import.meta.url).href;
-    // The number of a file that is closed may be that of another one by the next call.
-    const program = `
-      import fs from 'node:fs';
-      import { syncBuiltinESMExports } from 'node:module';
-      import { parentPort } from 'node:worker_threads';
-      const close = fs.closeSync;
-      const refused = [];
-      fs.closeSync = (descriptor) => {
+/** What a task does to files, in order, in a thread of its own. */
+async function recorded(task: object): Promise<{ code: string | undefined; calls: string[] }> {
+  const script = new URL('../../scripts/archive-thread.mjs', import.meta.url).href;
+  const program = `
+    import fs from 'node:fs';
+    import { syncBuiltinESMExports } from 'node:module';
+    import { parentPort } from 'node:worker_threads';
+    const calls = [];
+    const real = { ...fs };
+    const names = new Map();
+    fs.openSync = (path, ...more) => {
+      const descriptor = real.openSync(path, ...more);
+      names.set(descriptor, fs.fstatSync(descriptor).isDirectory() ? 'folder' : 'file');
+      return descriptor;
+    };
+    for (const call of ['fsync', 'close', 'rename']) {
+      fs[call + 'Sync'] = (what, ...more) => {
         try {
-          close(descriptor);
+          real[call + 'Sync'](what, ...more);
+          calls.push(call + ' ' + (names.get(what) ?? 'file'));
         } catch (error) {
-          refused.push(error.code);
+          calls.push(call + ' ' + error.code);
           throw error;
         }
       };
-      syncBuiltinESMExports();
-      await import(${JSON.stringify(script)});
-      const post = parentPort.postMessage.bind(parentPort);
-      parentPort.postMessage = (answer) => post({ ...answer, refused });`;
-    const own = new Worker(new URL(`data:text/javascript,${encodeURIComponent(program)}`));
-    try {
-      own.postMessage({ id: 1, task });
-      const [answer] = (await once(own, 'message')) as [{ error: { code: string }; refused: string[] }];
-      expect([answer.error.code, answer.refused]).toEqual(['EISDIR', []]);
-      expect((await readdir(folder)).filter((name) => name.startsWith(`.taken-${kind}`))).toEqual([]);
-    } finally {
-      await own.terminate();
     }
+    syncBuiltinESMExports();
+    await import(${JSON.stringify(script)});
+    const post = parentPort.postMessage.bind(parentPort);
+    parentPort.postMessage = ({ error }) => post({ code: error?.code, calls });`;
+  const own = new Worker(new URL(`data:text/javascript,${encodeURIComponent(program)}`));
+  try {
+    own.postMessage({ id: 1, task });
+    const [answer] = (await once(own, 'message')) as [Awaited<ReturnType<typeof recorded>>];
+    return answer;
+  } finally {
+    await own.terminate();
+  }
+}
+
+// The number of a file that is closed twice may be that of another one by the second time.
+test.each(['write', 'rewrite', 'text'] as const)(
+  'a %s has its name when it is on the disk, and closes its file once, also if it cannot take the name',
+  async (kind) => {
+    const columns = STREAM_COLUMNS.audit;
+    const task = { kind, columns, parts: [], inputs: [], sortBy: [], text: 'x' };
+    const done = ['fsync file', 'close file', 'rename file', 'fsync folder', 'close folder'];
+    expect(await recorded({ ...task, path: join(folder, `free-${kind}`) })).toEqual({ calls: done });
+    // A folder that is not empty has the name.
+    const path = join(folder, `taken-${kind}`);
+    await mkdir(join(path, 'inside'), { recursive: true });
+    expect(await recorded({ ...task, path })).toEqual({
+      code: 'EISDIR',
+      calls: ['fsync file', 'close file', 'rename EISDIR'],
+    });
+    expect((await readdir(folder)).filter((name) => name.startsWith('.'))).toEqual([]);
   },
 );
 

@@ -21,7 +21,7 @@ import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { removeLeftBehind } from '../../src/archive/day-publisher.js';
-import { partitionCode, RedisService } from '../../src/redis/index.js';
+import { journalKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../../src/redis/index.js';
 import { doubled, parquetRows, readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -50,6 +50,8 @@ beforeAll(async () => {
     archiveKeepMs: 0,
     archivePublishMs: 3_600_000,
   });
+  // What ends before an archive begins is not in it.
+  await eventually('the archive to begin', () => holdfast.app.get(ArchiverService).leases.held.size === 3);
   tenant = await holdfast.fundedTenant(1_000_000);
 });
 
@@ -92,8 +94,26 @@ async function publish(): Promise<void> {
 
 const DAY_MS = 86_400_000;
 
+/** Notes that the record of a reservation was mended, which is no charge. */
+async function mend(id: string): Promise<void> {
+  const nowMs = Date.parse((await holdfast.admin('GET', '/ops/test-clock')).body.now);
+  const journal = journalKey(tagOf(partitionCode(partitionOfTenant(tenant.id, 3))));
+  await service().client.xadd(
+    journal,
+    `${nowMs}-*`,
+    'id',
+    id.slice('rsv_00'.length),
+    'ch',
+    '5',
+    'mended',
+    '1',
+  );
+}
+
 test('a day is published when all partitions have passed it, and never changes again', async () => {
   const ids = [await spend(5), await spend(7)];
+  await mend(ids[0] as string);
+  ids.push(ids[0] as string);
   await publish();
   expect(await folder().days()).toEqual([]);
   await advance(DAY_MS);
@@ -107,14 +127,14 @@ test('a day is published when all partitions have passed it, and never changes a
   const content = readFileSync(path);
   const { charges, events } = manifest.files;
   expect(charges).toMatchObject({
-    rows: 2,
+    rows: 3,
     bytes: content.length,
     sha256: createHash('sha256').update(content).digest('hex'),
     sums: [{ unit: 'TOKENS', reserved: '14', charged: '12', debt: '0' }],
     gaps: [],
   });
   expect(events?.rows).toBeGreaterThan(0);
-  expect((await parquetRows(path)).map((row) => row['record_id'])).toEqual(ids.slice(0, 2));
+  expect((await parquetRows(path)).map((row) => row['record_id'])).toEqual(ids.slice(0, 3));
   const reading = await read();
   expect(reading.rows.map((row) => row['record_id'])).toEqual(ids);
   expect(reading.gaps).toEqual([]);
@@ -335,6 +355,66 @@ test('days are removed after their retention, the newest one stays, and reports 
   expect(await completeFromMs()).toBe(Date.parse(days[1] as string));
   renameSync(away, folder().publishedOf(days[0] as string));
   expect(readdirSync(join(root, 'published')).filter((name) => name.startsWith('.'))).toEqual([]);
+});
+
+test('a stream without rows on a day goes on where the day before has ended', async () => {
+  const ends: unknown[] = [];
+  await spend(2);
+  for (const isQuiet of [true, false, true]) {
+    await advance(DAY_MS);
+    await publish();
+    const last = await folder().manifest((await folder().days()).at(-1) as string);
+    ends.push(last?.files.charges?.ends);
+    await (isQuiet ? undefined : spend(3));
+  }
+  expect(ends[1]).toEqual(ends[0]);
+  const { rows, gaps } = await read();
+  expect([gaps, doubled(rows)]).toEqual([[], []]);
+  expect(rows.slice(-2).map((row) => String(row['charged']))).toEqual(['2', '3']);
+});
+
+test('partitions that cannot be written stop no other, and follow when they can', async () => {
+  const tenants = new Map<number, TestTenant>();
+  while (tenants.size < 3) {
+    const one = await holdfast.fundedTenant(100);
+    tenants.set(partitionOfTenant(one.id, 3), one);
+  }
+  // In the order of the archiver's work, so that both of its lanes fail first.
+  const [first, second, last] = [...holdfast.app.get(ArchiverService).leases.held.keys()] as [
+    number,
+    number,
+    number,
+  ];
+  const paths = [first, second].map((partition) => folder().stagingOf('charges', partition));
+  const staged = async (partition: number): Promise<number> =>
+    (await folder().staged('charges', partition)).length;
+  const earlier = await Promise.all([first, second, last].map(staged));
+  for (const path of paths) {
+    mkdirSync(path, { recursive: true });
+    renameSync(path, `${path}.away`);
+    writeFileSync(path, 'no folder');
+  }
+  const charge = async (partition: number): Promise<void> => {
+    const one = tenants.get(partition) as TestTenant;
+    const id = await holdfast.hold(one, 9);
+    expectStatus(await holdfast.commit(one, id, 8), 200);
+  };
+  const failures = () => holdfast.metric('holdfast_archive_failures_total', { step: 'write' });
+  const before = await failures();
+  await charge(first);
+  await charge(second);
+  await eventually('failures', async () => (await failures()) >= before + 2);
+  await charge(last);
+  await eventually('the one that can be written', async () => (await staged(last)) > (earlier[2] as number));
+  for (const path of paths) {
+    unlinkSync(path);
+    renameSync(`${path}.away`, path);
+  }
+  await eventually('the others', async () =>
+    (await Promise.all([first, second].map(staged))).every(
+      (count, index) => count > (earlier[index] as number),
+    ),
+  );
 });
 
 test('a folder of the archive that cannot be read is an error, not an empty one', async () => {

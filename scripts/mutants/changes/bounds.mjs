@@ -245,4 +245,24 @@ export const BOUNDS = {
       },
     ],
   },
+  'archive/day-publisher.ts': {
+    tests: ['archive/published'],
+    mutations: [
+      {
+        what: 'a day without rows of a stream does not say where it ends',
+        find: '    content.ends[code] = end;',
+        put: '    if (links.length > 0) {\n      content.ends[code] = end;\n    }',
+      },
+    ],
+  },
+  'archive/archiver.service.ts': {
+    tests: ['archive/published'],
+    mutations: [
+      {
+        what: 'a partition that fails stops those after it',
+        find: '          errors.push(error);',
+        put: '          errors.push(error);\n          return;',
+      },
+    ],
+  },
 };
