@@ -10,6 +10,7 @@ import { hundredths, median, say, tableOf, whole } from './report.mjs';
 /**
  * @typedef {import('./types.ts').HttpPhase} Phase
  * @typedef {{ title: string, load: Parameters<Harness['saturate']>[2], connections?: number }} Row
+ * @typedef {Pick<Phase, 'server_cpu_s' | 'redis_cpu_s' | 'operations'>} Spent
  * @typedef {{ ours: Phase, theirs: Phase }} Pair
  * @typedef {{ redis: string, row: string, connections: number, pairs: Pair[] }} Compared
  * @typedef {{ ref: string, rounds: number, seconds: number, rows: string[], connections: number[], redis: string[] }} Plan
@@ -177,13 +178,10 @@ async function measureRound(compared, ours, theirs, { seconds, isOursFirst }) {
   }
 }
 
-/**
- * Of a request, in µs.
- * @type {Record<string, (phase: Pick<Phase, 'server_cpu_s' | 'redis_cpu_s' | 'operations'>) => number>}
- */
+/** Of a request, in µs. */
 const PROCESSOR_TIME = {
-  service: ({ server_cpu_s, operations }) => (server_cpu_s * 1e6) / operations,
-  Redis: ({ redis_cpu_s, operations }) => (redis_cpu_s * 1e6) / operations,
+  service: (/** @type {Spent} */ { server_cpu_s, operations }) => (server_cpu_s * 1e6) / operations,
+  Redis: (/** @type {Spent} */ { redis_cpu_s, operations }) => (redis_cpu_s * 1e6) / operations,
 };
 /** @type {Record<string, (phase: Phase) => number>} */
 const VALUES = {

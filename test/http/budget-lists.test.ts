@@ -242,7 +242,9 @@ describe('lists of budgets', () => {
     const calls = jest.spyOn(on.holdfast.app.get(RedisService).queries, 'call');
     const path = `/v1/admin/budgets?tenant_id=${tenant.id}&${query}`;
     const page = expectStatus(await on.holdfast.admin('GET', path), 200);
-    const replies = await Promise.all(calls.mock.results.map(({ value }) => value));
+    const replies = (await Promise.all(calls.mock.results.map(({ value }) => value))) as (
+      { readonly budgets: readonly unknown[] } | object
+    )[];
     calls.mockRestore();
     const read = replies.map((reply) => ('budgets' in reply ? reply.budgets.length : 0));
     expect(Math.max(...read)).toBeLessThanOrEqual(100);
