@@ -7,7 +7,15 @@ import { mainThreadSeconds } from './cpu.mjs';
 import { Harness } from './harness.mjs';
 import { median } from './report.mjs';
 import { provision } from './service.mjs';
-import { commitCall, origin, reservationIdOf, reserveCall, tagOfTenant } from './workload.mjs';
+import {
+  commitCall,
+  origin,
+  reservationIdOf,
+  reserveCall,
+  reserveLimits,
+  reserveTerms,
+  tagOfTenant,
+} from './workload.mjs';
 
 const random = randomFrom(seedFrom('GROWTH_SEED', 'growth of the ledger'));
 
@@ -219,12 +227,10 @@ export class GrowthLedger {
     return reserveCall(member, number, {
       amount,
       subject: subjectOf(member),
-      overagePolicy: '',
       // The deadlines differ, so an entry may go anywhere in the index of deadlines and not only to its
       // end.
-      ttlMs: Math.round(HOUR_MS * (2 + 20 * random())),
-      maxLive: 0,
-      maxStored: 0,
+      terms: reserveTerms({ policy: '', ttlMs: Math.round(HOUR_MS * (2 + 20 * random())) }),
+      limits: reserveLimits(0, 0),
     });
   }
 

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { ScriptRegistry, keyspace } from './built.mjs';
 import { quantile } from './report.mjs';
-import { reserveCall, tagOfTenant } from './workload.mjs';
+import { reserveCall, reserveTerms, tagOfTenant } from './workload.mjs';
 
 const { eventLogKey, reservationKey, ttlIndexKey } = keyspace;
 
@@ -49,9 +49,7 @@ export class Holds {
         const ttlMs = 'ttlMs' in until ? until.ttlMs : Math.max(1, until.endsAt - Date.now());
         return reserveCall(placeAt(places, number % places.length), number, {
           amount: '10',
-          overagePolicy: '',
-          ttlMs,
-          graceMs,
+          terms: reserveTerms({ policy: '', ttlMs, graceMs }),
         });
       });
       const replies = await this.scripts.callMany('reserve', calls);

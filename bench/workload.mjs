@@ -83,6 +83,14 @@ const keyField = (/** @type {string} */ key) => [
   Buffer.from(key.replaceAll('-', ''), 'hex').toString('base64url'),
 ];
 
+/** As lua/ledger/lib/reserve_terms.lua reads them. */
+export const reserveTerms = ({ policy = POLICY, ttlMs = LEASE.ttlMs, graceMs = LEASE.graceMs }) =>
+  `${policy}|${ttlMs}||${graceMs}`;
+
+/** @type {(maxLive: number, maxStored: number) => string} */
+export const reserveLimits = (maxLive, maxStored) =>
+  [IDEMPOTENCY_TTL_MS, RETENTION_MS, maxLive, maxStored, 0].join('|');
+
 /**
  * The script call of a reserve with this number.
  * @param {Place} place
@@ -100,24 +108,17 @@ export function reserveCall(place, number, args = {}) {
       tenant: tenantKey(tag, tenant),
     },
     args: {
-      reservationId: id,
       fingerprint: digits(number, 22, 'f'),
       subject: subjectText(SUBJECT, tenant, 'TOKENS'),
       amount: String(ESTIMATE),
-      overagePolicy: POLICY,
-      ...LEASE,
-      dryRun: 0,
-      idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
-      retentionMs: RETENTION_MS,
+      terms: reserveTerms({}),
+      limits: reserveLimits(1_000_000, 68_719_476_736),
       keyId,
       requestId: `req_${digits(number, 22, 'q')}`,
       trace: TRACE,
-      maxLive: 1_000_000,
-      maxStored: 68_719_476_736,
       actionFacts: ACTION_FACTS,
       observe: '',
       waiter: '',
-      maxBudgets: 0,
       rest: ['ak', 'llm.completion', 'an', 'gpt-4o', ...keyField(key)],
       ...args,
     },

@@ -1,28 +1,20 @@
 #!lua
 -- reserve: hold an amount against every budgeted scope, or nothing.
 --
--- KEYS[1]   reservation      hash, created by this script
+-- KEYS[1]   reservation      hash, created by this script, of the id to assign
 -- KEYS[2]   idempotency      string, the record of this request
 -- KEYS[3]   tenant           hash of the owner
--- ARGV[1]   reservation_id   the id to assign
--- ARGV[2]   fingerprint      of the canonical payload
--- ARGV[3]   subject          effective tenant, levels and unit, as lua/lib/hold_form.lua stores them
--- ARGV[4]   amount           int64 as a decimal string, not negative
--- ARGV[5]   overage_policy   as requested, or empty for that of the governing policy, the budget, the tenant or the protocol
--- ARGV[6]   ttl_ms           as requested, or empty for the default of the governing policy, the tenant or the protocol
--- ARGV[7]   grace_ms
--- ARGV[8]   dry_run          1 evaluates only
--- ARGV[9]   idempotency_ttl_ms
--- ARGV[10]  retention_ms     how long the records of holds that this run expires are kept
--- ARGV[11]  key_id           the requesting API key
--- ARGV[12]  request_id
--- ARGV[13]  trace            trace id and flags
--- ARGV[14]  max_live         the deployment's limit on a tenant's live reservations, 0 for none
--- ARGV[15]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
--- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
--- ARGV[17]  observe          what the request says of observe mode: see lib/observe
--- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters.lua takes it, or empty
--- ARGV[19]  max_budgets      the deployment's limit on a tenant's budgets, 0 for none
+-- ARGV[1]   fingerprint      of the canonical payload
+-- ARGV[2]   subject          effective tenant, levels and unit, as lua/lib/hold_form.lua stores them
+-- ARGV[3]   amount           int64 as a decimal string, not negative
+-- ARGV[4]   terms            what the request says beside: overage policy, ttl_ms, dry_run, grace_ms; see lib/reserve_terms
+-- ARGV[5]   limits           what the deployment says: see there
+-- ARGV[6]   key_id           the requesting API key
+-- ARGV[7]   request_id
+-- ARGV[8]   trace            trace id and flags
+-- ARGV[9]   action_facts     what the governing policy's quotas need: see lib/action_quota
+-- ARGV[10]  observe          what the request says of observe mode: see lib/observe
+-- ARGV[11]  waiter           the place of a request that waits for funds, as lib/waiters.lua takes it, or empty
 -- ARGV[...] further field and value pairs of the record, the action's kind and name first; if the request says what it costs if it
 --           expires, that is among them
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
@@ -45,18 +37,19 @@
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
 -- @include  action_quota, action_rules, admission, all_or_none, births, budget_figures, budget_templates, charge_on_expiry, count_actions,
 --           denial, emit_denial, event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys,
---           observe, owned_counts, plain_move, policy_rate, policy_search, reserve_replay, run_time, shared_budgets,
+--           observe, owned_counts, plain_move, policy_rate, policy_search, reserve_replay, reserve_terms, run_time, shared_budgets,
 --           tenant_state, threshold, time, waiters
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
-local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], hold_record.requested_subject(ARGV[3]), ARGV[4], ARGV[5]
-local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
-local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local max_live, max_stored, action_facts, asked, max_budgets, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], ARGV[19], 20
+local fingerprint, subject, amount, terms = ARGV[1], hold_record.requested_subject(ARGV[2]), ARGV[3], reserve_terms.terms(ARGV[4])
+local limits, key_id, request_id, trace = reserve_terms.limits(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
+local action_facts, asked, first_field = ARGV[9], ARGV[10], 12
+local ttl_ms, overage_policy, dry_run = terms.ttl_ms, terms.policy, terms.dry_run
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 
 local tag = keys.tag_of(reservation)
+local reservation_id = keys.id_in(reservation)
 local now = run_time.now(group)
 
 local set = group.set
@@ -81,7 +74,7 @@ if set and is_observed then
 end
 dry_run = dry_run or is_observed
 local is_counted = not set or all_or_none.counts(set, subject, action_facts, ARGV, first_field)
-local waiter = ARGV[18] ~= '' and not dry_run and waiters.parse(ARGV[18])
+local waiter = ARGV[11] ~= '' and not dry_run and waiters.parse(ARGV[11])
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
 local counts, budgets, mask, unborn, unplanned, policy, owned, text_bytes, stored_after
@@ -116,11 +109,11 @@ if not refusal then
     return { 'INVALID_POLICY', overage_policy }
   end
   refusal = admission.hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, now)
-    or budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
+    or budget_templates.limit_refusal(group, tag, tenant_id, unborn, limits.max_budgets)
 end
 if not refusal then
   subject.text_bytes = subject.text_bytes or owned_counts.long_text(subject.levels, 1)
-  owned, text_bytes = grouped.owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + owned_counts.long_text(ARGV, first_field)
+  owned, text_bytes = grouped.owned(group, tag, tenant_id, limits.max_live, limits.max_stored), subject.text_bytes + owned_counts.long_text(ARGV, first_field)
   refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)
   if not refusal and is_counted then
     refusal = policy_rate.rate_refusal(tag, policy, 'reservations', now, set and policy and set.rates[policy.id])
@@ -129,7 +122,7 @@ end
 if refusal then
   local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
   if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
-    local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
+    local first = expiry.reclaimed(group, tag, now, limits.retention_ms, origin)
     if first then
       return first
     end
@@ -149,12 +142,11 @@ if refusal then
     return refusal
   end
   local parts = denial.denial_parts(refusal, policy, ARGV, first_field, is_observed)
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, limits.idempotency_ttl_ms)
   return denial.denial_reply(parts, is_observed and 'observed' or 'fresh')
 end
 
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
-local asked_ttl_ms = ttl_ms
 ttl_ms = ttl_ms or policy and policy.default_ttl_ms or tenant and tenant.default_ttl_ms or 60000
 if policy and policy.max_ttl_ms then
   ttl_ms = math.min(ttl_ms, policy.max_ttl_ms)
@@ -196,7 +188,7 @@ births.require_births(tag, tenant_id, unborn)
 local approaches = count_actions.require_counting(tag, tenant_id, counts)
 
 -- Nothing is refused below this line.
-local lives_ms = ttl_ms + grace_ms
+local lives_ms = ttl_ms + terms.grace_ms
 if group.rehearses then
   -- What the members behind this one need to know, and an index that would end the script in the middle of its change if it is damaged. That of
   -- deadlines is the first that the second pass writes.
@@ -236,13 +228,13 @@ if dry_run then
     observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace }, asked,
       unit, amount, caps, hold_record.with_levels(subject, ARGV, first_field), action_facts)
   end
-  idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  idempotency_record.remember(idempotency, fingerprint, parts, limits.idempotency_ttl_ms)
   return reply
 end
 
 -- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
 -- the first is an orphan, which the sweeper removes.
-grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + grace_ms), reservation_id)
+grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + terms.grace_ms), reservation_id)
 grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), run_time.now_text(group), reservation_id)
 births.give_birth(group, tag, unborn, now, request_id, trace)
 if waiter then
@@ -250,7 +242,7 @@ if waiter then
 end
 local expires_text = time.ms_text(expires_at)
 -- With room for three budgets, because a table that grows is reallocated each time.
-local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == asked_ttl_ms and ARGV[6] or time.ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
+local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == terms.ttl_ms and terms.ttl_text or time.ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
 local parts = hold_record.hold_parts(reservation_id, expires_at, overage_policy, mask)
 local size, parts_size = 6, 3
 if caps then
@@ -267,7 +259,7 @@ for _, budget in ipairs(budgets) do
   reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
 end
-redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text, field.grace_ms, grace_text,
+redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text, field.grace_ms, terms.grace_text,
   field.created_at, run_time.now_text(group), hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, field.max_ttl_ms, time.ms_text(policy.max_ttl_ms))
@@ -301,5 +293,5 @@ end
 if set then
   parts[parts_size + 1], lives_ms = all_or_none.last_part(set, ARGV, first_field), set.lives_ms
 end
-idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms)
+idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(limits.idempotency_ttl_ms) and time.ms_text(lives_ms) or limits.idempotency_ttl_ms)
 return reply

@@ -1,5 +1,5 @@
 -- hold_record: the record of one reservation as settlements need it. Its fields are those of lua/lib/field.lua.
--- @include derive_scopes, field, hold_form, int64, keys
+-- @include derive_scopes, field, hold_form, int64, kept, keys
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 -- By the letter in a record.
 local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
@@ -49,20 +49,7 @@ end
 -- The subjects used last, by their text: the holds of a page share a few, and most requests repeat them. What follows from a text
 -- never changes, so it may outlive the run. Entries must not be changed. A kilobyte or two each.
 local SUBJECTS_KEPT = 1000
-local subjects, subject_count = {}, 0
-
-local function known_subject(text)
-  local subject = subjects[text]
-  if subject then
-    return subject
-  end
-  if subject_count == SUBJECTS_KEPT then
-    subjects, subject_count = {}, 0
-  end
-  subject = new_subject(hold_form.split_subject(text))
-  subjects[text], subject_count = subject, subject_count + 1
-  return subject
-end
+local known_subject = kept(SUBJECTS_KEPT, function(text) return new_subject(hold_form.split_subject(text)) end)
 
 -- The positions of the levels in the text of a subject.
 local LEVEL_PLACES = { [field.workspace] = 2, [field.app] = 3, [field.workflow] = 4, [field.agent] = 5, [field.toolset] = 6 }
@@ -88,15 +75,10 @@ local function fields_with_subject(tenant, unit, mask, fields, first)
 end
 
 -- The subjects of the last requests, by their text, which is that of a record's subject without its mask: kept as `subjects` are.
-local requested, requested_count = {}, 0
 local LEVEL_NAMES = { field.workspace, field.app, field.workflow, field.agent, field.toolset }
 
 -- The tenant, unit and scopes of a request, and the fields and values of its levels.
-local function requested_subject(text)
-  local subject = requested[text]
-  if subject then
-    return subject
-  end
+local requested_subject = kept(SUBJECTS_KEPT, function(text)
   local values = { hold_form.split_subject(text .. '\31') }
   local levels, fields = {}, {}
   for i = 1, 5 do
@@ -105,13 +87,8 @@ local function requested_subject(text)
       fields[#fields + 1], fields[#fields + 2] = LEVEL_NAMES[i], levels[i]
     end
   end
-  subject = { text = text, tenant = values[1], unit = values[7], scopes = derive_scopes(values[1], levels), levels = fields }
-  if requested_count == SUBJECTS_KEPT then
-    requested, requested_count = {}, 0
-  end
-  requested[text], requested_count = subject, requested_count + 1
-  return subject
-end
+  return { text = text, tenant = values[1], unit = values[7], scopes = derive_scopes(values[1], levels), levels = fields }
+end)
 
 -- The fields and values of a request's levels, then those of `fields` from `first` on.
 local function with_levels(subject, fields, first)

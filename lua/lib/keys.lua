@@ -21,6 +21,7 @@ function keys.key_of_debit(record)
 end
 
 function keys.reservation(tag, reservation_id) return tag .. 'r:' .. reservation_id end
+function keys.id_in(reservation) return string.match(reservation, '}r:(.*)$') end
 function keys.reservation_index(tag, tenant) return tag .. 'rc:' .. tenant end
 function keys.ttl_index(tag) return tag .. 'ttl' end
 function keys.cleanup_index(tag) return tag .. 'cleanup' end

@@ -1,5 +1,5 @@
 -- owned_counts: how much a tenant owns, and the limits on it.
--- @include keys, time
+-- @include kept, keys, time
 --
 -- One hash per tenant, apart from its record: `live` reservations, how often lua/expiry/reconcile.lua has corrected that
 -- (`recounts`), bytes of free `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'. If a
@@ -18,23 +18,13 @@ local function live_count(text)
   return negative == '-' and -owned_count(digits) or owned_count(digits)
 end
 
--- Limits by their texts, because all tenants share a few.
+-- All tenants share a few limits.
 local LIMITS_KEPT = 100
-local limits, limits_kept = {}, 0
+local limit_of = kept(LIMITS_KEPT, function(text) return owned_count(tostring(text)) end)
 
 -- The limit in force: the tenant's own, else the deployment's.
 local function limit_in_force(own, deployment_limit)
-  local text = own or deployment_limit
-  local limit = limits[text]
-  if limit then
-    return limit
-  end
-  if limits_kept == LIMITS_KEPT then
-    limits, limits_kept = {}, 0
-  end
-  limit = owned_count(tostring(text))
-  limits[text], limits_kept = limit, limits_kept + 1
-  return limit
+  return limit_of(own or deployment_limit)
 end
 
 -- The refusal if a tenant already owns so many resources of a kind that `wanted` more, by default one, are not allowed, or nil. `index` is

@@ -84,9 +84,10 @@ function memberProblems(files) {
             .map((member) => `lua/${path}: the part ${part} has no ${member}`);
     }),
   );
+  // The table of fields uses its rows itself.
   const idle = [...given].flatMap(([part, members = []]) =>
     members
-      .filter((member) => !used.has(`${part}.${member}`))
+      .filter((member) => part !== 'field' && !used.has(`${part}.${member}`))
       .map((member) => `nobody uses ${part}.${member}`),
   );
   return [...missing, ...idle];

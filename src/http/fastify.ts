@@ -79,6 +79,9 @@ export async function installCors(fastify: FastifyInstance, origins: readonly st
 const HOST =
   /^(?:\[([0-9A-Fa-f:.]+)\]|\[v[0-9A-Fa-f]+\.[\w.~!$&'()*+,;=:-]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
 
+/** The last valid one. Nearly all requests to a server have the same. */
+let validHost = '';
+
 /**
  * What is wrong with the Host header by RFC 9112, section 3.2, if anything. With two of them, a proxy and this server may see different
  * hosts. Node keeps only the first, so this checks the raw headers.
@@ -97,8 +100,12 @@ export function hostProblem({ httpVersion, rawHeaders }: IncomingMessage): strin
   if (host === undefined) {
     return httpVersion === '1.1' ? 'an HTTP/1.1 request needs a Host header' : undefined;
   }
+  if (host === validHost) {
+    return undefined;
+  }
   const parts = HOST.exec(host);
   const isValid = parts !== null && (parts[1] === undefined || isIPv6(parts[1]));
+  validHost = isValid ? host : validHost;
   return isValid ? undefined : 'the Host header is not a valid host, with or without a port';
 }
 

@@ -24,13 +24,21 @@ const OWN = /^\/(?:ops\/|v1\/usage$)/;
  */
 @Injectable()
 export class KnownParameters implements CanActivate {
+  /** By the handler of an operation; undefined where any parameter may be. */
+  private readonly known = new Map<object, readonly string[] | undefined>();
+
   /** @throws Refusal INVALID_REQUEST that names the first unknown parameter and those that are known. */
   canActivate(context: ExecutionContext): true {
+    const handler = context.getHandler();
     const request = context.switchToHttp().getRequest<FastifyRequest>();
-    if (!OWN.test(request.routeOptions.url ?? '')) {
+    if (!this.known.has(handler)) {
+      const names = (Reflect.getMetadata(QUERY_PARAMETERS, handler) ?? []) as readonly string[];
+      this.known.set(handler, OWN.test(request.routeOptions.url ?? '') ? names : undefined);
+    }
+    const known = this.known.get(handler);
+    if (known === undefined) {
       return true;
     }
-    const known = (Reflect.getMetadata(QUERY_PARAMETERS, context.getHandler()) ?? []) as readonly string[];
     const unknown = Object.keys(request.query as object).find((name) => !known.includes(name));
     if (unknown !== undefined) {
       const allowed = known.length === 0 ? 'there are none here' : `allowed: ${known.join(', ')}`;

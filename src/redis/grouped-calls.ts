@@ -13,6 +13,12 @@ const SEPARATOR = '\u001f';
 const TAG_LENGTH = 5;
 /** In one partition and of one script. With several, Redis has the next one when it has finished the first. */
 const RUNS_IN_FLIGHT = 4;
+/**
+ * With 64 calls in a run, a reserve at three scopes takes Redis 283,000 instructions instead of 310,000 with 16. But other partitions wait for a
+ * run, so runs grow only while there is no other, and while they are so short that one of them may also reclaim 100 holds within 10 ms.
+ */
+const MOST_CALLS = 64;
+const LONGEST_PLAIN_RUN_MS = 6;
 
 export interface GroupedCall {
   readonly keys: Arguments;
@@ -27,8 +33,12 @@ interface WaitingCall extends GroupedCall {
 
 /** One script in one partition. */
 interface Queue {
+  readonly tag: string;
   waiting: WaitingCall[];
   inFlight: number;
+  /** The most calls of the next run. */
+  most: number;
+  repliedAt: number;
   /** Whether runs start at the end of this turn of the event loop. */
   isStarting: boolean;
 }
@@ -58,11 +68,14 @@ export function textsIn(text: string): Reply {
 
 /**
  * Group commit: calls of a script that come in the same turn of the event loop share a run. While four runs are in flight in a partition,
- * further calls wait and share the next one. A single call waits only for the end of the turn. Each call gets its own reply or error; see
+ * further calls wait and share the next one, at most as many as its header says, or 64 in a partition that is alone busy. A single call waits
+ * only for the end of the turn. Each call gets its own reply or error; see
  * lua/lib/grouped.lua.
  */
 export class GroupedCalls {
   private readonly queues = new Map<string, Queue>();
+  /** The runs in flight by partition. */
+  private readonly busy = new Map<string, number>();
 
   /**
    * @param send runs the script once, with keys and arguments of `groupOf`
@@ -77,10 +90,12 @@ export class GroupedCalls {
 
   /** @throws StoreUnavailable if the call was not sent in time, and what `send` throws. */
   call(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
-    const name = script.functionName + String(keys[0]).slice(0, TAG_LENGTH);
+    const tag = String(keys[0]).slice(0, TAG_LENGTH);
+    const name = script.functionName + tag;
     let queue = this.queues.get(name);
     if (queue === undefined) {
-      queue = { waiting: [], inFlight: 0, isStarting: false };
+      const most = script.group ?? 1;
+      queue = { tag, waiting: [], inFlight: 0, isStarting: false, most, repliedAt: 0 };
       this.queues.set(name, queue);
     }
     const { waiting } = queue;
@@ -101,14 +116,15 @@ export class GroupedCalls {
     setImmediate(() => {
       queue.isStarting = false;
       while (queue.inFlight < RUNS_IN_FLIGHT && this.hasWaiting(queue)) {
-        queue.inFlight += 1;
-        void this.run(script, queue, queue.waiting.splice(0, script.group));
+        this.countRun(queue, 1);
+        void this.run(script, queue, queue.waiting.splice(0, queue.most));
       }
     });
   }
 
   /** Never rejects. */
   private async run(script: Runnable, queue: Queue, calls: readonly WaitingCall[]): Promise<void> {
+    const sentAt = performance.now();
     try {
       const { keys, args } = groupOf(calls);
       const texts = await this.send(script, keys, args);
@@ -118,6 +134,7 @@ export class GroupedCalls {
         queue.waiting = [...rest, ...queue.waiting].sort((a, b) => a.since - b.since);
       }
       this.ran(script, texts.length);
+      this.adapt(script, queue, texts.length, sentAt);
       texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
     } catch (error) {
       // While Redis is unreachable, silent or full, waiting calls would fail one run after the other.
@@ -126,8 +143,30 @@ export class GroupedCalls {
         reject(error);
       }
     }
-    queue.inFlight -= 1;
+    this.countRun(queue, -1);
     this.startSoon(script, queue);
+  }
+
+  private countRun(queue: Queue, change: number): void {
+    queue.inFlight += change;
+    const runs = (this.busy.get(queue.tag) ?? 0) + change;
+    if (runs === 0) {
+      this.busy.delete(queue.tag);
+    } else {
+      this.busy.set(queue.tag, runs);
+    }
+  }
+
+  /** A run takes at most the time since it was sent, or since the one before it was back. */
+  private adapt({ group = 1 }: Runnable, queue: Queue, calls: number, sentAt: number): void {
+    const now = performance.now();
+    const tookMs = now - Math.max(sentAt, queue.repliedAt);
+    queue.repliedAt = now;
+    if (this.busy.size > 1 || tookMs > LONGEST_PLAIN_RUN_MS) {
+      queue.most = group;
+    } else if (calls === queue.most && 2 * tookMs <= LONGEST_PLAIN_RUN_MS) {
+      queue.most = Math.min(2 * queue.most, MOST_CALLS);
+    }
   }
 
   /** Rejects the calls that have waited too long. @returns whether others are waiting */

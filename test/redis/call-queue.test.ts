@@ -25,8 +25,8 @@ function slowRuns(waitMs?: number) {
     () => undefined,
     waitMs,
   );
-  const call = (text: string) => calls.call(SCRIPT, ['{p00}k'], [text]);
-  return { ended, sent, call, callAll: (...texts: string[]) => texts.map(call) };
+  const call = (text: string, tag = '{p00}') => calls.call(SCRIPT, [`${tag}k`], [text]);
+  return { ended, sent, call, callAll: (...texts: string[]) => texts.map((text) => call(text)) };
 }
 
 test('calls of one turn are sent together, in order of arrival, and each gets its own reply', async () => {
@@ -111,4 +111,34 @@ test('waiting calls fail with a run that did not reach Redis, but not with a run
   await turn();
   ended.slice(5).forEach((end) => end());
   expect(await Promise.all(sound)).toEqual([...FILLING.slice(2), 'j'].map((text) => [text]));
+});
+
+test('runs grow while they are short and their partition is alone busy, and are as long as the header says otherwise', async () => {
+  const { call, callAll, ended, sent } = slowRuns();
+  const clock = jest.spyOn(performance, 'now').mockReturnValue(0);
+  const answers = callAll(...Array.from({ length: 26 }, (_, index) => String(index)));
+  await turn();
+  const lengths = async (run: number, at: number): Promise<number[]> => {
+    clock.mockReturnValue(at);
+    ended[run]?.();
+    await turn();
+    await turn();
+    return sent.slice(4).map((texts) => texts.length);
+  };
+  expect(sent.map((texts) => texts.length)).toEqual([2, 2, 2, 2]);
+  expect(await lengths(0, 3)).toEqual([4]);
+  // Sent at 0, but the one before was back at 3.
+  expect(await lengths(1, 9)).toEqual([4, 4]);
+  expect(await lengths(2, 16)).toEqual([4, 4, 2]);
+  const elsewhere = call('elsewhere', '{p01}');
+  await turn();
+  expect(await lengths(3, 17)).toEqual([4, 4, 2, 1, 2]);
+  ended[7]?.();
+  await elsewhere;
+  expect(await lengths(8, 18)).toEqual([4, 4, 2, 1, 2, 4]);
+  ended.forEach((end) => end());
+  await turn();
+  ended.forEach((end) => end());
+  expect(await Promise.all(answers)).toEqual(answers.map((_, index) => [String(index)]));
+  clock.mockRestore();
 });

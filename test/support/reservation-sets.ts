@@ -18,7 +18,7 @@ export interface SetOptions {
   readonly script?: Script | undefined;
 }
 
-const FINGERPRINT = 1;
+const FINGERPRINT = 0;
 
 /**
  * Reserves together as the service does: each member names the set, and all have one fingerprint. Sends the command before it returns, for tests that

@@ -15,8 +15,8 @@ export const LIMITS = {
       },
       {
         what: 'the own limit of a tenant does not count',
-        find: '  local text = own or deployment_limit',
-        put: '  local text = deployment_limit',
+        find: '  return limit_of(own or deployment_limit)',
+        put: '  return limit_of(deployment_limit)',
       },
       {
         what: 'one resource more is allowed',

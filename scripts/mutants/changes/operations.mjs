@@ -50,7 +50,7 @@ export const OPERATIONS = {
       },
       {
         what: 'the deadline index leaves out the grace',
-        find: 'time.ms_text(expires_at + grace_ms), reservation_id)',
+        find: 'time.ms_text(expires_at + terms.grace_ms), reservation_id)',
         put: 'time.ms_text(expires_at), reservation_id)',
       },
       {
@@ -80,8 +80,8 @@ export const OPERATIONS = {
       },
       {
         what: 'the replay ends before the reservation can',
-        find: 'lives_ms > tonumber(idempotency_ttl_ms) and time.ms_text(lives_ms) or idempotency_ttl_ms',
-        put: 'idempotency_ttl_ms',
+        find: 'lives_ms > tonumber(limits.idempotency_ttl_ms) and time.ms_text(lives_ms) or limits.idempotency_ttl_ms',
+        put: 'limits.idempotency_ttl_ms',
       },
       {
         what: 'a reserve in observe mode holds',

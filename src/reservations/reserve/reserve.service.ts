@@ -79,6 +79,12 @@ export class ReserveDto extends AdmissionDto {
 /** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;
 
+/** As lua/ledger/lib/reserve_terms.lua reads them. */
+function termsOf({ overage_policy, ttl_ms, dry_run, grace_period_ms }: ReserveDto): string {
+  const isDryRun = dry_run === true ? 1 : '';
+  return `${overage_policy ?? ''}|${ttl_ms ?? ''}|${isDryRun}|${grace_period_ms ?? DEFAULT_GRACE_MS}`;
+}
+
 /** The decision for each status word of the script that is one. */
 const DECISIONS = {
   ALLOW: 'ALLOW',
@@ -182,6 +188,8 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
   readonly validate = compileValidator(ReserveDto);
   private readonly counts: ReservationCounts;
   private readonly allowSampleRate: number;
+  /** As lua/ledger/lib/reserve_terms.lua reads it. */
+  private readonly limitsText: string;
 
   constructor(
     private readonly redis: RedisService,
@@ -194,6 +202,8 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
     this.allowSampleRate = config.observeAllowSampleRate;
+    const { live_reservations: live, stored_bytes: stored, budgets } = limits.deployment;
+    this.limitsText = [store.idempotencyTtlMs, store.retentionMs, live, stored, budgets].join('|');
   }
 
   wanted({ estimate, subject }: ReserveDto, { caller }: Call): Wanted {
@@ -333,25 +343,17 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
         tenant: tenantKey(tag, caller.tenantId),
       },
       args: {
-        reservationId,
         fingerprint,
         subject: subjectText(request.subject, caller.tenantId, estimate.unit),
         amount: estimate.amount.toString(),
-        overagePolicy: request.overage_policy ?? '',
-        ttlMs: request.ttl_ms ?? '',
-        graceMs: request.grace_period_ms ?? DEFAULT_GRACE_MS,
-        dryRun: request.dry_run === true ? 1 : 0,
-        idempotencyTtlMs: this.store.idempotencyTtlMs,
-        retentionMs: this.store.retentionMs,
+        terms: termsOf(request),
+        limits: this.limitsText,
         keyId: caller.keyId,
         requestId: trace.requestId,
         trace: traceText(trace),
-        maxLive: this.limits.deployment.live_reservations,
-        maxStored: this.limits.deployment.stored_bytes,
         actionFacts: this.admission.actionFacts(request.subject, request.action),
         observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
         waiter,
-        maxBudgets: this.limits.deployment.budgets,
         rest: fields,
       },
     };
