@@ -79,16 +79,17 @@ def microcents(dollars: float) -> int:
 def _price(info: Mapping[str, Any], own: Mapping[str, Any], more: Mapping[str, Any], provider: str, model: str) -> Price:
     """`own` are the deployment's prices, laid over those of LiteLLM's map. Raises Unpriced."""
     key = str(info.get("key"))
-    # LiteLLM takes a price that a region lacks from the entry without the region.
-    general = f"{key.split('/')[0]}/{key.split('/')[-1]}"
-    known = [litellm.model_cost.get(name) or {} for name in (general, key)]
-    entry = {name: value for prices in (*known, own) for name, value in prices.items() if value is not None}
-    if not any(rate.unit in ("input", "output") for rate in rates_of(entry)):
+    # A cost may come from the entry with the provider before the name, or from that without a region between them.
+    family, first = provider.split("-")[0], key.split("/")[0]  # As in `vertex_ai-language-models`.
+    names = dict.fromkeys((key, f"{provider}/{key}", f"{family}/{key}", f"{first}/{key.split('/')[-1]}"))
+    given = {name: value for name, value in own.items() if value is not None}
+    entries = [{**(litellm.model_cost.get(name) or {}), **given} for name in names]
+    if not any(rate.unit in ("input", "output") for entry in entries for rate in rates_of(entry)):
         raise Unpriced("no price of a token")
     if is_azure_model_router(model):
         raise Unpriced("each call costs what the model that it is routed to costs")
-    entry["max_output_tokens"] = info.get("max_output_tokens")
-    return price_from(entry, selection(more), model=model, provider=provider, location=_location(more))
+    entry = {**entries[0], "max_output_tokens": info.get("max_output_tokens")}
+    return price_from(entry, entries[1:], selection(more), model=model, provider=provider, location=_location(more))
 
 
 def _location(more: Mapping[str, Any]) -> str | None:

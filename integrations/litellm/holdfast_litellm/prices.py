@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,10 +231,16 @@ def _tiers_of(chosen: Selection) -> set[str]:
 
 
 def price_from(
-    entry: Mapping[str, Any], own: Selection = NOTHING, *, model: str = "", provider: str = "", location: str | None = None
+    entry: Mapping[str, Any],
+    others: Sequence[Mapping[str, Any]] = (),
+    own: Selection = NOTHING,
+    *,
+    model: str = "",
+    provider: str = "",
+    location: str | None = None,
 ) -> Price:
-    """Raises Unpriced if there is a price that no request bounds."""
-    rates = tuple(rate for rate in rates_of(entry) if rate.tier not in _OTHER_CALLS)
+    """At the dearest of the entries. Raises Unpriced if there is a price that no request bounds."""
+    rates = tuple({rate for one in (entry, *others) for rate in rates_of(one) if rate.tier not in _OTHER_CALLS})
     for rate in rates:
         if not math.isfinite(rate.dollars):
             raise Unpriced(f"{rate.name} is no number")
