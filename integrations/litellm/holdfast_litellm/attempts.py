@@ -1,4 +1,4 @@
-"""What is known of a provider's bill for a call that failed."""
+"""What is known of a provider's bill for the attempts of a call."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import aiohttp
 import httpx
 import openai
+from litellm.llms.base_llm.chat.transformation import BaseLLMException
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -20,6 +21,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 # Nobody was reached.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, aiohttp.ClientConnectorError)
+# What the call of a provider raises. Anything else, such as a guardrail, refuses whatever the provider has billed.
+_OF_PROVIDERS = (openai.OpenAIError, httpx.HTTPError, aiohttp.ClientError, BaseLLMException)
 # The provider may have answered somebody who did not hear it.
 _UNHEARD = (httpx.TransportError, openai.APITimeoutError, aiohttp.ClientError, asyncio.TimeoutError, TimeoutError, asyncio.CancelledError)
 # Somebody stopped waiting, such as a gateway. The provider behind it may go on, and bill.
@@ -35,7 +38,9 @@ def _says_status(error: BaseException) -> bool:
 
 
 def cost_nothing(error: BaseException) -> bool:
-    """Whether a failed attempt cost nothing for certain: it was not sent, or the provider or LiteLLM refused it."""
+    """Whether a failed attempt cost nothing for certain: nobody was reached, or the provider or LiteLLM refused it."""
+    if not isinstance(error, _OF_PROVIDERS):
+        return False
     chain = list(_chain(error))
     if any(isinstance(one, _NOT_SENT) for one in chain):
         return True
@@ -48,44 +53,44 @@ def cost_nothing(error: BaseException) -> bool:
 
 
 class Attempts:
-    """The attempts of one call: retries, and fallbacks to other deployments."""
+    """The attempts of one call, one after the other: retries, and fallbacks to other deployments."""
 
-    def __init__(self, call_type: str) -> None:
-        # A call may pass through another format, whose hooks tell of the same attempt.
-        self._call_type = call_type
-        self._inner = 0
-        self._started = 0
-        self._ended = 0
-        self.succeeded = 0
-        # How many may have been billed although they failed.
-        self._unheard = 0
+    def __init__(self) -> None:
+        self._call_type = ""
+        self.has_begun = False
+        # Whether the last one has begun, and nobody has seen it end. It may be a stream, or have been cancelled.
+        self.is_open = False
+        # Whether the last one was handed to the provider.
+        self.was_sent = False
+        # How many were sent and failed so that nobody knows whether the provider billed them.
+        self.unheard = 0
 
     def start(self, call_type: str) -> None:
-        if call_type == self._call_type:
-            self._started += 1
-        else:
-            self._inner += 1
+        if self.is_open and call_type != self._call_type:
+            return  # The call passes through another format, whose hooks tell of the same attempt.
+        if self.is_open and self.was_sent:
+            # A stream that was cut before its first part, whose end no hook tells.
+            self.unheard += 1
+        self._call_type = call_type
+        self.has_begun = self.is_open = True
+        self.was_sent = False
 
-    def succeed(self, call_type: str) -> None:
-        if call_type == self._call_type:
-            self.succeeded += 1
-            self._ended += 1
+    def send(self) -> None:
+        self.was_sent = True
+
+    def succeed(self, call_type: str) -> bool:
+        """Whether this was the end of an attempt."""
+        return self._end(call_type)
 
     def fail(self, call_type: str, error: BaseException) -> None:
-        if call_type == self._call_type:
-            self._ended += 1
-            self._unheard += 0 if cost_nothing(error) else 1
+        if self._end(call_type) and self.may_cost(error):
+            self.unheard += 1
 
-    @property
-    def has_begun(self) -> bool:
-        return self._started + self._inner > 0
+    def may_cost(self, error: BaseException | None) -> bool:
+        """Whether the provider may have billed the last attempt if this was its end, or nobody knows its end."""
+        return self.was_sent and (error is None or not cost_nothing(error))
 
-    @property
-    def unheard(self) -> int:
-        """How many attempts that did not succeed may have been billed."""
-        return self._unheard
-
-    @property
-    def open(self) -> bool:
-        """Whether an attempt has begun that nobody has seen end, as when the call was cancelled."""
-        return self._started > self._ended or (self._started == 0 and self._inner > 0)
+    def _end(self, call_type: str) -> bool:
+        ended = self.is_open and call_type == self._call_type
+        self.is_open = self.is_open and not ended
+        return ended

@@ -2,9 +2,10 @@
 
     async_pre_call_hook                     before anything is sent: reserve, or refuse
     async_pre_call_deployment_hook          an attempt begins
+    log_pre_api_call                        it is handed to the provider
     async_post_call_*_deployment_hook       an attempt ends
     async_post_call_success_hook            the end of a call that is no stream
-    async_post_call_streaming_iterator_hook the end of a stream, however it ends
+    async_post_call_streaming_iterator_hook the parts of a stream and its end, of the `Witness`
     async_post_call_failure_hook            the end of a call that failed, as far as LiteLLM tells
     async_log_success_event                 the cost, also of what a client left behind
     async_log_failure_event                 the cost of what had arrived before a stream broke
@@ -16,22 +17,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
+import litellm
+from litellm.constants import LITELLM_LOGGING_NO_UPSTREAM_LLM_CALL
 from litellm.integrations.custom_logger import CustomLogger
 
 from . import errors
-from .asked import Unbounded, count, read
-from .attempts import Attempts, cost_nothing
+from .asked import Unbounded, read, variants
+from .attempts import Attempts
+from .charges import Followed, cost_in
 from .client import Away, Client, NotSent
-from .estimate import FREE, KINDS, Prices, estimate, microcents
-from .ledger import Call, Ledger, Usage, refusal_of
+from .estimate import FREE, KINDS, Prices, estimate
+from .ledger import Ledger, Usage, refusal_of
 from .prices import Unpriced
 from .settings import Settings
-from .streams import text_of
-from .told import tell
+from .told import log, tell
+from .witness import Witness
 
 # Where LiteLLM carries the nonce from the first hook to the last.
 NONCE = "holdfast_call"
@@ -39,8 +43,8 @@ NONCE = "holdfast_call"
 ANSWER_WAITS_S = 0.25
 # How long a cost may take to be reported after the end of a call.
 REPORT_S = 10.0
-# The same where there is rarely a report.
-UNLIKELY_REPORT_S = 1.0
+# The same where there is often none.
+UNLIKELY_REPORT_S = 2.0
 # How long a settled call is remembered, for a report that comes after that.
 REMEMBERED_S = 120.0
 
@@ -48,22 +52,6 @@ REMEMBERED_S = 120.0
 _SPLIT = ("completion", "acompletion")
 
 _current: ContextVar[str | None] = ContextVar("holdfast_call", default=None)
-
-
-class _Followed(Call):
-    """A call as the hooks see it."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        # In USD_MICROCENTS, of all reports. None until there is one.
-        self.cost: int | None = None
-        self.usage = Usage()
-        # What a hook found in the answer and settled with, before the report of the same cost.
-        self.settled_with: int | None = None
-        # What arrived of a stream that broke, at its price.
-        self.partial: int | None = None
-        self.reported = asyncio.Event()
-        self.late_reports = 0
 
 
 def _buckets(data: Mapping[str, Any]) -> list[Any]:
@@ -74,13 +62,15 @@ class HoldfastBudget(CustomLogger):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._settings = settings or Settings.read()
-        self._ledger = Ledger(Client(self._settings.url, self._settings.api_key), ttl_ms=self._settings.ttl_ms)
+        self._ledger = Ledger(Client(self._settings.url, self._settings.read_key), ttl_ms=self._settings.ttl_ms)
         self._prices = Prices(allows_unpriced=self._settings.allows_unpriced)
-        self._calls: dict[str, _Followed] = {}
+        self._calls: dict[str, Followed] = {}
+        self._witness = Witness(self._call_of, self._settle_when_reported)
 
     # Beginning
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> dict[str, Any] | None:
+        self._witness.stand_first()
         await self._forget_unsent()
         if call_type in FREE:
             return None
@@ -122,24 +112,28 @@ class HoldfastBudget(CustomLogger):
         if call is not None and not call.attempts.has_begun:
             self._settle(call, 0)
 
-    async def _priced(self, caller: Any, data: dict[str, Any], call_type: str) -> _Followed:
+    async def _priced(self, caller: Any, data: dict[str, Any], call_type: str) -> Followed:
         if call_type not in KINDS:
             raise Unpriced(f"a call of the kind {call_type!r}")
+        if any(body.get("background") for body in variants(data)):
+            tell("unpriced_refused")
+            raise errors.in_background()
         from litellm.proxy.proxy_server import llm_router  # Made after the callbacks.
 
         model = str(data.get("model") or "")
         prices = self._prices.of_call(model, data, llm_router, caller.team_id)
         asked = await asyncio.to_thread(read, data)
         amounts = estimate(prices, asked, call_type, data, self._settings.output_tokens)
-        return _Followed(
+        return Followed(
             subject=self._settings.hierarchy.subject_of(caller),
             action={"kind": KINDS[call_type], "name": model[:256]},
             estimate=amounts,
             charge_on_expiry=amounts.orphan(self._settings.orphan_policy),
-            attempts=Attempts(call_type),
+            attempts=Attempts(),
+            tokens=asked.tokens + asked.media_tokens,
         )
 
-    async def _admit(self, call: _Followed) -> None:
+    async def _admit(self, call: Followed) -> None:
         try:
             answer = await self._ledger.reserve(call)
         except (Away, NotSent) as error:
@@ -155,15 +149,27 @@ class HoldfastBudget(CustomLogger):
 
     # Attempts
 
-    async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> None:
+    async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> dict[str, Any] | None:
         call = self._call_of(kwargs)
-        if call is not None:
-            call.attempts.start(_word(call_type))
+        if call is None:
+            return None
+        call.attempts.start(_word(call_type))
+        call.meter = kwargs.get("litellm_logging_obj")
+        if _word(call_type) != "atext_completion" or not _lacks_usage(kwargs):
+            return None
+        # For chats, LiteLLM asks for it.
+        call.hides_usage = True
+        return {**kwargs, "stream_options": {**(kwargs.get("stream_options") or {}), "include_usage": True}}
+
+    def log_pre_api_call(self, model: str, messages: Any, kwargs: dict[str, Any]) -> None:
+        call = self._call_of(kwargs.get("litellm_params"))
+        if call is not None and not kwargs.get(LITELLM_LOGGING_NO_UPSTREAM_LLM_CALL):
+            call.attempts.send()
 
     async def async_post_call_success_deployment_hook(self, request_data: Any, response: Any, call_type: Any) -> None:
         call = self._call_of(request_data)
-        if call is not None:
-            call.attempts.succeed(_word(call_type))
+        if call is not None and call.attempts.succeed(_word(call_type)):
+            call.answers.append(response)
 
     async def async_post_call_failure_deployment_hook(
         self, request_data: Any, exception: Exception, call_type: Any, fallback_depth: int | None = None
@@ -179,16 +185,15 @@ class HoldfastBudget(CustomLogger):
 
     async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         # It comes for attempts that are repeated, too, and says 0 whenever LiteLLM does not know better. So it never releases.
-        cost = kwargs.get("response_cost")
-        if cost:
-            self._report(kwargs, cost)
+        if cost_in(kwargs.get("response_cost")) > 0:
+            self._report(kwargs, kwargs["response_cost"])
 
-    def _report(self, kwargs: Any, dollars: float | None) -> None:
-        nonce = _nonce(kwargs.get("litellm_params") or {})
-        if nonce is None or dollars is None:
+    def _report(self, kwargs: Any, dollars: Any) -> None:
+        nonce = _nonce(kwargs.get("litellm_params"))
+        if nonce is None:
             return
         call = self._calls.get(nonce)
-        cost = microcents(dollars)
+        cost = cost_in(dollars)
         if call is None:
             if cost > 0:
                 tell("stray_report", f"{cost} for a call that is no longer known")
@@ -196,12 +201,14 @@ class HoldfastBudget(CustomLogger):
         logged = kwargs.get("standard_logging_object") or {}
         usage = Usage(logged.get("prompt_tokens"), logged.get("completion_tokens"), kwargs.get("model"))
         if not call.is_settled:
-            call.cost = (call.cost or 0) + cost
+            call.cost += cost
             call.usage = usage
+            call.is_cached = kwargs.get("cache_hit") is True
             call.reported.set()
             return
         # The report of what was settled already, or the cost of something more.
-        rest, call.settled_with = cost - (call.settled_with or 0), None
+        rest = max(0, cost - call.guessed)
+        call.guessed = max(0, call.guessed - cost)
         if rest > 0:
             call.late_reports += 1
             self._ledger.debit_late(call, rest, usage, call.late_reports)
@@ -212,37 +219,17 @@ class HoldfastBudget(CustomLogger):
         call = self._call_of(data)
         if call is None:
             return
-        hidden = response.get("_hidden_params") if isinstance(response, dict) else getattr(response, "_hidden_params", None)
-        dollars = (hidden or {}).get("response_cost")
-        if dollars is None or call.cost is not None or call.attempts.unheard:
-            self._ledger.in_background(self._settle_when_reported(call))
-            return
-        call.usage = _usage_in(response)
-        call.settled_with = microcents(dollars)
-        task = self._settle(call, call.settled_with)
-        if task is not None:
-            await asyncio.wait([task], timeout=ANSWER_WAITS_S)
-
-    async def async_post_call_streaming_iterator_hook(
-        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
-    ) -> AsyncIterator[Any]:
-        call = self._call_of(request_data)
-        seen: list[Any] = []
-        try:
-            async for chunk in response:
-                seen.append(chunk)
-                yield chunk
-        except (asyncio.CancelledError, GeneratorExit):
-            # The client left. LiteLLM reports what had arrived.
-            raise
-        except Exception:
-            if call is not None:
-                await self._price_partial(call, seen)
-            raise
-        finally:
-            seen.clear()
-            if call is not None:
-                self._ledger.in_background(self._settle_when_reported(call))
+        hidden = (response.get("_hidden_params") if isinstance(response, dict) else getattr(response, "_hidden_params", None)) or {}
+        dollars = hidden.get("response_cost")
+        cost = cost_in(dollars)
+        if cost > 0 and call.cost == 0 and not call.attempts.unheard:
+            call.usage = _usage_in(response)
+            call.guessed = cost
+            settled = self._settle(call, call.guessed)
+        else:
+            settled = self._settle_when_reported(call, True)
+        if dollars is not None and settled is not None:
+            await asyncio.wait([settled], timeout=ANSWER_WAITS_S)
 
     async def async_post_call_failure_hook(
         self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any, traceback_str: str | None = None
@@ -250,38 +237,44 @@ class HoldfastBudget(CustomLogger):
         call = self._call_of(request_data)
         if call is None:
             return
-        attempts = call.attempts
-        is_open = attempts.open and not cost_nothing(original_exception)
-        may_cost = attempts.has_begun and (is_open or attempts.unheard or attempts.succeeded)
-        if may_cost or call.cost is not None or call.partial is not None:
-            self._ledger.in_background(self._settle_when_reported(call, has_failed=True))
-        else:
-            self._settle(call, 0)
+        if call.parts is None:
+            call.failed_with = original_exception
+        self._settle_when_reported(call, False)
 
-    async def _price_partial(self, call: _Followed, seen: list[Any]) -> None:
-        words = "".join(text_of(chunk) for chunk in seen)
-        tokens = await asyncio.to_thread(count, words)
-        call.partial = min(call.estimate.amount, call.estimate.input + microcents(tokens * call.estimate.output_token))
-
-    async def _settle_when_reported(self, call: _Followed, *, has_failed: bool = False) -> None:
+    def _settle_when_reported(self, call: Followed, is_likely: bool) -> asyncio.Task[Any]:
         """LiteLLM reports costs a little after the end, or before it, or not at all."""
-        is_unlikely = call.partial is not None or (has_failed and not call.attempts.succeeded)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(call.reported.wait(), UNLIKELY_REPORT_S if is_unlikely else REPORT_S)
+        return self._ledger.in_background(self._settle_after(call, REPORT_S if is_likely else UNLIKELY_REPORT_S))
+
+    async def _settle_after(self, call: Followed, waits_s: float) -> None:
+        if call.may_cost:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(call.reported.wait(), waits_s)
+        charge = None
+        while charge is None or charge.reported != call.cost:
+            try:
+                charge = await asyncio.to_thread(call.charge)
+            except Exception:  # Whatever has arrived, in whatever form.
+                log.exception("what call %s cost could not be counted", call.nonce)
+                charge = call.charge_by_policy(call.cost, 0, 1 + call.attempts.unheard)
         if call.is_settled:
             return
-        known = call.cost if call.cost is not None else call.partial
-        unknown = call.attempts.unheard if known is not None else max(1, call.attempts.unheard)
-        if unknown:
-            told = f"{call.action['name']} for {call.subject}: {unknown} attempts, {call.charge_on_expiry} each by the orphan policy"
-            tell("cost_unknown", told)
-        self._settle(call, (known or 0) + unknown * call.charge_on_expiry)
+        if charge.orphans:
+            each = f"{charge.orphans} attempts, {call.charge_on_expiry} each by the orphan policy"
+            tell("cost_unknown", f"{call.action['name']} for {call.subject}: {each}")
+        if charge.counted:
+            tell("cost_counted", f"{call.action['name']} for {call.subject}: {charge.counted}, by what arrived")
+        # Of attempts that were not heard, no report will come.
+        call.guessed = charge.amount - charge.reported - call.attempts.unheard * call.charge_on_expiry
+        task = self._settle(call, charge.amount)
+        if task is not None:
+            await asyncio.wait([task])
 
-    def _settle(self, call: _Followed, amount: int) -> asyncio.Task[Any] | None:
+    def _settle(self, call: Followed, amount: int) -> asyncio.Task[Any] | None:
+        call.forget_answers()
         asyncio.get_running_loop().call_later(REMEMBERED_S, self._calls.pop, call.nonce, None)
         return self._ledger.settle(call, amount, call.usage)
 
-    def _call_of(self, data: Any) -> _Followed | None:
+    def _call_of(self, data: Any) -> Followed | None:
         return self._calls.get(_nonce(data) or "")
 
 
@@ -295,6 +288,18 @@ def _nonce(data: Any) -> str | None:
 
 def _word(call_type: Any) -> str:
     return str(getattr(call_type, "value", call_type))
+
+
+def _lacks_usage(kwargs: Mapping[str, Any]) -> bool:
+    """Whether a provider would stream the usage if it were asked for it, and is not."""
+    options = kwargs.get("stream_options")
+    if kwargs.get("stream") is not True or (isinstance(options, dict) and options.get("include_usage")):
+        return False
+    try:
+        supported = litellm.get_supported_openai_params(kwargs["model"], kwargs.get("custom_llm_provider"))
+    except Exception:  # A model that LiteLLM does not know.
+        return False
+    return "stream_options" in (supported or [])
 
 
 def _usage_in(response: Any) -> Usage:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+
+from .told import tell
+
+# Holdfast does not know the key, or the key may not do this. A new one may.
+KEY_REFUSED = (401, 403)
 
 
 class NotSent(Exception):
@@ -29,9 +35,11 @@ class Answer:
 
 
 class Client:
-    def __init__(self, url: str, api_key: str) -> None:
+    def __init__(self, url: str, read_key: Callable[[], str]) -> None:
+        """`read_key` is asked again when the key is refused. It raises OSError or ValueError if it finds none."""
         self._url = url
-        self._headers = {"X-Cycles-API-Key": api_key}
+        self._read_key = read_key
+        self._key = read_key()
         self._http: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -40,12 +48,31 @@ class Client:
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
             limits = httpx.Limits(max_connections=200, max_keepalive_connections=50)
-            self._http = httpx.AsyncClient(base_url=self._url, headers=self._headers, limits=limits)
+            self._http = httpx.AsyncClient(base_url=self._url, limits=limits)
             self._loop = loop
         return self._http
 
     async def post(self, path: str, body: dict[str, Any], *, timeout_s: float, headers: dict[str, str] | None = None) -> Answer:
         """Sends one request. Any answer below 500 is returned; 503 and the like are Away."""
+        used = self._key
+        answer = await self._post(path, body, timeout_s, {"X-Cycles-API-Key": used, **(headers or {})})
+        if answer.status in KEY_REFUSED:
+            await self._find_key(used)
+            if self._key != used:
+                return await self._post(path, body, timeout_s, {"X-Cycles-API-Key": self._key, **(headers or {})})
+        return answer
+
+    async def _find_key(self, refused: str) -> None:
+        try:
+            found = await asyncio.to_thread(self._read_key)
+        except (OSError, ValueError) as error:
+            tell("key_unreadable", repr(error))
+            return
+        if found != refused and found != self._key:
+            self._key = found
+            tell("key_changed", "the new key is used from now on")
+
+    async def _post(self, path: str, body: dict[str, Any], timeout_s: float, headers: dict[str, str]) -> Answer:
         try:
             response = await self._client().post(path, json=body, headers=headers, timeout=timeout_s)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:

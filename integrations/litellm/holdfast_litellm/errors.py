@@ -89,6 +89,12 @@ def several_models() -> Refusal:
     return Refusal(400, "model_not_priced", message, type="invalid_request_error", headers=DO_NOT_RETRY)
 
 
+def in_background() -> Refusal:
+    """Its cost would be known only when nobody waits for it any more."""
+    message = "A response in the background cannot be counted against a budget. Ask for it without `background`."
+    return Refusal(400, "background_not_counted", message, type="invalid_request_error", headers=DO_NOT_RETRY)
+
+
 def unpriced(what: str) -> Refusal:
     """The cost of the call could not be counted."""
     message = f"{what} has no price, so that its cost cannot be counted against a budget. Give it one in the gateway's configuration."

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import errors
 from .attempts import Attempts
-from .client import Answer, Away, Client, NotSent
+from .client import KEY_REFUSED, Answer, Away, Client, NotSent
 from .estimate import UNIT, Estimate
 from .told import log, tell
 
@@ -23,7 +23,7 @@ RESERVE_S = 1.0
 LISTEN_S = 0.05
 # One request in the background, which nobody waits for.
 BACKGROUND_S = 5.0
-# For so long a settlement is tried again while Holdfast is away.
+# For so long a settlement is tried again while Holdfast is away, or refuses the key.
 SETTLE_S = 900.0
 MOST_PAUSE_S = 10.0
 # No call runs longer. A hold whose end LiteLLM does not tell is left to its expiry then.
@@ -135,9 +135,11 @@ class Ledger:
                     landed = str(answer.body["reservation_id"])
                     await self._release(call, landed, "nobody waited for this reserve")
                     tell("late_reserve_undone", f"reservation {landed}")
-                return
+                if answer.status not in KEY_REFUSED:
+                    return
             except (Away, NotSent):
-                sent = None
+                pass
+            sent = None
         tell("undo_failed", f"reserve {call.nonce} may hold {call.estimate.amount} until it expires")
 
     # Extending
@@ -160,12 +162,11 @@ class Ledger:
         """Adds as long as the call has run already, so that the ten extensions of a reservation last for hours."""
         more_ms = max(self._ttl_ms, int(1000 * (time.monotonic() - call.began)))
         key = f"{call.nonce}-extend-{more_ms}"
+        path = f"/v1/reservations/{call.reservation_id}/extend"
         try:
-            answer = await self._client.post(
-                f"/v1/reservations/{call.reservation_id}/extend",
-                {"idempotency_key": key, "extend_by_ms": more_ms},
-                timeout_s=BACKGROUND_S,
-            )
+            answer = await self._client.post(path, {"idempotency_key": key, "extend_by_ms": more_ms}, timeout_s=BACKGROUND_S)
+            if answer.status in KEY_REFUSED:
+                raise Away(f"{answer.status} {answer.error}")
         except (Away, NotSent) as error:
             tell("extend_failed", repr(error))
             await asyncio.sleep(AFTER_FAILURE_S)
@@ -201,12 +202,16 @@ class Ledger:
                     await self._debit(call, amount, usage, "unreserved")
             elif amount == 0:
                 await self._release(call, call.reservation_id, "the call cost nothing")
-                tell("released")
             else:
                 await self._commit(call, amount, usage)
-        except Exception:
+        except Exception as error:
             log.exception("the settlement of %s failed", call.nonce)
-            tell("settle_failed", f"{amount} of {call.subject} is not charged")
+            self._tell_failed(call, amount, call.reservation_id, repr(error))
+
+    @staticmethod
+    def _tell_failed(call: Call, amount: int, held: str | None, why: str) -> None:
+        what = f"{amount} of {call.subject} for {call.action['name']} is not charged"
+        tell("settle_failed", f"{what}, and {held} costs {call.charge_on_expiry} if it expires: {why}" if held else f"{what}: {why}")
 
     async def _commit(self, call: Call, amount: int, usage: Usage) -> None:
         def body(actual: int, key: str) -> dict[str, Any]:
@@ -236,15 +241,19 @@ class Ledger:
             if rest > 0:
                 await self._debit(call, rest, usage, "expired")
             elif rest < 0:
-                tell("overcharged", f"{call.charge_on_expiry} for {amount} to {call.subject}: the hold had expired")
+                tell("overcharged", f"{-rest} more than the {amount} of {call.subject}: {call.reservation_id} had expired")
         else:
-            tell("settle_failed", f"commit of {amount} on {call.reservation_id}: {answer.status} {answer.body}")
+            self._tell_failed(call, amount, call.reservation_id, f"{answer.status} {answer.body}")
 
     async def _release(self, call: Call, reservation_id: str, reason: str) -> None:
         body = {"idempotency_key": f"{call.nonce}-release", "reason": reason}
         answer = await self._until_answered(f"/v1/reservations/{reservation_id}/release", body)
-        if answer.status != 200:
-            tell("settle_failed", f"release of {reservation_id}: {answer.status} {answer.body}")
+        if answer.status == 200:
+            tell("released")
+        elif answer.status == 410:
+            tell("overcharged", f"{call.charge_on_expiry} of {call.subject}, for a call that cost nothing: {reservation_id} had expired")
+        else:
+            self._tell_failed(call, 0, reservation_id, f"{answer.status} {answer.body}")
 
     async def _debit(self, call: Call, amount: int, usage: Usage, key: str) -> None:
         body = {
@@ -256,7 +265,7 @@ class Ledger:
         }
         answer = await self._until_answered("/v1/events", body)
         if answer.status not in (200, 201):
-            tell("settle_failed", f"debit of {amount} for {call.subject}: {answer.status} {answer.body}")
+            self._tell_failed(call, amount, None, f"{answer.status} {answer.body}")
             return
         tell("debited", f"{amount} for {call.subject}: {key}")
         charged = int((answer.body.get("charged") or {}).get("amount", amount))
@@ -274,7 +283,7 @@ class Ledger:
         return {name: value for name, value in metrics.items() if value is not None}
 
     async def _until_answered(self, path: str, body: dict[str, Any]) -> Answer:
-        """Repeats a request while Holdfast is away or too busy. Its idempotency key makes that safe."""
+        """Repeats a request while Holdfast is away, too busy, or refuses the key. Its idempotency key makes that safe."""
         last: Exception | None = None
         async for _ in self._patiently():
             try:
@@ -282,8 +291,7 @@ class Ledger:
             except (Away, NotSent) as error:
                 last = error
             else:
-                # A key that is unknown or may too little may be replaced meanwhile.
-                if answer.status not in (401, 403, 429):
+                if answer.status != 429 and answer.status not in KEY_REFUSED:
                     return answer
                 last = Away(f"{answer.status} {answer.body}")
             tell("settle_retried", f"{path}: {last!r}")

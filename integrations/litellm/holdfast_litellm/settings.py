@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from .subject import Hierarchy
 
@@ -18,7 +19,8 @@ class SettingsError(ValueError):
 @dataclass(frozen=True)
 class Settings:
     url: str
-    api_key: str
+    # Raises OSError or SettingsError if the file of the key has none.
+    read_key: Callable[[], str]
     # From key, team, user and end user to the levels of a subject.
     hierarchy: Hierarchy
     # What a call costs whose cost nobody knows, such as one in flight when the proxy is killed.
@@ -56,7 +58,7 @@ class Settings:
             raise SettingsError(f"HOLDFAST_SUBJECT: {error}") from error
         return Settings(
             url=required("HOLDFAST_URL").rstrip("/"),
-            api_key=required("HOLDFAST_API_KEY"),
+            read_key=_reader_of_key(env),
             hierarchy=hierarchy,
             orphan_policy=choice("HOLDFAST_ORPHAN_POLICY", ORPHAN_POLICIES),
             output_tokens=number("HOLDFAST_OUTPUT_TOKENS", 0, 0, 10_000_000),
@@ -65,3 +67,23 @@ class Settings:
             allows_unpriced=choice("HOLDFAST_UNPRICED", ("refuse", "allow")) == "allow",
             denied_status=number("HOLDFAST_DENIED_STATUS", 429, 400, 499),
         )
+
+
+def _reader_of_key(env: Mapping[str, str]) -> Callable[[], str]:
+    key, path = (env.get(name, "").strip() for name in ("HOLDFAST_API_KEY", "HOLDFAST_API_KEY_FILE"))
+    if bool(key) == bool(path):
+        raise SettingsError(f"HOLDFAST_API_KEY and HOLDFAST_API_KEY_FILE are {'both' if key else 'not'} set; set one of them")
+
+    def from_file() -> str:
+        found = Path(path).read_text().strip()
+        if not found:
+            raise SettingsError(f"HOLDFAST_API_KEY_FILE: {path} is empty")
+        return found
+
+    if not path:
+        return lambda: key
+    try:
+        from_file()
+    except OSError as error:
+        raise SettingsError(f"HOLDFAST_API_KEY_FILE: {error}") from error
+    return from_file

@@ -32,9 +32,12 @@ EVENTS: dict[str, int | None] = {
     "extend_failed": logging.WARNING,
     "settle_retried": logging.WARNING,
     "settle_failed": logging.ERROR,
+    "overcharged": logging.ERROR,
+    "key_changed": logging.INFO,
+    "key_unreadable": logging.ERROR,
     "debited": logging.WARNING,
     "capped": logging.WARNING,
-    "overcharged": logging.WARNING,
+    "cost_counted": logging.INFO,
     "cost_unknown": logging.WARNING,
     "stray_report": logging.WARNING,
 }

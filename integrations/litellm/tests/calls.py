@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from conftest import Proxy, Team, World, eventually, said
 
 # USD_MICROCENTS a token, 10^-8 dollars, in and out.
@@ -17,6 +18,7 @@ DEAR = (250, 1000)
 EMBED = (2, 0)
 CLAUDE = (300, 1500)
 OWN = (100, 200)
+INSTRUCT = (150, 200)
 
 Call = tuple[str, dict[str, Any]]
 Make = Callable[..., Call]
@@ -41,13 +43,35 @@ def embeddings(model: str, **orders: Any) -> Call:
     return "/v1/embeddings", {"model": model, "input": json.dumps(orders)}
 
 
-def completions(model: str, **orders: Any) -> Call:
-    return "/v1/completions", {"model": model, "prompt": json.dumps(orders), "max_tokens": 100}
+def completions(model: str, stream: bool = False, **orders: Any) -> Call:
+    body: dict[str, Any] = {"model": model, "prompt": json.dumps(orders), "max_tokens": 100}
+    return "/v1/completions", {**body, "stream": True} if stream else body
 
 
 def cost(price: tuple[int, int], tokens_in: int = 10, tokens_out: int = 5) -> int:
     """By default, what the provider counts unless a request orders otherwise."""
     return tokens_in * price[0] + tokens_out * price[1]
+
+
+# Each way to a provider: the route, and whose format LiteLLM speaks behind it.
+ROUTES: dict[str, tuple[Make, str, tuple[int, int]]] = {
+    "a chat": (chat, "dear", DEAR),
+    "a chat with Anthropic": (chat, "claude", CLAUDE),
+    "a text completion": (completions, "instruct", INSTRUCT),
+    "a text completion by a chat": (completions, "dear", DEAR),
+    "a text completion by Anthropic": (completions, "claude", CLAUDE),
+    "a response": (responses, "dear", DEAR),
+    "a response by Anthropic": (responses, "claude", CLAUDE),
+    "a message": (messages, "claude", CLAUDE),
+    "a message to OpenAI": (messages, "dear", DEAR),
+}
+ROUTE = pytest.mark.parametrize(("make", "model", "price"), ROUTES.values(), ids=ROUTES)
+WAY = pytest.mark.parametrize("stream", [False, True], ids=["answer", "stream"])
+
+
+def bill(world: World, tag: str, price: tuple[int, int]) -> int:
+    """What the provider bills."""
+    return sum(cost(price, one["in"], one["out"]) for one in world.upstream.billed(tag))
 
 
 def ask(proxy: Proxy, team: Team, call: Call) -> httpx.Response:

@@ -126,8 +126,7 @@ class Holdfast:
         self._admin = httpx.Client(base_url=self.url, headers={"X-Admin-API-Key": ADMIN_KEY}, trust_env=False, timeout=10)
         self.start()
         self._post("/v1/admin/tenants", {"tenant_id": TENANT, "name": "Acme"})
-        permissions = [f"reservations:{verb}" for verb in ("create", "commit", "release", "extend")]
-        self.key = str(self._post("/v1/admin/api-keys", {"tenant_id": TENANT, "name": "gateway", "permissions": permissions})["key_secret"])
+        self.key, _ = self.make_key()
 
     def start(self) -> None:
         env = environment(
@@ -155,6 +154,16 @@ class Holdfast:
         response = self._admin.post(path, json=body)
         assert response.is_success, response.text
         return dict(response.json())
+
+    def make_key(self) -> tuple[str, str]:
+        """Its secret and its id."""
+        permissions = [f"reservations:{verb}" for verb in ("create", "commit", "release", "extend")]
+        made = self._post("/v1/admin/api-keys", {"tenant_id": TENANT, "name": "gateway", "permissions": permissions})
+        return str(made["key_secret"]), str(made["key_id"])
+
+    def revoke(self, key_id: str) -> None:
+        response = self._admin.delete(f"/v1/admin/api-keys/{key_id}")
+        assert response.is_success, response.text
 
     def allocate(self, scope: str, amount: int, **more: Any) -> None:
         allocated = {"unit": UNIT, "amount": amount}
@@ -231,6 +240,7 @@ def config_of(upstream: Upstream, general: dict[str, Any], settings: dict[str, A
             model("cheap", "openai/gpt-4o-mini"),
             model("dear", "openai/gpt-4o"),
             model("falls", "openai/gpt-4o-mini"),
+            model("instruct", "text-completion-openai/gpt-3.5-turbo-instruct"),
             model("embed", "openai/text-embedding-3-small"),
             model("claude", "anthropic/claude-sonnet-4-5"),
             model("own", "openai/of-our-own", input_cost_per_token=1e-6, output_cost_per_token=2e-6),
@@ -249,23 +259,46 @@ def config_of(upstream: Upstream, general: dict[str, Any], settings: dict[str, A
     }
 
 
+def with_guards(config: dict[str, Any]) -> None:
+    """A guardrail, and callbacks on either side of Holdfast's, which refuse answers."""
+    callbacks = config["litellm_settings"]["callbacks"]
+    config["litellm_settings"]["callbacks"] = ["gateway_guards.before", callbacks[0], "gateway_guards.after", *callbacks[1:]]
+    rail = {"guardrail": "gateway_guards.Rail", "mode": "post_call", "default_on": True}
+    config["guardrails"] = [{"guardrail_name": "rail", "litellm_params": rail}]
+
+
 @dataclass
 class World:
     holdfast: Holdfast
     upstream: Upstream
     folder: Path
     proxies: list[Process] = field(default_factory=list)
+    # Of the key of the proxy that reads it from a file, until it is revoked.
+    rotated_key_id: str = ""
+
+    @property
+    def key_file(self) -> Path:
+        return self.folder / "key"
 
     @property
     def hook_record(self) -> Path:
         return self.folder / "hooks.jsonl"
 
-    def launch(self, *, general: dict[str, Any] | None = None, settings: dict[str, Any] | None = None, **env: str) -> Callable[[], Proxy]:
-        """Starts a proxy, and returns what waits for it."""
+    def launch(
+        self,
+        *,
+        general: dict[str, Any] | None = None,
+        settings: dict[str, Any] | None = None,
+        has_guards: bool = False,
+        **env: str,
+    ) -> Proxy:
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-        for name in ("gateway_auth.py", "hook_recorder.py"):
+        for name in ("gateway_auth.py", "gateway_guards.py", "hook_recorder.py"):
             shutil.copy(HERE / name, folder)
-        (folder / "config.yaml").write_text(yaml.safe_dump(config_of(self.upstream, general or {}, settings or {})))
+        config = config_of(self.upstream, general or {}, settings or {})
+        if has_guards:
+            with_guards(config)
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
         port = free_port()
         command = [*CHILD, "litellm", "--config", str(folder / "config.yaml"), "--port", str(port), "--host", "127.0.0.1"]
         given = {"HOLDFAST_URL": self.holdfast.url, "HOLDFAST_API_KEY": self.holdfast.key, **env}
@@ -273,12 +306,9 @@ class World:
         process = Process(command, environment(HOOK_RECORD=str(self.hook_record), **quiet, **given), folder)
         self.proxies.append(process)
 
-        def ready() -> Proxy:
-            url = f"http://127.0.0.1:{port}"
-            process.await_http(f"{url}/health/liveliness")
-            return Proxy(process, url)
-
-        return ready
+        url = f"http://127.0.0.1:{port}"
+        process.await_http(f"{url}/health/liveliness")
+        return Proxy(process, url)
 
 
 @pytest.fixture(scope="session")
@@ -299,34 +329,41 @@ def world() -> Iterator[World]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+# Each proxy starts when a test needs it: a start takes a processor for many seconds.
 @pytest.fixture(scope="session")
-def proxies(world: World) -> dict[str, Callable[[], Proxy]]:
-    """All start at once, because a start takes long."""
-    return {
-        "strict": world.launch(),
-        "doomed": world.launch(HOLDFAST_TTL_SECONDS="4"),
-        "lenient": world.launch(
-            general={"cancel_on_disconnect": True},
-            settings={"cache": True, "cache_params": {"type": "local"}},
-            HOLDFAST_WHEN_AWAY="allow",
-            HOLDFAST_UNPRICED="allow",
-            HOLDFAST_DENIED_STATUS="402",
-            HOLDFAST_ORPHAN_POLICY="input",
-            HOLDFAST_SUBJECT="workspace=team, agent=end_user",
-        ),
-    }
-
-
-@pytest.fixture(scope="session")
-def strict(proxies: dict[str, Callable[[], Proxy]]) -> Proxy:
+def strict(world: World) -> Proxy:
     """As it is without further settings."""
-    return proxies["strict"]()
+    return world.launch()
 
 
 @pytest.fixture(scope="session")
-def lenient(proxies: dict[str, Callable[[], Proxy]]) -> Proxy:
+def doomed(world: World) -> Proxy:
+    """Which a test kills."""
+    return world.launch(HOLDFAST_TTL_SECONDS="4")
+
+
+@pytest.fixture(scope="session")
+def guarded(world: World) -> Proxy:
+    """Where others refuse answers of the provider."""
+    return world.launch(has_guards=True)
+
+
+@pytest.fixture(scope="session")
+def lenient(world: World) -> Proxy:
     """With the other value of each setting."""
-    return proxies["lenient"]()
+    secret, world.rotated_key_id = world.holdfast.make_key()
+    world.key_file.write_text(f"{secret}\n")
+    return world.launch(
+        general={"cancel_on_disconnect": True},
+        settings={"cache": True, "cache_params": {"type": "local"}},
+        HOLDFAST_API_KEY="",
+        HOLDFAST_API_KEY_FILE=str(world.key_file),
+        HOLDFAST_WHEN_AWAY="allow",
+        HOLDFAST_UNPRICED="allow",
+        HOLDFAST_DENIED_STATUS="402",
+        HOLDFAST_ORPHAN_POLICY="input",
+        HOLDFAST_SUBJECT="workspace=team, agent=end_user",
+    )
 
 
 @dataclass

@@ -36,6 +36,10 @@ class Recorder(CustomLogger):
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> None:
         self._note(kwargs, "attempt")
 
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        if not kwargs.get("litellm_no_upstream_llm_call"):
+            self._note(kwargs.get("litellm_params") or {}, "sent")
+
     async def async_post_call_success_deployment_hook(self, request_data: Any, response: Any, call_type: Any) -> None:
         self._note(request_data, "attempt succeeded")
 

@@ -15,6 +15,7 @@ import pytest
 from conftest import ROOT, Team, World
 
 from holdfast_litellm import ledger as ledger_module
+from holdfast_litellm.asked import Asked
 from holdfast_litellm.attempts import cost_nothing
 from holdfast_litellm.client import Answer, Client
 from holdfast_litellm.estimate import Estimate, Prices, estimate
@@ -52,7 +53,7 @@ def test_a_price_holds_its_bound(case: dict[str, Any]) -> None:
     router = litellm.Router(model_list=[{"model_name": case["name"], "litellm_params": target}])
     prices = Prices().of_call(case["name"], {}, router)
     tokens = case["tokens"]
-    found = estimate(prices, tokens["input"], "acompletion", {"max_tokens": tokens["output"]}, 0)
+    found = estimate(prices, Asked(tokens["input"]), "acompletion", {"max_tokens": tokens["output"]}, 0)
     assert (found.amount, found.input) == (case["held"], case["held_for_input"])
 
 
@@ -85,7 +86,7 @@ class Wire(Client):
     """Remembers what was sent after the reserve, and may answer a request in Holdfast's place."""
 
     def __init__(self, world: World, *instead: Answer) -> None:
-        super().__init__(world.holdfast.url, world.holdfast.key)
+        super().__init__(world.holdfast.url, lambda: world.holdfast.key)
         self.sent: list[str] = []
         self._instead = list(instead)
 

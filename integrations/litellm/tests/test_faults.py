@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -60,10 +59,7 @@ def test_of_200_calls_at_once_as_many_pass_as_the_budget_covers(world: World, st
     assert crowd.settled().spent == passed * cost(DEAR, 1, 100)
 
 
-def test_a_killed_proxy_is_charged_for_its_calls_in_flight(
-    world: World, proxies: dict[str, Callable[[], Proxy]], strict: Proxy, team: Team, tag: str
-) -> None:
-    doomed = proxies["doomed"]()
+def test_a_killed_proxy_is_charged_for_its_calls_in_flight(world: World, doomed: Proxy, strict: Proxy, team: Team, tag: str) -> None:
     call = chat("dear", tag=tag, wait=True)
     held = estimate_of(world, strict, team, call, tag)
     crowd = Team(world.holdfast, f"{team.name}-crowd")
@@ -131,3 +127,26 @@ def test_holdfast_is_stopped_and_comes_back(world: World, strict: Proxy, lenient
     assert team.settled(60).spent == 2 * cost(DEAR)
     assert strict.told("away_refused") == refused + 1
     assert lenient.told("away_admitted") == admitted + 1
+
+
+def test_a_key_is_rotated_while_calls_run(world: World, lenient: Proxy, team: Team, tag: str) -> None:
+    first, first_id = world.holdfast.make_key()
+    world.key_file.write_text(first)
+    changed = lenient.told("key_changed")
+    with ThreadPoolExecutor() as others:
+        waiting = others.submit(ask, lenient, team, chat("dear", tag=tag, wait=True))
+        eventually(lambda: world.upstream.calls(tag))
+        # The proxy has an older key. It is revoked, and so is the one that the proxy finds then.
+        world.holdfast.revoke(world.rotated_key_id)
+        assert ask(lenient, team, chat("dear", tag=f"{tag}2")).status_code == 200
+        world.holdfast.revoke(first_id)
+        refused = ask(lenient, team, chat("dear", tag=f"{tag}3"))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (500, "budget_misconfigured")
+        retried = lenient.told("settle_retried")
+        world.upstream.go()
+        assert waiting.result().status_code == 200
+        eventually(lambda: lenient.told("settle_retried") > retried)
+        assert team.budget().spent == cost(DEAR)
+        world.key_file.write_text(world.holdfast.make_key()[0])
+    assert team.settled().spent == 2 * cost(DEAR)
+    assert lenient.told("key_changed") == changed + 2

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
-from calls import BREAKS, WAITS, Make, ask, break_stream, chat, embeddings, leave, leave_stream, messages, responses
+from calls import BREAKS, WAITS, Call, Make, ask, break_stream, chat, embeddings, leave, leave_stream, messages, responses
 from conftest import Proxy, Team, World, eventually
 
 # Name, request, model, orders, how the client leaves, hooks. Those that log come when they come; the others come in this order.
-ONE = ["begin", "attempt"]
-TWO = [*ONE, "attempt failed", "attempt"]
+ONE = ["begin", "attempt", "sent"]
+TWO = [*ONE, "attempt failed", "attempt", "sent"]
 LOGGED = "log: cost"
+
+
+def malformed(model: str, **orders: Any) -> Call:
+    return "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": 5}]}
+
+
 TABLE: list[tuple[str, Make, str, dict[str, object], str, list[str]]] = [
     ("an answer", chat, "dear", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
     ("an embedding", embeddings, "embed", {}, "", [*ONE, "attempt succeeded", "answer with a cost", LOGGED]),
@@ -27,6 +34,10 @@ TABLE: list[tuple[str, Make, str, dict[str, object], str, list[str]]] = [
         "",
         [*TWO, "attempt succeeded", "answer with a cost", "log: failed", LOGGED],
     ),
+    # LiteLLM cannot translate it.
+    ("a malformed request", malformed, "dear", {}, "", ["begin", *["attempt", "attempt failed"] * 2, "failure", "log: failed"]),
+    # The second begins without an end of the first.
+    ("a stream that breaks at once", chat, "dear", {"stream": True, "cut_after": 0}, "", [*ONE, *ONE[1:], "failure", "log: failed"]),
     ("a failure", chat, "dear", {"status": 500}, "", [*TWO, "attempt failed", "failure", "log: failed"]),
     ("a stream", chat, "dear", {"stream": True}, "", [*ONE, "stream ended", LOGGED]),
     ("a stream of a response", responses, "dear", {"stream": True}, "", [*ONE, "stream ended", LOGGED]),

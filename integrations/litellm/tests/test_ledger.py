@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Team, World
+from conftest import Team, World, eventually
 
 from holdfast_litellm import callback, errors
+from holdfast_litellm import ledger as ledger_module
 from holdfast_litellm.attempts import Attempts
+from holdfast_litellm.charges import Followed
 from holdfast_litellm.client import Away, Client
 from holdfast_litellm.estimate import Estimate
 from holdfast_litellm.ledger import Call, Ledger, Usage, refusal_of
@@ -25,13 +28,13 @@ def call_of(team: Team, amount: int, charge_on_expiry: int = 0) -> Call:
         action={"kind": "llm.completion", "name": "test"},
         estimate=Estimate(amount, 1, 1.0),
         charge_on_expiry=charge_on_expiry,
-        attempts=Attempts("acompletion"),
+        attempts=Attempts(),
     )
 
 
 def run(world: World, work: Callable[[Ledger], Awaitable[None]], *, url: str = "", ttl_ms: int = 60_000) -> None:
     async def all_of_it() -> None:
-        ledger = Ledger(Client(url or world.holdfast.url, world.holdfast.key), ttl_ms=ttl_ms)
+        ledger = Ledger(Client(url or world.holdfast.url, lambda: world.holdfast.key), ttl_ms=ttl_ms)
         await work(ledger)
         await ledger.drain(30)
 
@@ -59,12 +62,13 @@ def test_an_answer_waits_for_its_commit(world: World, team: Team, monkeypatch: p
 
     async def work() -> None:
         budget = callback.HoldfastBudget(Settings.read({"HOLDFAST_URL": world.holdfast.url, "HOLDFAST_API_KEY": world.holdfast.key}))
-        call = callback._Followed(
+        call = Followed(
             subject={"workspace": team.name},
             action={"kind": "llm.completion", "name": "test"},
             estimate=Estimate(1000, 1, 1.0),
             charge_on_expiry=0,
-            attempts=Attempts("acompletion"),
+            attempts=Attempts(),
+            tokens=1,
         )
         await budget._ledger.reserve(call)
         budget._calls[call.nonce] = call
@@ -185,7 +189,7 @@ def test_a_reserve_whose_answer_is_lost_is_undone(world: World, team: Team, is_l
     async def all_of_it() -> None:
         server = await asyncio.start_server(relay, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        ledger = Ledger(Client(f"http://127.0.0.1:{port}", world.holdfast.key), ttl_ms=60_000)
+        ledger = Ledger(Client(f"http://127.0.0.1:{port}", lambda: world.holdfast.key), ttl_ms=60_000)
         with pytest.raises(Away):
             await ledger.reserve(call_of(team, 1000, charge_on_expiry=1000))
         given_up.set()
@@ -236,7 +240,7 @@ def test_a_refusal_of_holdfast_becomes_an_error_of_openai(
 
 def test_a_revoked_key_refuses_calls_loudly(world: World, team: Team) -> None:
     async def work() -> None:
-        ledger = Ledger(Client(world.holdfast.url, "cyc_wrong"), ttl_ms=60_000)
+        ledger = Ledger(Client(world.holdfast.url, lambda: "cyc_wrong"), ttl_ms=60_000)
         answer = await ledger.reserve(call_of(team, 1000))
         refusal = refusal_of(answer, 429)
         assert refusal is not None
@@ -244,3 +248,75 @@ def test_a_revoked_key_refuses_calls_loudly(world: World, team: Team) -> None:
 
     asyncio.run(work())
     assert team.budget().reserved == 0
+
+
+def test_settlements_and_extensions_wait_for_a_new_key(world: World, team: Team, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    old, old_id = world.holdfast.make_key()
+    file.write_text(old)
+    retried, changed, extended = counts["settle_retried"], counts["key_changed"], counts["extended"]
+
+    async def work() -> None:
+        ledger = Ledger(Client(world.holdfast.url, file.read_text), ttl_ms=30_000)
+        calls = [call_of(team, 1000, charge_on_expiry=1000) for _ in range(4)]
+        for call in calls:
+            await ledger.reserve(call)
+        world.holdfast.revoke(old_id)
+        ledger.settle(calls[0], 400, Usage())
+        ledger.settle(calls[1], 0, Usage())
+        ledger.debit_late(calls[2], 30, Usage(), 1)
+        # As if half of its time had passed.
+        calls[3].expires -= 20
+        await asyncio.to_thread(eventually, lambda: counts["settle_retried"] >= retried + 3)
+        assert (await asyncio.to_thread(team.budget)).spent == 0
+        file.unlink()
+        await asyncio.to_thread(eventually, lambda: counts["key_unreadable"])
+        file.write_text(world.holdfast.make_key()[0])
+        await asyncio.to_thread(eventually, lambda: counts["extended"] > extended)
+        ledger.settle(calls[2], 0, Usage())
+        ledger.settle(calls[3], 7, Usage())
+        await ledger.drain(30)
+
+    asyncio.run(work())
+    assert team.budget().spent == 437
+    assert team.budget().reserved == 0
+    assert counts["key_changed"] == changed + 1
+
+
+@pytest.mark.parametrize(("amount", "told"), [(400, "400 of"), (0, "0 of")])
+def test_a_settlement_that_fails_says_what_happens(
+    world: World, team: Team, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, amount: int, told: str
+) -> None:
+    monkeypatch.setattr(ledger_module, "SETTLE_S", 0.1)
+    secret, key_id = world.holdfast.make_key()
+
+    async def work() -> None:
+        ledger = Ledger(Client(world.holdfast.url, lambda: secret), ttl_ms=1000)
+        call = call_of(team, 1000, charge_on_expiry=700)
+        await ledger.reserve(call)
+        world.holdfast.revoke(key_id)
+        ledger.settle(call, amount, Usage())
+        await ledger.drain(30)
+        (line,) = [record.message for record in caplog.records if record.message.startswith("settle_failed")]
+        assert told in line
+        assert f"{call.reservation_id} costs 700 if it expires" in line
+        assert "401" in line
+
+    asyncio.run(work())
+    assert team.settled(30).spent == 700
+
+
+def test_what_an_expiry_has_charged_too_much_is_told(world: World, team: Team) -> None:
+    async def work(ledger: Ledger) -> None:
+        calls = [call_of(team, 1000, charge_on_expiry=700) for _ in range(2)]
+        for call in calls:
+            await ledger.reserve(call)
+        ledger._held.clear()
+        await asyncio.to_thread(team.settled, 30)
+        ledger.settle(calls[0], 400, Usage())
+        ledger.settle(calls[1], 0, Usage())
+
+    before = counts["overcharged"]
+    run(world, work, ttl_ms=1000)
+    assert team.budget().spent == 1400
+    assert counts["overcharged"] == before + 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,13 +11,15 @@ import httpx
 import litellm
 import openai
 import pytest
+from fastapi import HTTPException
+from litellm.types.utils import Delta, ModelResponseStream, StreamingChoices
 
 from holdfast_litellm.asked import Asked, Unbounded, read
 from holdfast_litellm.attempts import Attempts, cost_nothing
 from holdfast_litellm.estimate import Prices, estimate, microcents
 from holdfast_litellm.prices import Price, Unpriced, price_from
 from holdfast_litellm.settings import Settings, SettingsError
-from holdfast_litellm.streams import text_of
+from holdfast_litellm.streams import Arrived, arrived
 from holdfast_litellm.subject import Hierarchy, segment
 
 NEEDED = {"HOLDFAST_URL": "http://holdfast/", "HOLDFAST_API_KEY": "key"}
@@ -91,6 +95,26 @@ def test_the_settings_have_defaults() -> None:
 def test_a_wrong_setting_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         Settings.read({**NEEDED, name: value})
+
+
+@pytest.mark.parametrize(
+    "env", [{"HOLDFAST_API_KEY": ""}, {"HOLDFAST_API_KEY_FILE": "/key"}, {"HOLDFAST_API_KEY": "", "HOLDFAST_API_KEY_FILE": "/none"}]
+)
+def test_a_key_is_given_once(env: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="HOLDFAST_API_KEY_FILE"):
+        Settings.read({**NEEDED, **env})
+
+
+def test_a_key_is_read_from_its_file_again(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(" one\n")
+    read_key = Settings.read({"HOLDFAST_URL": "http://holdfast", "HOLDFAST_API_KEY_FILE": str(file)}).read_key
+    assert read_key() == "one"
+    file.write_text("two")
+    assert read_key() == "two"
+    file.write_text("")
+    with pytest.raises(SettingsError, match="is empty"):
+        read_key()
 
 
 def test_an_amount_is_rounded_up() -> None:
@@ -325,20 +349,60 @@ def test_only_a_failure_that_was_refused_or_not_sent_cost_nothing(error: BaseExc
     assert cost_nothing(wrapped) is (is_free and not isinstance(error, litellm.BadRequestError))
 
 
+@pytest.mark.parametrize("refusal", [HTTPException(400, "a guardrail"), RuntimeError("a callback")])
+def test_what_is_no_failure_of_a_provider_says_nothing_of_its_bill(refusal: Exception) -> None:
+    refusal.__cause__ = httpx.HTTPStatusError("of somebody else", request=REQUEST, response=httpx.Response(500, request=REQUEST))
+    assert not cost_nothing(refusal)
+
+
 def test_an_attempt_that_passes_through_another_format_counts_once() -> None:
-    attempts = Attempts("anthropic_messages")
+    attempts = Attempts()
     for kind in ("anthropic_messages", "aresponses"):
         attempts.start(kind)
+    attempts.send()
     for kind in ("aresponses", "anthropic_messages"):
         attempts.fail(kind, httpx.ReadError("reset"))
-    assert (attempts.unheard, attempts.open) == (1, False)
+    assert (attempts.unheard, attempts.is_open) == (1, False)
 
 
-def test_the_text_of_a_part_is_found_in_each_format() -> None:
-    delta = SimpleNamespace(
-        content="a", reasoning_content="b", refusal=None, tool_calls=[SimpleNamespace(function=SimpleNamespace(name="f", arguments="{}"))]
-    )
-    assert text_of(SimpleNamespace(choices=[SimpleNamespace(delta=delta)])) == "abf{}"
-    assert text_of(SimpleNamespace(type="response.output_text.delta", delta="word")) == "word"
-    assert text_of(b'event: x\ndata: {"delta": {"type": "text_delta", "text": "word"}}\n\n') == "word"
-    assert text_of(b"data: [DONE]\n\n") == ""
+def test_an_attempt_that_was_not_sent_counts_nothing() -> None:
+    attempts = Attempts()
+    attempts.start("acompletion")
+    attempts.fail("acompletion", RuntimeError("cannot be translated"))
+    assert attempts.unheard == 0
+
+
+def part_of_chat(**delta: Any) -> ModelResponseStream:
+    return ModelResponseStream(choices=[StreamingChoices(index=0, delta=Delta(**delta))])
+
+
+def lines(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"event: %s\ndata: %s\n\n" % (event["type"].encode(), json.dumps(event).encode()) for event in events)
+
+
+def test_the_words_of_a_chat_are_found() -> None:
+    call = {"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    seen = arrived([part_of_chat(content="a", reasoning_content="b"), part_of_chat(tool_calls=[call])])
+    assert sorted(seen.words) == sorted("abf{}")
+    assert seen.is_whole
+
+
+def test_the_words_of_a_response_are_found_once() -> None:
+    delta = {"type": "response.output_text.delta", "delta": "word"}
+    done = {"type": "response.output_text.done", "text": "word"}
+    assert arrived([delta, done]) == Arrived("word", True)
+    assert arrived([delta, {"type": "response.failed", "response": {}}]) == Arrived("word", False)
+    output = [{"type": "message", "content": [{"type": "output_text", "text": "word"}]}]
+    assert arrived([{"object": "response", "instructions": "none", "output": output}]).words == "word"
+
+
+def test_the_words_of_a_message_are_found_however_its_lines_are_cut() -> None:
+    start = {"type": "message_start", "message": {"content": [], "usage": {"output_tokens": 1}}}
+    delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "word"}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
+    whole = lines(start, delta, end)
+    assert arrived([whole]) == arrived([whole[:70], whole[70:]]) == Arrived("word", True)
+    # The count at its beginning is not that of its output.
+    assert arrived([lines(start, delta)]) == Arrived("word", False)
+    assert arrived([lines(start, delta, end, {"type": "error"})]) == Arrived("word", False)
+    assert arrived([{"type": "message", "content": [{"type": "tool_use", "name": "f", "input": {"a": 1}}]}]).words == 'f{"a": 1}'

@@ -31,7 +31,7 @@ class Orders:
     # Wait until somebody posts to /go.
     wait: bool = False
     status: int = 200
-    # How many calls of this tag fail with `status`; 0 for all.
+    # How many calls of this tag fail with `status`, or are cut; 0 for all.
     times: int = 0
     prompt_tokens: int = 10
     completion_tokens: int = 5
@@ -39,8 +39,13 @@ class Orders:
     cut_after: int = -1
     # Wait in a stream, after so many parts, until somebody posts to /go.
     wait_after: int = -1
-    # Leave out the usage at the end of a stream.
+    # Leave out the usage of an answer, or at the end of a stream.
     no_usage: bool = False
+    # Say `usage: null` instead, or zeros.
+    null_usage: bool = False
+    zero_usage: bool = False
+    # End a stream with an error event, after so many parts.
+    error_after: int = -1
 
 
 @dataclass
@@ -89,7 +94,9 @@ async def begin(request: Request) -> tuple[dict[str, Any], Orders, Response | No
     body = await request.json()
     orders = orders_in(body)
     seen = books.calls[orders.tag] = books.calls.get(orders.tag, 0) + 1
-    fails = orders.status != 200 and (orders.times == 0 or seen <= orders.times)
+    if orders.times and seen > orders.times:
+        orders.status, orders.cut_after = 200, -1
+    fails = orders.status != 200
     with counted():
         if not fails:
             books.billed.append(
@@ -105,6 +112,14 @@ async def begin(request: Request) -> tuple[dict[str, Any], Orders, Response | No
     if orders.cut_after == 0:
         return body, orders, Broken()
     return body, orders, None
+
+
+def with_usage(answer: dict[str, Any], usage: dict[str, Any], orders: Orders) -> dict[str, Any]:
+    if orders.no_usage:
+        return answer
+    if orders.zero_usage:
+        usage = {name: 0 if isinstance(value, int) else value for name, value in usage.items()}
+    return {**answer, "usage": None if orders.null_usage else usage}
 
 
 class Broken(Response):
@@ -127,9 +142,12 @@ def sse(data: Any, event: str = "") -> str:
     return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
 
 
-async def stream(parts: list[str], orders: Orders) -> AsyncIterator[str]:
+async def stream(parts: list[str], orders: Orders, error: str) -> AsyncIterator[str]:
     with counted():
         for index, part in enumerate(parts):
+            if index == orders.error_after:
+                yield error
+                return
             if index == orders.wait_after:
                 await wait_for_go(orders)
             if index == orders.cut_after:
@@ -137,33 +155,52 @@ async def stream(parts: list[str], orders: Orders) -> AsyncIterator[str]:
             yield part
 
 
-def streaming(parts: list[str], orders: Orders) -> Response:
-    return StreamingResponse(stream(parts, orders), media_type="text/event-stream")
+def streaming(parts: list[str], orders: Orders, error: str) -> Response:
+    return StreamingResponse(stream(parts, orders, error), media_type="text/event-stream")
+
+
+def tokens(orders: Orders) -> dict[str, int]:
+    asked, written = orders.prompt_tokens, orders.completion_tokens
+    return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
+
+
+OPENAI_ERROR = sse({"error": {"message": "made up", "type": "server_error", "param": None, "code": None}})
 
 
 async def chat(request: Request) -> Response:
     body, orders, ended = await begin(request)
     if ended is not None:
         return ended
-    usage = {
-        "prompt_tokens": orders.prompt_tokens,
-        "completion_tokens": orders.completion_tokens,
-        "total_tokens": orders.prompt_tokens + orders.completion_tokens,
-    }
     base = {"id": f"chatcmpl-{len(books.billed)}", "created": 1, "model": body["model"]}
     if not body.get("stream"):
         message = {"role": "assistant", "content": "word " * orders.completion_tokens}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return JSONResponse({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
+        return JSONResponse(with_usage({**base, "object": "chat.completion", "choices": [choice]}, tokens(orders), orders))
     chunk = {**base, "object": "chat.completion.chunk"}
     parts = [
         sse({**chunk, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "word "}, "finish_reason": None}]})
         for _ in range(orders.completion_tokens)
     ]
     parts.append(sse({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
-    if not orders.no_usage:
-        parts.append(sse({**chunk, "choices": [], "usage": usage}))
-    return streaming([*parts, sse("[DONE]")], orders)
+    if (body.get("stream_options") or {}).get("include_usage"):
+        parts.append(sse(with_usage({**chunk, "choices": []}, tokens(orders), orders)))
+    return streaming([*parts, sse("[DONE]")], orders, OPENAI_ERROR)
+
+
+async def completions(request: Request) -> Response:
+    body, orders, ended = await begin(request)
+    if ended is not None:
+        return ended
+    base = {"id": f"cmpl-{len(books.billed)}", "object": "text_completion", "created": 1, "model": body["model"]}
+    choice = {"index": 0, "text": "word ", "logprobs": None, "finish_reason": None}
+    if not body.get("stream"):
+        whole = {**choice, "text": "word " * orders.completion_tokens, "finish_reason": "stop"}
+        return JSONResponse(with_usage({**base, "choices": [whole]}, tokens(orders), orders))
+    parts = [sse({**base, "choices": [choice]})] * orders.completion_tokens
+    parts.append(sse({**base, "choices": [{**choice, "text": "", "finish_reason": "stop"}]}))
+    if (body.get("stream_options") or {}).get("include_usage"):
+        parts.append(sse(with_usage({**base, "choices": []}, tokens(orders), orders)))
+    return streaming([*parts, sse("[DONE]")], orders, OPENAI_ERROR)
 
 
 async def embeddings(request: Request) -> Response:
@@ -172,7 +209,7 @@ async def embeddings(request: Request) -> Response:
         return ended
     usage = {"prompt_tokens": orders.prompt_tokens, "total_tokens": orders.prompt_tokens}
     data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.5]}]
-    return JSONResponse({"object": "list", "data": data, "model": body["model"], "usage": usage})
+    return JSONResponse(with_usage({"object": "list", "data": data, "model": body["model"]}, usage, orders))
 
 
 async def responses(request: Request) -> Response:
@@ -198,7 +235,6 @@ async def responses(request: Request) -> Response:
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
-        "usage": usage,
         "error": None,
         "incomplete_details": None,
         "instructions": None,
@@ -206,6 +242,7 @@ async def responses(request: Request) -> Response:
         "temperature": 1.0,
         "top_p": 1.0,
     }
+    answer = with_usage(answer, usage, orders)
     if not body.get("stream"):
         return JSONResponse(answer)
     started = {**answer, "status": "in_progress", "output": [], "usage": None}
@@ -213,7 +250,8 @@ async def responses(request: Request) -> Response:
     parts = [sse({"type": "response.created", "sequence_number": 0, "response": started}, "response.created")]
     parts += [sse({**delta, "sequence_number": 1 + n}, delta["type"]) for n in range(orders.completion_tokens)]
     parts.append(sse({"type": "response.completed", "sequence_number": 99, "response": answer}, "response.completed"))
-    return streaming(parts, orders)
+    error = {"type": "error", "sequence_number": 99, "code": "server_error", "message": "made up", "param": None}
+    return streaming(parts, orders, sse(error, "error"))
 
 
 async def messages(request: Request) -> Response:
@@ -225,14 +263,11 @@ async def messages(request: Request) -> Response:
     text = "word " * orders.completion_tokens
     if not body.get("stream"):
         content = [{"type": "text", "text": text}]
-        return JSONResponse({**answer, "content": content, "stop_reason": "end_turn", "usage": usage})
-    first = {**answer, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+        return JSONResponse(with_usage({**answer, "content": content, "stop_reason": "end_turn"}, usage, orders))
+    first = with_usage({**answer, "content": [], "stop_reason": None}, {**usage, "output_tokens": 1}, orders)
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}}
-    end = {
-        "type": "message_delta",
-        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-        "usage": {"output_tokens": orders.completion_tokens},
-    }
+    last = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}}
+    end = with_usage(last, {"output_tokens": orders.completion_tokens}, orders)
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": first},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -241,7 +276,8 @@ async def messages(request: Request) -> Response:
         end,
         {"type": "message_stop"},
     ]
-    return streaming([sse(event, event["type"]) for event in events], orders)
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "made up"}}
+    return streaming([sse(event, event["type"]) for event in events], orders, sse(error, "error"))
 
 
 async def show_books(_: Request) -> Response:
@@ -268,6 +304,7 @@ async def forget(_: Request) -> Response:
 app = Starlette(
     routes=[
         Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/completions", completions, methods=["POST"]),
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/v1/responses", responses, methods=["POST"]),
         Route("/v1/messages", messages, methods=["POST"]),
