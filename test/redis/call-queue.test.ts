@@ -138,6 +138,7 @@ test('runs grow while they are short and their partition is alone busy, and are 
   expect(await lengths(8, 18)).toEqual([4, 4, 2, 1, 2, 4]);
   ended.forEach((end) => end());
   await turn();
+  await turn();
   ended.forEach((end) => end());
   expect(await Promise.all(answers)).toEqual(answers.map((_, index) => [String(index)]));
   clock.mockRestore();

@@ -110,8 +110,8 @@ export const PASSES = {
     mutations: [
       {
         what: 'calls of all scripts share runs',
-        find: 'script.functionName + String(keys[0])',
-        put: 'String(keys[0])',
+        find: 'script.functionName + tag',
+        put: 'tag',
       },
       {
         what: 'every call of a run gets the reply of the first',
@@ -120,7 +120,7 @@ export const PASSES = {
       },
       {
         what: 'each call has a run of its own',
-        find: 'splice(0, script.group)',
+        find: 'splice(0, queue.most)',
         put: 'splice(0, 1)',
       },
     ],
