@@ -190,13 +190,15 @@ async function* partsOf(path, columns) {
   const file = content.buffer.slice(content.byteOffset, content.byteOffset + content.byteLength);
   const metadata = parquetMetadata(file);
   const total = Number(metadata.num_rows);
+  // Files of 0.7 lack the last column, which is the epoch.
+  const present = columns.filter((column) => metadata.schema.some(({ name }) => name === column));
   for (let start = 0; start < total; start += ROWS_AT_ONCE) {
     /** @type {unknown[][]} */
     let rows = [];
     await parquetRead({
       file,
       metadata,
-      columns: [...columns],
+      columns: present,
       rowStart: start,
       rowEnd: Math.min(total, start + ROWS_AT_ONCE),
       compressors: decompressors,

@@ -33,9 +33,10 @@ export function folderOf(args, command) {
 /**
  * @param {string} folder that must not exist yet, or be empty
  * @param {string} why it must
+ * @param {string} [besides] what may be there
  */
-export function requireEmpty(folder, why) {
-  if (existsSync(folder) && readdirSync(folder).length > 0) {
+export function requireEmpty(folder, why, besides = '') {
+  if (existsSync(folder) && readdirSync(folder).some((name) => name !== besides)) {
     throw new SetupError(`${folder} is not empty; ${why}`);
   }
 }

@@ -6,10 +6,10 @@
 // changed by a query.
 
 /**
- * `folder` is absolute. `views` names the files of each view that queries may read from.
+ * `folder` is absolute. `views` has the relations, as SQL, that queries may read from by their names.
  * @typedef {{ folder: string, memoryMb: number, threads: number }} Limits
  * @typedef {string | number | bigint | boolean | null | readonly string[]} Parameter
- * @typedef {{ sql: string, parameters: Readonly<Record<string, Parameter>>, views?: Readonly<Record<string, readonly string[]>>, most: number }} Query
+ * @typedef {{ sql: string, parameters: Readonly<Record<string, Parameter>>, views?: Readonly<Record<string, string>>, most: number }} Query
  * @typedef {{ columns: string[], rows: (string | null)[][], more: boolean } | { error: string }} Result
  */
 
@@ -62,10 +62,8 @@ const bindable = (value) =>
 
 /** @param {Query} query @returns {Promise<Result>} */
 async function answer({ sql, parameters, views = {}, most }) {
-  for (const [name, files] of Object.entries(views)) {
-    await connection.run(
-      `CREATE OR REPLACE VIEW ${name} AS SELECT * FROM read_parquet([${files.map(quoted).join(',')}], union_by_name = true)`,
-    );
+  for (const [name, relation] of Object.entries(views)) {
+    await connection.run(`CREATE OR REPLACE VIEW ${name} AS FROM ${relation}`);
   }
   const statement = await connection.prepare(sql);
   // COPY could write into the folder, and CREATE or SET would outlive the query.

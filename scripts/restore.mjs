@@ -2,9 +2,9 @@
 // the backup where DATA_DIR is. docs/operations.md describes it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 import { copyLedger, dataDir, folderOf, requireEmpty, requireLog } from './backups.mjs';
@@ -36,6 +36,8 @@ async function startRehearsal(folder) {
     env: {
       ...process.env,
       DATA_DIR: folder,
+      // Not that of the original.
+      ARCHIVE_DIR: '',
       HOLDFAST_ROLES: 'api',
       HOLDFAST_WORKERS: '1',
       HOST: '127.0.0.1',
@@ -109,6 +111,25 @@ async function rehearse(backup) {
   }
 }
 
+/**
+ * Lets the restored ledger, which is a deployment of its own, take over the archive of the one that was backed up. It begins an epoch then.
+ * @param {string} folder
+ */
+function handOverArchive(folder) {
+  const path = join(folder, 'archive.json');
+  if (!existsSync(path)) {
+    process.stdout.write(`there is no archive in ${folder}, so another one begins\n`);
+    return;
+  }
+  const identity = /** @type {object} */ (parseJson(readFileSync(path, 'utf8')));
+  const temporary = join(folder, `.archive.json.${process.pid}`);
+  writeFileSync(temporary, `${JSON.stringify({ ...identity, restoring: true }, undefined, 2)}\n`, {
+    flush: true,
+  });
+  renameSync(temporary, path);
+  process.stdout.write(`the archive in ${folder} goes on: what it has of after the backup is superseded\n`);
+}
+
 runCommand(async () => {
   const [only, args] = [process.argv.includes('--rehearse'), process.argv.slice(2)];
   const backup = folderOf(
@@ -118,7 +139,11 @@ runCommand(async () => {
   requireLog(backup);
   const to = dataDir();
   const requireFree = () =>
-    requireEmpty(to, 'move what is there away first, and stop the Holdfast that uses it');
+    requireEmpty(
+      to,
+      'move what is there away first, all but archive, and stop the Holdfast that uses it',
+      'archive',
+    );
   if (!only) {
     requireFree();
   }
@@ -131,6 +156,7 @@ runCommand(async () => {
     // A rehearsal takes minutes, in which somebody may have started a Holdfast there.
     requireFree();
     copyLedger(backup, to);
+    handOverArchive(resolve((process.env.ARCHIVE_DIR ?? '').trim() || join(to, 'archive')));
     process.stdout.write(`restored to ${to}; start Holdfast with the usual settings\n`);
   }
   return 0;

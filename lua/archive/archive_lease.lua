@@ -6,7 +6,7 @@
 -- KEYS[2]   journal        stream
 -- ARGV[1]   token          the calling instance
 -- ARGV[2]   lease_ms
--- RETURNS   HELD now_ms lease:renewed|taken streams(name cursor through_ms? oldest_ms? waiting:int lost?)*
+-- RETURNS   HELD now_ms lease:renewed|taken epoch:int streams(name cursor through_ms? oldest_ms? waiting:int lost?)*
 --           | OTHER now_ms lapses_in_ms
 -- BOUND     the three streams of a partition
 -- EMITS     nothing
@@ -26,19 +26,12 @@ end
 local tag = keys.tag_of(lease)
 local places = keys.journal_places(tag)
 journal.require_journal(tag)
-local packed = redis.call('HGET', places, 'packed')
 
 -- Nothing is refused below this line.
-for name in pairs(archived.STREAMS) do
-  local begins_at = name == 'charges' and packed or '0-0'
-  if redis.call('HSETNX', places, archived.cursor_of(name), begins_at) == 1 and name == 'charges' then
-    redis.call('HSETNX', places, 'first', begins_at)
-    redis.call('HSETNX', places, 'began', time.ms_text(now))
-  end
-end
+archived.begin(tag, time.ms_text(now))
 redis.call('HSET', places, 'seen', time.ms_text(time.redis_ms()))
 redis.call('SET', lease, token, 'PX', lease_ms)
-local reply = { 'HELD', time.ms_text(now), holder and 'renewed' or 'taken' }
+local reply = { 'HELD', time.ms_text(now), holder and 'renewed' or 'taken', archived.epoch_of(tag) }
 for name, stream_of in pairs(archived.STREAMS) do
   local at = redis.call('HMGET', places, archived.cursor_of(name), archived.through_of(name), archived.lost_of(name))
   local cursor, lost = at[1], at[3]

@@ -1,12 +1,8 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
-import { type ArchiveIdentity, readIdentity } from './archive-identity.js';
-import { type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
-
-/** What is archived: the journals, the event logs and the audit log of the partitions. */
-export const ARCHIVED = ['charges', 'events', 'audit'] as const;
-export type Archived = (typeof ARCHIVED)[number];
+import { type ArchiveIdentity, type Epoch, readIdentity } from './archive-identity.js';
+import { type Archived, type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
 
 /** How far a partition is archived, as Redis has it. */
 export interface ArchivePlace {
@@ -18,6 +14,8 @@ export interface ArchivePlace {
   readonly first: EntryId;
   /** When it did, in ms. */
   readonly beganMs: number;
+  /** Of the archive, as Redis has it; 0 while one begins. */
+  readonly epoch: number;
 }
 /** By partition; one that is not in the map has nothing archived. `readPlaces` reads them. */
 export type ArchivePlaces = ReadonlyMap<number, ArchivePlace>;
@@ -33,20 +31,15 @@ export interface ArchiveGap {
   readonly why: 'MISSING' | 'CUT';
 }
 
-export interface ArchiveReading {
-  /** The id of the deployment whose archive it is, if that is known. */
-  readonly owner: string | undefined;
-  /** Absolute paths of Parquet files that have each row once. They also have rows outside the span. */
-  readonly files: readonly string[];
-  /** Every row from this instant on is in these files, but for the gaps, in ms: the archive began later than what was before, or it was removed. */
-  readonly completeFromMs: number;
-  /** Every row up to this instant is in these files, but for the gaps, in ms. 0 if nothing is archived. */
-  readonly completeThroughMs: number;
-  readonly gaps: readonly ArchiveGap[];
+/** What staging follows: the last published day of which there is a manifest, and the epochs. */
+export interface Published {
+  readonly epochs: readonly Epoch[];
+  readonly manifest: Manifest | undefined;
 }
 
 export interface StagedFile {
   readonly path: string;
+  readonly epoch: number;
   readonly from: EntryId;
   readonly to: EntryId;
 }
@@ -73,6 +66,8 @@ export interface PublishedFile {
 /** The content of `published/day=YYYY-MM-DD/manifest.json`. */
 export interface Manifest {
   readonly archive_id: string;
+  /** In which it was published. */
+  readonly epoch?: number;
   readonly day: string;
   readonly files: Readonly<Partial<Record<Archived, PublishedFile>>>;
 }
@@ -80,6 +75,7 @@ export interface Manifest {
 export interface ChainPlace {
   readonly kind: Archived;
   readonly partition: number;
+  readonly epoch: number;
   /** Where what is published ends. */
   readonly start: EntryId;
   /** Undefined: as far as the files reach. */
@@ -87,9 +83,6 @@ export interface ChainPlace {
 }
 
 export const DAY_MS = 86_400_000;
-/** Of a Date. */
-const LAST_MS = 8.64e15;
-
 /** The UTC day of an instant, as YYYY-MM-DD. */
 export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
@@ -105,10 +98,7 @@ export function daysFromTo(days: readonly string[]): string[] {
   return Array.from({ length: count }, (_, index) => dayOf(Date.parse(first) + index * DAY_MS));
 }
 
-const isWithin = (day: string, fromMs: number, toMs: number): boolean =>
-  Date.parse(day) < toMs && Date.parse(day) + DAY_MS > fromMs;
-
-const STAGED = /^(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})\.parquet$/;
+const STAGED = /^(?:e(\d{1,6})_)?(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})\.parquet$/;
 const PUBLISHED_DAY = /^day=(\d{4}-\d{2}-\d{2})$/;
 const MAGIC = 'PAR1';
 
@@ -117,6 +107,7 @@ const MAGIC = 'PAR1';
  *
  *     archive.json                                   whose archive it is, and since when
  *     staging/pNN/<from>_<to>.parquet                charges of a partition after one entry, up to another; of one UTC day
+ *     staging/pNN/e2_<from>_<to>.parquet             likewise, of the second epoch, and so on
  *     staging-events/pNN/, staging-audit/pNN/        likewise
  *     published/day=YYYY-MM-DD/manifest.json         rows, sums and hashes of the day's files, which never change again
  *     published/day=YYYY-MM-DD/charges.parquet, events.parquet, audit.parquet
@@ -134,20 +125,27 @@ export class ArchiveFolder {
     );
   }
 
-  stagedPath(kind: Archived, partition: number, from: EntryId, to: EntryId): string {
-    return join(this.stagingOf(kind, partition), `${from}_${to}.parquet`);
+  stagedPath(
+    { kind, partition, epoch }: Pick<ChainPlace, 'kind' | 'partition' | 'epoch'>,
+    from: EntryId,
+    to: EntryId,
+  ): string {
+    const prefix = epoch > 1 ? `e${epoch}_` : '';
+    return join(this.stagingOf(kind, partition), `${prefix}${from}_${to}.parquet`);
   }
 
   publishedOf(day: string): string {
     return join(this.root, 'published', `day=${day}`);
   }
 
-  /** The complete files of a partition that are not published yet, and leftovers; see `chainOf`. */
-  async staged(kind: Archived, partition: number): Promise<StagedFile[]> {
+  /** The complete files of a partition that are not published yet, and leftovers; see `chainOf`. @param only of this epoch */
+  async staged(kind: Archived, partition: number, only?: number): Promise<StagedFile[]> {
     const folder = this.stagingOf(kind, partition);
     return (await namesIn(folder)).flatMap((name) => {
-      const [, from, to] = STAGED.exec(name) ?? [];
-      return from === undefined || to === undefined ? [] : [{ path: join(folder, name), from, to }];
+      const [, number = '1', from, to] = STAGED.exec(name) ?? [];
+      const epoch = Number(number);
+      const isOther = from === undefined || to === undefined || epoch !== (only ?? epoch);
+      return isOther ? [] : [{ path: join(folder, name), from, to, epoch }];
     });
   }
 
@@ -169,11 +167,11 @@ export class ArchiveFolder {
     }
   }
 
-  private manifestPath(day: string): string {
+  manifestPath(day: string): string {
     return join(this.publishedOf(day), 'manifest.json');
   }
 
-  private async manifestOrFault(day: string): Promise<Manifest | ArchiveGap['why']> {
+  async manifestOrFault(day: string): Promise<Manifest | ArchiveGap['why']> {
     try {
       return (await this.manifest(day)) ?? 'MISSING';
     } catch (error) {
@@ -184,8 +182,22 @@ export class ArchiveFolder {
     }
   }
 
+  /** @throws if archive.json is missing or damaged */
+  async identity(): Promise<ArchiveIdentity> {
+    const identity = await readIdentity(this.root);
+    if (identity === undefined) {
+      throw new Error(`${join(this.root, 'archive.json')} is missing: restore it`);
+    }
+    return identity;
+  }
+
+  /** @throws if archive.json is missing or damaged */
+  async published(): Promise<Published> {
+    return { epochs: (await this.identity()).epochs, manifest: await this.lastManifest() };
+  }
+
   /** @returns why it cannot be told whose archive it is, if it cannot */
-  private async identityOrFault(): Promise<ArchiveIdentity | ArchiveGap['why']> {
+  async identityOrFault(): Promise<ArchiveIdentity | ArchiveGap['why']> {
     try {
       return (await readIdentity(this.root)) ?? 'MISSING';
     } catch (error) {
@@ -196,102 +208,27 @@ export class ArchiveFolder {
     }
   }
 
-  /**
-   * What to read for the rows of a span. Of manifests, it reads those of the span's days and the last one, which says where staging begins.
-   * @param fromMs inclusive
-   * @param toMs exclusive
-   */
-  async read(kind: Archived, fromMs: number, toMs: number, places: ArchivePlaces): Promise<ArchiveReading> {
-    const files: string[] = [];
-    const gaps: ArchiveGap[] = [];
-    const published = await this.days();
-    const identity = await this.identityOrFault();
-    if (typeof identity === 'string' && (published.length > 0 || places.size > 0)) {
-      gaps.push({ fromMs, toMs: Math.min(toMs, LAST_MS), file: 'archive.json', why: identity });
-    }
-    for (const day of daysFromTo(published).filter((one) => isWithin(one, fromMs, toMs))) {
-      gaps.push(...(await this.readDay(kind, day, files)));
-    }
-    const ends = await this.publishedEnds(kind, published);
-    for (const [partition, { cursor, first }] of places) {
-      const start = ends[partitionCode(partition)] ?? first;
-      await this.readStaged({ kind, partition, start, cursor }, { files, gaps });
-    }
-    const through = [...places.values()].map(({ throughMs }) => throughMs);
-    const began = [...places.values()].map(({ beganMs }) => beganMs);
-    return {
-      owner: typeof identity === 'string' ? undefined : identity.epochs.at(-1)?.deployment_id,
-      files,
-      completeFromMs: Math.max(
-        ...began,
-        typeof identity === 'string' ? 0 : (identity.epochs[0]?.began_ms ?? 0),
-        published[0] === undefined ? 0 : Date.parse(published[0]),
-      ),
-      completeThroughMs: through.length === 0 ? 0 : Math.min(...through),
-      gaps: gaps.filter((gap) => gap.fromMs < toMs && gap.toMs >= fromMs),
-    };
-  }
-
-  /** @returns its gaps */
-  private async readDay(kind: Archived, day: string, files: string[]): Promise<readonly ArchiveGap[]> {
-    const gapOf = (path: string, why: ArchiveGap['why']): ArchiveGap[] => [
-      { fromMs: Date.parse(day), toMs: Date.parse(day) + DAY_MS, file: this.nameOf(path), why },
-    ];
-    const manifest = await this.manifestOrFault(day);
-    if (typeof manifest === 'string') {
-      return gapOf(this.manifestPath(day), manifest);
-    }
-    const published = manifest.files[kind];
-    if (published === undefined) {
-      return [];
-    }
-    const file = join(this.publishedOf(day), `${kind}.parquet`);
-    const why = await faultOf(file, published.bytes);
-    if (why === undefined) {
-      files.push(file);
-    }
-    return why === undefined ? published.gaps : gapOf(file, why);
-  }
-
-  /** Where the last published day ends whose manifest can be read, by partition. */
-  private async publishedEnds(kind: Archived, days: readonly string[]): Promise<PublishedFile['ends']> {
-    for (const day of days.toReversed()) {
+  /** Of the last published day of which it can be read. */
+  async lastManifest(): Promise<Manifest | undefined> {
+    for (const day of (await this.days()).reverse()) {
       const manifest = await this.manifestOrFault(day);
       if (typeof manifest !== 'string') {
-        return manifest.files[kind]?.ends ?? {};
+        return manifest;
       }
     }
-    return {};
+    return undefined;
   }
 
   /**
    * The staged files that follow what is published. A failover that loses the end of the cursor makes a file begin before that: its rows are
    * later nevertheless if they are of a later day.
    */
-  async chain({ kind, partition, start, cursor }: ChainPlace): Promise<Chain<StagedFile>> {
-    const files = (await this.staged(kind, partition)).map((file) => {
+  async chain({ kind, partition, epoch, start, cursor }: ChainPlace): Promise<Chain<StagedFile>> {
+    const files = (await this.staged(kind, partition, epoch)).map((file) => {
       const beginsEarlier = compareEntries(file.from, start) < 0 && dayOf(msOf(file.to)) > dayOf(msOf(start));
       return beginsEarlier ? { ...file, from: start } : file;
     });
     return chainOf(files, start, cursor);
-  }
-
-  private async readStaged(
-    { kind, partition, start, cursor }: ChainPlace,
-    into: { files: string[]; gaps: ArchiveGap[] },
-  ): Promise<void> {
-    const { links, holes } = await this.chain({ kind, partition, start, cursor });
-    for (const { path, from, to } of links) {
-      const why = await faultOf(path);
-      if (why === undefined) {
-        into.files.push(path);
-      } else {
-        into.gaps.push({ partition, fromMs: msOf(from), toMs: msOf(to), file: this.nameOf(path), why });
-      }
-    }
-    for (const { after, upTo } of holes) {
-      into.gaps.push({ partition, fromMs: msOf(after), toMs: msOf(upTo), why: 'MISSING' });
-    }
   }
 
   /** A path as it is named to operators. */

@@ -36,9 +36,9 @@ export async function ownArchive(
   if (owner === undefined && identity.id === ofLedger) {
     identity = { ...identity, epochs: [await firstEpoch(redis)] };
     await thread.run({ kind: 'text', path: join(root, 'archive.json'), text: identityText(identity) });
-  } else if (owner !== redis.deployment.id) {
+  } else if (owner !== redis.deployment.id && !mayTakeOver(identity, redis)) {
     throw new ForeignArchive(
-      `${root} is the archive of ${owner === undefined ? 'a ledger of version 0.7' : `deployment ${owner}`}, and this is deployment ${redis.deployment.id}: give it an ARCHIVE_DIR of its own`,
+      `${root} is the archive of ${owner === undefined ? 'a ledger of version 0.7' : `deployment ${owner}`}, and this is deployment ${redis.deployment.id}: give it an ARCHIVE_DIR of its own. If it is a copy that goes on in place of the original, which is stopped for good, add "restoring": true to archive.json`,
     );
   }
   await redis.client.setnx(archiveIdKey(), identity.id);
@@ -50,6 +50,10 @@ export async function ownArchive(
   }
   return identity;
 }
+
+/** Whether the deployment is a copy of one that had the archive, and goes on in its place. */
+const mayTakeOver = ({ restoring, epochs }: ArchiveIdentity, { deployment }: RedisService): boolean =>
+  restoring === true && epochs.some(({ deployment_id: id }) => id === deployment.restoredFrom);
 
 /** @returns what archive.json says then, which another one may have written */
 async function begin(root: string, redis: RedisService): Promise<ArchiveIdentity> {

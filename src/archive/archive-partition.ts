@@ -7,8 +7,7 @@ import {
   type ScriptAnswer,
   tagOf,
 } from '../redis/index.js';
-import { ARCHIVED, type Archived } from './archive-folder.js';
-import { type EntryId, FIRST } from './entry-chain.js';
+import { ARCHIVED, type Archived, compareEntries, type EntryId, FIRST } from './entry-chain.js';
 
 /** How far one stream of a partition is archived, as of the last reply. */
 export interface StreamState {
@@ -32,6 +31,10 @@ export class ArchivePartition {
   readonly code: string;
   readonly tag: string;
   readonly leaseKey: string;
+  /** Of the archive, as Redis has it. */
+  epoch = 0;
+  /** Whether it is known that Redis was not put back to before the end of the files, which `ArchiveEpochs` finds out. */
+  isChecked = false;
   nowMs = 0;
   isBusy = false;
   readonly streams: Readonly<Record<Archived, StreamState>>;
@@ -56,8 +59,14 @@ export class ArchivePartition {
 
   see(reply: ScriptAnswer<'archive_lease', 'HELD'>): void {
     this.nowMs = reply.nowMs;
+    if (reply.lease === 'taken' || reply.epoch !== this.epoch) {
+      this.isChecked = false;
+    }
+    this.epoch = reply.epoch;
     for (const { name, cursor, throughMs = 0, oldestMs, waiting, lost } of reply.streams) {
-      Object.assign(this.streams[name as Archived], { cursor, throughMs, oldestMs, waiting, lost });
+      const stream = this.streams[name as Archived];
+      this.isChecked &&= compareEntries(cursor, stream.cursor) >= 0;
+      Object.assign(stream, { cursor, throughMs, oldestMs, waiting, lost });
     }
   }
 

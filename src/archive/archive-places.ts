@@ -1,6 +1,6 @@
 import { journalPlacesKey, partitionCode, type RedisService, tagOf } from '../redis/index.js';
-import type { Archived, ArchivePlace, ArchivePlaces } from './archive-folder.js';
-import { FIRST } from './entry-chain.js';
+import type { ArchivePlace, ArchivePlaces } from './archive-folder.js';
+import { type Archived, FIRST } from './entry-chain.js';
 
 /** How far each partition is archived. @throws StoreUnavailable */
 export async function readPlaces(redis: RedisService, kind: Archived): Promise<ArchivePlaces> {
@@ -12,18 +12,25 @@ export async function readPlaces(redis: RedisService, kind: Archived): Promise<A
         journalPlacesKey(tagOf(partitionCode(number))),
         `${prefix}cursor`,
         `${prefix}through`,
+        'epoch',
         // Of the other streams, the archive has everything that they had.
         ...(kind === 'charges' ? ['first', 'began'] : []),
       ),
     ),
   );
   return new Map(
-    places.flatMap(([cursor, through, first, began], number): [number, ArchivePlace][] =>
+    places.flatMap(([cursor, through, epoch, first, began], number): [number, ArchivePlace][] =>
       typeof cursor === 'string'
         ? [
             [
               number,
-              { cursor, throughMs: Number(through ?? 0), first: first ?? FIRST, beganMs: Number(began ?? 0) },
+              {
+                cursor,
+                throughMs: Number(through ?? 0),
+                epoch: Number(epoch ?? 1),
+                first: first ?? FIRST,
+                beganMs: Number(began ?? 0),
+              },
             ],
           ]
         : [],

@@ -5,19 +5,15 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type Turn, Worker } from '../worker/index.js';
-import {
-  ARCHIVED,
-  type ArchiveFolder,
-  type ArchiveGap,
-  DAY_MS,
-  dayOf,
-  type Manifest,
-} from './archive-folder.js';
+import { type ArchiveFolder, type ArchiveGap, DAY_MS, dayOf, type Published } from './archive-folder.js';
 import { ARCHIVE_METRICS } from './archive.metrics.js';
 import { readPlaces } from './archive-places.js';
+import { readArchive } from './archive-reading.js';
+import { placeOf } from './archive-staging.js';
 import { ArchiverService, type OpenArchive } from './archiver.service.js';
+import { ARCHIVED } from './entry-chain.js';
 import { type AllPlaces, nextDay, publishDay, removeLeftBehind } from './day-publisher.js';
-import { endOf, StagingKeeper } from './staging-keeper.js';
+import { StagingKeeper } from './staging-keeper.js';
 
 /** So that the worker sees that a long task makes progress. */
 const BEAT_MS = 1000;
@@ -64,13 +60,17 @@ export class ArchivePublisher implements OnModuleInit {
     const beat = setInterval(() => turn?.goesOn(), BEAT_MS);
     try {
       const places = await this.places();
+      const { epochs } = await open.folder.identity();
+      if (ARCHIVED.some((kind) => [...places[kind].values()].some(({ epoch }) => epoch !== epochs.length))) {
+        // Redis was put back, and the next epoch has not begun everywhere.
+        return;
+      }
       const isFirst = this.archiver.leases.held.has(0);
       if (isFirst) {
         await this.publish(open, places, turn);
       }
       const days = await open.folder.days();
-      const last = days.at(-1);
-      await this.tidy(open, places, last === undefined ? undefined : await open.folder.manifest(last), turn);
+      await this.tidy(open, places, { epochs, manifest: await open.folder.lastManifest() }, turn);
       if (isFirst) {
         await this.removeOld(open.folder, days, places);
         await removeLeftBehind(open.folder, this.redis.clock.nowMs());
@@ -105,18 +105,18 @@ export class ArchivePublisher implements OnModuleInit {
   private async tidy(
     { folder }: OpenArchive,
     places: AllPlaces,
-    published: Manifest | undefined,
+    published: Published,
     turn: Turn | undefined,
   ): Promise<void> {
     this.keeper ??= new StagingKeeper(folder, this.archiver.thread, this.config.archiveKeepMs);
     for (const partition of this.archiver.leases.held.keys()) {
       for (const kind of ARCHIVED) {
         const place = places[kind].get(partition);
-        const end = endOf(published?.files[kind]?.ends, partition);
         if (place !== undefined && turn?.goesOn() !== false) {
-          const merged = await this.keeper.merge(kind, partition, end, place);
+          const staging = placeOf({ kind, partition, ...place }, published);
+          const merged = await this.keeper.merge(staging, place);
           this.counts.files.inc({ written: 'merged' }, merged > 0 ? 1 : 0);
-          await this.keeper.removeUnneeded(kind, partition, end, place);
+          await this.keeper.removeUnneeded(staging, place, published.manifest?.day);
         }
       }
     }
@@ -137,7 +137,7 @@ export class ArchivePublisher implements OnModuleInit {
   private async lookForGaps(folder: ArchiveFolder, places: AllPlaces): Promise<void> {
     const gaps: ArchiveGap[] = [];
     for (const kind of ARCHIVED) {
-      gaps.push(...(await folder.read(kind, 0, Infinity, places[kind])).gaps);
+      gaps.push(...(await readArchive(folder, kind, [0, Infinity], places[kind])).gaps);
     }
     this.counts.gaps.set(gaps.length);
     const named = JSON.stringify(gaps.slice(0, GAPS_NAMED));

@@ -30,6 +30,11 @@ export const ARCHIVE_METRICS = {
     name: 'holdfast_archive_cursors_moved_total',
     help: 'Files that another archiver or a failover had made unnecessary.',
   },
+  epochs: {
+    kind: 'counter',
+    name: 'holdfast_archive_epochs_total',
+    help: 'Epochs of the archive that began because Redis was put back: what the archive had of later is superseded.',
+  },
   gaps: {
     kind: 'gauge',
     name: 'holdfast_archive_gaps',

@@ -21,6 +21,7 @@ import {
 } from '../worker/index.js';
 import { ArchiveFolder } from './archive-folder.js';
 import { ForeignArchive, ownArchive } from './archive-owner.js';
+import { ArchiveEpochs } from './archive-epochs.js';
 import { ARCHIVE_METRICS } from './archive.metrics.js';
 import { ArchivePartition } from './archive-partition.js';
 import { ParquetThread } from './parquet-thread.js';
@@ -51,6 +52,7 @@ export class ArchiverService implements Job, OnModuleInit {
   open: OpenArchive | undefined;
   private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
   private archiver: StreamArchiver | undefined;
+  private epochs: ArchiveEpochs | undefined;
   private problem: string | undefined;
   private isForeign = false;
   private beating: Promise<BeatReport | undefined> | undefined;
@@ -125,8 +127,12 @@ export class ArchiverService implements Job, OnModuleInit {
   private async ready(): Promise<StreamArchiver> {
     if (this.archiver === undefined) {
       const folder = new ArchiveFolder(this.config.archiveDir as string);
-      const { id } = await this.orFailed('open', ownArchive(folder.root, this.redis, this.thread));
+      const { id, restoring } = await this.orFailed('open', ownArchive(folder.root, this.redis, this.thread));
       this.isForeign = false;
+      this.epochs = new ArchiveEpochs(this.redis, folder, this.thread, this.logger, this.counts);
+      if (restoring) {
+        await this.orFailed('open', this.epochs.begin());
+      }
       this.open = { id, folder };
       this.archiver = new StreamArchiver(this.redis, folder, this.thread, this.counts, this.config);
       this.logger.info({ archive: id }, 'this instance archives');
@@ -169,6 +175,9 @@ export class ArchiverService implements Job, OnModuleInit {
       for (let partition = due.shift(); partition !== undefined; partition = due.shift()) {
         partition.isBusy = true;
         try {
+          if ((await this.epochs?.goesOn(partition)) !== true) {
+            continue;
+          }
           for (const kind of partition.due({ settleMs, flushMs, fileRows })) {
             await this.orFailed('write', archiver.archive(partition, kind, this.leases.instance, turn));
             // A large backlog takes longer than a lease lasts.

@@ -13,6 +13,13 @@ const column = (name: string, type: ColumnType, describes: string): ArchiveColum
   describes,
 });
 
+/** The last column of every stream. Files of 0.7 lack it: all are of the first epoch. */
+export const EPOCH = column(
+  'epoch',
+  'INTEGER',
+  'The epoch of the archive in which the row was written, from 1. A later one in `archive.json` supersedes the rows after its `restored_to`.',
+);
+
 /**
  * The columns of `charges.parquet`, in the order of the file: a row for each entry of the journal, which is each end of a reservation, each
  * direct debit, and each record that was mended. Texts in JSON are marked as such.
@@ -80,4 +87,5 @@ export const CHARGE_COLUMNS = [
   column('tokens_output', 'BIGINT', "From the commit's metrics."),
   column('latency_ms', 'BIGINT', "From the commit's metrics."),
   column('custom_metrics', 'VARCHAR', "What else the commit's metrics had, a JSON object."),
+  EPOCH,
 ] as const;

@@ -8,6 +8,12 @@ import type { Cell } from './parquet-tasks.js';
 type ChargeColumn = (typeof CHARGE_COLUMNS)[number]['name'];
 type Charge = Partial<Record<ChargeColumn, Cell | undefined>>;
 
+/** Where entries come from: the partition, and the epoch of the archive. */
+export interface RowsPlace {
+  readonly number: number;
+  readonly epoch: number;
+}
+
 const INT64_MAX = (1n << 63n) - 1n;
 const AMOUNT = /^\d{1,19}$/;
 
@@ -15,12 +21,13 @@ const AMOUNT = /^\d{1,19}$/;
  * The row of an entry of the journal, in the order of CHARGE_COLUMNS.
  * @param fields what lua/archive/lib/charge_fields.lua returns
  */
-export function chargeRow(partition: number, entry: EntryId, fields: Fields): Cell[] {
+export function chargeRow({ number: partition, epoch }: RowsPlace, entry: EntryId, fields: Fields): Cell[] {
   const isDebit = fields.has('event');
   const charge: Charge = {
     partition,
     entry,
     recorded_at: msOf(entry),
+    epoch,
     source: isDebit ? 'DIRECT_DEBIT' : fields.has('mended') ? 'CORRECTION' : 'RESERVATION',
     charged: amountOf(fields.get(FIELD.charged)),
     debt: amountOf(fields.get('debt')) ?? '0',

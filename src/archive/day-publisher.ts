@@ -3,8 +3,6 @@ import { mkdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { partitionCode } from '../redis/index.js';
 import {
-  ARCHIVED,
-  type Archived,
   type ArchiveFolder,
   type ArchiveGap,
   type ArchivePlaces,
@@ -12,10 +10,12 @@ import {
   dayOf,
   faultOf,
   type Manifest,
+  type Published,
   type PublishedFile,
   unfinishedIn,
 } from './archive-folder.js';
-import { compareEntries, type EntryId, msOf } from './entry-chain.js';
+import { earlierEpochs, placeOf } from './archive-staging.js';
+import { ARCHIVED, type Archived, compareEntries, type EntryId, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -66,11 +66,12 @@ export async function publishDay(
       `published day ${before} has no manifest.json: restore it, or \`npm run archive -- rebuild\` it`,
     );
   }
+  const { epochs } = await folder.identity();
   const files: Partial<Record<Archived, PublishedFile>> = {};
   try {
     await mkdir(work, { recursive: true });
     for (const kind of ARCHIVED) {
-      const content = await contentOf(folder, kind, day, places[kind], earlier?.files[kind]?.ends ?? {});
+      const content = await contentOf(folder, kind, day, places[kind], { epochs, manifest: earlier });
       const { sums, ...written } = await thread.run({
         kind: 'rewrite',
         path: join(work, `${kind}.parquet`),
@@ -85,7 +86,7 @@ export async function publishDay(
         gaps: content.gaps,
       };
     }
-    const manifest: Manifest = { archive_id: id, day, files };
+    const manifest: Manifest = { archive_id: id, epoch: epochs.length, day, files };
     await thread.run({
       kind: 'text',
       path: join(work, 'manifest.json'),
@@ -117,27 +118,32 @@ export async function removeLeftBehind(folder: ArchiveFolder, nowMs: number): Pr
   }
 }
 
-/** What is staged of a day after `starts`, up to the cursors. */
+/** What is staged of a day after what is published, up to the cursors. */
 export async function contentOf(
   folder: ArchiveFolder,
   kind: Archived,
   day: string,
   places: ArchivePlaces,
-  starts: Readonly<Record<string, EntryId>>,
+  published: Published,
 ): Promise<DayContent> {
   const content: DayContent = { inputs: [], gaps: [], ends: {} };
   const belongs = (entry: EntryId): boolean => dayOf(msOf(entry)) <= day;
   for (const [partition, { cursor, first }] of places) {
-    const code = partitionCode(partition);
-    const start = starts[code] ?? first;
-    const { links, holes } = await folder.chain({ kind, partition, start, cursor });
-    let end = start;
+    const staging = { kind, partition, cursor, first };
+    const place = placeOf(staging, published);
+    const [now, earlier] = [await folder.chain(place), await earlierEpochs(folder, staging, published)];
+    const holes = [...earlier.holes, ...now.holes];
+    let end = place.start;
     const reach = (entry: EntryId): void => {
       end = compareEntries(entry, end) > 0 ? entry : end;
     };
-    for (const { path, from, to } of links.filter((link) => belongs(link.to))) {
+    for (const { path, from, to, epoch } of [...earlier.links, ...now.links].filter(({ to }) =>
+      belongs(to),
+    )) {
       const why = await faultOf(path);
-      reach(to);
+      if (epoch === place.epoch) {
+        reach(to);
+      }
       if (why === undefined) {
         content.inputs.push(path);
       } else {
@@ -146,11 +152,11 @@ export async function contentOf(
     }
     for (const { after, upTo } of holes.filter((hole) => belongs(hole.after))) {
       content.gaps.push({ partition, fromMs: msOf(after), toMs: msOf(upTo), why: 'MISSING' });
-      if (belongs(upTo)) {
-        reach(upTo);
-      }
     }
-    content.ends[code] = end;
+    for (const { upTo } of now.holes.filter((hole) => belongs(hole.upTo))) {
+      reach(upTo);
+    }
+    content.ends[partitionCode(partition)] = end;
   }
   return content;
 }

@@ -1,3 +1,7 @@
+/** What is archived: the journals, the event logs and the audit log of the partitions. */
+export const ARCHIVED = ['charges', 'events', 'audit'] as const;
+export type Archived = (typeof ARCHIVED)[number];
+
 /** The id of a stream's entry, `ms-sequence`. */
 export type EntryId = string;
 

@@ -1,15 +1,14 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { partitionCode } from '../redis/index.js';
 import {
-  type Archived,
   type ArchiveFolder,
   type ArchivePlace,
+  type ChainPlace,
   dayOf,
   type StagedFile,
   unfinishedIn,
 } from './archive-folder.js';
-import { compareEntries, type EntryId, msOf } from './entry-chain.js';
+import { compareEntries, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
@@ -33,14 +32,8 @@ export class StagingKeeper {
   ) {}
 
   /** @returns how many files have been merged into one */
-  async merge(
-    kind: Archived,
-    partition: number,
-    published: EntryId | undefined,
-    place: ArchivePlace,
-  ): Promise<number> {
-    const start = published ?? place.first;
-    const chain = await this.folder.chain({ kind, partition, start, cursor: place.cursor });
+  async merge(staging: ChainPlace, place: ArchivePlace): Promise<number> {
+    const chain = await this.folder.chain(staging);
     if (chain.links.length < MERGED_AT_ONCE) {
       return 0;
     }
@@ -57,8 +50,8 @@ export class StagingKeeper {
       if (run.length === MERGED_AT_ONCE) {
         await this.thread.run({
           kind: 'rewrite',
-          path: this.folder.stagedPath(kind, partition, (run[0] as StagedFile).from, link.to),
-          columns: STREAM_COLUMNS[kind],
+          path: this.folder.stagedPath(staging, (run[0] as StagedFile).from, link.to),
+          columns: STREAM_COLUMNS[staging.kind],
           inputs: run.map(({ path }) => path),
           sortBy: [],
         });
@@ -70,24 +63,21 @@ export class StagingKeeper {
 
   /** Removes files that are published, inside larger ones, or left behind unfinished, once they have been so for `keepMs`. */
   async removeUnneeded(
-    kind: Archived,
-    partition: number,
-    published: EntryId | undefined,
+    staging: ChainPlace,
     place: ArchivePlace,
+    publishedDay: string | undefined,
   ): Promise<void> {
+    const { kind, partition, epoch, start } = staging;
     const folder = this.folder.stagingOf(kind, partition);
     const unfinished = await unfinishedIn(folder);
-    const chain = await this.folder.chain({
-      kind,
-      partition,
-      start: published ?? place.first,
-      cursor: place.cursor,
-    });
+    const chain = await this.folder.chain(staging);
     const used = new Set(chain.links.map(({ path }) => path));
-    const isOver = ({ to }: StagedFile): boolean =>
-      published !== undefined && compareEntries(to, published) <= 0
-        ? true
-        : msOf(to) < place.throughMs - this.keepMs && compareEntries(to, place.cursor) <= 0;
+    // What follows the cursor was not archived, and what is of an earlier epoch is in no other file until it is published.
+    const isOver = (file: StagedFile): boolean =>
+      file.epoch === epoch
+        ? compareEntries(file.to, start) <= 0 ||
+          (msOf(file.to) < place.throughMs - this.keepMs && compareEntries(file.to, place.cursor) <= 0)
+        : publishedDay !== undefined && dayOf(msOf(file.to)) <= publishedDay;
     const over = (await this.folder.staged(kind, partition)).filter(
       (file) => !used.has(file.path) && isOver(file),
     );
@@ -104,12 +94,4 @@ export class StagingKeeper {
       }
     }
   }
-}
-
-/** Where what is published of a partition ends. */
-export function endOf(
-  ends: Readonly<Record<string, EntryId>> | undefined,
-  partition: number,
-): EntryId | undefined {
-  return ends?.[partitionCode(partition)];
 }

@@ -2,10 +2,10 @@ import type { HoldfastConfig } from '../config/index.js';
 import type { RedisService } from '../redis/index.js';
 import type { Instruments } from '../telemetry/index.js';
 import { SharedRedisTime, type Turn } from '../worker/index.js';
-import { type ArchiveFolder, type Archived, DAY_MS } from './archive-folder.js';
+import { type ArchiveFolder, DAY_MS } from './archive-folder.js';
 import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import type { ArchivePartition } from './archive-partition.js';
-import { type EntryId, msOf } from './entry-chain.js';
+import { type Archived, type EntryId, msOf } from './entry-chain.js';
 import { rowsText, type RowsText } from './parquet-tasks.js';
 import type { ParquetThread } from './parquet-thread.js';
 import { rowsOf } from './stream-rows.js';
@@ -116,7 +116,7 @@ export class StreamArchiver {
         parts.push(
           rowsText(
             STREAM_COLUMNS[kind],
-            rowsOf(kind, partition.number, found, () => this.counts.failures.inc({ step: 'read' })),
+            rowsOf(kind, partition, found, () => this.counts.failures.inc({ step: 'read' })),
           ),
         );
         rows += found.length;
@@ -170,13 +170,18 @@ export class StreamArchiver {
     if (reply.status === 'MOVED') {
       this.counts.moved.inc();
       partition.streams[kind].cursor = reply.cursor;
+      partition.isChecked = false;
     }
   }
 
   private async write(partition: ArchivePartition, kind: Archived, { parts, last }: Portion): Promise<void> {
     await this.thread.run({
       kind: 'write',
-      path: this.folder.stagedPath(kind, partition.number, partition.streams[kind].cursor, last),
+      path: this.folder.stagedPath(
+        { kind, partition: partition.number, epoch: partition.epoch },
+        partition.streams[kind].cursor,
+        last,
+      ),
       columns: STREAM_COLUMNS[kind],
       parts,
     });
@@ -194,7 +199,7 @@ export class StreamArchiver {
     const reply = await this.redis.scripts.call(
       'archive_advance',
       { stream: partition.keyOf(kind) },
-      { name: kind, cursor: stream.cursor, last, throughMs: throughMs ?? '' },
+      { name: kind, cursor: stream.cursor, last, epoch: partition.epoch, throughMs: throughMs ?? '' },
     );
     if (reply.status !== 'ADVANCED') {
       this.notMine(partition, kind, reply);

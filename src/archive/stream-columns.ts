@@ -1,5 +1,5 @@
-import type { Archived } from './archive-folder.js';
-import { type ArchiveColumn, CHARGE_COLUMNS } from './charge-columns.js';
+import { type ArchiveColumn, CHARGE_COLUMNS, EPOCH } from './charge-columns.js';
+import type { Archived } from './entry-chain.js';
 import type { Column } from './parquet-tasks.js';
 
 const text = (name: string, describes: string): ArchiveColumn => ({ name, type: 'VARCHAR', describes });
@@ -28,6 +28,7 @@ export const EVENT_COLUMNS: readonly ArchiveColumn[] = [
   text('trace_id', 'The trace of that request.'),
   text('correlation_id', 'What it belongs to.'),
   text('data', "The event's data, a JSON object."),
+  EPOCH,
 ];
 
 /** The columns of `audit.parquet`: every change that was asked for, and who did. Rows of successful reads are not archived. */
@@ -47,6 +48,7 @@ export const AUDIT_COLUMNS: readonly ArchiveColumn[] = [
   text('source_ip', 'Where the request came from.'),
   text('user_agent', 'What made it.'),
   text('details', 'What else the row has, a JSON object.'),
+  EPOCH,
 ];
 
 const UNIQUE = new Set(['entry', 'record_id', 'event_id', 'idempotency_key', 'request_id', 'trace_id']);

@@ -2,13 +2,12 @@ import { auditEntryOf } from '../audit/index.js';
 import { toEvent } from '../events/index.js';
 import { partitionCode } from '../redis/index.js';
 import { type Fields, stringifyJson } from '../wire/index.js';
-import type { Archived } from './archive-folder.js';
-import { chargeRow } from './charge-row.js';
-import { type EntryId, msOf } from './entry-chain.js';
+import { chargeRow, type RowsPlace } from './charge-row.js';
+import { type Archived, type EntryId, msOf } from './entry-chain.js';
 import type { Cell } from './parquet-tasks.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
-function eventRow(partition: number, entry: EntryId, fields: Fields): Cell[] {
+function eventRow({ number: partition, epoch }: RowsPlace, entry: EntryId, fields: Fields): Cell[] {
   const event = toEvent(partitionCode(partition), entry, fields);
   return inOrder('events', {
     partition,
@@ -24,10 +23,11 @@ function eventRow(partition: number, entry: EntryId, fields: Fields): Cell[] {
     trace_id: event.trace_id,
     correlation_id: event.correlation_id,
     data: stringifyJson(event.data),
+    epoch,
   });
 }
 
-function auditRow(partition: number, entry: EntryId, fields: Fields): Cell[] {
+function auditRow({ number: partition, epoch }: RowsPlace, entry: EntryId, fields: Fields): Cell[] {
   const row = auditEntryOf(partitionCode(partition), 'audit', entry, fields);
   const { actor_type: _, tenant_id: _owner, correlation_id: _correlation, ...details } = row.metadata;
   return inOrder('audit', {
@@ -51,6 +51,7 @@ function auditRow(partition: number, entry: EntryId, fields: Fields): Cell[] {
       ...details,
       ...(row.error_code === undefined ? {} : { error_code: row.error_code }),
     }),
+    epoch,
   });
 }
 
@@ -70,7 +71,7 @@ export interface PageEntry {
  */
 export function rowsOf(
   kind: Archived,
-  partition: number,
+  place: RowsPlace,
   entries: readonly PageEntry[],
   damaged: () => void,
 ): Cell[][] {
@@ -78,10 +79,15 @@ export function rowsOf(
   const told = new Map<string, string>();
   return entries.map(({ entryId, fields }) => {
     try {
-      return make(partition, entryId, kind === 'charges' ? change(told, fields) : fields);
+      return make(place, entryId, kind === 'charges' ? change(told, fields) : fields);
     } catch {
       damaged();
-      return inOrder(kind, { partition, entry: entryId, recorded_at: msOf(entryId) });
+      return inOrder(kind, {
+        partition: place.number,
+        entry: entryId,
+        recorded_at: msOf(entryId),
+        epoch: place.epoch,
+      });
     }
   });
 }

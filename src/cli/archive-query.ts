@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import { ArchiveFolder } from '../archive/index.js';
-import { FileQueryFailed, QueryProcess } from '../usage/index.js';
+import { ArchiveFolder, readArchive } from '../archive/index.js';
+import { archivedRows, FileQueryFailed, filesText, QueryProcess } from '../usage/index.js';
 import { csvCell } from '../wire/index.js';
 
 /** An operator waits longer than a client, on a machine that may have nothing else to do. */
@@ -23,12 +23,17 @@ export interface ArchiveQueryOptions {
  */
 export async function queryArchive({ folder, sql, print, warn }: ArchiveQueryOptions): Promise<boolean> {
   const archive = new ArchiveFolder(resolve(folder));
-  const views: Record<string, readonly string[]> = {};
+  const views: Record<string, string> = {};
   for (const kind of VIEWS) {
-    const { files, gaps } = await archive.read(kind, 0, Number.MAX_SAFE_INTEGER, new Map());
+    const { files, gaps, superseded } = await readArchive(
+      archive,
+      kind,
+      [0, Number.MAX_SAFE_INTEGER],
+      new Map(),
+    );
     gaps.forEach(({ file, why }) => warn(`left out: ${file ?? kind} (${why})`));
     if (files.length > 0) {
-      views[kind] = files;
+      views[kind] = archivedRows(filesText(files), superseded);
     }
   }
   if (Object.keys(views).length === 0) {

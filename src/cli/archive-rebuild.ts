@@ -6,6 +6,7 @@ import {
   ArchiveFolder,
   contentOf,
   DAY_MS,
+  type Epoch,
   type EntryId,
   faultOf,
   FIRST,
@@ -13,7 +14,6 @@ import {
   msOf,
   ParquetThread,
   type PublishedFile,
-  readIdentity,
   SORT_BY,
   STREAM_COLUMNS,
 } from '../archive/index.js';
@@ -30,6 +30,7 @@ interface Known {
   readonly day: string;
   readonly before: Manifest | undefined;
   readonly old: Manifest | undefined;
+  readonly epochs: readonly Epoch[];
 }
 
 /**
@@ -45,11 +46,7 @@ export async function rebuildArchive({ folder, days, print, warn }: ArchiveRebui
     warn(`not published: ${unknown.join(', ') || 'any day'}. Nothing was changed.`);
     return false;
   }
-  const identity = await readIdentity(archive.root);
-  if (identity === undefined) {
-    warn('archive.json is missing. Nothing was changed.');
-    return false;
-  }
+  const { id, epochs } = await archive.identity();
   const thread = new ParquetThread();
   let [isComplete, changed] = [true, 0];
   let before: Manifest | undefined;
@@ -62,7 +59,13 @@ export async function rebuildArchive({ folder, days, print, warn }: ArchiveRebui
       }
       const files: Partial<Record<Archived, PublishedFile>> = {};
       for (const kind of ARCHIVED) {
-        const file = await rebuildFile(archive, thread, kind, { day, before, old });
+        const file = await rebuildFile(archive, thread, kind, {
+          day,
+          before,
+          old,
+          // Of a day without a manifest: none of a later epoch's entries can be in it, and none before its end comes later.
+          epochs: epochs.slice(0, old === undefined ? undefined : (old.epoch ?? 1)),
+        });
         if (file === undefined) {
           isComplete = false;
           warn(
@@ -77,7 +80,12 @@ export async function rebuildArchive({ folder, days, print, warn }: ArchiveRebui
           print(`${day}: ${kind}.parquet ${line}`);
         }
       }
-      const manifest: Manifest = { archive_id: old?.archive_id ?? identity.id, day, files };
+      const manifest: Manifest = {
+        archive_id: old?.archive_id ?? id,
+        epoch: old === undefined ? epochs.length : (old.epoch ?? 1),
+        day,
+        files,
+      };
       if (JSON.stringify(manifest) !== JSON.stringify(old)) {
         changed += 1;
         const path = join(archive.publishedOf(day), 'manifest.json');
@@ -97,7 +105,7 @@ async function rebuildFile(
   archive: ArchiveFolder,
   thread: ParquetThread,
   kind: Archived,
-  { day, before, old }: Known,
+  { day, before, old, epochs }: Known,
 ): Promise<PublishedFile | undefined> {
   const path = join(archive.publishedOf(day), `${kind}.parquet`);
   const { gaps: oldGaps = [], ends = endsOf(day) } = old?.files[kind] ?? {};
@@ -111,10 +119,10 @@ async function rebuildFile(
         .filter((partition) => ends[partitionCode(partition)] !== undefined)
         .map((partition) => {
           const cursor = ends[partitionCode(partition)] as EntryId;
-          return [partition, { cursor, throughMs: 0, first: FIRST, beganMs: 0 }];
+          return [partition, { cursor, throughMs: 0, first: FIRST, beganMs: 0, epoch: epochs.length }];
         }),
     );
-    const content = await contentOf(archive, kind, day, places, before?.files[kind]?.ends ?? {});
+    const content = await contentOf(archive, kind, day, places, { epochs, manifest: before });
     inputs.push(...content.inputs);
     gaps.push(...content.gaps);
   } else {

@@ -4,12 +4,17 @@ import {
   ARCHIVED,
   ArchiveFolder,
   daysFromTo,
+  earlierEpochs,
+  type Epoch,
   FIRST,
   type Manifest,
   ParquetThread,
+  placeOf,
   type PublishedFile,
   STREAM_COLUMNS,
+  supersededOf,
 } from '../archive/index.js';
+import { archivedRows, FileQueryFailed, filesText, QueryProcess } from '../usage/index.js';
 
 export interface ArchiveVerifyOptions {
   /** The folder of ARCHIVE_DIR. */
@@ -31,6 +36,7 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
   const thread = new ParquetThread();
   const faults: string[] = [];
   let [files, rows] = [0, 0];
+  const charges: string[] = [];
   const check = async (kind: Archived, path: string, published?: PublishedFile): Promise<void> => {
     files += 1;
     const name = archive.nameOf(path);
@@ -38,6 +44,9 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
       const columns = STREAM_COLUMNS[kind].map((column) => column.name);
       const found = await thread.run({ kind: 'check', path, columns });
       rows += found.rows;
+      if (kind === 'charges') {
+        charges.push(path);
+      }
       if (found.doubled > 0) {
         faults.push(`${name}: ${found.doubled} rows are there twice`);
       }
@@ -50,6 +59,10 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
       );
     }
   };
+  const { epochs } = await archive.identity();
+  for (const [index, { deployment_id: deployment, began_ms: beganMs }] of epochs.entries()) {
+    print(`epoch ${index + 1}: of deployment ${deployment}, since ${new Date(beganMs).toISOString()}`);
+  }
   let last: Manifest | undefined;
   for (const day of daysFromTo(await archive.days())) {
     try {
@@ -75,23 +88,75 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
     for (let partition = 0; partition < PARTITIONS; partition += 1) {
       const staged = await archive.staged(kind, partition);
       if (staged.length > 0) {
-        const code = partition.toString(16).padStart(2, '0');
-        const start = last?.files[kind]?.ends[code] ?? first(staged.map(({ from }) => from));
-        const { links, holes } = await archive.chain({ kind, partition, start, cursor: undefined });
-        for (const { path } of links) {
+        const begin = first(staged.map(({ from }) => from));
+        const staging = { kind, partition, cursor: undefined, first: begin };
+        const published = { epochs, manifest: last };
+        const earlier = await earlierEpochs(archive, staging, published);
+        const now = await archive.chain(placeOf(staging, published));
+        for (const { path } of [...earlier.links, ...now.links]) {
           await check(kind, path);
         }
         const where = archive.nameOf(archive.stagingOf(kind, partition));
         faults.push(
-          ...holes.map(({ after, upTo }) => `${where}: entries after ${after} up to ${upTo} are missing`),
+          ...[...earlier.holes, ...now.holes].map(
+            ({ after, upTo }) => `${where}: entries after ${after} up to ${upTo} are missing`,
+          ),
         );
       }
     }
   }
   await thread.stop();
+  faults.push(...(await verifyRecords(archive, charges, epochs, print)));
   faults.forEach((fault) => warn(fault));
   print(`${files} files with ${rows} rows, ${faults.length} faults`);
   return faults.length === 0;
+}
+
+/** Records of which one query looks for a second end: some 500 MB of memory. */
+const RECORDS_AT_ONCE = 4_000_000;
+const TWICE_NAMED = 100;
+const LIMITS = { memoryMb: 2048, threads: 4, timeoutMs: 600_000 };
+
+/** Prints what is superseded. @returns the records that ended twice without that */
+async function verifyRecords(
+  { root }: ArchiveFolder,
+  files: readonly string[],
+  epochs: readonly Epoch[],
+  print: (text: string) => void,
+): Promise<string[]> {
+  if (files.length === 0) {
+    return [];
+  }
+  const views = { charges: archivedRows(filesText(files), supersededOf(epochs, 'charges')) };
+  const process = new QueryProcess({ ...LIMITS, folder: root });
+  const rowsOf = async (sql: string) =>
+    (await process.run({ sql, parameters: {}, views, most: TWICE_NAMED })).rows;
+  try {
+    const superseded = await rowsOf(
+      "SELECT unit, sum(charged), count(*) FROM charges WHERE is_superseded AND source <> 'CORRECTION' GROUP BY unit ORDER BY unit",
+    );
+    superseded.forEach(([unit, sum, count]) => print(`superseded: ${count} charges of ${sum} ${unit}`));
+    const [[count = '0'] = []] = await rowsOf('SELECT count(*) FROM charges');
+    const passes = Math.ceil(Number(count) / RECORDS_AT_ONCE);
+    const twice: string[] = [];
+    for (let pass = 0; pass < passes && twice.length < TWICE_NAMED; pass += 1) {
+      const found = await rowsOf(
+        `SELECT record_id, count(*) FROM charges WHERE NOT is_superseded AND source <> 'CORRECTION' AND hash(record_id) % ${passes} = ${pass} GROUP BY record_id HAVING count(*) > 1 ORDER BY record_id`,
+      );
+      twice.push(...found.map(([id, ends]) => `${id} has ended ${ends} times`));
+    }
+    return twice.slice(0, TWICE_NAMED);
+  } catch (error) {
+    if (error instanceof FileQueryFailed && error.failure === 'missing') {
+      print(
+        'records that ended twice and what is superseded: not looked for, install the package @duckdb/node-api',
+      );
+      return [];
+    }
+    throw error;
+  } finally {
+    process.stop();
+  }
 }
 
 /** Without a published day, the chain begins with its first file; whether that is the first one ever, only Redis knows. */

@@ -82,22 +82,58 @@ export async function verifyLedger({
     print(`the ledger at ${baseUrl} could not be verified: ${reasonOf(error)}`);
     return total.drift + total.unreadable > 0 ? VERIFIED.unsound : VERIFIED.unknown;
   }
+  await tellSuperseded(`${baseUrl}/ops/usage`, adminKey, print);
   const isSound = total.drift + total.unreadable === 0;
   const found = isSound ? 'no drift' : `drift: ${total.drift}; unreadable reservations: ${total.unreadable}`;
   print(`budgets verified: ${total.budgets}; tenants: ${total.tenants}; ${found}`);
   return isSound ? VERIFIED.sound : VERIFIED.unsound;
 }
 
-async function fetchPage(url: string, adminKey: string): Promise<Page> {
+interface Usage {
+  readonly epochs_ms?: readonly number[];
+  readonly totals: readonly Readonly<
+    Record<'unit' | 'superseded' | 'superseded_count', string | number | bigint>
+  >[];
+}
+
+/** Years of an archive. */
+const REPORTED_MS = 3650 * 86_400_000;
+
+/** Names the epochs of the archive, if Redis was put back, and what is superseded. A server without an archive has neither. */
+async function tellSuperseded(url: string, adminKey: string, print: VerifyOptions['print']): Promise<void> {
+  try {
+    const report = await fetchAnswer(`${url}?from=${Date.now() - REPORTED_MS}`, adminKey);
+    const { epochs_ms: epochsMs = [], totals } = report as Usage;
+    for (const [index, beganMs] of epochsMs.entries()) {
+      if (epochsMs.length > 1) {
+        print(`epoch ${index + 1} of the archive: since ${new Date(Number(beganMs)).toISOString()}`);
+      }
+    }
+    for (const { unit, superseded, superseded_count: count } of totals) {
+      if (Number(count) > 0) {
+        print(`superseded: ${count} charges of ${superseded} ${unit}`);
+      }
+    }
+  } catch (error) {
+    if (!reasonOf(error).includes('answered 501')) {
+      print(`what is superseded is not known: ${reasonOf(error)}`);
+    }
+  }
+}
+
+const fetchPage = async (url: string, adminKey: string): Promise<Page> =>
+  (await fetchAnswer(url, adminKey)) as Page;
+
+async function fetchAnswer(url: string, adminKey: string): Promise<unknown> {
   const response = await fetch(url, {
     headers: { 'X-Admin-API-Key': adminKey },
     signal: AbortSignal.timeout(PAGE_TIMEOUT_MS),
   });
   const text = await response.text();
   if (response.status !== 200) {
-    throw new Error(`GET /ops/verify answered ${response.status} ${text.slice(0, 300)}`);
+    throw new Error(`GET ${new URL(url).pathname} answered ${response.status} ${text.slice(0, 300)}`);
   }
-  return readJson(text) as Page;
+  return readJson(text);
 }
 
 function driftLines({

@@ -284,6 +284,9 @@ export const archiveReportsKey = (): string => '{holdfast}archivers';
 /** The id of the archive that this ledger is written to, a string. */
 export const archiveIdKey = (): string => '{holdfast}archive-id';
 
+/** Held by the instance that begins an epoch of the archive. */
+export const archiveEpochKey = (): string => '{holdfast}archive-epoch';
+
 /** The settings that the deployment was created with: partitions and schema version. Read only at boot. */
 export const metaKey = (): string => '{holdfast}meta';
 

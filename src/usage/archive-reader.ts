@@ -1,6 +1,12 @@
 import { resolve } from 'node:path';
 import { Inject, Injectable } from '@nestjs/common';
-import { ArchiveFolder, type ArchivePlaces, type ArchiveReading, readPlaces } from '../archive/index.js';
+import {
+  ArchiveFolder,
+  type ArchivePlaces,
+  type ArchiveReading,
+  readArchive,
+  readPlaces,
+} from '../archive/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { QueryUnavailable } from '../ledger/index.js';
 import { partitionOfTenant, RedisService } from '../redis/index.js';
@@ -47,7 +53,7 @@ export class ArchiveReader {
   }
 
   private async own(fromMs: number, toMs: number, places: ArchivePlaces): Promise<UsageReading> {
-    const { owner, ...reading } = await this.required.read('charges', fromMs, toMs, places);
+    const { owner, ...reading } = await readArchive(this.required, 'charges', [fromMs, toMs], places);
     if (owner !== undefined && owner !== this.redis.deployment.id) {
       throw new QueryUnavailable(
         503,

@@ -25,8 +25,8 @@ export type Parameter = string | number | bigint | boolean | null | readonly str
 export interface FileQuery {
   readonly sql: string;
   readonly parameters: Readonly<Record<string, Parameter>>;
-  /** The files of each view that the query may read from. */
-  readonly views?: Readonly<Record<string, readonly string[]>>;
+  /** The relations, as SQL, that the query may read from by their names. */
+  readonly views?: Readonly<Record<string, string>>;
   /** Further rows are left out. */
   readonly most: number;
 }

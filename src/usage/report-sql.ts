@@ -1,3 +1,5 @@
+import type { Superseded } from '../archive/index.js';
+import { archivedRows } from './archived-rows.js';
 import type { Parameter } from './query-process.js';
 import type { ZoneOffset } from './time-zone.js';
 import { DIMENSION, FIGURES, type Group } from './usage.dto.js';
@@ -59,15 +61,19 @@ const KEYS: Readonly<Record<Group, string>> = {
   source: 'source',
 };
 
+const COUNTS = 'FILTER (WHERE NOT is_superseded)';
+
 /** Sums of BIGINT are HUGEINT: exact beyond int64. */
 const SUMS: Readonly<Record<(typeof FIGURES)[number], string>> = {
-  charged: 'sum(charged)',
-  reserved: 'sum(reserved)',
-  released: "sum(CASE WHEN state = 'RELEASED' THEN reserved - charged END)",
-  expired: "sum(CASE WHEN state = 'EXPIRED' THEN reserved - charged END)",
-  count: 'count(*)',
-  tokens_input: 'sum(tokens_input)',
-  tokens_output: 'sum(tokens_output)',
+  charged: `sum(charged) ${COUNTS}`,
+  reserved: `sum(reserved) ${COUNTS}`,
+  released: `sum(CASE WHEN state = 'RELEASED' THEN reserved - charged END) ${COUNTS}`,
+  expired: `sum(CASE WHEN state = 'EXPIRED' THEN reserved - charged END) ${COUNTS}`,
+  count: `count(*) ${COUNTS}`,
+  tokens_input: `sum(tokens_input) ${COUNTS}`,
+  tokens_output: `sum(tokens_output) ${COUNTS}`,
+  superseded: 'sum(charged) FILTER (WHERE is_superseded)',
+  superseded_count: 'count(*) FILTER (WHERE is_superseded)',
 };
 
 /** A path into JSON by RFC 6901, which can name any member. */
@@ -80,6 +86,7 @@ const pointerTo = (name: string): string => `/${name.replaceAll('~', '~0').repla
 export function reportStatement(
   query: ReportQuery,
   files: readonly string[],
+  superseded: readonly Superseded[] = [],
 ): { readonly sql: string; readonly parameters: Record<string, Parameter> } {
   const bound = new Bound();
   const keys = query.groups.map((group, index) => `${keyOf(group, query, bound)} AS k${index}`);
@@ -89,7 +96,7 @@ export function reportStatement(
 WITH charges AS (
   SELECT *, epoch_ms(recorded_at) + offset_ms AS local_ms FROM (
     SELECT *, ${offsetOf(query.offsets, bound)} AS offset_ms
-    FROM read_parquet(${bound.name(files)}, union_by_name = true)
+    FROM ${archivedRows(bound.name(files), superseded)}
     WHERE ${conditions(query, bound).join('\n    AND ')}
   )
 ), grouped AS MATERIALIZED (

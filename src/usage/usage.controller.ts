@@ -47,10 +47,11 @@ async function answerReport(
 const fileName = ({ rows, hasMore }: UsageReport): string =>
   hasMore ? `usage-first-${rows.length}-rows` : 'usage';
 
-function completeness({ completeFromMs, completeThroughMs, gaps }: UsageReport): object {
+function completeness({ completeFromMs, completeThroughMs, gaps, epochsMs }: UsageReport): object {
   return {
     complete_from_ms: completeFromMs,
     complete_through_ms: completeThroughMs,
+    epochs_ms: epochsMs,
     gaps: gaps.map(({ partition, fromMs, toMs, file, why }) => ({
       from_ms: fromMs,
       to_ms: toMs,

@@ -40,6 +40,8 @@ export const FIGURES = [
   'count',
   'tokens_input',
   'tokens_output',
+  'superseded',
+  'superseded_count',
 ] as const;
 
 export const SOURCES = ['RESERVATION', 'DIRECT_DEBIT'] as const;

@@ -96,13 +96,17 @@ export class UsageService implements BeforeApplicationShutdown {
       return { groups: query.groups, rows: [], totals: [], hasMore: false, ...reading };
     }
     const began = performance.now();
-    const rows = await this.rowsOf(query, files, signal);
+    const rows = await this.rowsOf(query, { files, ...reading }, signal);
     this.counts.duration.observe((performance.now() - began) / 1000);
     this.counts.queries.inc({ outcome: 'OK' });
     return { ...reportOf(query, rows), ...reading };
   }
 
-  private rowsOf(query: ReportQuery, files: readonly string[], signal: AbortSignal): Promise<FileRows> {
+  private rowsOf(
+    query: ReportQuery,
+    { files, superseded }: UsageReading,
+    signal: AbortSignal,
+  ): Promise<FileRows> {
     this.process ??= new QueryProcess({
       folder: this.archive.root,
       memoryMb: this.config.usageMemoryMb,
@@ -110,7 +114,7 @@ export class UsageService implements BeforeApplicationShutdown {
       timeoutMs: this.config.usageTimeoutMs,
     });
     const most = query.limit + 1 + MOST_TOTALS;
-    return this.process.run({ ...reportStatement(query, files), most }, signal);
+    return this.process.run({ ...reportStatement(query, files, superseded), most }, signal);
   }
 
   private refusalOf({ failure, message }: FileQueryFailed): Refusal {

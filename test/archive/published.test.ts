@@ -178,7 +178,10 @@ test('npm run archive -- verify reads every file, and names what is wrong', asyn
   const sound = await verify();
   expect(sound).toEqual({
     isSound: true,
-    said: [expect.stringMatching(/^\d+ files with \d+ rows, 0 faults$/)],
+    said: [
+      expect.stringMatching(/^epoch 1: of deployment dep_/),
+      expect.stringMatching(/^\d+ files with \d+ rows, 0 faults$/),
+    ],
   });
   const [day] = await folder().days();
   const path = join(folder().publishedOf(day as string), 'events.parquet');
@@ -224,7 +227,7 @@ test('npm run archive -- rebuild makes manifests of what the files hold, and of 
   ]);
   const { gaps } = await read();
   expect(gaps).toMatchObject([{ why: 'MISSING' }]);
-  expect((await verify()).said[0]).toContain('charges were published with a gap');
+  expect((await verify()).said[1]).toContain('charges were published with a gap');
 
   // The operator brings the file back.
   writeFileSync(path, content);
@@ -236,7 +239,11 @@ test('npm run archive -- rebuild makes manifests of what the files hold, and of 
   const [row] = await parquetRows(path);
   const partition = Number(row?.['partition']);
   const { ends } = (JSON.parse(manifest) as Manifest).files.charges as PublishedFile;
-  const staged = folder().stagedPath('charges', partition, '0-0', ends[partitionCode(partition)] as string);
+  const staged = folder().stagedPath(
+    { kind: 'charges', partition, epoch: 1 },
+    '0-0',
+    ends[partitionCode(partition)] as string,
+  );
   for (const isGap of [false, true]) {
     if (isGap) {
       unlinkSync(path);

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { parquetReadObjects } from 'hyparquet';
-import { type Archived, ArchiveFolder, type ArchiveReading } from '../../src/archive/archive-folder.js';
+import { ArchiveFolder } from '../../src/archive/archive-folder.js';
+import { type ArchiveReading, readArchive as read } from '../../src/archive/archive-reading.js';
+import type { Archived } from '../../src/archive/entry-chain.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
 import type { RedisService } from '../../src/redis/index.js';
 
@@ -22,7 +24,7 @@ export async function readArchive(
   redis: RedisService,
   kind: Archived = 'charges',
 ): Promise<ArchiveReading & { readonly rows: ArchivedRow[] }> {
-  const reading = await new ArchiveFolder(root).read(kind, 0, Infinity, await readPlaces(redis, kind));
+  const reading = await read(new ArchiveFolder(root), kind, [0, Infinity], await readPlaces(redis, kind));
   const rows = (await Promise.all(reading.files.map(parquetRows))).flat();
   return { ...reading, rows };
 }

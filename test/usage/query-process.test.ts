@@ -1,3 +1,4 @@
+import { archivedRows, filesText } from '../../src/usage/archived-rows.js';
 import {
   copyFileSync,
   mkdirSync,
@@ -44,8 +45,12 @@ async function failureOf(query: Promise<unknown>): Promise<FileQueryFailed> {
 }
 
 describe('the process of DuckDB', () => {
-  test('reads the files of the folder, through views with the names of their files', async () => {
-    expect(await run('SELECT sum(charged) AS s FROM charges', 10, { charges })).toEqual({
+  test('reads the files of the folder, through views with the names of relations', async () => {
+    expect(
+      await run('SELECT sum(charged) AS s FROM charges', 10, {
+        charges: archivedRows(filesText(charges), []),
+      }),
+    ).toEqual({
       columns: ['s'],
       rows: [['5']],
       more: false,
@@ -75,7 +80,7 @@ describe('the process of DuckDB', () => {
     const text = sql.replace('$ROOT', quoted(root)).replace('$FOLDER', quoted(folder));
     const { failure, message } = await failureOf(run(text));
     expect({ failure, isTold: message.includes('secret\n') }).toEqual({ failure: 'refused', isTold: false });
-    expect(readdirSync(folder)).toEqual(['published']);
+    expect(readdirSync(folder)).toEqual(['archive.json', 'published']);
   });
 
   test('gives a query no more memory than its limit, and goes on', async () => {

@@ -147,6 +147,8 @@ describe('a report of usage', () => {
       count: 1,
       tokens_input: 0,
       tokens_output: 0,
+      superseded: 0,
+      superseded_count: 0,
     };
     const tokens = {
       unit: 'TOKENS',
@@ -157,6 +159,8 @@ describe('a report of usage', () => {
       count: 4,
       tokens_input: 10,
       tokens_output: 20,
+      superseded: 0,
+      superseded_count: 0,
     };
     expect(found).toEqual([credits, tokens]);
     expect(totals).toEqual([credits, tokens]);
@@ -366,10 +370,10 @@ describe('other forms', () => {
   test('are CSV without formulas, and NDJSON', async () => {
     const csv = await ofTenant({ format: 'csv', group_by: 'action_name', unit: 'TOKENS' });
     expect(csv.text.split('\r\n')).toEqual([
-      'action_name,unit,charged,reserved,released,expired,count,tokens_input,tokens_output',
-      "'=cmd|calc,TOKENS,80,100,0,0,1,10,20",
-      'x,TOKENS,0,50,50,0,1,0,0',
-      'y,TOKENS,12,40,0,35,2,0,0',
+      'action_name,unit,charged,reserved,released,expired,count,tokens_input,tokens_output,superseded,superseded_count',
+      "'=cmd|calc,TOKENS,80,100,0,0,1,10,20,0,0",
+      'x,TOKENS,0,50,50,0,1,0,0,0,0',
+      'y,TOKENS,12,40,0,35,2,0,0,0,0',
       '',
     ]);
     expect(csv.headers.get('content-type')).toContain('text/csv');

@@ -25,6 +25,15 @@ const USAGE_FIGURES = {
   count: { ...COUNT, description: 'Reservations that ended, and direct debits.' },
   tokens_input: { ...USAGE_FIGURE, description: "From the commits' metrics." },
   tokens_output: { ...USAGE_FIGURE, description: "From the commits' metrics." },
+  superseded: {
+    ...USAGE_FIGURE,
+    description:
+      'What was charged and is no more, because Redis was put back to an earlier state. In no other figure.',
+  },
+  superseded_count: {
+    ...COUNT,
+    description: 'Reservations that ended, and direct debits, before Redis was put back.',
+  },
 };
 /** What a row can be grouped by. A key that its charges lack is absent. */
 const USAGE_KEYS = {
@@ -72,6 +81,10 @@ export const USAGE_SCHEMAS = {
       ...MILLISECONDS,
       description:
         'Everything up to this instant is in the report, but for the gaps. 0: nothing is archived yet.',
+    },
+    epochs_ms: {
+      ...list(MILLISECONDS),
+      description: 'When the archive began, and each time that Redis was put back since: see superseded.',
     },
     gaps: {
       ...list(

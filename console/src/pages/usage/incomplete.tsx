@@ -1,12 +1,13 @@
 import type { ReactNode } from 'react';
 import { serverNowMs } from '../../api/server-time';
+import { formatAmount, unitWord } from '../../parts/amount';
 import { Time } from '../../parts/time';
-import type { UsageReport } from './usage';
+import { amountOf, type UsageReport } from './usage';
 
 /** The archive follows the ledger by some seconds, which are not worth a word. */
 const USUAL_LAG_MS = 60_000;
 
-/** Says what of a report is not there: what the archive does not reach back to, what is not archived yet, and what the archive has lost. */
+/** Says what of a report is not there: what the archive does not reach back to, what is not archived yet, what the archive has lost, and what is superseded. */
 export function Incomplete({
   report,
   from,
@@ -20,11 +21,18 @@ export function Incomplete({
   const endMs = Math.min(Date.parse(to), serverNowMs());
   const isBehind = endMs - throughMs > USUAL_LAG_MS;
   const beginsLater = throughMs > 0 && fromMs > Date.parse(from);
-  if (!isBehind && !beginsLater && gaps.length === 0) {
+  const superseded = report.totals.filter((total) => BigInt(total.superseded_count) > 0n);
+  if (!isBehind && !beginsLater && gaps.length === 0 && superseded.length === 0) {
     return null;
   }
   return (
     <div className="notice warn" role="status">
+      {superseded.map(({ unit, superseded: amount, superseded_count: count }) => (
+        <p key={unit}>
+          Redis was put back to an earlier state: {formatAmount(amountOf(amount), unit)} {unitWord(unit)} in{' '}
+          {String(count)} charges of the time that it lost are superseded, and in no sum.
+        </p>
+      ))}
       {beginsLater && (
         <p>
           Complete from <Time at={fromMs} />. The archive does not have all charges from before.
