@@ -255,7 +255,7 @@ export const EVERYWHERE = {
     mutations: [
       {
         what: 'entries of the journal that packing has passed stay',
-        find: 'journal.trim(tag, time.now_ms())',
+        find: 'journal.trim(tag)',
         put: '0',
       },
     ],
