@@ -250,8 +250,8 @@ export const BOUNDS = {
     mutations: [
       {
         what: 'a day without rows of a stream does not say where it ends',
-        find: '    content.ends[code] = end;',
-        put: '    if (links.length > 0) {\n      content.ends[code] = end;\n    }',
+        find: '    content.ends[partitionCode(partition)] = end;',
+        put: '    if (now.links.length > 0) {\n      content.ends[partitionCode(partition)] = end;\n    }',
       },
     ],
   },
