@@ -1,41 +1,25 @@
 // The thread that writes and reads the archive's Parquet files for src/archive/parquet-thread.ts: it may take long, and a request must not wait for
 // it. Plain JavaScript, because it is loaded by its path from the service, its bundle and the tests.
-import { createHash, randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
+import { createHash } from 'node:crypto';
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
-import { basename, dirname, join } from 'node:path';
 import { parentPort } from 'node:worker_threads';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gunzipSync } from 'node:zlib';
 import { parquetMetadata, parquetRead } from 'hyparquet';
-import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
+import { orDiscard, ParquetFile, syncFolder } from './archive-files.mjs';
 
 /**
  * @typedef {import('../src/archive/parquet-tasks.js').Column} Column
  * @typedef {import('../src/archive/parquet-tasks.js').Cell} Cell
  * @typedef {import('../src/archive/parquet-tasks.js').Task} Task
- * @typedef {import('../src/archive/parquet-tasks.js').Written} Written
- * @typedef {import('hyparquet').SchemaElement} SchemaElement
  */
 
+/** @param {{ reading: string | null } | { result: unknown } | { error: object }} message */
+const say = (message) => parentPort?.postMessage(message);
+
+const CHUNK_BYTES = 1 << 22;
 /** Rows that are in memory at a time, about 1 KB each. They are one row group. */
 const ROWS_AT_ONCE = 50_000;
-
-/** @type {Record<Column['type'], Omit<SchemaElement, 'name'>>} */
-const PARQUET_TYPES = {
-  VARCHAR: { type: 'BYTE_ARRAY', converted_type: 'UTF8' },
-  INTEGER: { type: 'INT32' },
-  BIGINT: { type: 'INT64' },
-  TIMESTAMP: { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' },
-};
 
 /**
  * Cells as messages carry them, in the form of the writer.
@@ -48,178 +32,92 @@ const TO_PARQUET = {
   TIMESTAMP: (cell) => (cell === null ? null : new Date(Number(cell))),
 };
 
-/** Half the size of snappy at the lowest level, which DuckDB, ClickHouse, Trino and Athena read. Node.js 20 has no zstd. */
-const compressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gzipSync(bytes, { level: 1 }) };
+/**
+ * What the reader makes of them again. A changed byte can also change the type of a column, or how many rows there are.
+ * @type {Record<Column['type'], (cell: unknown) => boolean>}
+ */
+const IS_OF_TYPE = {
+  VARCHAR: (cell) => typeof cell === 'string',
+  INTEGER: (cell) => typeof cell === 'number',
+  BIGINT: (cell) => typeof cell === 'bigint',
+  TIMESTAMP: (cell) => cell instanceof Date,
+};
+
 const decompressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gunzipSync(bytes) };
-
-/**
- * A file that becomes visible under its name only when it is complete and on its disk: a temporary name, fsync, rename, fsync of the folder.
- */
-class SafeFile {
-  /** @type {number | undefined} */
-  #descriptor;
-
-  /** @param {string} path */
-  constructor(path) {
-    this.path = path;
-    mkdirSync(dirname(path), { recursive: true });
-    this.temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
-    this.#descriptor = openSync(this.temporary, 'wx');
-  }
-
-  /** @param {Uint8Array} chunk */
-  write(chunk) {
-    for (let written = 0; written < chunk.length;) {
-      written += writeSync(/** @type {number} */ (this.#descriptor), chunk, written);
-    }
-  }
-
-  finish() {
-    fsyncSync(/** @type {number} */ (this.#descriptor));
-    this.#close();
-    renameSync(this.temporary, this.path);
-    syncFolder(dirname(this.path));
-  }
-
-  discard() {
-    this.#close();
-    rmSync(this.temporary, { force: true });
-  }
-
-  /** Once: the next file or socket of the process may get the same number. */
-  #close() {
-    const descriptor = this.#descriptor;
-    this.#descriptor = undefined;
-    if (descriptor !== undefined) {
-      closeSync(descriptor);
-    }
-  }
-}
-
-class ParquetFile {
-  /**
-   * @param {SafeFile} file
-   * @param {readonly Column[]} columns
-   */
-  constructor(file, columns) {
-    this.file = file;
-    this.columns = columns;
-    this.rows = 0;
-    this.hash = createHash('sha256');
-    this.bytes = new ByteWriter();
-    /** @type {SchemaElement[]} */
-    const schema = [{ name: 'root', num_children: columns.length }];
-    for (const { name, type } of columns) {
-      schema.push({ name, repetition_type: 'OPTIONAL', ...PARQUET_TYPES[type] });
-    }
-    this.writer = new ParquetWriter({
-      writer: this.bytes,
-      schema,
-      codec: 'GZIP',
-      compressors,
-      createdBy: 'holdfast',
-    });
-  }
-
-  /** @param {readonly (readonly unknown[])[]} columnData a row group, by column */
-  append(columnData) {
-    const rows = columnData[0]?.length ?? 0;
-    const data = this.columns.map(({ name, isUnique }, index) => ({
-      name,
-      data: /** @type {unknown[]} */ (columnData[index]),
-      offsetIndex: false,
-      // Nothing repeats in these, so a dictionary would be built in vain.
-      ...(isUnique ? { encoding: /** @type {const} */ ('PLAIN') } : {}),
-    }));
-    if (rows > 0) {
-      void this.writer.write({ columnData: data, rowGroupSize: rows });
-      this.rows += rows;
-      this.flush();
-    }
-  }
-
-  flush() {
-    const chunk = new Uint8Array(this.bytes.buffer, 0, this.bytes.index);
-    this.file.write(chunk);
-    this.hash.update(chunk);
-    this.bytes.index = 0;
-  }
-
-  /** @returns {Written} */
-  finish() {
-    void this.writer.finish();
-    this.flush();
-    this.file.finish();
-    return { rows: this.rows, bytes: this.bytes.offset, sha256: this.hash.digest('hex') };
-  }
-}
-
-/** @param {string} folder */
-function syncFolder(folder) {
-  const descriptor = openSync(folder, 'r');
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-/**
- * @template T
- * @param {string} path
- * @param {(file: SafeFile) => T | Promise<T>} work writes the file
- */
-async function orDiscard(path, work) {
-  const file = new SafeFile(path);
-  try {
-    return await work(file);
-  } catch (error) {
-    file.discard();
-    throw error;
-  }
-}
 
 /**
  * The rows of a file, some at a time. A file is read into memory as it is: those in staging have a few MB, a published day a row group after the
  * other.
  * @param {string} path
- * @param {readonly string[]} columns
+ * @param {readonly Column[]} columns
  */
 async function* partsOf(path, columns) {
   const content = readFileSync(path);
   const file = content.buffer.slice(content.byteOffset, content.byteOffset + content.byteLength);
   const metadata = parquetMetadata(file);
   const total = Number(metadata.num_rows);
-  // Files of 0.7 lack the last column, which is the epoch.
-  const present = columns.filter((column) => metadata.schema.some(({ name }) => name === column));
+  if (total !== metadata.row_groups.reduce((sum, { num_rows: rows }) => sum + Number(rows), 0)) {
+    throw new Error('its parts have not as many rows as it says');
+  }
+  // Files of 0.7 lack the last column, which is the epoch. The schema begins with the row itself.
+  const present = metadata.schema.length === columns.length ? columns.slice(0, -1) : columns;
   for (let start = 0; start < total; start += ROWS_AT_ONCE) {
     /** @type {unknown[][]} */
     let rows = [];
     await parquetRead({
       file,
       metadata,
-      columns: present,
+      columns: present.map(({ name }) => name),
       rowStart: start,
       rowEnd: Math.min(total, start + ROWS_AT_ONCE),
       compressors: decompressors,
       onComplete: (found) => (rows = found),
     });
+    const isWhole = rows.length === Math.min(total - start, ROWS_AT_ONCE);
+    const isOfType = (/** @type {unknown[]} */ row) =>
+      columns.every(({ type }, index) => row[index] == null || IS_OF_TYPE[type](row[index]));
+    if (!isWhole || !rows.every(isOfType)) {
+      throw new Error('it has not the rows that it says');
+    }
     yield rows;
   }
 }
 
 /**
- * The same. What is wrong in a file does not say which file it is; errors of the file system do.
+ * The same. What is wrong in a file does not say which file it is; errors of the file system do. Each part is a step.
  * @param {string} path
- * @param {readonly string[]} columns
+ * @param {readonly Column[]} columns
  */
 async function* rowsOf(path, columns) {
   try {
-    yield* partsOf(path, columns);
+    say({ reading: path });
+    for await (const part of partsOf(path, columns)) {
+      say({ reading: null });
+      yield part;
+      say({ reading: path });
+    }
+    say({ reading: null });
   } catch (error) {
-    const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
-    throw code === undefined ? new Error(`${path} cannot be read: ${message}`) : error;
+    throw /** @type {NodeJS.ErrnoException} */ (error).syscall === undefined
+      ? Object.assign(/** @type {Error} */ (error), { damaged: path })
+      : error;
   }
+}
+
+/** @param {string} path */
+function hashOf(path) {
+  const hash = createHash('sha256');
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  const descriptor = openSync(path, 'r');
+  try {
+    for (let read = readSync(descriptor, chunk); read > 0; read = readSync(descriptor, chunk)) {
+      hash.update(chunk.subarray(0, read));
+      say({ reading: path });
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  return hash.digest('hex');
 }
 
 /** @type {(value: unknown) => string | number} */
@@ -318,7 +216,7 @@ const TASKS = {
     return orDiscard(path, async (opened) => {
       const file = new ParquetFile(opened, columns);
       for (const input of inputs) {
-        for await (const part of rowsOf(input, names)) {
+        for await (const part of rowsOf(input, columns)) {
           for (const row of part) {
             if (isSeen(row)) {
               continue;
@@ -348,10 +246,13 @@ const TASKS = {
 
   sync: ({ path }) => syncFolder(path),
 
+  /** Whether a file is what it was, without reading it as Parquet. */
+  hash: ({ path }) => hashOf(path),
+
   /** Reads every row: whether any is there twice, and what they add up to. */
   check: async ({ path, columns, spans = [] }) => {
-    const place = Object.fromEntries(columns.map((name, index) => [name, index]));
-    const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
+    const place = Object.fromEntries(columns.map(({ name }, index) => [name, index]));
+    const sha256 = hashOf(path);
     const isSeen = seenBefore(place);
     /** @type {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} */
     const sums = new Map();
@@ -382,13 +283,13 @@ if (process.platform === 'linux' && getPriority() < NICE) {
   setPriority(NICE);
 }
 
-parentPort?.on('message', (/** @type {{ id: number, task: Task }} */ { id, task }) => {
+parentPort?.on('message', (/** @type {Task} */ task) => {
   const run = /** @type {(task: Task) => unknown} */ (TASKS[task.kind]);
   Promise.resolve()
     .then(() => run(task))
     .then(
-      (result) => parentPort?.postMessage({ id, result }),
-      (/** @type {NodeJS.ErrnoException} */ error) =>
-        parentPort?.postMessage({ id, error: { message: error.message, code: error.code } }),
+      (result) => say({ result }),
+      (/** @type {NodeJS.ErrnoException & { damaged?: string }} */ { message, code, damaged }) =>
+        say({ error: { message, code, damaged } }),
     );
 });

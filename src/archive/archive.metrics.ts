@@ -22,7 +22,7 @@ export const ARCHIVE_METRICS = {
   failures: {
     kind: 'counter',
     name: 'holdfast_archive_failures_total',
-    help: 'Failures to open, write or publish the archive, and to read an entry for it: such a row has its place alone.',
+    help: 'Failures to open, write or publish the archive, tasks of its thread that never ended, and failures to read an entry for it: such a row has its place alone.',
     labels: ['step'],
   },
   moved: {

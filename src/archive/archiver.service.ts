@@ -46,7 +46,7 @@ export class ArchiverService implements Job, OnModuleInit {
   readonly name = 'archiving';
   readonly role = 'archiver';
   readonly afterErrorMs = 5000;
-  readonly thread = new ParquetThread();
+  readonly thread: ParquetThread;
   readonly leases: PartitionLeases<ArchivePartition>;
   /** Undefined until the folder is known to be this ledger's. */
   open: OpenArchive | undefined;
@@ -66,6 +66,7 @@ export class ArchiverService implements Job, OnModuleInit {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.counts = metrics.of(ARCHIVE_METRICS);
+    this.thread = new ParquetThread(() => this.counts.failures.inc({ step: 'thread' }));
     const leaseMs = config.archiveLeaseMs;
     this.leases = new PartitionLeases(redis, logger, {
       work: 'archived',

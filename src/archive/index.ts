@@ -17,5 +17,5 @@ export {
 export { type ArchiveColumn, CHARGE_COLUMNS, type ColumnType } from './charge-columns.js';
 export { contentOf, SORT_BY } from './day-publisher.js';
 export { ARCHIVED, type Archived, type EntryId, FIRST, msOf } from './entry-chain.js';
-export { ParquetThread } from './parquet-thread.js';
+export { DamagedFile, ParquetThread } from './parquet-thread.js';
 export { STREAM_COLUMNS } from './stream-columns.js';

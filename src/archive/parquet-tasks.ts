@@ -56,15 +56,21 @@ export interface SyncTask {
   readonly path: string;
 }
 
+/** Reads a file as bytes. Its result is the SHA-256 in hex. */
+export interface HashTask {
+  readonly kind: 'hash';
+  readonly path: string;
+}
+
 export interface CheckTask {
   readonly kind: 'check';
   readonly path: string;
-  readonly columns: readonly string[];
+  readonly columns: readonly Column[];
   /** Rows are counted in each of these, after `fromMs` up to `toMs`; without a partition, of all of them. */
   readonly spans?: readonly { readonly partition?: number; readonly fromMs: number; readonly toMs: number }[];
 }
 
-export type Task = WriteTask | RewriteTask | TextTask | SyncTask | CheckTask;
+export type Task = WriteTask | RewriteTask | TextTask | SyncTask | HashTask | CheckTask;
 
 export interface Written {
   readonly rows: number;
@@ -91,4 +97,6 @@ export type ResultOf<T extends Task> = T extends RewriteTask
     ? Written
     : T extends CheckTask
       ? Checked
-      : undefined;
+      : T extends HashTask
+        ? string
+        : undefined;

@@ -5,6 +5,7 @@ import {
   ARCHIVED,
   ArchiveFolder,
   contentOf,
+  DamagedFile,
   DAY_MS,
   type Epoch,
   type EntryId,
@@ -142,11 +143,10 @@ async function rebuildFile(
       // A staged file may cover another, and a run that was stopped may have added its rows.
       await thread.run({ kind: 'rewrite', path, columns, inputs, sortBy: SORT_BY, isUnique: true });
     }
-    const names = columns.map(({ name }) => name);
     const { rows, sha256, sums, bySpan } = await thread.run({
       kind: 'check',
       path,
-      columns: names,
+      columns,
       spans: gaps,
     });
     return {
@@ -158,11 +158,11 @@ async function rebuildFile(
       gaps: gaps.filter((_, index) => bySpan[index] === 0),
     };
   } catch (error) {
-    // Of the file system: the disk, not the file, is at fault.
-    if ((error as NodeJS.ErrnoException).code !== undefined) {
-      throw error;
+    // Not of the file system: then the disk, not the file, is at fault.
+    if (error instanceof DamagedFile) {
+      return undefined;
     }
-    return undefined;
+    throw error;
   }
 }
 

@@ -41,8 +41,7 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
     files += 1;
     const name = archive.nameOf(path);
     try {
-      const columns = STREAM_COLUMNS[kind].map((column) => column.name);
-      const found = await thread.run({ kind: 'check', path, columns });
+      const found = await thread.run({ kind: 'check', path, columns: STREAM_COLUMNS[kind] });
       rows += found.rows;
       if (kind === 'charges') {
         charges.push(path);

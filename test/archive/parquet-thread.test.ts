@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ParquetThread } from '../../src/archive/parquet-thread.js';
+import { rowsText } from '../../src/archive/parquet-tasks.js';
+import { DamagedFile, ParquetThread } from '../../src/archive/parquet-thread.js';
 import { STREAM_COLUMNS } from '../../src/archive/stream-columns.js';
 
 const thread = new ParquetThread();
@@ -28,8 +29,46 @@ test.each(['rewrite', 'check'] as const)('the failure to %s a damaged file names
   const task =
     kind === 'rewrite'
       ? thread.run({ kind, path: join(folder, 'day.parquet'), columns, inputs: [damaged], sortBy: [] })
-      : thread.run({ kind, path: damaged, columns: columns.map(({ name }) => name) });
+      : thread.run({ kind, path: damaged, columns });
   await expect(task).rejects.toThrow(`${damaged} cannot be read: `);
+});
+
+test('a file with any changed byte is named and ends, even one that its reader never ends with, and the next task is done', async () => {
+  const columns = STREAM_COLUMNS.audit;
+  const rows = Array.from({ length: 20 }, (_, index) =>
+    columns.map(({ name, type }) => (type === 'VARCHAR' ? `${name} ${index}` : index)),
+  );
+  const path = join(folder, '3-0_4-0.parquet');
+  const parts = [rowsText(columns, rows)];
+  await thread.run({ kind: 'write', path, columns, parts });
+  const sound = await readFile(path);
+  let [ended, named, never] = [0, 0, 0];
+  const hasty = new ParquetThread(() => {
+    ended += 1;
+  }, 2000);
+  // A prime, so that it meets all parts of the repeating structures.
+  for (let offset = 0; offset < sound.length; offset += 7) {
+    const changed = Buffer.from(sound);
+    changed[offset] = (changed[offset] as number) ^ 0xff;
+    await writeFile(path, changed);
+    const before = ended;
+    const [check, next] = await Promise.allSettled([
+      hasty.run({ kind: 'check', path, columns }),
+      hasty.run({ kind: 'hash', path }),
+    ]);
+    expect(next.status).toBe('fulfilled');
+    never += ended - before;
+    if (check.status === 'rejected') {
+      named += 1;
+      expect(check.reason).toBeInstanceOf(DamagedFile);
+      expect(check.reason).toMatchObject({ path });
+    } else {
+      expect(check.value.rows).toBe(rows.length);
+    }
+  }
+  await hasty.stop();
+  expect(named).toBeGreaterThan(sound.length / 7 / 2);
+  expect(never).toBeGreaterThan(0);
 });
 
 /** What a task does to files, in order, in a thread of its own. */
@@ -61,10 +100,14 @@ async function recorded(task: object): Promise<{ code: string | undefined; calls
     syncBuiltinESMExports();
     await import(${JSON.stringify(script)});
     const post = parentPort.postMessage.bind(parentPort);
-    parentPort.postMessage = ({ error }) => post({ code: error?.code, calls });`;
+    parentPort.postMessage = (message) => {
+      if (!('reading' in message)) {
+        post({ code: message.error?.code, calls });
+      }
+    };`;
   const own = new Worker(new URL(`data:text/javascript,${encodeURIComponent(program)}`));
   try {
-    own.postMessage({ id: 1, task });
+    own.postMessage(task);
     const [answer] = (await once(own, 'message')) as [Awaited<ReturnType<typeof recorded>>];
     return answer;
   } finally {
@@ -103,7 +146,7 @@ test('a process that has a low priority, as under nice, has the thread, too', ()
       process.stdout.write(error.code);
       void thread.terminate();
     });
-    thread.postMessage({ id: 1, task: { kind: 'check', path: ${JSON.stringify(join(folder, 'none'))}, columns: [] } });`;
+    thread.postMessage({ kind: 'hash', path: ${JSON.stringify(join(folder, 'none'))} });`;
   const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
     encoding: 'utf8',
   });
