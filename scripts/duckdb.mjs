@@ -16,6 +16,9 @@
 /** Exit code for a package that is not installed. src/usage/query-process.ts knows it. */
 const NOT_INSTALLED = 64;
 
+// Instants are printed in UTC, whatever the machine's zone.
+process.env.TZ = 'UTC';
+
 /** @type {unknown} */
 const given = JSON.parse(process.argv[2] ?? '{}');
 const limits = /** @type {Limits} */ (given);

@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { parquetMetadata } from 'hyparquet';
 import { rowsText } from '../../src/archive/parquet-tasks.js';
 import { DamagedFile, ParquetThread } from '../../src/archive/parquet-thread.js';
 import { STREAM_COLUMNS } from '../../src/archive/stream-columns.js';
+import { QueryProcess } from '../../src/usage/query-process.js';
 
 const thread = new ParquetThread();
 let folder: string;
@@ -31,6 +33,27 @@ test.each(['rewrite', 'check'] as const)('the failure to %s a damaged file names
       ? thread.run({ kind, path: join(folder, 'day.parquet'), columns, inputs: [damaged], sortBy: [] })
       : thread.run({ kind, path: damaged, columns });
   await expect(task).rejects.toThrow(`${damaged} cannot be read: `);
+});
+
+test('readers are told that instants are in UTC', async () => {
+  const path = join(folder, 'instants.parquet');
+  const columns = STREAM_COLUMNS.charges;
+  const row = columns.map(({ name }) => (name === 'recorded_at' ? Date.parse('2026-01-31T23:30:00Z') : null));
+  await thread.run({ kind: 'write', path, columns, parts: [rowsText(columns, [row])] });
+  const { schema } = parquetMetadata(new Uint8Array(await readFile(path)).buffer);
+  const instants = columns.filter(({ type }) => type === 'TIMESTAMP').map(({ name }) => name);
+  expect(instants.length).toBeGreaterThan(2);
+  for (const name of instants) {
+    expect(schema.find((column) => column.name === name)).toMatchObject({
+      converted_type: 'TIMESTAMP_MILLIS',
+      logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
+    });
+  }
+  const process_ = new QueryProcess({ folder, memoryMb: 128, threads: 1, timeoutMs: 60_000 });
+  const sql = 'SELECT typeof(recorded_at), recorded_at FROM charges';
+  const { rows } = await process_.run({ sql, parameters: {}, views: { charges: [path] }, most: 2 });
+  process_.stop();
+  expect(rows).toEqual([['TIMESTAMP WITH TIME ZONE', '2026-01-31 23:30:00+00']]);
 });
 
 test('a file with any changed byte is named and ends, even one that its reader never ends with, and the next task is done', async () => {

@@ -43,9 +43,9 @@ test('the query for DuckDB in docs/usage.md does what it says', async () => {
   const { printed } = await query(sql.replace("'published/", `'${folder}/published/`));
   expect(printed).toEqual([
     'month,tenant,action_kind,unit,charged,count',
-    "2026-01-01 00:00:00,acme,'=1+1,TOKENS,5,1",
-    '2026-01-01 00:00:00,acme,tool.call,TOKENS,6,1',
-    '2026-02-01 00:00:00,acme,tool.call,TOKENS,7,1',
+    "2026-01-01 00:00:00+00,acme,'=1+1,TOKENS,5,1",
+    '2026-01-01 00:00:00+00,acme,tool.call,TOKENS,6,1',
+    '2026-02-01 00:00:00+00,acme,tool.call,TOKENS,7,1',
   ]);
 });
 

@@ -24,6 +24,9 @@ const DEFAULTS: Partial<Record<Column, string | number>> = {
   debt: 0,
 };
 
+/** 0.7 wrote instants as local times of UTC. Readers must take both, so every other day is as it wrote them. */
+const isOfBefore = (day: string): boolean => Number(day.slice(-2)) % 2 === 1;
+
 /** Made-up charges as the archive has them: each UTC day from the first to the last published, with its manifest. Days without charges have no file. */
 export async function publishCharges(
   root: string,
@@ -47,7 +50,7 @@ export async function publishCharges(
       writeFileSync(join(folder, 'manifest.json'), manifestText(day, {}));
       continue;
     }
-    files.push(await writeCharges(join(folder, 'charges.parquet'), rows));
+    files.push(await writeCharges(join(folder, 'charges.parquet'), rows, isOfBefore(day)));
     const content = readFileSync(join(folder, 'charges.parquet'));
     const published = {
       rows: rows.length,
@@ -64,11 +67,15 @@ export async function publishCharges(
 const manifestText = (day: string, files: object): string =>
   JSON.stringify({ archive_id: 'made-up', day, files });
 
-async function writeCharges(file: string, charges: readonly Charge[]): Promise<string> {
+async function writeCharges(file: string, charges: readonly Charge[], isBefore: boolean): Promise<string> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
   const connection = await instance.connect();
   const names = CHARGE_COLUMNS.map(({ name }) => name);
-  const table = CHARGE_COLUMNS.map(({ name, type }) => `"${name}" ${type}`).join(', ');
+  const instant = isBefore ? 'TIMESTAMP' : 'TIMESTAMPTZ';
+  const table = CHARGE_COLUMNS.map(
+    ({ name, type }) => `"${name}" ${type === 'TIMESTAMP' ? instant : type}`,
+  ).join(', ');
+  await connection.run("SET TimeZone = 'UTC'");
   await connection.run(`CREATE OR REPLACE TABLE charges (${table})`);
   const columns = CHARGE_COLUMNS.map(({ name, type }) =>
     type === 'TIMESTAMP' ? `make_timestamp($${name}::BIGINT * 1000)` : `$${name}::${type}`,
