@@ -37,7 +37,7 @@ test.each([
   const places = journalPlacesKey(ledger.tag);
   await ledger.redis.hset(places, { 'events-cursor': '5-0', 'events-through': '1000' });
   const advance = (last: string): Promise<string[]> =>
-    ledger.scripts.run('archive_advance', [eventLogKey(ledger.tag)], ['events', '5-0', last, throughMs]);
+    ledger.scripts.run('archive_advance', [eventLogKey(ledger.tag)], ['events', '5-0', last, '1', throughMs]);
   expect(await advance('4-9')).toEqual(['MOVED', '5-0']);
   expect(await ledger.redis.hget(places, 'events-through')).toBe('1000');
   expect(await advance('5-0')).toEqual(['ADVANCED']);
