@@ -10,7 +10,7 @@ import { parquetMetadata } from 'hyparquet';
 import { rowsText } from '../../src/archive/parquet-tasks.js';
 import { DamagedFile, ParquetThread } from '../../src/archive/parquet-thread.js';
 import { STREAM_COLUMNS } from '../../src/archive/stream-columns.js';
-import { QueryProcess } from '../../src/usage/query-process.js';
+import { filesText, QueryProcess } from '../../src/usage/index.js';
 
 const thread = new ParquetThread();
 let folder: string;
@@ -51,7 +51,12 @@ test('readers are told that instants are in UTC', async () => {
   }
   const process_ = new QueryProcess({ folder, memoryMb: 128, threads: 1, timeoutMs: 60_000 });
   const sql = 'SELECT typeof(recorded_at), recorded_at FROM charges';
-  const { rows } = await process_.run({ sql, parameters: {}, views: { charges: [path] }, most: 2 });
+  const { rows } = await process_.run({
+    sql,
+    parameters: {},
+    views: { charges: filesText([path]) },
+    most: 2,
+  });
   process_.stop();
   expect(rows).toEqual([['TIMESTAMP WITH TIME ZONE', '2026-01-31 23:30:00+00']]);
 });
