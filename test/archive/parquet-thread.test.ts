@@ -10,7 +10,7 @@ import { parquetMetadata } from 'hyparquet';
 import { rowsText } from '../../src/archive/parquet-tasks.js';
 import { DamagedFile, ParquetThread } from '../../src/archive/parquet-thread.js';
 import { STREAM_COLUMNS } from '../../src/archive/stream-columns.js';
-import { filesText, QueryProcess } from '../../src/usage/index.js';
+import { archivedRows, filesText, QueryProcess } from '../../src/usage/index.js';
 
 const thread = new ParquetThread();
 let folder: string;
@@ -54,7 +54,7 @@ test('readers are told that instants are in UTC', async () => {
   const { rows } = await process_.run({
     sql,
     parameters: {},
-    views: { charges: filesText([path]) },
+    views: { charges: archivedRows(filesText([path]), []) },
     most: 2,
   });
   process_.stop();
