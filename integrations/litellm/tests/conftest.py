@@ -338,8 +338,8 @@ def strict(world: World) -> Proxy:
 
 @pytest.fixture(scope="session")
 def doomed(world: World) -> Proxy:
-    """Which a test kills."""
-    return world.launch(HOLDFAST_TTL_SECONDS="4")
+    """Which a test kills. Its holds lapse soon, and not so soon that a busy proxy cannot extend them."""
+    return world.launch(HOLDFAST_TTL_SECONDS="10")
 
 
 @pytest.fixture(scope="session")
