@@ -13,7 +13,7 @@ import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import { type Epoch, identityText, type RestoredTo } from './archive-identity.js';
 import { ArchivePartition } from './archive-partition.js';
 import { reachOf } from './archive-staging.js';
-import { ARCHIVED, type Archived, compareEntries, type EntryId, msOf } from './entry-chain.js';
+import { ARCHIVED, type Archived, compareEntries, type EntryId, FIRST, msOf } from './entry-chain.js';
 import type { ParquetThread } from './parquet-thread.js';
 
 /** Far longer than an epoch takes to begin. */
@@ -49,50 +49,56 @@ export class ArchiveEpochs {
     if (partition.isChecked) {
       return true;
     }
-    const identity = await this.folder.identity();
-    if (partition.epoch === identity.epochs.length && !(await this.wasPutBack(partition))) {
-      partition.isChecked = true;
-      return true;
+    if (await this.wasPutBack(partition)) {
+      await this.begin(() => this.wasPutBack(partition));
+      return false;
     }
-    await this.begin();
-    return false;
+    // Its lease may have been renewed before an epoch began.
+    partition.isChecked = partition.epoch === (await this.folder.identity()).epochs.length;
+    return partition.isChecked;
   }
 
   private async wasPutBack(partition: ArchivePartition): Promise<boolean> {
+    const published = await this.folder.published();
+    const places = journalPlacesKey(partition.tag);
+    const epoch = await this.redis.client.hget(places, 'epoch');
+    if (Number(epoch ?? 1) !== published.epochs.length) {
+      return true;
+    }
     for (const kind of ARCHIVED) {
-      const { cursor, throughMs } = partition.streams[kind];
-      const { end } = await reachOf(
-        this.folder,
-        kind,
-        partition.number,
-        cursor,
-        await this.folder.published(),
+      const prefix = kind === 'charges' ? '' : `${kind}-`;
+      const { end } = await reachOf(this.folder, kind, partition.number, FIRST, published);
+      const found = await this.redis.client.xrange(partition.keyOf(kind), end, end);
+      // Read afterwards: who archives the partition meanwhile lets an entry go only once it has moved the cursor over it.
+      const [cursor, through, lost] = await this.redis.client.hmget(
+        places,
+        `${prefix}cursor`,
+        `${prefix}through`,
+        `${prefix}lost`,
       );
+      const isPassed = [cursor, lost].some((place) => compareEntries(end, place ?? FIRST) <= 0);
       // A rebuilt manifest has an end that no entry has; everything up to there was archived when the day was published.
-      if (compareEntries(end, cursor) > 0 && msOf(end) > throughMs) {
-        const [found, lost] = await Promise.all([
-          this.redis.client.xrange(partition.keyOf(kind), end, end),
-          this.redis.client.hget(
-            journalPlacesKey(partition.tag),
-            kind === 'charges' ? 'lost' : `${kind}-lost`,
-          ),
-        ]);
-        if (found.length === 0 && (lost === null || compareEntries(end, lost) > 0)) {
-          return true;
-        }
+      if (found.length === 0 && !isPassed && msOf(end) > Number(through ?? 0)) {
+        return true;
       }
     }
     return false;
   }
 
-  /** Does nothing while another instance does it. */
-  async begin(): Promise<void> {
+  /**
+   * Does nothing while another instance does it.
+   * @param isNeeded no longer if another instance has done it meanwhile
+   */
+  async begin(isNeeded: () => Promise<boolean> = () => Promise.resolve(true)): Promise<void> {
     const { client, deployment, partitions } = this.redis;
     const token = randomBytes(9).toString('base64url');
     if ((await client.set(archiveEpochKey(), token, 'PX', LOCK_MS, 'NX')) !== 'OK') {
       return;
     }
     try {
+      if (!(await isNeeded())) {
+        return;
+      }
       const { restoring: _, ...identity } = await this.folder.identity();
       const epoch = identity.epochs.length + 1;
       const all = Array.from({ length: partitions }, (_one, number) => new ArchivePartition(number));

@@ -171,12 +171,13 @@ export class ArchiverService implements Job, OnModuleInit {
     const due = [...this.leases.held.values()].filter(
       (partition) => partition.due({ settleMs, flushMs, fileRows }).length > 0,
     );
+    const epochs = this.epochs as ArchiveEpochs;
     const errors: unknown[] = [];
     const next = async (): Promise<void> => {
       for (let partition = due.shift(); partition !== undefined; partition = due.shift()) {
         partition.isBusy = true;
         try {
-          if ((await this.epochs?.goesOn(partition)) !== true) {
+          if (!(await this.orFailed('write', epochs.goesOn(partition)))) {
             continue;
           }
           for (const kind of partition.due({ settleMs, flushMs, fileRows })) {

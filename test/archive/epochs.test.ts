@@ -5,7 +5,10 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { ArchiveIdentity } from '../../src/archive/archive-identity.js';
+import { readPlaces } from '../../src/archive/archive-places.js';
+import { RedisService } from '../../src/redis/index.js';
 import { verifyArchive } from '../../src/cli/archive-verify.js';
+import { readArchive } from '../support/archive.js';
 import { buildService, type ServiceProcess, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import {
@@ -17,6 +20,7 @@ import {
   type TestTenant,
 } from '../support/holdfast.js';
 import { type RedisServer, startRedis, stopAllRedis } from '../support/redis-server.js';
+import type { Settings } from '../support/settings.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 /** A Redis that was put back to an earlier state: reports and balances agree, and what was spent in the lost time is told apart. */
@@ -87,12 +91,13 @@ async function verify(): Promise<{ isSound: boolean; said: string[] }> {
   return { isSound: await verifyArchive({ folder: archive, print: tell, warn: tell }), said };
 }
 
-const startOn = (redis: RedisServer): Promise<Holdfast> =>
+const startOn = (redis: RedisServer, more: Settings = {}): Promise<Holdfast> =>
   Holdfast.start({
     REDIS_URL: redis.url,
     ARCHIVE_DIR: archive,
     HOLDFAST_ROLES: 'api,janitor,sweeper,archiver',
     ...QUICK,
+    ...more,
   });
 
 test('put back by hand, twice, the same work done differently is charged once', async () => {
@@ -162,6 +167,43 @@ test('put back by hand, twice, the same work done differently is charged once', 
     ],
   });
 }, 300_000);
+
+test('an advance of the test clock by a month archives what real time would', async () => {
+  const redis = await startRedis();
+  // An hour, so that nothing is archived before the advance.
+  const holdfast = await startOn(redis, { HOLDFAST_TEST_CLOCK: 'true', archiveFlushMs: 3_600_000 });
+  try {
+    const tenant = await holdfast.fundedTenant(100, {}, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
+    await eventually(
+      'the archive to begin',
+      async () => (await readPlaces(holdfast.app.get(RedisService), 'charges')).size === 4,
+    );
+    const withDebt = await holdfast.hold(tenant, 90, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
+    expectStatus(await holdfast.commit(tenant, withDebt, 120), 200);
+    const other = await holdfast.fundedTenant(1000);
+    const expires = await holdfast.hold(other, 9, { ttl_ms: 60_000, grace_period_ms: 0 });
+    expectStatus(await holdfast.admin('POST', '/ops/test-clock/advance', { by_ms: 31 * 86_400_000 }), 200);
+    const later = await new Work(holdfast, other).spend(7);
+    expectStatus(await holdfast.admin('POST', '/ops/test-clock/advance', { by_ms: 7_200_000 }), 200);
+    const { rows, gaps } = await eventually('all rows', async () => {
+      const reading = await readArchive(archive, holdfast.app.get(RedisService));
+      return reading.rows.length >= 3 && reading;
+    });
+    expect(gaps).toEqual([]);
+    const rowOf = (id: string) => rows.find((row) => row['record_id'] === id);
+    expect(rows).toHaveLength(3);
+    expect(rowOf(withDebt)).toMatchObject({
+      tenant: tenant.id,
+      state: 'COMMITTED',
+      charged: 120n,
+      debt: 20n,
+    });
+    expect(rowOf(expires)).toMatchObject({ tenant: other.id, state: 'EXPIRED', charged: 0n, reserved: 9n });
+    expect(rowOf(later)).toMatchObject({ tenant: other.id, state: 'COMMITTED', charged: 7n, reserved: 7n });
+  } finally {
+    await holdfast.stop();
+  }
+});
 
 test('npm run restore takes the archive along, and what it has of later is superseded', async () => {
   buildService();

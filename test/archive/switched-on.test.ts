@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { ArchiveIdentity } from '../../src/archive/archive-identity.js';
-import { readPlaces } from '../../src/archive/archive-places.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import {
   archiveIdKey,
@@ -51,14 +50,8 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-const start = (more: Record<Uppercase<string>, string> = {}, constants = {}): Promise<Holdfast> =>
-  Holdfast.start({
-    REDIS_URL: redis.url,
-    HOLDFAST_ROLES: 'api,janitor,archiver',
-    ...QUICK,
-    ...more,
-    ...constants,
-  });
+const start = (more: Record<Uppercase<string>, string> = {}): Promise<Holdfast> =>
+  Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'api,janitor,archiver', ...QUICK, ...more });
 
 /** @returns the folder of the archive that the ledger has from now on, with a row */
 async function archived(): Promise<string> {
@@ -157,46 +150,6 @@ test('an archiver that was away for a week leaves a gap, and what is archived st
     expect(reading.completeFromMs).toBe(before.completeFromMs);
   } finally {
     await again.stop();
-  }
-});
-
-test('an advance of the test clock by a month archives what real time would', async () => {
-  const root = await newFolder();
-  // An hour, so that nothing is archived before the advance.
-  const holdfast = await start(
-    { ARCHIVE_DIR: root, HOLDFAST_TEST_CLOCK: 'true' },
-    { archiveFlushMs: 3_600_000 },
-  );
-  try {
-    const tenant = await holdfast.fundedTenant(100, {}, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
-    await eventually(
-      'the archive to begin',
-      async () => (await readPlaces(holdfast.app.get(RedisService), 'charges')).size === 4,
-    );
-    const withDebt = await holdfast.hold(tenant, 90, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
-    expectStatus(await holdfast.commit(tenant, withDebt, 120), 200);
-    const other = await holdfast.fundedTenant(1000);
-    const expires = await holdfast.hold(other, 9, { ttl_ms: 60_000, grace_period_ms: 0 });
-    expectStatus(await holdfast.admin('POST', '/ops/test-clock/advance', { by_ms: 31 * 86_400_000 }), 200);
-    const later = await spend(holdfast, other, 7);
-    expectStatus(await holdfast.admin('POST', '/ops/test-clock/advance', { by_ms: 7_200_000 }), 200);
-    const { rows, gaps } = await eventually('all rows', async () => {
-      const reading = await readArchive(root, holdfast.app.get(RedisService));
-      return reading.rows.length >= 3 && reading;
-    });
-    expect(gaps).toEqual([]);
-    const rowOf = (id: string) => rows.find((row) => row['record_id'] === id);
-    expect(rows).toHaveLength(3);
-    expect(rowOf(withDebt)).toMatchObject({
-      tenant: tenant.id,
-      state: 'COMMITTED',
-      charged: 120n,
-      debt: 20n,
-    });
-    expect(rowOf(expires)).toMatchObject({ tenant: other.id, state: 'EXPIRED', charged: 0n, reserved: 9n });
-    expect(rowOf(later)).toMatchObject({ tenant: other.id, state: 'COMMITTED', charged: 7n, reserved: 8n });
-  } finally {
-    await holdfast.stop();
   }
 });
 
