@@ -63,6 +63,11 @@ class Work {
     return expectStatus(answer, 200);
   }
 
+  /** Waits until the archive has begun: what is packed before is not in it. */
+  async begin(): Promise<void> {
+    await eventually('the archive to begin', async () => (await this.report()).complete_through_ms > 0);
+  }
+
   /** Waits for a report of the figures, and compares it with the balance. */
   async expectReport(charged: number, superseded: readonly [number, number]): Promise<void> {
     const report = await eventually(
@@ -105,6 +110,7 @@ test('put back by hand, twice, the same work done differently is charged once', 
   let holdfast = await startOn(redis);
   const tenant = await holdfast.fundedTenant(1_000_000);
   let work = new Work(holdfast, tenant);
+  await work.begin();
   await work.spend(1000);
   const [committed, expires, kept] = [
     await holdfast.hold(tenant, 700, LONG),
@@ -239,6 +245,7 @@ test('npm run restore takes the archive along, and what it has of later is super
   });
   const tenant = { id: 'acme', key: key as string };
   const work = new Work(client, tenant, adminKey);
+  await work.begin();
   await work.spend(1000);
   await work.expectReport(1000, [0, 0]);
   run('backup', join(folder, 'backup'));

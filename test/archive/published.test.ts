@@ -222,7 +222,7 @@ test('npm run archive -- rebuild makes manifests of what the files hold, and of 
 
   unlinkSync(path);
   expect((await rebuild(day)).said).toEqual([
-    `${day}: charges.parquet has 0 rows (2 before) and 1 gaps (0 before)`,
+    `${day}: charges.parquet has 0 rows (3 before) and 1 gaps (0 before)`,
     '1 days, 1 manifests changed',
   ]);
   const { gaps } = await read();
@@ -261,7 +261,7 @@ test('npm run archive -- rebuild makes manifests of what the files hold, and of 
 
   unlinkSync(manifestPath);
   expect((await verify()).isSound).toBe(false);
-  expect((await rebuild()).said).toContain(`${day}: charges.parquet has 2 rows; its manifest was lost`);
+  expect((await rebuild()).said).toContain(`${day}: charges.parquet has 3 rows; its manifest was lost`);
   expect(await verify()).toEqual(sound);
   expect((await read()).rows).toEqual(before.rows);
   expect((await read()).gaps).toEqual([]);

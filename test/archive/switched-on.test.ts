@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { ArchiveIdentity } from '../../src/archive/archive-identity.js';
+import { readPlaces } from '../../src/archive/archive-places.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import {
   archiveIdKey,
@@ -53,11 +54,18 @@ async function newFolder(): Promise<string> {
 const start = (more: Record<Uppercase<string>, string> = {}): Promise<Holdfast> =>
   Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'api,janitor,archiver', ...QUICK, ...more });
 
+/** Waits until the archive has begun: what is packed before is not in it. */
+async function begin(holdfast: Holdfast): Promise<void> {
+  const redis = holdfast.app.get(RedisService);
+  await eventually('the archive to begin', async () => (await readPlaces(redis, 'charges')).size === 4);
+}
+
 /** @returns the folder of the archive that the ledger has from now on, with a row */
 async function archived(): Promise<string> {
   const root = await newFolder();
   const holdfast = await start({ ARCHIVE_DIR: root });
   try {
+    await begin(holdfast);
     await spend(holdfast, await holdfast.fundedTenant(100), 1);
     const service = holdfast.app.get(RedisService);
     await eventually('its row', async () => (await readArchive(root, service)).rows.length > 0);
@@ -108,6 +116,7 @@ test('what was packed before the archive began is not in it, and reports say fro
 test('an archiver that was away for a week leaves a gap, and what is archived stays', async () => {
   const root = await newFolder();
   const holdfast = await start({ ARCHIVE_DIR: root });
+  await begin(holdfast);
   const tenant = await holdfast.fundedTenant(1000);
   const partition = partitionOfTenant(tenant.id, 4);
   const places = journalPlacesKey(tagOf(partitionCode(partition)));
@@ -140,6 +149,7 @@ test('an archiver that was away for a week leaves a gap, and what is archived st
 
   const again = await start({ ARCHIVE_DIR: root });
   try {
+    await begin(again);
     ids.push(await spend(again, tenant, 4));
     const reading = await eventually('the next row', async () => {
       const found = await ofTenant(again);
@@ -197,6 +207,7 @@ test('of two deployments that begin in one empty folder one archives, and the ot
     expectRefusal(await loser.admin('GET', '/ops/usage'), 503, 'INTERNAL_ERROR');
     const tenants = [await winner.fundedTenant(100), await loser.fundedTenant(100)] as const;
     await spend(loser, tenants[1], 1);
+    await begin(winner);
     const id = await spend(winner, tenants[0], 1);
     const rows = await eventually('the row', async () => {
       const reading = await readArchive(root, winner.app.get(RedisService));
@@ -282,6 +293,7 @@ test('ARCHIVE_METADATA=false leaves metadata out', async () => {
   };
   const holdfast = await start({ ...withoutMetadata, ARCHIVE_DIR: root });
   try {
+    await begin(holdfast);
     const ids = await spendAndDebit(holdfast, await holdfast.fundedTenant(1000));
     const service = holdfast.app.get(RedisService);
     const rows = await eventually('all rows', async () => {
