@@ -75,7 +75,9 @@ async function* partsOf(path, columns) {
     });
     const isWhole = rows.length === Math.min(total - start, ROWS_AT_ONCE);
     const isOfType = (/** @type {unknown[]} */ row) =>
-      columns.every(({ type }, index) => row[index] == null || IS_OF_TYPE[type](row[index]));
+      columns.every(
+        ({ type }, index) => (row[index] ?? undefined) === undefined || IS_OF_TYPE[type](row[index]),
+      );
     if (!isWhole || !rows.every(isOfType)) {
       throw new Error('it has not the rows that it says');
     }

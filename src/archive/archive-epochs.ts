@@ -1,12 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import {
-  archiveEpochKey,
-  journalPlacesKey,
-  partitionCode,
-  type RedisService,
-  tagOf,
-} from '../redis/index.js';
+import { archiveEpochKey, journalPlacesKey, type RedisService } from '../redis/index.js';
 import type { Instruments, Logger } from '../telemetry/index.js';
 import type { ArchiveFolder } from './archive-folder.js';
 import type { ARCHIVE_METRICS } from './archive.metrics.js';

@@ -59,9 +59,9 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
     }
   };
   const { epochs } = await archive.identity();
-  for (const [index, { deployment_id: deployment, began_ms: beganMs }] of epochs.entries()) {
-    print(`epoch ${index + 1}: of deployment ${deployment}, since ${new Date(beganMs).toISOString()}`);
-  }
+  epochs.forEach(({ deployment_id: deployment, began_ms: beganMs }, index) =>
+    print(`epoch ${index + 1}: of deployment ${deployment}, since ${new Date(beganMs).toISOString()}`),
+  );
   let last: Manifest | undefined;
   for (const day of daysFromTo(await archive.days())) {
     try {
@@ -85,23 +85,14 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
   }
   for (const kind of ARCHIVED) {
     for (let partition = 0; partition < PARTITIONS; partition += 1) {
-      const staged = await archive.staged(kind, partition);
-      if (staged.length > 0) {
-        const begin = first(staged.map(({ from }) => from));
-        const staging = { kind, partition, cursor: undefined, first: begin };
-        const published = { epochs, manifest: last };
-        const earlier = await earlierEpochs(archive, staging, published);
-        const now = await archive.chain(placeOf(staging, published));
-        for (const { path } of [...earlier.links, ...now.links]) {
-          await check(kind, path);
-        }
-        const where = archive.nameOf(archive.stagingOf(kind, partition));
-        faults.push(
-          ...[...earlier.holes, ...now.holes].map(
-            ({ after, upTo }) => `${where}: entries after ${after} up to ${upTo} are missing`,
-          ),
-        );
+      const { links, holes } = await stagedChain(archive, kind, partition, { epochs, manifest: last });
+      for (const { path } of links) {
+        await check(kind, path);
       }
+      const where = archive.nameOf(archive.stagingOf(kind, partition));
+      faults.push(
+        ...holes.map(({ after, upTo }) => `${where}: entries after ${after} up to ${upTo} are missing`),
+      );
     }
   }
   await thread.stop();
@@ -109,6 +100,23 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
   faults.forEach((fault) => warn(fault));
   print(`${files} files with ${rows} rows, ${faults.length} faults`);
   return faults.length === 0;
+}
+
+/** What a partition has staged of a stream, in all epochs. */
+async function stagedChain(
+  archive: ArchiveFolder,
+  kind: Archived,
+  partition: number,
+  published: Parameters<typeof earlierEpochs>[2],
+): ReturnType<typeof earlierEpochs> {
+  const staged = await archive.staged(kind, partition);
+  if (staged.length === 0) {
+    return { links: [], holes: [] };
+  }
+  const staging = { kind, partition, cursor: undefined, first: first(staged.map(({ from }) => from)) };
+  const earlier = await earlierEpochs(archive, staging, published);
+  const now = await archive.chain(placeOf(staging, published));
+  return { links: [...earlier.links, ...now.links], holes: [...earlier.holes, ...now.holes] };
 }
 
 /** Records of which one query looks for a second end: some 500 MB of memory. */

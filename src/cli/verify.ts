@@ -102,6 +102,7 @@ const REPORTED_MS = 3650 * 86_400_000;
 /** Names the epochs of the archive, if Redis was put back, and what is superseded. A server without an archive has neither. */
 async function tellSuperseded(url: string, adminKey: string, print: VerifyOptions['print']): Promise<void> {
   try {
+    // eslint-disable-next-line no-restricted-syntax -- this command knows no Redis
     const report = await fetchAnswer(`${url}?from=${Date.now() - REPORTED_MS}`, adminKey);
     const { epochs_ms: epochsMs = [], totals } = report as Usage;
     for (const [index, beganMs] of epochsMs.entries()) {

@@ -56,6 +56,7 @@ const read = async (name: string, keys: string[], args: (string | number)[]): Pr
 test('the writer of requests and the reader of records have it', () => {
   const pairs: string[] = [];
   const code = `return ${givenWriters(fieldRows(table))}`;
+  // eslint-disable-next-line @typescript-eslint/no-implied-eval -- generated code, as the file that it is written to
   const writers = new Function(code)() as typeof GIVEN_WRITERS;
   writers.request(request, pairs, JSON.stringify);
   expect(pairs).toEqual(['py', stored]);
