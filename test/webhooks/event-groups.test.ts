@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
-import { eventLogKey, tagOf, tenantEventsKey } from '../../src/redis/keyspace.js';
+import { deliveryKey, eventLogKey, tagOf, tenantEventsKey } from '../../src/redis/keyspace.js';
+import { type DeliveryPlace, deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, type Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -10,6 +11,7 @@ import {
   allowLoopback,
   causeEvent,
   causeEvents,
+  deliveries,
   endedDeliveries,
   startDispatcher,
   subscribe,
@@ -105,6 +107,28 @@ test('a failure counts for each event of a group, and the retries carry all of t
   expect([requestsIn(alone), requestsIn(failed)]).toEqual([requests.slice(0, 1), requests.slice(1)]);
   expect(retries.flatMap(requestsIn).sort()).toEqual(requests.slice(1).sort());
   expect(retries.length).toBeLessThan(5);
+});
+
+test('a damaged record in a group of retries holds none of the others back', async () => {
+  const id = await subscribeWith(
+    { events_per_request: 50 },
+    { retry_policy: { max_retries: 2, initial_delay_ms: 2000, max_delay_ms: 2000 } },
+  );
+  await behindTheFirst(4, 200, 503);
+  const retrying = await eventually('the group has failed', async () => {
+    const found = (await deliveries(holdfast, id)).filter(({ status }) => status === 'RETRYING');
+    return found.length === 4 && found;
+  });
+  const { ref } = deliveryPlaceOf(retrying[1]?.['delivery_id'] as string) as DeliveryPlace;
+  const record = deliveryKey(TAG, ref);
+  await redis.rename(record, `${record}.kept`);
+  await redis.set(record, 'damaged');
+  await eventually('the others are delivered', async () => {
+    const found = await deliveries(holdfast, id);
+    return found.filter(({ status }) => status === 'SUCCESS').length === 4;
+  });
+  await redis.rename(`${record}.kept`, record);
+  await endedDeliveries(holdfast, id, 5);
 });
 
 test('410 ends a subscription that says so, for each event of the group without a retry', async () => {

@@ -136,7 +136,7 @@ export class Retries {
     const refs = group.retries.map(({ ref }) => ref);
     if ((await this.bySubscription.acquire(claim)) === 'acquired') {
       await partition.track(
-        this.inPlace(partition, claim.owner, () => this.retry(partition, group, nowMs)).catch(
+        this.inPlace(partition, claim.owner, () => this.retryTogether(partition, group, nowMs)).catch(
           (error: unknown) => this.postpone(partition, refs, error),
         ),
       );
@@ -167,6 +167,22 @@ export class Retries {
       }
     } finally {
       taken.forEach(({ limiter, claim }) => limiter.release(claim));
+    }
+  }
+
+  /** A damaged record makes its whole group fail, so each is then retried by itself. */
+  private async retryTogether(partition: DispatchPartition, group: DueGroup, nowMs: number): Promise<void> {
+    try {
+      await this.retry(partition, group, nowMs);
+    } catch (error) {
+      if (isExpected(error) || group.retries.length === 1) {
+        throw error;
+      }
+      for (const one of group.retries) {
+        await this.retry(partition, { ...group, retries: [one] }, nowMs).catch((alone: unknown) =>
+          this.postpone(partition, [one.ref], alone),
+        );
+      }
     }
   }
 
@@ -219,18 +235,21 @@ export class Retries {
     refs: readonly string[],
     error: unknown,
   ): Promise<void> {
-    const isExpected = error instanceof StoreUnavailable || error instanceof AttemptPostponed;
-    if (!isExpected) {
+    if (!isExpected(error)) {
       this.logger.error(
         { err: error, partition: partition.code, refs },
         'a retry failed; it will be attempted later',
       );
     }
-    const pauseMs = isExpected ? POSTPONED_MS * (1 + Math.random()) : AFTER_ERROR_MS;
+    const pauseMs = isExpected(error) ? POSTPONED_MS * (1 + Math.random()) : AFTER_ERROR_MS;
     const dueMs = Math.ceil(partition.nowMs() + pauseMs);
     const places = refs.flatMap((ref) => [dueMs, ref]);
     // GT, because they may have been rescheduled. If Redis cannot write them, the next pass finds them where they are.
     await this.redis.client.zadd(retryingKey(partition.tag), 'XX', 'GT', ...places).catch(() => undefined);
     partition.retryIn(pauseMs);
   }
+}
+
+function isExpected(error: unknown): boolean {
+  return error instanceof StoreUnavailable || error instanceof AttemptPostponed;
 }
