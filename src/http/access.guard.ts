@@ -1,12 +1,4 @@
-import {
-  applyDecorators,
-  type CanActivate,
-  type ExecutionContext,
-  Inject,
-  Injectable,
-  SetMetadata,
-} from '@nestjs/common';
-import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
+import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type AdminCaller,
@@ -16,56 +8,15 @@ import {
   type Caller,
   OperatorKeys,
   type OperatorRole,
-  type Permission,
   RateLimits,
   sourceOf,
   type TenantCaller,
 } from '../auth/index.js';
 import { headerText } from '../ledger/index.js';
+import { type AccessRule, accessRuleOf } from './access-rule.js';
 import { OperationAccess } from './operation-access.js';
 import { isRead, SessionAccess } from './session-access.js';
 import { MetricsRegistry } from '../telemetry/index.js';
-
-export interface AccessRule {
-  /**
-   * The plane decides the code for a missing permission: FORBIDDEN (runtime) or INSUFFICIENT_PERMISSIONS (admin). Public operations
-   * read no key.
-   */
-  readonly plane: 'runtime' | 'admin' | 'public';
-  /** The permission that an API key needs, or `any` for every valid key. Without it, API keys are not accepted. */
-  readonly tenant?: Permission | 'any';
-  /** A permission that is accepted in its place, which the response then says. */
-  readonly deprecated?: Permission;
-  /**
-   * Whether the admin key is accepted, or a session of the console in its place. If so, a wrong key is refused, even with a valid API
-   * key.
-   */
-  readonly admin?: boolean;
-  /** The role that an operator needs at least. By default, a viewer may read, and an operator may change. */
-  readonly role?: OperatorRole;
-}
-
-export const ACCESS_RULE = 'holdfast:access';
-
-/** Declares who may call an operation. Every operation under /v1 and /ops needs it, or is refused. */
-export function Access(rule: AccessRule): MethodDecorator {
-  return applyDecorators(
-    SetMetadata(ACCESS_RULE, rule),
-    ...(rule.tenant === undefined ? [] : [ApiSecurity('ApiKeyAuth')]),
-    ...(rule.admin === true ? [ApiSecurity('AdminKeyAuth')] : []),
-    ...(rule.role === undefined ? [] : [ApiExtension('x-holdfast-role', rule.role)]),
-  );
-}
-
-/** Declares that anybody may call an operation. */
-export function PublicAccess(): MethodDecorator {
-  return SetMetadata(ACCESS_RULE, { plane: 'public' } satisfies AccessRule);
-}
-
-/** The rule of an operation's handler, if it declares one. */
-export function accessRuleOf(handler: object): AccessRule | undefined {
-  return Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
-}
 
 /** Header names in the case that Node gives them. */
 export const ADMIN_KEY_HEADER = 'x-admin-api-key';

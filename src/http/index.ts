@@ -1,11 +1,5 @@
-export {
-  Access,
-  type AccessRule,
-  accessRuleOf,
-  CallerFinder,
-  PublicAccess,
-  PublicRateLimit,
-} from './access.guard.js';
+export { CallerFinder, PublicRateLimit } from './access.guard.js';
+export { Access, type AccessRule, accessRuleOf, PublicAccess } from './access-rule.js';
 export { ErrorAnswers, ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
 export { errorBody, refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';

@@ -2,7 +2,7 @@ import { Controller, Get, Res } from '@nestjs/common';
 import { ApiOperation, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { exposition, MetricsRegistry } from '../telemetry/index.js';
-import { Access } from './access.guard.js';
+import { Access } from './access-rule.js';
 
 const EXPOSITION = {
   status: 200,

@@ -11,7 +11,7 @@ import {
   type TenantCaller,
 } from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
-import type { AccessRule } from './access.guard.js';
+import type { AccessRule } from './access-rule.js';
 
 /** Whether the owner of a valid key may perform an operation now: a request, or one of a batch. */
 @Injectable()

@@ -1,5 +1,5 @@
 import { RestingStorage } from './resting-storage.js';
-import type { SkippedNames } from './skipped-records.js';
+import type { SkippedNames } from './skipped-names.js';
 
 /** The owner of the queries of operators, who count as one tenant. */
 export const OPERATORS = '';

@@ -8,7 +8,7 @@ import type { QueryCounts } from './redis.metrics.js';
 import { CURRENT_QUERY, OPERATORS, type QueryContext } from './current-query.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
-import type { SkippedNames } from './skipped-records.js';
+import type { SkippedNames } from './skipped-names.js';
 
 /** Debt up to this amount causes no pause, so short queries never pause. */
 const FREE_DEBT_MS = 50;

@@ -16,7 +16,12 @@ interface Case {
   readonly refused: readonly string[];
 }
 
-const RULES = ['import-x/no-extraneous-dependencies', 'no-restricted-syntax', 'no-restricted-imports'];
+const RULES = [
+  'holdfast/no-circles',
+  'import-x/no-extraneous-dependencies',
+  'no-restricted-syntax',
+  'no-restricted-imports',
+];
 
 // None of these rules needs types, and loading all files with types takes a minute on a busy machine.
 const LINT = `
@@ -62,6 +67,18 @@ const CASES: readonly Case[] = [
   upwards('src/expiry/expiry.module.ts', '../app/app.module.js', '../http/index.js'),
   upwards('src/expiry/expiry.service.ts', '../http/index.js', '../wire/index.js'),
   upwards('src/expiry/expiry.service.ts', '../redis/queries.js', '../redis/index.js'),
+  {
+    what: 'an import that leads back, directly or over others, be it for a type',
+    file: 'src/redis/keyspace.ts',
+    allowed: ["import { StoreUnavailable } from './errors.js';", "export * from './missing.js';"],
+    refused: [
+      "import { tagOf } from './keyspace.js';",
+      "import type { RedisService } from './redis.service.js';",
+      "export { RedisClock } from './redis-clock.js';",
+      "export * from './index.js';",
+      "export const later = (): Promise<unknown> => import('./boot.js');",
+    ],
+  },
   {
     what: 'a test that does not run, unless a condition says so',
     file: 'test/lua/int64.test.ts',

@@ -1,6 +1,5 @@
 import { ok } from 'node:assert/strict';
 import type { Delivery } from './delivery.js';
-import type { DispatchPartition } from './dispatch-partition.js';
 
 /** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
@@ -36,7 +35,7 @@ export interface Page {
  * Reads from the head of a queue in Redis.
  * @throws StoreUnavailable
  */
-export type ReadHead = (queue: OrderedQueue, count: number, skipped: ReadonlySet<string>) => Promise<Page>;
+export type ReadHead = (count: number, skipped: ReadonlySet<string>) => Promise<Page>;
 
 /** A page that is being read. */
 interface Reading {
@@ -95,7 +94,7 @@ export class OrderedQueue {
    * @param how  whether it had deliveries before this process pushed one
    */
   constructor(
-    readonly partition: DispatchPartition,
+    private readonly partition: { readonly term: number },
     readonly name: string,
     private readonly memory: ReadyMemory,
     private readonly readHead: ReadHead,
@@ -214,7 +213,7 @@ export class OrderedQueue {
 
   private async readPage(reading: Reading, skipped: ReadonlySet<string>): Promise<void> {
     const count = this.pageSize + skipped.size;
-    const { length, deliveries } = await this.readHead(this, count, skipped);
+    const { length, deliveries } = await this.readHead(count, skipped);
     if (this.reading !== reading) {
       // The queue was forgotten meanwhile.
       return;

@@ -14,7 +14,7 @@ import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
 import { type Attempted, type Delivery, readDeliveries, type Verdict } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
-import { OrderedQueue, type Page, type ReadyMemory } from './ordered-queue.js';
+import { OrderedQueue, type Page, type ReadHead, type ReadyMemory } from './ordered-queue.js';
 import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 /** An endpoint is slow if its last first attempt took longer than this. */
@@ -84,10 +84,11 @@ export class OrderedQueues {
   }
 
   private start(partition: DispatchPartition, name: string, how: 'found' | 'empty'): OrderedQueue {
-    const queue = new OrderedQueue(partition, name, this.memory, (...page) => this.readHead(...page), how);
+    const readHead: ReadHead = (...page) => this.readHead(partition, name, ...page);
+    const queue = new OrderedQueue(partition, name, this.memory, readHead, how);
     partition.queues.set(name, queue);
     // Starts when the caller is done with the queue.
-    void partition.track(Promise.resolve().then(() => this.drain(queue)));
+    void partition.track(Promise.resolve().then(() => this.drain(partition, queue)));
     return queue;
   }
 
@@ -97,8 +98,7 @@ export class OrderedQueues {
   }
 
   /** Attempts the queue's deliveries until it is empty. Never rejects. */
-  private async drain(queue: OrderedQueue): Promise<void> {
-    const { partition, name } = queue;
+  private async drain(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
     while (partition.active && !this.limiter.isClosed && !queue.isEmpty) {
       try {
         queue.forgetEarlierTerm();
@@ -106,13 +106,13 @@ export class OrderedQueues {
           queue.enter('reading');
           await queue.read([]);
         }
-        await this.attemptReady(queue);
+        await this.attemptReady(partition, queue);
       } catch (error) {
         queue.enter('pausing');
         // The connection logs outages, and postponed attempts are counted.
         if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
           this.logger.error(
-            { err: error, queue: name },
+            { err: error, queue: queue.name },
             'a delivery could not be attempted; it will be retried',
           );
         }
@@ -122,12 +122,13 @@ export class OrderedQueues {
     }
     queue.enter('ended');
     queue.forget();
-    partition.queues.delete(name);
+    partition.queues.delete(queue.name);
   }
 
   /** @throws StoreUnavailable */
   private async readHead(
-    { partition, name }: OrderedQueue,
+    partition: DispatchPartition,
+    name: string,
     count: number,
     skipped: ReadonlySet<string>,
   ): Promise<Page> {
@@ -147,14 +148,14 @@ export class OrderedQueues {
    * Attempts the deliveries of a queue, until none is known that could be next, and reads on before they run out. What is read leaves out
    * those that are still under way. @throws StoreUnavailable, AttemptPostponed, or an unexpected error
    */
-  private async attemptReady(queue: OrderedQueue): Promise<void> {
+  private async attemptReady(partition: DispatchPartition, queue: OrderedQueue): Promise<void> {
     queue.enter('attempting');
     // The outcomes that are being stored, oldest first.
     const underWay = new Map<string, Promise<void>>();
     let hasFailed = false;
     try {
       for (;;) {
-        if (!queue.hasReady && queue.goesOn && queue.partition.active) {
+        if (!queue.hasReady && queue.goesOn && partition.active) {
           await queue.read(underWay.keys());
         }
         const delivery = queue.take();
@@ -162,7 +163,7 @@ export class OrderedQueues {
           break;
         }
         queue.oldestMs = delivery.createdMs;
-        const attempted = await this.attemptFirst(queue, delivery);
+        const attempted = await this.attemptFirst(partition, queue, delivery);
         if (attempted === undefined) {
           queue.forget();
           break;
@@ -176,7 +177,7 @@ export class OrderedQueues {
           underWay.set(ref, stored);
           // The error is thrown where all are awaited, which is at the next request.
           stored.catch(() => (hasFailed = true));
-          queue.partition.retryIn(one.verdict.retryInMs ?? Number.POSITIVE_INFINITY);
+          partition.retryIn(one.verdict.retryInMs ?? Number.POSITIVE_INFINITY);
         }
         const [{ verdict }] = attempted;
         if (queue.isRunningLow) {
@@ -215,10 +216,10 @@ export class OrderedQueues {
 
   /** @returns undefined if nothing may start any more @throws as Attempts does; the delivery then stays first in its queue */
   private async attemptFirst(
+    partition: DispatchPartition,
     queue: OrderedQueue,
     delivery: Delivery,
   ): Promise<readonly [Attempted, ...Attempted[]] | undefined> {
-    const { partition } = queue;
     const claim = { owner: delivery.subscriptionId, slow: queue.isSlow };
     if (!partition.active || (await this.limiter.acquire(claim)) !== 'acquired') {
       return undefined;
