@@ -1,10 +1,11 @@
 // npm run generate: writes src/redis/script-types.ts from the files in lua: all scripts as one library of Redis functions, and for each script
-// its arguments, the types of its replies, and a function that decodes them. The build, the tests, lint and typecheck run it first.
+// its arguments, the types of its replies, and a function that decodes them; and src/redis/keys.ts, the builders of key names. The build, the
+// tests, lint and typecheck run it first.
 import { join } from 'node:path';
 import { writeChanged } from '../write-changed.mjs';
 import { loadTools } from './load.mjs';
 
-const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
+const OUTPUT = join(import.meta.dirname, '../../src/redis');
 /**
  * @typedef {import('./header.ts').Item} Item
  * @typedef {import('./header.ts').ValueItem} ValueItem
@@ -12,7 +13,7 @@ const OUTPUT = join(import.meta.dirname, '../../src/redis/script-types.ts');
  * @typedef {import('./library.ts').ScriptSource} ScriptSource
  */
 
-const { camelCase, DecoderWriter, fieldRows, givenRows, givenWriters, readLua, readScripts } =
+const { camelCase, DecoderWriter, fieldRows, givenRows, givenWriters, keyBuilders, readLua, readScripts } =
   await loadTools();
 const { scripts, library } = readScripts();
 const fields = fieldRows(readLua('lib/field.lua'));
@@ -118,8 +119,8 @@ for (const { alternatives } of scripts) {
 }
 
 const entries = scripts.map(entryOf);
-const text = `// Written by \`npm run generate\`. Do not edit.
-import { flag, int, type Fields, type ReplyReader, undeclared, values, word } from './reply-reader.js';
+const WRITTEN = '// Written by `npm run generate`. Do not edit.\n';
+const text = `${WRITTEN}import { flag, int, type Fields, type ReplyReader, undeclared, values, word } from './reply-reader.js';
 
 export type Argument = string | number;
 
@@ -190,4 +191,5 @@ export const SCRIPTS: Readonly<Record<ScriptName, ScriptEntry>> = {
 ${entries.join('\n')}
 };
 `;
-writeChanged(OUTPUT, text);
+writeChanged(join(OUTPUT, 'script-types.ts'), text);
+writeChanged(join(OUTPUT, 'keys.ts'), WRITTEN + keyBuilders(readLua('lib/keys.lua')));

@@ -2,11 +2,12 @@ import { Injectable } from '@nestjs/common';
 import { tenantOfScope } from '../ledger/index.js';
 import { type Fields, fieldsOf, type Page } from '../wire/index.js';
 import { toStoreError } from './errors.js';
-import { budgetIndexKey, partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
+import { budgetIndexKey, tagOfPartition, tagOfTenant, tenantIndexKey } from './keyspace.js';
 import { RedisService } from './redis.service.js';
 import type { ScriptReply } from './script-call.js';
 import { SharedWalk } from './shared-walk.js';
-import { type RecordKind, SkippedRecords } from './skipped-records.js';
+import type { RecordKind } from './skipped-names.js';
+import { SkippedRecords } from './skipped-records.js';
 
 /** Records per run of a script: about half a millisecond of Redis time. */
 const RECORDS_A_RUN = 100;
@@ -72,7 +73,7 @@ export class Records {
 
   /** The hash tag of a tenant's partition. */
   tagOfTenant(tenantId: string): string {
-    return tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    return tagOfTenant(tenantId, this.redis.partitions);
   }
 
   /** The record at a key, or undefined. @throws StoreUnavailable */
@@ -248,7 +249,7 @@ export class Records {
       while (next < this.redis.partitions) {
         const partition = next;
         next += 1;
-        await work(tagOf(partitionCode(partition)));
+        await work(tagOfPartition(partition));
       }
     };
     await Promise.all(Array.from({ length: PARTITIONS_AT_ONCE }, takeTurns));

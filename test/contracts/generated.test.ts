@@ -8,6 +8,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 test.each([
   ['scripts/lua/generate.mjs', 'src/redis/script-types.ts'],
+  ['scripts/lua/generate.mjs', 'src/redis/keys.ts'],
   ['console/generate.mjs', 'console/src/api/openapi.ts'],
 ])(
   '%s leaves %s alone if it is what it should be, because a newer file would have everything built again',
