@@ -43,7 +43,7 @@ for i = first_condition, #ARGV, 2 do
   end
 end
 
--- Same as categoryOf in src/events/event-types.ts.
+-- Same as categoryOf in src/ledger/event-types.ts.
 local function category_of(event_type)
   local first, second = string.match(event_type, '^([^.]*)%.?([^.]*)')
   local segment = first == 'custom' and second or first

@@ -1,6 +1,6 @@
 -- action_rules: which kinds of actions the governing policy allows. The first steps of RESERVATION EVALUATION ORDER in
 -- cycles-protocol-extensions-v0.1.26.
--- @include field
+-- @include field, kept
 --
 -- A policy's record has four lists, each as JSON: allowed_action_kinds, denied_action_kinds, action_quotas and risk_class_quotas. Its
 -- field `rules` has all of them again as one text, so that a reserve reads a single field, which is unset if all four are empty.
@@ -27,7 +27,6 @@ end
 
 -- Texts that earlier runs have parsed. What follows from a text never changes, so it may outlive the run. A text has at most 40 KB.
 local RULES_KEPT = 100
-local kept, kept_count = {}, 0
 
 local DEFAULT_RUN_TTL_MS, DEFAULT_THRESHOLD = 86400000, 0.8
 
@@ -63,27 +62,14 @@ local function quotas_by(member, quotas)
 end
 
 -- `denied` and `allowed` as sets, the quotas as quotas_by returns them; nil for each that is empty.
-local function parse_rules(text)
+local known_rules = kept(RULES_KEPT, function(text)
   local lists = {}
   for list in string.gmatch(text .. BETWEEN_LISTS, '([^' .. BETWEEN_LISTS .. ']*)' .. BETWEEN_LISTS) do
     lists[#lists + 1] = list == '' and {} or cjson.decode(list)
   end
   return { denied = set_of(lists[1]), allowed = set_of(lists[2]), risk_quotas = quotas_by('risk_class', lists[3]),
     kind_quotas = quotas_by('action_kind', lists[4]) }
-end
-
-local function known_rules(text)
-  local rules = kept[text]
-  if rules then
-    return rules
-  end
-  rules = parse_rules(text)
-  if kept_count == RULES_KEPT then
-    kept, kept_count = {}, 0
-  end
-  kept[text], kept_count = rules, kept_count + 1
-  return rules
-end
+end)
 
 -- The action's kind among the field and value pairs of a request.
 local function kind_of(fields, first)

@@ -1,6 +1,6 @@
 -- hold_form: the forms of a reservation's record, live and packed. A live one has its subject in one field, and what else never changes and
 -- no expiry needs in another. What would be too long for that is in a field for each value.
--- @include field, time
+-- @include field, time, units
 --
 -- Millions of ended records stay for weeks, so a record is packed after its end (lua/audit/lib/pack_record.lua): its values in a fixed
 -- order with separators, without field names, and with ids and times as differences. They are in fields '0', '1', ... of at most 64
@@ -48,7 +48,6 @@ local function unpack_fields(text, code)
   if not tenant then
     error('a packed record has not the form of one')
   end
-  local units = { u = 'USD_MICROCENTS', t = 'TOKENS', c = 'CREDITS', r = 'RISK_POINTS' }
   local born, maker = tonumber(created_at, 16), long_id(key_id)
   local fields = {
     [field.tenant] = tenant,
@@ -57,7 +56,7 @@ local function unpack_fields(text, code)
     [field.workflow] = own(workflow),
     [field.agent] = own(agent),
     [field.toolset] = own(toolset),
-    [field.unit] = units[string.sub(terms, 1, 1)],
+    [field.unit] = units.BY_LETTER[string.sub(terms, 1, 1)],
     [field.overage_policy] = POLICIES_BY_LETTER[string.sub(terms, 2, 2)],
     [field.scope_mask] = string.sub(terms, 3),
     [field.amount] = amount,

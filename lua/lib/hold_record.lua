@@ -1,5 +1,5 @@
 -- hold_record: the record of one reservation as settlements need it. Its fields are those of lua/lib/field.lua.
--- @include derive_scopes, field, hold_form, int64, kept, keys
+-- @include derive_scopes, field, hold_form, int64, kept, keys, units
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 -- By the letter in a record.
 local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
@@ -10,7 +10,6 @@ local function whole_number(text)
 end
 
 local HOLD_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
-local HOLD_UNITS = { USD_MICROCENTS = true, TOKENS = true, CREDITS = true, RISK_POINTS = true }
 
 -- Whether a request may have this tenant or level.
 local function is_segment(text)
@@ -20,7 +19,7 @@ end
 -- The owner, unit and scopes of a hold, with all that follows from them. `scopes` are the derived scopes, `held` those that have a
 -- budget, both root first. `defect` is why they are not known. Values that no request can have are left out.
 local function new_subject(tenant, workspace, app, workflow, agent, toolset, unit, mask)
-  local subject = { tenant = is_segment(tenant) and tenant or nil, unit = HOLD_UNITS[unit] and unit or nil, mask = mask,
+  local subject = { tenant = is_segment(tenant) and tenant or nil, unit = units.LETTER_OF[unit] and unit or nil, mask = mask,
     levels = { workspace or false, app or false, workflow or false, agent or false, toolset or false }, held = {} }
   if not subject.tenant or not mask then
     subject.defect = 'MISSING_SCOPES'

@@ -1,7 +1,6 @@
 -- pack_record: packs the record of an ended reservation. lua/lib/hold_form.lua describes the packed form and reads it.
--- @include field, hold_form, time
+-- @include field, hold_form, time, units
 local SEPARATOR, PIECE = '\31', 64
-local UNIT_LETTERS = { USD_MICROCENTS = 'u', TOKENS = 't', CREDITS = 'c', RISK_POINTS = 'r' }
 
 -- A number minus `base`. Negative if an expiry was moved to before the creation.
 local function to_hex(text, base)
@@ -46,7 +45,7 @@ end
 -- which then stays unpacked.
 local function pack_fields(fields, code)
   local born, event_ms, sequence = tonumber(fields[field.created_at]), string.match(fields[field.end_event] or '', '^(%d+)(%-%d+)$')
-  local unit, policy = UNIT_LETTERS[fields[field.unit]], fields[field.overage_policy]
+  local unit, policy = units.LETTER_OF[fields[field.unit]], fields[field.overage_policy]
   policy = policy == nil and '-' or hold_form.POLICY_LETTERS[policy]
   local amount, charged, maker = fields[field.amount], fields[field.charged], fields[field.key_id]
   if not born or not unit or not policy or not fields[field.tenant] or not fields[field.scope_mask] or not amount then

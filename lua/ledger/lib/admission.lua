@@ -1,8 +1,7 @@
 -- admission: what reserve, decide and direct_debit share: the budgets that a request draws on, and the reasons to refuse it.
--- @include brief_figures, budget_figures, budget_templates, int64, keys, shared_budgets, template_record, window_record
+-- @include brief_figures, budget_figures, budget_templates, int64, keys, shared_budgets, template_record, units, window_record
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
-local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
 -- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the budgets. Those that the
@@ -35,14 +34,14 @@ end
 -- The refusal if no scope has a budget in the unit: UNIT_MISMATCH if a scope has one in another unit, else NOT_FOUND.
 local function missing_budget(tag, scopes)
   for i = #scopes, 1, -1 do
-    local units = {}
-    for _, other in ipairs(UNITS) do
+    local others = {}
+    for _, other in ipairs(units.ALL) do
       if redis.call('EXISTS', keys.budget(tag, other, scopes[i])) == 1 then
-        units[#units + 1] = other
+        others[#others + 1] = other
       end
     end
-    if #units > 0 then
-      return { 'UNIT_MISMATCH', scopes[i], unpack(units) }
+    if #others > 0 then
+      return { 'UNIT_MISMATCH', scopes[i], unpack(others) }
     end
   end
   return { 'NOT_FOUND' }

@@ -1,5 +1,5 @@
 -- budget_templates: the budgets that a tenant's templates make, at the scopes of a request that have none in its unit.
--- @include keys, owned_counts, template_record
+-- @include kept, keys, owned_counts, template_record
 --
 -- The last segments of a pattern may have `*` in place of a value. A pattern matches the scopes that have the same levels, so a scope of
 -- n levels matches n patterns at most. The one with the most literal segments wins, and of several templates with that pattern the oldest.
@@ -11,7 +11,7 @@
 -- revision in the tenant's record. Each change of the tenant's templates writes another one, which no other change ever has.
 -- Without them, a scope that has no budget on purpose costs each reserve a look at its patterns.
 local SCOPES_KEPT = 1000
-local kept, kept_count = {}, 0
+local known_scope = kept(SCOPES_KEPT, function() return {} end)
 
 -- The patterns that match a scope, with its unit, as the index has them: the most literal first.
 local function patterns_of(unit, scope)
@@ -41,19 +41,14 @@ end
 
 -- The id of the template for a scope, or false.
 local function template_at(tag, tenant_id, revision, unit, scope)
-  local known = kept[scope]
-  if not known or known.revision ~= revision then
-    if not known and kept_count == SCOPES_KEPT then
-      kept, kept_count = {}, 0
-    end
-    kept_count = known and kept_count or kept_count + 1
-    known = { revision = revision }
-    kept[scope] = known
+  local known = known_scope(scope)
+  if known.revision ~= revision then
+    known.revision, known.by_unit = revision, {}
   end
-  if known[unit] == nil then
-    known[unit] = find_template(tag, tenant_id, unit, scope)
+  if known.by_unit[unit] == nil then
+    known.by_unit[unit] = find_template(tag, tenant_id, unit, scope)
   end
-  return known[unit]
+  return known.by_unit[unit]
 end
 
 -- What a template would make at a scope, as lua/lib/budget_birth.lua takes it, or nil. `revision` is that of the tenant's record.

@@ -1,5 +1,5 @@
 -- policy_search: finds which of a tenant's policies governs a request, and what it sets.
--- @include keys
+-- @include kept, keys
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
 -- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON),
@@ -14,14 +14,7 @@
 -- What earlier runs have found, by the deepest scope, which the others follow from: the patterns, and the policy with the texts that it
 -- was made of. Each run reads the texts again, but unchanged ones need not be parsed again.
 local SCOPES_KEPT = 500
-local kept, kept_count = {}, 0
-
-local function known_scopes(scopes)
-  local leaf = scopes[#scopes]
-  local known = kept[leaf]
-  if known then
-    return known
-  end
+local known_scopes = kept(SCOPES_KEPT, function(_, scopes)
   local patterns = {}
   for i = 1, #scopes do
     patterns[#patterns + 1] = scopes[i]
@@ -29,13 +22,8 @@ local function known_scopes(scopes)
       patterns[#patterns + 1] = scopes[i] .. '/*'
     end
   end
-  if kept_count == SCOPES_KEPT then
-    kept, kept_count = {}, 0
-  end
-  known = { patterns = patterns }
-  kept[leaf], kept_count = known, kept_count + 1
-  return known
-end
+  return { patterns = patterns }
+end)
 
 local function is_same(texts, others)
   for i = 1, #texts do
@@ -66,7 +54,7 @@ end
 
 -- The policy that governs a request with these scopes, or nil. `scope` is the deepest of them that its pattern matches.
 local function governing_policy(tag, tenant_id, scopes, now)
-  local known = known_scopes(scopes)
+  local known = known_scopes(scopes[#scopes], scopes)
   local found = redis.call('HMGET', keys.policy_pattern(tag, tenant_id), unpack(known.patterns))
   local best, scope = known.best, known.scope
   if not known.found or known.has_times or not is_same(found, known.found) then
