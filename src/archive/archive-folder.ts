@@ -1,5 +1,6 @@
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DAY_MS } from '../ledger/index.js';
 import { partitionCode } from '../redis/index.js';
 import { type ArchiveIdentity, type Epoch, readIdentity } from './archive-identity.js';
 import { type Archived, type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
@@ -82,7 +83,6 @@ export interface ChainPlace {
   readonly cursor: EntryId | undefined;
 }
 
-export const DAY_MS = 86_400_000;
 /** The UTC day of an instant, as YYYY-MM-DD. */
 export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);

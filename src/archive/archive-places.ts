@@ -1,4 +1,4 @@
-import { journalPlacesKey, partitionCode, type RedisService, tagOf } from '../redis/index.js';
+import { journalPlacesKey, type RedisService, tagOfPartition } from '../redis/index.js';
 import type { ArchivePlace, ArchivePlaces } from './archive-folder.js';
 import { type Archived, FIRST } from './entry-chain.js';
 
@@ -9,7 +9,7 @@ export async function readPlaces(redis: RedisService, kind: Archived): Promise<A
   const places = await Promise.all(
     partitions.map((number) =>
       redis.client.hmget(
-        journalPlacesKey(tagOf(partitionCode(number))),
+        journalPlacesKey(tagOfPartition(number)),
         `${prefix}cursor`,
         `${prefix}through`,
         'epoch',

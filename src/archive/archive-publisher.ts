@@ -2,10 +2,11 @@ import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { DAY_MS } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type Turn, Worker } from '../worker/index.js';
-import { type ArchiveFolder, type ArchiveGap, DAY_MS, dayOf, type Published } from './archive-folder.js';
+import { type ArchiveFolder, type ArchiveGap, dayOf, type Published } from './archive-folder.js';
 import { ARCHIVE_METRICS } from './archive.metrics.js';
 import { readPlaces } from './archive-places.js';
 import { readArchive } from './archive-reading.js';
@@ -125,7 +126,7 @@ export class ArchivePublisher implements OnModuleInit {
   /** The last day stays, because what is staged follows it. */
   private async removeOld(folder: ArchiveFolder, days: readonly string[], places: AllPlaces): Promise<void> {
     const through = throughOf(places, this.redis.partitions);
-    const oldest = dayOf(Math.max(0, through - this.config.archiveRetentionDays * DAY_MS));
+    const oldest = dayOf(Math.max(0, through - this.config.archiveRetentionMs));
     for (const day of days.slice(0, -1).filter((one) => one < oldest)) {
       const removed = join(folder.root, 'published', `.removed-${day}`);
       await rename(folder.publishedOf(day), removed);

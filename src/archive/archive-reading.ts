@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import { DAY_MS } from '../ledger/index.js';
 import { MAX_PARTITIONS, partitionCode } from '../redis/index.js';
 import {
   type ArchiveFolder,
   type ArchiveGap,
   type ArchivePlaces,
-  DAY_MS,
   daysFromTo,
   faultOf,
   type StagedFile,

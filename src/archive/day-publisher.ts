@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DAY_MS } from '../ledger/index.js';
 import { partitionCode } from '../redis/index.js';
 import {
   type ArchiveFolder,
   type ArchiveGap,
   type ArchivePlaces,
-  DAY_MS,
   dayOf,
   faultOf,
   type Manifest,

@@ -8,7 +8,6 @@ export {
   type ArchiveGap,
   type ArchivePlace,
   type ArchivePlaces,
-  DAY_MS,
   daysFromTo,
   faultOf,
   type Manifest,

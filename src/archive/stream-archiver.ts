@@ -1,8 +1,9 @@
 import type { HoldfastConfig } from '../config/index.js';
+import { DAY_MS } from '../ledger/index.js';
 import type { RedisService } from '../redis/index.js';
 import type { Instruments } from '../telemetry/index.js';
 import { SharedRedisTime, type Turn } from '../worker/index.js';
-import { type ArchiveFolder, DAY_MS } from './archive-folder.js';
+import type { ArchiveFolder } from './archive-folder.js';
 import type { ARCHIVE_METRICS } from './archive.metrics.js';
 import type { ArchivePartition } from './archive-partition.js';
 import { type Archived, type EntryId, msOf } from './entry-chain.js';

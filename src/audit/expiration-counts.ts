@@ -4,11 +4,10 @@ import { fingerprintOf, Refusal } from '../ledger/index.js';
 import {
   eventLogKey,
   isStreamId,
-  partitionCode,
   partitionOfTenant,
   RedisService,
   streamBound,
-  tagOf,
+  tagOfPartition,
 } from '../redis/index.js';
 import { decodeCursor, encodeCursor, Optional } from '../wire/index.js';
 import { EXAMINED_A_RUN, type ExpirationSearch, SLACK_MS } from './expiration-feed.js';
@@ -110,7 +109,7 @@ export class ExpirationCounts {
   ) {
     return this.redis.queries.call(
       'count_expirations',
-      { eventLog: eventLogKey(tagOf(partitionCode(partition))) },
+      { eventLog: eventLogKey(tagOfPartition(partition)) },
       {
         start: start === '' ? streamBound(fromMs) : start,
         stop: streamBound(toMs + SLACK_MS),

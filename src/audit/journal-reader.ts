@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { journalKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../redis/index.js';
+import { journalKey, RedisService, tagOfTenant } from '../redis/index.js';
 
 /** Entries that one script examines, with their records: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 200;
@@ -56,7 +56,7 @@ export class JournalReader {
   }
 
   private page(tenantId: string, after: string, limit: number) {
-    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const tag = tagOfTenant(tenantId, this.redis.partitions);
     return this.redis.queries.call(
       'verify_journal',
       { journal: journalKey(tag) },

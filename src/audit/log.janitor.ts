@@ -14,7 +14,6 @@ const ENTRIES_A_RUN = 250;
 const KEYS_A_RUN = 100;
 /** Events that no dispatcher has read are kept this many times as long, and then removed unread. */
 const UNREAD_FACTOR = 2;
-const DAY_MS = 86_400_000;
 
 /**
  * Maintains the logs: removes old events and audit rows, and records the expiry of API keys, all bounded by count and time. An event
@@ -40,10 +39,9 @@ export class LogJanitor implements OnModuleInit {
   ) {
     this.counts = metrics.of(RETENTION_METRICS);
     // The record of an ended reservation refers to the event of its end.
-    this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
-    this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
-    this.briefRetentionMs =
-      Math.min(config.auditLogBriefRetentionDays, config.auditLogRetentionDays) * DAY_MS;
+    this.eventRetentionMs = Math.max(config.eventRetentionMs, config.auditRetentionMs);
+    this.auditRetentionMs = config.auditLogRetentionMs;
+    this.briefRetentionMs = Math.min(config.auditLogBriefRetentionMs, config.auditLogRetentionMs);
     this.eventWalk = new PartitionWalk({
       undone: 'not trimmed',
       visit: async (tag) => (await this.trimEventsOf(tag)) || undefined,

@@ -227,7 +227,6 @@ function optional<Name extends string, Value = string>(
   return text === undefined ? {} : ({ [name]: read(text) } as Partial<Record<Name, Value>>);
 }
 
-const DAY_MS = 86_400_000;
 /** GET /ops/reservations/{id}: the full history of a reservation, whatever its state. */
 @Injectable()
 export class HistoryService {
@@ -238,7 +237,7 @@ export class HistoryService {
     private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
   }
 
   /** Expires an overdue hold. @throws Refusal NOT_FOUND */

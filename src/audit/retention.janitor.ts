@@ -3,10 +3,9 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   journalKey,
   journalPlacesKey,
-  partitionCode,
   RedisService,
   StoreUnavailable,
-  tagOf,
+  tagOfPartition,
   tenantIndexKey,
   toStoreError,
 } from '../redis/index.js';
@@ -25,8 +24,6 @@ const PACK_INTERVAL_MS = 1000;
 const PACK_BUDGET_MS = 50;
 /** Entries of the journal that one script follows, with the records that they name: one or two milliseconds. */
 const PACKED_A_RUN = 50;
-
-const DAY_MS = 86_400_000;
 
 interface TrimPlace {
   readonly tenant: string;
@@ -55,7 +52,7 @@ export class RetentionJanitor implements OnModuleInit {
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.counts = metrics.of(RETENTION_METRICS);
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
     this.trimWalk = new PartitionWalk({
       undone: 'not trimmed',
       visit: (tag, place) => this.trimOf(tag, place),
@@ -106,9 +103,7 @@ export class RetentionJanitor implements OnModuleInit {
 
   /** Follows the journals and packs records for as long as the time allows. @throws as PartitionWalk does */
   async pack(budgetMs = PACK_BUDGET_MS, turn?: Turn): Promise<void> {
-    const tags = Array.from({ length: this.redis.partitions }, (_, partition) =>
-      tagOf(partitionCode(partition)),
-    );
+    const tags = Array.from({ length: this.redis.partitions }, (_, partition) => tagOfPartition(partition));
     const lengths = await Promise.all(tags.map((tag) => this.unpackedIn(tag)));
     this.counts.toPack.set(lengths.reduce((sum, length) => sum + length, 0));
     this.packed = new Set(tags.filter((_, index) => lengths[index] === 0));

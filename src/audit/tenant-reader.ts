@@ -2,12 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import {
   budgetIndexKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   reservationIndexKey,
   type ScriptReply,
-  tagOf,
+  tagOfTenant,
 } from '../redis/index.js';
 
 /**
@@ -231,10 +229,6 @@ export class TenantReader {
     } while (walkedMs !== '');
     return found;
   }
-}
-
-function tagOfTenant(tenantId: string, partitions: number): string {
-  return tagOf(partitionCode(partitionOfTenant(tenantId, partitions)));
 }
 
 function amountOf(text: string | undefined): bigint | undefined {

@@ -2,11 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import {
   budgetIndexKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   reservationIndexKey,
-  tagOf,
+  tagOfPartition,
+  tagOfTenant,
   tenantIndexKey,
   tenantKey,
 } from '../redis/index.js';
@@ -129,7 +128,7 @@ export class VerifyService {
           );
     const first = (place?.value as number | undefined) ?? 0;
     for (let partition = first; partition < this.redis.partitions; partition += 1) {
-      const index = tenantIndexKey(tagOf(partitionCode(partition)));
+      const index = tenantIndexKey(tagOfPartition(partition));
       let rank = partition === first && place !== undefined ? await this.rankOf(index, place.id) : 0;
       for (;;) {
         const names = await this.redis.queries.command((client) =>
@@ -151,7 +150,7 @@ export class VerifyService {
    * @throws Refusal TENANT_NOT_FOUND: for a mistyped tenant, no drift would be good news.
    */
   private async mustExist(tenantId: string): Promise<void> {
-    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const tag = tagOfTenant(tenantId, this.redis.partitions);
     const keys = [
       tenantKey(tag, tenantId),
       budgetIndexKey(tag, tenantId),

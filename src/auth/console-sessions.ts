@@ -6,7 +6,7 @@ import type { AdminCaller } from './caller.js';
 import { HostCookie } from './host-cookie.js';
 import { OperatorKeys } from './operator-keys.js';
 import { isOperatorRole } from './operator-roles.js';
-import { consoleSessionKey, orStoreError, partitionCode, RedisService, tagOf } from '../redis/index.js';
+import { consoleSessionKey, orStoreError, RedisService, tagOfPartition } from '../redis/index.js';
 
 export interface ConsoleSession {
   /** Names the session in the audit log. Grants nothing. */
@@ -82,7 +82,7 @@ export class ConsoleSessions {
 
   private placeOf(token: string): { key: string; id: string } {
     const digest = createHmac('sha256', this.hashKey).update(token).digest();
-    const tag = tagOf(partitionCode(digest.readUInt16BE() % this.redis.partitions));
+    const tag = tagOfPartition(digest.readUInt16BE() % this.redis.partitions);
     const hash = digest.toString('base64url');
     return { key: consoleSessionKey(tag, hash), id: `ses_${hash.slice(0, ID_LENGTH)}` };
   }

@@ -4,12 +4,10 @@ import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js'
 import { Refusal } from '../ledger/index.js';
 import {
   operatorSecretKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   StoreUnavailable,
   SYSTEM_OWNER,
-  tagOf,
+  tagOfTenant,
 } from '../redis/index.js';
 import { type AuthFailure, AuthAttempts, hashOfSecret } from './api-key-verifier.js';
 import type { AdminCaller } from './caller.js';
@@ -62,7 +60,7 @@ export class OperatorKeys {
 
   /** The hash tag of the partition of all operators. */
   get tag(): string {
-    return tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, this.redis.partitions)));
+    return tagOfTenant(SYSTEM_OWNER, this.redis.partitions);
   }
 
   /**

@@ -2,15 +2,7 @@ import { hash } from 'node:crypto';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { IsInt, IsString, Min } from 'class-validator';
 import { fingerprintOf, Refusal, TooManyMatched } from '../ledger/index.js';
-import {
-  bulkActionKey,
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  StoreUnavailable,
-  SYSTEM_OWNER,
-  tagOf,
-} from '../redis/index.js';
+import { bulkActionKey, RedisService, StoreUnavailable, SYSTEM_OWNER, tagOfTenant } from '../redis/index.js';
 import {
   type Instruments,
   LOGGER,
@@ -337,7 +329,7 @@ export const FAILED_ROW: RowFailure = {
 };
 
 function keyIn(owner: string, partitions: number, name: string): string {
-  return bulkActionKey(tagOf(partitionCode(partitionOfTenant(owner, partitions))), name);
+  return bulkActionKey(tagOfTenant(owner, partitions), name);
 }
 
 @Module({ providers: [BulkActions], exports: [BulkActions] })

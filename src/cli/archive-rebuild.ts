@@ -6,7 +6,6 @@ import {
   ArchiveFolder,
   contentOf,
   DamagedFile,
-  DAY_MS,
   type Epoch,
   type EntryId,
   faultOf,
@@ -18,6 +17,7 @@ import {
   SORT_BY,
   STREAM_COLUMNS,
 } from '../archive/index.js';
+import { DAY_MS } from '../ledger/index.js';
 import { partitionCode } from '../redis/index.js';
 import { type ArchiveVerifyOptions, PARTITIONS } from './archive-verify.js';
 

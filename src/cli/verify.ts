@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { DAY_MS } from '../ledger/index.js';
 import { readJson } from '../wire/index.js';
 
 /** A page usually takes seconds, but a single tenant with millions of reservations can take minutes. */
@@ -97,7 +98,7 @@ interface Usage {
 }
 
 /** Years of an archive. */
-const REPORTED_MS = 3650 * 86_400_000;
+const REPORTED_MS = 3650 * DAY_MS;
 
 /** Names the epochs of the archive, if Redis was put back, and what is superseded. A server without an archive has neither. */
 async function tellSuperseded(url: string, adminKey: string, print: VerifyOptions['print']): Promise<void> {

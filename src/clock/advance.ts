@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ExpiryService } from '../expiry/index.js';
 import { BudgetRollovers } from '../governance/index.js';
-import { partitionCode, RedisService, tagOf, testClockKey } from '../redis/index.js';
+import { RedisService, tagOfPartition, testClockKey } from '../redis/index.js';
 
 /** Longest work of one request. */
 const TIME_BUDGET_MS = 20_000;
@@ -20,7 +20,7 @@ export class Advance {
     private readonly expiry: ExpiryService,
     private readonly rollovers: BudgetRollovers,
   ) {
-    this.tags = Array.from({ length: redis.partitions }, (_, partition) => tagOf(partitionCode(partition)));
+    this.tags = Array.from({ length: redis.partitions }, (_, partition) => tagOfPartition(partition));
   }
 
   /** Ends when the clock has reached its target, or after 20 s. */

@@ -2,6 +2,7 @@ import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
+import { DAY_MS } from '../ledger/index.js';
 import { compileValidator, stringifyJson } from '../wire/index.js';
 import { TestClockAdvanceDto, TestClockService } from './test-clock.service.js';
 
@@ -26,7 +27,7 @@ export class TestClockController {
     summary: 'Let the time of the deployment pass, with everything that is due until then',
   })
   @Answers(200, 'TestClock')
-  @BodySchema(TestClockAdvanceDto, { by_ms: 86_400_000 })
+  @BodySchema(TestClockAdvanceDto, { by_ms: DAY_MS })
   async advance(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, Max, Min } from 'class-validator';
-import { Refusal } from '../ledger/index.js';
+import { DAY_MS, Refusal } from '../ledger/index.js';
 import { auditLogKey, Records, RedisService, SYSTEM_OWNER, testClockKey } from '../redis/index.js';
 import { instantMs, IsDateTime, Optional, type Origin, timeOf } from '../wire/index.js';
 import { Advance } from './advance.js';
 
-const DAY_MS = 86_400_000;
 /** How far one advance may go. */
 const LONGEST_ADVANCE_MS = 366 * DAY_MS;
 const LAST_INSTANT_MS = Date.parse('2200-01-01T00:00:00Z');

@@ -1,4 +1,4 @@
-import { flag, integer, text } from './parsers.js';
+import { days, flag, integer, text } from './parsers.js';
 import { optional, setting } from './variable.js';
 
 export const ARCHIVE = {
@@ -10,7 +10,7 @@ export const ARCHIVE = {
     'Directory that the charges, events and audit rows are archived to.',
     'Who has a Redis, and wants to know later where the money went.',
   ),
-  archiveRetentionDays: setting('ARCHIVE_RETENTION_DAYS', '400', integer(1, 36_500)).describe(
+  archiveRetentionMs: setting('ARCHIVE_RETENTION_DAYS', '400', days(1, 36_500)).describe(
     'How long a published day of the archive is kept.',
     'Whose disk is small, or whose auditors ask for longer.',
   ),

@@ -1,3 +1,5 @@
+import { DAY_MS } from '../ledger/index.js';
+
 const GIB = 1024 ** 3;
 
 /**
@@ -84,9 +86,9 @@ export const CONSTANTS = {
   /** As `sweepLeaseMs`, for partitions of dispatchers. */
   webhookLeaseMs: 5000,
   /** A delivery older than a day at its turn is given up: so late it would mislead more than help, and a replay sends it again. */
-  webhookStaleAfterMs: 86_400_000,
+  webhookStaleAfterMs: DAY_MS,
   /** How long a delivery can be looked up: long enough to find out after a holiday why a receiver got nothing. */
-  webhookDeliveryRetentionDays: 14,
+  webhookDeliveryRetentionMs: 14 * DAY_MS,
   /** An event that has waited this long for dispatch turns readiness red. */
   webhookAlertMs: 30_000,
 };

@@ -1,4 +1,5 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { DAY_MS } from '../ledger/index.js';
 
 /** A key of the evidence key set: Ed25519, with the window in which it signs. */
 export interface EvidenceKey {
@@ -144,7 +145,7 @@ function generateKey(notBeforeMs: number): WrittenKey {
  * The window of a first key starts this long before the time of the host that makes it, so that it covers Redis' time even if Redis'
  * clock is behind that host's.
  */
-export const FIRST_KEY_LEAD_MS = 86_400_000;
+export const FIRST_KEY_LEAD_MS = DAY_MS;
 
 /** A set of one new key that signs from `notBeforeMs` on, as text. */
 export function generateEvidenceKeys(notBeforeMs: number): string {

@@ -1,6 +1,7 @@
 import { Resolver } from 'node:dns';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
+import { DAY_MS } from '../ledger/index.js';
 import { type EvidenceKeys, parseEvidenceKeys } from './evidence-keys.js';
 
 /** Parses the text of a variable, which is never blank. Returns the value, or a description of what is allowed. */
@@ -33,6 +34,15 @@ export const flag: Parse<boolean> = (value) => {
   }
   return lower === 'false' || lower === '0' ? { value: false } : { allowed: 'true or false' };
 };
+
+/** A number of days, as milliseconds. */
+export function days(min: number, max: number): Parse<number> {
+  const parse = integer(min, max);
+  return (text) => {
+    const parsed = parse(text);
+    return 'value' in parsed ? { value: parsed.value * DAY_MS } : parsed;
+  };
+}
 
 export function integer(min: number, max: number): Parse<number> {
   const allowed = `a whole number from ${min} to ${max}`;

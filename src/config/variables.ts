@@ -1,7 +1,9 @@
+import { DAY_MS } from '../ledger/index.js';
 import { customKinds } from './action-kinds.js';
 import { ARCHIVE } from './archive-variables.js';
 import {
   bytes,
+  days,
   dnsServers,
   endpoints,
   evidenceKeys,
@@ -29,7 +31,6 @@ import { NONE, optional, secret, setting, type Variable } from './variable.js';
 const GENERATED = '(generated with the embedded Redis, else required)';
 
 const PER_MINUTE_MAX = 10_000_000;
-const DAY_MS = 86_400_000;
 
 const SERVICE = {
   port: setting('PORT', '7878', integer(0, 65535)).describe(
@@ -148,19 +149,19 @@ const SWEEP = {
 };
 
 const RETENTION = {
-  auditRetentionDays: setting('AUDIT_RETENTION_DAYS', '30', integer(1, 3650)).describe(
+  auditRetentionMs: setting('AUDIT_RETENTION_DAYS', '30', days(1, 3650)).describe(
     'How long an ended reservation can be looked up.',
     'Whose memory is short, or whose auditors ask for longer.',
   ),
-  eventRetentionDays: setting('EVENT_RETENTION_DAYS', '90', integer(1, 3650)).describe(
+  eventRetentionMs: setting('EVENT_RETENTION_DAYS', '90', days(1, 3650)).describe(
     'How long an event is kept, at least AUDIT_RETENTION_DAYS; up to twice as long while no dispatcher has read it.',
     'Whose memory is short, or whose auditors ask for longer.',
   ),
-  auditLogRetentionDays: setting('AUDIT_LOG_RETENTION_DAYS', '400', integer(1, 3650)).describe(
+  auditLogRetentionMs: setting('AUDIT_LOG_RETENTION_DAYS', '400', days(1, 3650)).describe(
     'How long an audit row is kept.',
     'Whose auditors ask for longer.',
   ),
-  auditLogBriefRetentionDays: setting('AUDIT_LOG_BRIEF_RETENTION_DAYS', '30', integer(1, 3650)).describe(
+  auditLogBriefRetentionMs: setting('AUDIT_LOG_BRIEF_RETENTION_DAYS', '30', days(1, 3650)).describe(
     'How long an audit row of a successful read or of a request without valid credentials is kept, at most AUDIT_LOG_RETENTION_DAYS.',
     'Whose auditors ask for reads, too.',
   ),

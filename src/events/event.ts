@@ -1,6 +1,6 @@
+import { categoryOf, type EventCategory } from '../ledger/index.js';
 import { type Fields, stringifyJson, timeOf } from '../wire/index.js';
 import { dataOf, type EventData, jsonOf } from './event-data.js';
-import { categoryOf, type EventCategory } from './event-types.js';
 
 /**
  * The place of an event in the event log. Its public id encodes this place: `evt_`, the milliseconds of the stream entry in 11 hex

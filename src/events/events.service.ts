@@ -1,7 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn, IsString, Matches } from 'class-validator';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
-import { fingerprintOf, Refusal, scopePrefixOf, treeOrder } from '../ledger/index.js';
+import {
+  categoryOf,
+  EVENT_CATEGORIES,
+  EVENT_TYPES,
+  type EventCategory,
+  fingerprintOf,
+  isEventType,
+  Refusal,
+  scopePrefixOf,
+  TENANT_EVENT_CATEGORIES,
+  treeOrder,
+} from '../ledger/index.js';
 import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.js';
 import {
   fieldsOf,
@@ -21,14 +32,6 @@ import {
 } from '../wire/index.js';
 import { EventFeed, type EventSearch } from './event-feed.js';
 import { type CyclesEvent, type EventPlace, eventPlaceOf, toEvent } from './event.js';
-import {
-  categoryOf,
-  EVENT_CATEGORIES,
-  EVENT_TYPES,
-  type EventCategory,
-  isEventType,
-  TENANT_EVENT_CATEGORIES,
-} from './event-types.js';
 
 export const EVENT_SORT_KEYS = ['event_type', 'category', 'scope', 'tenant_id', 'timestamp'] as const;
 export type EventSortKey = (typeof EVENT_SORT_KEYS)[number];

@@ -9,11 +9,4 @@ export {
   toEvent,
   traceOf,
 } from './event.js';
-export {
-  categoryOf,
-  EVENT_CATEGORIES,
-  EVENT_TYPES,
-  type EventCategory,
-  TENANT_EVENT_CATEGORIES,
-} from './event-types.js';
 export { EventLogModule } from './events.module.js';

@@ -4,11 +4,11 @@ import {
   Injectable,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
-import { eventLogKey, partitionCode, RedisService, storeOutageKey, tagOf } from '../redis/index.js';
+import { eventLogKey, RedisService, storeOutageKey, tagOfPartition } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { EVENT_METRICS } from './events.metrics.js';
 
-const TAG = tagOf(partitionCode(0));
+const TAG = tagOfPartition(0);
 
 /** Emits an event for each outage of Redis once it is back. Of several instances, one does. If none survived, there is no event. */
 @Injectable()

@@ -37,7 +37,6 @@ const EVIDENCE_METRICS = {
   },
 } as const satisfies MetricsTable;
 
-const DAY_MS = 86_400_000;
 /** The key of an envelope and what Redis needs for it, beside its text. */
 const ENVELOPE_OVERHEAD_BYTES = 160;
 /** Failures are counted each time, and logged at most once in this time. */
@@ -87,7 +86,7 @@ export class EvidenceService implements OnModuleInit {
       evidenceServerId === undefined || evidenceKeys === undefined
         ? undefined
         : new Signer(evidenceServerId, evidenceKeys);
-    this.retentionMs = Math.max(config.auditRetentionDays * DAY_MS, config.idempotencyTtlMs);
+    this.retentionMs = Math.max(config.auditRetentionMs, config.idempotencyTtlMs);
     this.maxStoredBytes = config.tenantMaxStoredBytes;
   }
 

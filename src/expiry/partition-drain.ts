@@ -32,7 +32,6 @@ import type { SweepSnapshot, SweepPartition } from './sweep-partition.js';
 
 /** How much slower than the fastest of its pass a call may be without contention. */
 const USUAL_WAIT_MS = 2;
-const DAY_MS = 86_400_000;
 
 /**
  * Judges due holds page by page. Each page is read under a lease that is checked and renewed with the read. lua/expiry/expire_page.lua
@@ -53,7 +52,7 @@ export class PartitionDrain {
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly tracing: Tracing,
   ) {
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
     this.pauseRatio = 100 / config.sweepTimeShare - 1;
   }
 

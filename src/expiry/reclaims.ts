@@ -6,7 +6,6 @@ import { countExpiry, EXPIRY_METRICS, type ExpiryOutcome } from './expiry.metric
 
 /** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
 const MAX_ROUNDS = 100;
-const DAY_MS = 86_400_000;
 
 interface Reclaimed {
   readonly status: 'RECLAIMED';
@@ -27,7 +26,7 @@ export class Reclaims {
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     metrics.of(EXPIRY_METRICS);
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
   }
 
   /**

@@ -7,7 +7,6 @@ import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telem
 import { type Job, PartitionWalk, type TurnReport, Worker } from '../worker/index.js';
 import { EXPIRY_METRICS } from './expiry.metrics.js';
 
-const DAY_MS = 86_400_000;
 /** From the end of one walk to the start of the next, and from the boot to the first. */
 const INTERVAL_MS = 60_000;
 const JITTER_MS = 10_000;
@@ -116,7 +115,7 @@ export class Reconciler implements OnModuleInit, Job {
         walkedId,
         tally,
         examine: EXAMINE,
-        retentionMs: this.config.auditRetentionDays * DAY_MS,
+        retentionMs: this.config.auditRetentionMs,
         trace,
         rest: Object.entries(this.limits.deployment).flat(),
       },

@@ -24,6 +24,14 @@ export {
 } from './amount.js';
 export { EVENT_MEMBERS, type EventMember, eventMember, type MemberKind } from './event-members.js';
 export { EVENT_PAYLOADS, type EventPayload, membersOfEvent } from './event-payloads.js';
+export {
+  categoryOf,
+  EVENT_CATEGORIES,
+  EVENT_TYPES,
+  type EventCategory,
+  isEventType,
+  TENANT_EVENT_CATEGORIES,
+} from './event-types.js';
 export { fingerprintOf } from './fingerprint.js';
 export {
   EncodedBody,
@@ -35,6 +43,7 @@ export {
   RUNTIME_ERROR_CODES,
   TENANT_LIMITS,
   type TenantLimit,
+  tenantClosed,
   TenantLimitExceeded,
   TooBusy,
   TooManyMatched,
@@ -55,3 +64,4 @@ export {
   treeOrder,
 } from './scopes.js';
 export { headerText, oneLine, percentDecoded, percentEncoded, randomBase62 } from './text.js';
+export { DAY_MS, MAX_TTL_MS, MIN_TTL_MS } from './time.js';

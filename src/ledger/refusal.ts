@@ -20,6 +20,11 @@ export class Refusal extends Error {
   }
 }
 
+/** What stays as it is when its tenant is closed. */
+export function tenantClosed(what: string): Refusal {
+  return new Refusal('TENANT_CLOSED', `the tenant is closed; its ${what} can no longer change`);
+}
+
 /** The body is compressed or otherwise encoded. HTTP has a status for that (RFC 9110, section 15.5.16), and the protocol no code. */
 export class EncodedBody extends Refusal {
   constructor(encoding: string) {

@@ -8,14 +8,7 @@ import {
   type TenantLimit,
   TenantLimitExceeded,
 } from '../ledger/index.js';
-import {
-  ownedKey,
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  tagOf,
-  tenantKey,
-} from '../redis/index.js';
+import { ownedKey, RedisService, tagOfTenant, tenantKey } from '../redis/index.js';
 import {
   type Instruments,
   LOGGER,
@@ -208,7 +201,7 @@ export class LimitsService {
     if (!TENANT_ID_PATTERN.test(tenantId)) {
       throw notFound();
     }
-    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const tag = tagOfTenant(tenantId, this.redis.partitions);
     return { tenant: tenantKey(tag, tenantId), owned: ownedKey(tag, tenantId) };
   }
 }

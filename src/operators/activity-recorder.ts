@@ -8,11 +8,10 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   activityKey,
   orStoreError,
-  partitionCode,
   partitionOfTenant,
   RedisService,
   SYSTEM_OWNER,
-  tagOf,
+  tagOfPartition,
 } from '../redis/index.js';
 import { type Activity, type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { OPERATOR_METRICS } from './operators.metrics.js';
@@ -110,7 +109,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
 
   private keyOf(hour: number): string {
     const partition = partitionOfTenant(SYSTEM_OWNER, this.redis.partitions);
-    return activityKey(tagOf(partitionCode(partition)), hour);
+    return activityKey(tagOfPartition(partition), hour);
   }
 
   private async send(): Promise<void> {

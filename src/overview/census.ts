@@ -1,5 +1,4 @@
 import {
-  partitionCode,
   partitionOfTenant,
   type RecordKind,
   type RedisService,
@@ -7,7 +6,7 @@ import {
   SkippedNames,
   type SkippedRecords,
   SYSTEM_OWNER,
-  tagOf,
+  tagOfPartition,
   tenantIndexKey,
 } from '../redis/index.js';
 
@@ -143,7 +142,7 @@ async function countPartition(
   add: (reply: Counted) => void,
 ): Promise<void> {
   const withSystem = partition === partitionOfTenant(SYSTEM_OWNER, redis.partitions) ? 1 : 0;
-  const keys = { tenantIndex: tenantIndexKey(tagOf(partitionCode(partition))) };
+  const keys = { tenantIndex: tenantIndexKey(tagOfPartition(partition)) };
   let place = { tenant: '', kind: '', after: '' };
   do {
     const reply = await redis.queries.call('census', keys, { ...place, limit: RECORDS_A_RUN, withSystem });

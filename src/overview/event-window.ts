@@ -1,11 +1,5 @@
-import {
-  categoryOf,
-  type CyclesEvent,
-  eventIdOf,
-  eventOrder,
-  type EventCategory,
-  toEvent,
-} from '../events/index.js';
+import { type CyclesEvent, eventIdOf, eventOrder, toEvent } from '../events/index.js';
+import { categoryOf, type EventCategory } from '../ledger/index.js';
 import { eventLogKey, partitionCode, type RedisService, type ScriptReply, tagOf } from '../redis/index.js';
 
 /** The window of cycles-governance-admin-v0.1.25. */

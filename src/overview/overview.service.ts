@@ -1,8 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import { EVENT_CATEGORIES } from '../events/index.js';
-import { parseAmount, TooBusy, UNITS } from '../ledger/index.js';
+import { EVENT_CATEGORIES, parseAmount, TooBusy, UNITS } from '../ledger/index.js';
 import { RedisService, type SkippedNames, SkippedRecords } from '../redis/index.js';
 import {
   type Instruments,

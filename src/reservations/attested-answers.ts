@@ -3,14 +3,7 @@ import { type Caller, seesEvidence } from '../auth/index.js';
 import { EvidenceService } from '../evidence/index.js';
 import { refusalResponse } from '../http/index.js';
 import { type ErrorCode, Refusal } from '../ledger/index.js';
-import {
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  SYSTEM_OWNER,
-  tagOf,
-  tagOfReservationId,
-} from '../redis/index.js';
+import { RedisService, SYSTEM_OWNER, tagOfReservationId, tagOfTenant } from '../redis/index.js';
 import { canonicalJson, readJson } from '../wire/index.js';
 import type { Operation } from './admission.js';
 import { attestable } from './given-fields.js';
@@ -114,7 +107,7 @@ export class AttestedAnswers {
     const { partitions } = this.redis;
     const tenantId = caller.kind === 'tenant' ? caller.tenantId : SYSTEM_OWNER;
     const tag = reservationId === undefined ? undefined : tagOfReservationId(reservationId, partitions);
-    return { tag: tag ?? tagOf(partitionCode(partitionOfTenant(tenantId, partitions))), tenantId };
+    return { tag: tag ?? tagOfTenant(tenantId, partitions), tenantId };
   }
 }
 

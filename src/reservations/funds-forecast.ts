@@ -2,14 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { IncomingHttpHeaders } from 'node:http';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
-import {
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  type ScriptReply,
-  tagOf,
-  ttlIndexKey,
-} from '../redis/index.js';
+import { RedisService, type ScriptReply, tagOfTenant, ttlIndexKey } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
 import { EARLIER_WAITER } from './admission.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
@@ -118,7 +111,7 @@ export class FundsForecast {
     const { tenantId } = wanted.caller;
     const { unit, amount } = wanted.amount;
     const reservationId = 'reservationId' in wanted ? wanted.reservationId : '';
-    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, partitions)));
+    const tag = tagOfTenant(tenantId, partitions);
     return this.redis.scripts.call(
       'forecast_funds',
       { ttlIndex: ttlIndexKey(tag) },

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type ErrorCode, Refusal, TooBusy } from '../ledger/index.js';
+import { type ErrorCode, Refusal, tenantClosed, TooBusy } from '../ledger/index.js';
 import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { RESERVATION_METRICS } from './reservations.metrics.js';
 
@@ -35,10 +35,7 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   ],
   NOT_FOUND: ['NOT_FOUND', () => ({ message: 'there is no such reservation' })],
   FORBIDDEN: ['FORBIDDEN', () => ({ message: 'the reservation belongs to another tenant' })],
-  TENANT_CLOSED: [
-    'TENANT_CLOSED',
-    () => ({ message: 'the tenant is closed; its reservations and budgets can no longer change' }),
-  ],
+  TENANT_CLOSED: ['TENANT_CLOSED', () => ({ message: tenantClosed('reservations and budgets').message })],
   TENANT_SUSPENDED: ['UNAUTHORIZED', () => ({ message: 'the API key is not valid' })],
   RESERVATION_FINALIZED: [
     'RESERVATION_FINALIZED',

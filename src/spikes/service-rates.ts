@@ -1,15 +1,7 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { AuthAttempts } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import {
-  eventLogKey,
-  partitionCode,
-  partitionOfTenant,
-  rateToldKey,
-  RedisService,
-  SYSTEM_OWNER,
-  tagOf,
-} from '../redis/index.js';
+import { eventLogKey, rateToldKey, RedisService, SYSTEM_OWNER, tagOfTenant } from '../redis/index.js';
 import { MetricsRegistry, RequestMetrics } from '../telemetry/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
 import { Worker } from '../worker/index.js';
@@ -51,7 +43,7 @@ export class ServiceRates implements OnModuleInit {
     private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {
-    this.tag = tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, redis.partitions)));
+    this.tag = tagOfTenant(SYSTEM_OWNER, redis.partitions);
   }
 
   onModuleInit(): void {

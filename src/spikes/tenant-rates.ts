@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { DAY_MS } from '../ledger/index.js';
 import {
   eventLogKey,
   ratesCursorKey,
@@ -17,7 +18,7 @@ const INTERVAL_MS = 10_000;
 const EXAMINED_A_RUN = 250;
 /** Tenants that are compared with their thresholds between two such scripts. */
 const TENANTS_A_RUN = 20;
-const LONGEST_WINDOW_MS = 86_400_000;
+const LONGEST_WINDOW_MS = DAY_MS;
 
 const METRICS = [
   ['denial_rate', 'reservation.denial_rate_spike', 'denial_rate_threshold'],

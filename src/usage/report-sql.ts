@@ -1,4 +1,5 @@
 import type { Superseded } from '../archive/index.js';
+import { DAY_MS } from '../ledger/index.js';
 import { archivedRows } from './archived-rows.js';
 import type { Parameter } from './query-process.js';
 import type { ZoneOffset } from './time-zone.js';
@@ -39,7 +40,6 @@ const EQUAL_COLUMNS = {
 } as const;
 export type EqualColumn = keyof typeof EQUAL_COLUMNS;
 
-const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
 /** A day or a month is the ms of local time at which it begins; an hour is the instant at which it begins, in ms, and its offset. */

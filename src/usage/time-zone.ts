@@ -1,7 +1,6 @@
 import { isTimeZone, type LocalClock, localClock } from '../governance/index.js';
-import { Refusal } from '../ledger/index.js';
+import { DAY_MS, Refusal } from '../ledger/index.js';
 
-const DAY_MS = 86_400_000;
 /** No zone has changed its offset there and back within a week. */
 const STEP_MS = 7 * DAY_MS;
 

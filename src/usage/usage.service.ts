@@ -1,7 +1,14 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, segmentsOf } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { parseScopePath, QueryUnavailable, Refusal, tenantOfScope, TooBusy } from '../ledger/index.js';
+import {
+  DAY_MS,
+  parseScopePath,
+  QueryUnavailable,
+  Refusal,
+  tenantOfScope,
+  TooBusy,
+} from '../ledger/index.js';
 import { ConcurrencyLimiter, RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { ArchiveReader, type UsageReading } from './archive-reader.js';
@@ -12,7 +19,6 @@ import { offsetsIn } from './time-zone.js';
 import { boundMs, DEFAULT_ROWS, FIGURES, type UsageQueryDto } from './usage.dto.js';
 import { USAGE_METRICS } from './usage.metrics.js';
 
-const DAY_MS = 86_400_000;
 const DEFAULT_SPAN_MS = 30 * DAY_MS;
 const LONGEST_SPAN_MS = 3660 * DAY_MS;
 /** Reports of one tenant, or of the operators, that may wait for DuckDB. */

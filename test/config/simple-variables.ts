@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { HoldfastConfig } from '../../src/config/config.js';
+import { DAY_MS } from '../../src/ledger/index.js';
 
 export const KEY_HEX = 'ab'.repeat(32);
 
@@ -28,6 +29,17 @@ const number = (
   ],
   bad: [String(min - 1), String(max + 1), 'many', '1.5', '1e3', '0x10'],
 });
+
+const days = (
+  name: string,
+  field: keyof HoldfastConfig,
+  fallback: number,
+  min: number,
+  max: number,
+): Simple => {
+  const { good, ...rest } = number(name, field, fallback * DAY_MS, min, max);
+  return { ...rest, good: good.map(([text, value]) => [text, Number(value) * DAY_MS]) };
+};
 
 const limit = (name: string, field: keyof HoldfastConfig, fallback: number): Simple =>
   number(name, field, fallback, 0, 10_000_000);
@@ -167,11 +179,11 @@ export const SIMPLE: readonly Simple[] = [
   number('PARTITIONS', 'partitions', 64, 1, 256),
   number('SWEEP_INTERVAL_MS', 'sweepIntervalMs', 1000, 50, 60_000),
   number('SWEEP_BATCH_SIZE', 'sweepBatchSize', 1000, 1, 10_000),
-  number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
-  number('EVENT_RETENTION_DAYS', 'eventRetentionDays', 90, 1, 3650),
-  number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
-  number('AUDIT_LOG_BRIEF_RETENTION_DAYS', 'auditLogBriefRetentionDays', 30, 1, 3650),
-  number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
+  days('AUDIT_RETENTION_DAYS', 'auditRetentionMs', 30, 1, 3650),
+  days('EVENT_RETENTION_DAYS', 'eventRetentionMs', 90, 1, 3650),
+  days('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionMs', 400, 1, 3650),
+  days('AUDIT_LOG_BRIEF_RETENTION_DAYS', 'auditLogBriefRetentionMs', 30, 1, 3650),
+  number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', DAY_MS, 60_000, 365 * DAY_MS),
   {
     name: 'ARCHIVE_DIR',
     field: 'archiveDir',
@@ -179,7 +191,7 @@ export const SIMPLE: readonly Simple[] = [
     good: [['/var/lib/archive', '/var/lib/archive']],
     bad: [],
   },
-  number('ARCHIVE_RETENTION_DAYS', 'archiveRetentionDays', 400, 1, 36_500),
+  days('ARCHIVE_RETENTION_DAYS', 'archiveRetentionMs', 400, 1, 36_500),
   flag('ARCHIVE_METADATA', 'archiveMetadata', true),
   limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
   limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 30),

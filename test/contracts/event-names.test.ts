@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { CUSTOM_EVENT_TYPES, EVENT_TYPES } from '../../src/events/event-types.js';
+import { CUSTOM_EVENT_TYPES, EVENT_TYPES } from '../../src/ledger/event-types.js';
 import { shows } from '../compatibility/shows.js';
 import { UNTOLD_EVENTS } from '../compatibility/untold-events.js';
 import { code, declaredEvents, scriptTexts } from '../support/script-text.js';

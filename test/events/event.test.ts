@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventJson, toEvent, traceOf } from '../../src/events/event.js';
-import { categoryOf, EVENT_TYPES } from '../../src/events/event-types.js';
+import { categoryOf, EVENT_TYPES } from '../../src/ledger/event-types.js';
 
 const of = (fields: Record<string, string>) =>
   toEvent('1f', '1700000000000-0', new Map(Object.entries(fields)));

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Page } from 'playwright-core';
 import { eventLogKey } from '../../src/redis/keyspace.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
-import { CUSTOM_EVENT_TYPES, EVENT_TYPES } from '../../src/events/event-types.js';
+import { CUSTOM_EVENT_TYPES, EVENT_TYPES } from '../../src/ledger/event-types.js';
 import {
   ATTACK,
   ConsoleBrowser,

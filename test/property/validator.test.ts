@@ -16,7 +16,7 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import { EVENT_TYPES } from '../../src/events/index.js';
+import { EVENT_TYPES } from '../../src/ledger/event-types.js';
 import { INT64_MAX } from '../../src/ledger/amount.js';
 import { Refusal } from '../../src/ledger/refusal.js';
 import { SubscriptionCreateDto } from '../../src/webhooks/subscriptions/subscription.dto.js';

@@ -37,9 +37,6 @@ export const PARTITIONS = 2;
 export const RETENTION_MS = 120_000;
 /** Instead of a random time. */
 const RECONCILED_AFTER_MS = 60_000;
-const DAY_MS = 86_400_000;
-
-const days = RETENTION_MS / DAY_MS;
 export const WORLD_CONFIG: HoldfastConfig = {
   ...configOf({
     REDIS_URL: 'redis://127.0.0.1:1',
@@ -50,9 +47,9 @@ export const WORLD_CONFIG: HoldfastConfig = {
     SWEEP_INTERVAL_MS: '2000',
     SWEEP_BATCH_SIZE: '10',
   }),
-  auditRetentionDays: days,
-  eventRetentionDays: days,
-  webhookDeliveryRetentionDays: days,
+  auditRetentionMs: RETENTION_MS,
+  eventRetentionMs: RETENTION_MS,
+  webhookDeliveryRetentionMs: RETENTION_MS,
 };
 
 /** Counts nothing, because the metrics of each simulated process would stay in the real one. */

@@ -1,4 +1,4 @@
-import { categoryOf, EVENT_CATEGORIES, type EventCategory } from '../../src/events/event-types.js';
+import { categoryOf, EVENT_CATEGORIES, type EventCategory } from '../../src/ledger/event-types.js';
 import {
   EVENT_PAYLOADS,
   type EventPayload,

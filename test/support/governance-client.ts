@@ -199,9 +199,9 @@ export function bulkBudget(
 /** Freezes or unfreezes a budget of the tenant. */
 export function setFrozen(ledger: LedgerClient, frozen: boolean, scope = ledger.scope()): Promise<Reply> {
   return ledger.scripts.run(
-    frozen ? 'freeze_budget' : 'unfreeze_budget',
+    'set_frozen',
     [ledger.budgetKeyOf(scope)],
-    [ledger.tenant, scope, 'TOKENS', '', '', ...ADMIN],
+    [ledger.tenant, scope, 'TOKENS', frozen ? 'FROZEN' : 'ACTIVE', '', '', ...ADMIN],
   );
 }
 

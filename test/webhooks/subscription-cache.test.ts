@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { CyclesEvent } from '../../src/events/event.js';
-import { categoryOf } from '../../src/events/event-types.js';
+import { categoryOf } from '../../src/ledger/event-types.js';
 import { webhookRevisionKey } from '../../src/redis/keyspace.js';
 import { LOGGER, type Logger } from '../../src/telemetry/logger.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';

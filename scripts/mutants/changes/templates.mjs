@@ -15,8 +15,8 @@ export const TEMPLATES = {
       },
       {
         what: 'what is known of a scope outlives a change of the templates',
-        find: '  if not known or known.revision ~= revision then',
-        put: '  if not known then',
+        find: '  if known.revision ~= revision then',
+        put: '  if not known.revision then',
       },
       {
         what: 'what is known of a scope is of any unit',

@@ -1,12 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import {
-  auditLogKey,
-  briefAuditLogKey,
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  tagOf,
-} from '../../redis/index.js';
+import { auditLogKey, briefAuditLogKey, RedisService, tagOfTenant } from '../../redis/index.js';
 import {
   HealthContributors,
   type Instruments,
@@ -157,7 +150,7 @@ export class AuditWriter implements OnModuleInit {
   }
 
   private keyOf({ partitionOf, log }: AuditRow): string {
-    const tag = tagOf(partitionCode(partitionOfTenant(partitionOf, this.redis.partitions)));
+    const tag = tagOfTenant(partitionOf, this.redis.partitions);
     return log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
   }
 }

@@ -1,13 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
+import { DAY_MS, fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
   cleanupIndexKey,
-  partitionCode,
   partitionOfTenant,
   RedisService,
-  tagOf,
+  tagOfPartition,
   tenantKey,
   toStoreError,
 } from '../../redis/index.js';
@@ -24,7 +23,7 @@ import {
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { countExpiry, type ExpiryOutcome, outcomeOf } from '../expiry.metrics.js';
 
-const YEAR_MS = 366 * 86_400_000;
+const YEAR_MS = 366 * DAY_MS;
 
 /** Body of POST /ops/reservations/cleanup. Either `tenant_id` or `all_tenants` is required. */
 export class CleanupDto {
@@ -59,7 +58,6 @@ export class CleanupDto {
   cursor?: string;
 }
 
-const DAY_MS = 86_400_000;
 const DEFAULT_LIMIT = 100;
 /** Entries that one run examines, and those that it judges: at most 2 ms of Redis' time. */
 const EXAMINE = 200;
@@ -100,7 +98,7 @@ export class CleanupService {
     private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
   }
 
   /**
@@ -159,7 +157,7 @@ export class CleanupService {
     }
     const partition = partitionOfTenant(tenantId, this.redis.partitions);
     const known = await this.redis.client
-      .exists(tenantKey(tagOf(partitionCode(partition)), tenantId))
+      .exists(tenantKey(tagOfPartition(partition), tenantId))
       .catch((error: unknown) => {
         throw toStoreError(error);
       });
@@ -184,7 +182,7 @@ export class CleanupService {
     const [walkedMs, walkedId] = place;
     const reply = await this.redis.scripts.call(
       'cleanup_reservations',
-      { cleanupIndex: cleanupIndexKey(tagOf(partitionCode(partition))) },
+      { cleanupIndex: cleanupIndexKey(tagOfPartition(partition)) },
       {
         tenantId,
         overdueForMs,

@@ -3,12 +3,12 @@ import { IsIn, IsString } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
-  partitionCode,
   quarantineKey,
   RedisService,
   reservationKey,
   type ScriptAnswer,
   tagOf,
+  tagOfPartition,
   tagOfReservationId,
 } from '../../redis/index.js';
 import {
@@ -47,7 +47,6 @@ export class QuarantineDecisionDto {
   reason?: string;
 }
 
-const DAY_MS = 86_400_000;
 const DEFAULT_LIMIT = 50;
 /** COUNT hint for one scan of a partition's quarantine. */
 const SCAN_COUNT = 500;
@@ -93,7 +92,7 @@ export class QuarantineService {
     private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
   }
 
   /**
@@ -117,7 +116,7 @@ export class QuarantineService {
       after,
     );
     for (let partition = 0; partition < this.redis.partitions; partition += 1) {
-      for await (const entry of this.entriesOf(tagOf(partitionCode(partition)))) {
+      for await (const entry of this.entriesOf(tagOfPartition(partition))) {
         if (reason === undefined || entry.reason === reason) {
           selection.offer(entry);
         }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { ApiKeyVerifier, DEFAULT_PERMISSIONS, hashOfSecret } from '../../auth/index.js';
-import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
+import { DAY_MS, oneLine, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   apiKeyHashKey,
@@ -94,12 +94,10 @@ export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
 }
 
 /** EXPIRY of createApiKey recommends 90 days, so that is the default. */
-const DEFAULT_LIFE_MS = 90 * 86_400_000;
+const DEFAULT_LIFE_MS = 90 * DAY_MS;
 /** 43 base62 characters hold 256 bits. The first four are shown to tell keys apart; 232 bits stay secret. */
 const SECRET_LENGTH = 43;
 const SHOWN_LENGTH = 4;
-
-const TENANT_CLOSED = 'the tenant is closed; its API keys can no longer change';
 
 /** ApiKeyCreateResponse of cycles-governance-admin-v0.1.25. */
 export type CreatedApiKey = Pick<
@@ -257,7 +255,7 @@ export class ApiKeysService {
       case 'TENANT_NOT_FOUND':
         return new Refusal('INVALID_REQUEST', 'tenant_id names no tenant', { field: 'tenant_id' });
       case 'TENANT_CLOSED':
-        return new Refusal('TENANT_CLOSED', TENANT_CLOSED);
+        return tenantClosed('API keys');
       case 'EXPIRES_IN_PAST':
         return new Refusal('INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' });
       case 'NOT_FOUND':

@@ -1,12 +1,12 @@
 import { ArrayMaxSize, ArrayMinSize, IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { DAY_MS, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { Length, ListQueryDto, Nested, NestedArray, Optional } from '../../wire/index.js';
 import { BudgetTermsDto, SCOPE_MAX_LENGTH } from '../budgets/budget.dto.js';
 import { PeriodCalendarDto } from '../budgets/recurrence.dto.js';
 import { BudgetWindowDto, MOST_WINDOWS } from '../budgets/windows.service.js';
 
 const MINUTE_MS = 60_000;
-const TEN_YEARS_MS = 3650 * 86_400_000;
+const TEN_YEARS_MS = 3650 * DAY_MS;
 
 /** What a template sets, which PUT replaces as a whole. */
 export class BudgetTemplateDto extends BudgetTermsDto {

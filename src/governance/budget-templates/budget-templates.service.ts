@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { randomBase62, Refusal } from '../../ledger/index.js';
+import { randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import {
   budgetTemplateIndexKey,
   budgetTemplateKey,
@@ -186,7 +186,7 @@ function refusalOf(word: string, limit?: number): Error {
         { field: 'tenant_id' },
       );
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budget templates can no longer change');
+      return tenantClosed('budget templates');
     case 'OTHER_PATTERN':
       return new Refusal(
         'INVALID_REQUEST',

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { BulkActions, type BulkRun, type Changed, type RowFailure } from '../../bulk/index.js';
 import { type Decided, Reclaims } from '../../expiry/index.js';
-import { oneLine, Refusal, type Unit } from '../../ledger/index.js';
+import { oneLine, Refusal, tenantClosed, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService, type ScriptReply, tenantKey } from '../../redis/index.js';
 import { fieldOf, type Origin } from '../../wire/index.js';
 import { budgetMatcher, requireUtilizationRange } from './budget-filter.js';
@@ -36,10 +36,7 @@ type Failed = Exclude<Decided<ScriptReply<'bulk_budget'>>, { status: 'SUCCEEDED'
 
 export const FAILURES: Readonly<Record<Failed, RowFailure>> = {
   NOT_FOUND: { error_code: 'NOT_FOUND', message: 'there is no such budget' },
-  TENANT_CLOSED: {
-    error_code: 'TENANT_CLOSED',
-    message: 'the tenant is closed; its budgets can no longer change',
-  },
+  TENANT_CLOSED: { error_code: 'TENANT_CLOSED', message: tenantClosed('budgets').message },
   BUDGET_CLOSED: { error_code: 'INVALID_TRANSITION', message: 'the budget is closed' },
   BUDGET_FROZEN: { error_code: 'INVALID_TRANSITION', message: 'the budget is frozen' },
   BUDGET_EXCEEDED: { error_code: 'BUDGET_EXCEEDED', message: 'the amount exceeds the remaining budget' },

@@ -1,12 +1,11 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import {
   bornKey,
-  partitionCode,
   periodIndexKey,
   periodPlansKey,
   RedisService,
   rolledKey,
-  tagOf,
+  tagOfPartition,
   turnedKey,
 } from '../../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
@@ -91,7 +90,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
 
   /** Rolls over what is due in this partition now, beside turns. */
   async rollOverNow(partition: number, goesOn: () => boolean): Promise<void> {
-    const tag = tagOf(partitionCode(partition));
+    const tag = tagOfPartition(partition);
     while (goesOn() && (await this.rollOver(tag, partition)).found) {
       // A budget whose boundaries have just been planned may have one at this instant.
     }

@@ -3,6 +3,7 @@ import {
   parseAmount,
   parseScopePath,
   Refusal,
+  tenantClosed,
   tenantOfScope,
   treeOrder,
   type Unit,
@@ -180,7 +181,7 @@ export function budgetRefusal(word: string, scope: string, unit: Unit): Error {
     case 'NOT_FOUND':
       return new Refusal('BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, details);
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets can no longer change');
+      return tenantClosed('budgets');
     case 'BUDGET_FROZEN':
       return new Refusal('BUDGET_FROZEN', `the budget at scope ${scope} is frozen`, details);
     case 'BUDGET_CLOSED':

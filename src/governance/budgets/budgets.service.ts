@@ -1,7 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
 import { Reclaims } from '../../expiry/index.js';
-import { oneLine, randomBase62, Refusal, scopePrefixOf, type Unit } from '../../ledger/index.js';
+import {
+  oneLine,
+  randomBase62,
+  Refusal,
+  scopePrefixOf,
+  tenantClosed,
+  type Unit,
+} from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   budgetIndexKey,
@@ -204,7 +211,7 @@ export class BudgetsService {
           { field: 'scope' },
         );
       case 'TENANT_CLOSED':
-        return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets can no longer change');
+        return tenantClosed('budgets');
       case 'DUPLICATE':
         return new Refusal('DUPLICATE_RESOURCE', `there is already a ${unit} budget at ${scope}`, {
           scope,
@@ -286,12 +293,13 @@ export class BudgetChangesService {
   ): Promise<BudgetLedger> {
     const { scope, tenantId } = ownedScope(caller, query.scope);
     const reply = await this.redis.scripts.call(
-      `${verb}_budget`,
+      'set_frozen',
       { budget: budgetKey(this.records.tagOfTenant(tenantId), query.unit, scope) },
       {
         tenantId,
         scope,
         unit: query.unit,
+        status: verb === 'freeze' ? 'FROZEN' : 'ACTIVE',
         reason: oneLine(reason),
         metadata: metadata === undefined ? '' : stringifyJson(metadata),
         ...origin,
@@ -301,10 +309,7 @@ export class BudgetChangesService {
   }
 
   private changed(
-    reply: Exclude<
-      ScriptReply<'update_budget' | 'freeze_budget' | 'unfreeze_budget'>,
-      { status: 'INVALID_PERIOD' }
-    >,
+    reply: Exclude<ScriptReply<'update_budget' | 'set_frozen'>, { status: 'INVALID_PERIOD' }>,
     scope: string,
     { unit }: BudgetLookupQueryDto,
   ): BudgetLedger {

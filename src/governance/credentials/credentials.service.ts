@@ -6,7 +6,7 @@ import {
   type OperatorRole,
   type Permission,
 } from '../../auth/index.js';
-import { apiKeyHashKey, partitionCode, RedisService, tagOf, tagOfKeySecret } from '../../redis/index.js';
+import { apiKeyHashKey, RedisService, tagOfKeySecret, tagOfPartition } from '../../redis/index.js';
 import { type Origin, timeOf } from '../../wire/index.js';
 
 const RUNTIME: readonly Permission[] = [
@@ -113,7 +113,7 @@ export class CredentialsService {
     const reply = await this.redis.scripts.call(
       'validate_api_key',
       // A malformed secret names no partition; its event goes to the first one.
-      { secretHash: apiKeyHashKey(tag ?? tagOf(partitionCode(0)), hashOfSecret(secret)) },
+      { secretHash: apiKeyHashKey(tag ?? tagOfPartition(0), hashOfSecret(secret)) },
       { malformed: tag === undefined ? '1' : '0', ...origin },
     );
     if (reply.status === 'VALID') {

@@ -1,5 +1,6 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { OPERATOR_ROLES, type OperatorRole } from '../../auth/index.js';
+import { DAY_MS } from '../../ledger/index.js';
 import { IsDateTime, MaxLength, Optional, PageQueryDto } from '../../wire/index.js';
 
 /** Lower case, so that two names never differ only in that. An e-mail address is a name. */
@@ -9,8 +10,8 @@ export const OPERATOR_STATUSES = ['ACTIVE', 'REVOKED', 'EXPIRED'] as const;
 export type OperatorStatus = (typeof OPERATOR_STATUSES)[number];
 
 /** A week: long enough to bring a key to every machine, short enough that nobody forgets the one before. */
-const LONGEST_OVERLAP_MS = 7 * 86_400_000;
-export const DEFAULT_OVERLAP_MS = 86_400_000;
+const LONGEST_OVERLAP_MS = 7 * DAY_MS;
+export const DEFAULT_OVERLAP_MS = DAY_MS;
 
 export class OperatorCreateDto {
   @IsString()

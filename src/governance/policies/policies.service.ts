@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
-import { randomBase62, Refusal } from '../../ledger/index.js';
+import { randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   partitionCode,
@@ -309,7 +309,7 @@ function refusalOf(word: string, limit?: number): Error {
         { field: 'scope_pattern' },
       );
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies can no longer change');
+      return tenantClosed('policies');
     case 'DUPLICATE':
       return new Refusal('DUPLICATE_RESOURCE', 'the tenant already has a policy with this name', {
         field: 'name',

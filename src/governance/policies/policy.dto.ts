@@ -1,10 +1,14 @@
 import { IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import {
+  MAX_TTL_MS,
+  MIN_TTL_MS,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  TENANT_ID_PATTERN,
+} from '../../ledger/index.js';
 import { ActionRulesDto } from './action-rules.dto.js';
 import { IsDateTime, IsInt64, Length, ListQueryDto, MaxLength, Nested, Optional } from '../../wire/index.js';
 
-const MIN_TTL_MS = 1000;
-const MAX_TTL_MS = 86_400_000;
 const MAX_COUNT = 2_147_483_647;
 const PATTERN_MAX_LENGTH = 1024;
 

@@ -10,7 +10,7 @@ import {
 import { Records, RedisService, StoreUnavailable, SYSTEM_OWNER, tenantKey } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { fieldOf, type Origin } from '../../wire/index.js';
-import { TenantClosing } from './tenant-closing.js';
+import { NOT_CLOSABLE, TenantClosing } from './tenant-closing.js';
 import type { TenantBulkActionDto, TenantStatus } from './tenant.dto.js';
 import { matchesTenant, TENANT_DEFAULTS } from './tenants.service.js';
 
@@ -34,10 +34,7 @@ const STILL_CLOSING: RowFailure = {
   error_code: 'CLOSE_INCOMPLETE',
   message: 'the tenant is closed; Holdfast is still closing some of what it owns',
 };
-const NOT_CLOSABLE: RowFailure = {
-  error_code: 'INTERNAL_ERROR',
-  message: 'the tenant is closed, but some of its resources could not be closed; Holdfast keeps trying',
-};
+const UNCLOSED: RowFailure = { error_code: 'INTERNAL_ERROR', message: NOT_CLOSABLE };
 
 /** POST /v1/admin/tenants/bulk-action. */
 @Injectable()
@@ -118,7 +115,7 @@ export class TenantBulkActionService {
   private async closeOne(tenantId: string, withinMs: number): Promise<RowFailure | undefined> {
     try {
       const { complete, failed } = await this.closing.closeOwned(tenantId, withinMs);
-      return complete ? undefined : failed.length > 0 ? NOT_CLOSABLE : STILL_CLOSING;
+      return complete ? undefined : failed.length > 0 ? UNCLOSED : STILL_CLOSING;
     } catch (error) {
       if (error instanceof StoreUnavailable) {
         throw error;

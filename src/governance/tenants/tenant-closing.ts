@@ -19,7 +19,6 @@ import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 const HOLDS_A_STEP = 100;
 /** Budgets, subscriptions or keys that a step closes. Each one gets an event and an audit row. */
 const OWNED_A_STEP = 25;
-const DAY_MS = 86_400_000;
 
 /** A resource that could not be closed because its record is corrupt. */
 export interface FailedResource {
@@ -32,6 +31,9 @@ export interface ClosingReport {
   readonly complete: boolean;
   readonly failed: readonly FailedResource[];
 }
+
+export const NOT_CLOSABLE =
+  'the tenant is closed, but some of its resources could not be closed; Holdfast keeps trying';
 
 /**
  * Closes everything that a closed tenant owns, in steps of lua/governance/close_tenant.lua. The tenant's status alone already blocks
@@ -48,7 +50,7 @@ export class TenantClosing {
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.retentionMs = config.auditRetentionMs;
   }
 
   /** @throws StoreUnavailable */

@@ -1,6 +1,8 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import {
+  MAX_TTL_MS,
+  MIN_TTL_MS,
   OBSERVE_MODES,
   type ObserveMode,
   OVERAGE_POLICIES,
@@ -16,9 +18,6 @@ import {
   Optional,
   SearchText,
 } from '../../wire/index.js';
-
-const MIN_TTL_MS = 1000;
-const MAX_TTL_MS = 86_400_000;
 
 export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
 export type TenantStatus = (typeof TENANT_STATUSES)[number];

@@ -22,7 +22,7 @@ import {
   timeOf,
 } from '../../wire/index.js';
 import { CHARGE_FIELD } from '../charge-on-expiry.dto.js';
-import { TenantClosing } from './tenant-closing.js';
+import { NOT_CLOSABLE, TenantClosing } from './tenant-closing.js';
 import {
   EXPIRY_POLICIES,
   type ExpiryPolicy,
@@ -218,11 +218,7 @@ export class TenantsService {
     }
     const { complete, failed } = await this.closing.closeOwned(tenantId, CLOSING_BUDGET_MS);
     if (failed.length > 0) {
-      throw new Refusal(
-        'INTERNAL_ERROR',
-        'the tenant is closed, but some of its resources could not be closed; Holdfast keeps trying',
-        { failed_resources: failed },
-      );
+      throw new Refusal('INTERNAL_ERROR', NOT_CLOSABLE, { failed_resources: failed });
     }
     return { tenant, complete };
   }

@@ -1,4 +1,11 @@
-import { QUOTA_WINDOWS, RISK_CLASSES } from '../../ledger/index.js';
+import {
+  EVENT_CATEGORIES,
+  MAX_TTL_MS,
+  MIN_TTL_MS,
+  QUOTA_WINDOWS,
+  RISK_CLASSES,
+  UNITS,
+} from '../../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
@@ -21,10 +28,10 @@ const POLICY = ref('CommitOveragePolicy');
 const NAME = { type: 'string', maxLength: 256 } as const;
 const DESCRIPTION = { type: 'string', maxLength: 1024 } as const;
 const REASON = { type: 'string', maxLength: 512 } as const;
-const TTL_MS = { type: 'integer', minimum: 1000, maximum: 86_400_000 } as const;
+const TTL_MS = { type: 'integer', minimum: MIN_TTL_MS, maximum: MAX_TTL_MS } as const;
 const RATE = { type: 'integer', minimum: 1 } as const;
 const PERMISSIONS = list(TEXT);
-const UNIT = oneOf('USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS');
+const UNIT = oneOf(...UNITS);
 
 const KIND = { type: 'string', maxLength: 64 } as const;
 const CALLS = { type: 'integer', minimum: 1, maximum: 100_000 } as const;
@@ -211,7 +218,7 @@ export const GOVERNANCE_SCHEMAS = {
     {
       event_id: { type: 'string', pattern: '^evt_[0-9a-f]{16,29}$' },
       event_type: { ...TEXT, description: "One of the protocol's types, or one that begins with custom." },
-      category: oneOf('budget', 'tenant', 'api_key', 'policy', 'reservation', 'system', 'webhook'),
+      category: oneOf(...EVENT_CATEGORIES),
       timestamp: TIME,
       tenant_id: TEXT,
       source: TEXT,

@@ -1,4 +1,4 @@
-import { UNITS } from '../../ledger/index.js';
+import { EVENT_CATEGORIES, UNITS } from '../../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
@@ -27,9 +27,7 @@ export const WEBHOOK_SCHEMAS = {
       tenant_id: { type: 'string', description: "The owner; __system__ for the operators' own." },
       url: { type: 'string', format: 'uri', maxLength: 2048 },
       event_types: list(TEXT),
-      event_categories: list(
-        oneOf('budget', 'tenant', 'api_key', 'policy', 'reservation', 'system', 'webhook'),
-      ),
+      event_categories: list(oneOf(...EVENT_CATEGORIES)),
       status: STATUS,
       retry_policy: object({
         max_retries: COUNT,

@@ -13,12 +13,10 @@ import {
 } from '../../ledger/index.js';
 import {
   budgetIndexKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   type ScriptReply,
   SkippedRecords,
-  tagOf,
+  tagOfTenant,
 } from '../../redis/index.js';
 import {
   decodeCursor,
@@ -107,7 +105,7 @@ export class BalancesService {
     const children = query.include_children === true;
     const fingerprint = fingerprintOf([...segments, deepest, children]);
     const after = query.cursor === undefined ? '' : String(decodeCursor(fingerprint, query.cursor).value);
-    const tag = tagOf(partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions)));
+    const tag = tagOfTenant(caller.tenantId, this.redis.partitions);
     // Up to the first missing level, the levels given are exactly how a matching scope starts.
     const gap = SCOPE_LEVELS.slice(1).findIndex((level) => query[level] === undefined);
     const prefix = [...segments, deepest].slice(0, gap === -1 ? undefined : gap + 1).join('/');

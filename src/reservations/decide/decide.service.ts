@@ -4,11 +4,9 @@ import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
   idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   type ScriptReply,
-  tagOf,
+  tagOfTenant,
   tenantKey,
 } from '../../redis/index.js';
 import { compileValidator, Nested, traceText } from '../../wire/index.js';
@@ -93,7 +91,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
   private ask({ caller, trace }: Operation, request: DecideDto, scopes: readonly string[]): Promise<Decided> {
     const { estimate } = request;
     const { tenantId } = caller;
-    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const tag = tagOfTenant(tenantId, this.redis.partitions);
     const fields = recordFields(request.subject, request.action, tenantId);
     const fingerprint = fingerprintOf(request);
     return this.store.decided(() =>

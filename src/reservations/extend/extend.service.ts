@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Max, Min } from 'class-validator';
-import { fingerprintOf } from '../../ledger/index.js';
+import { fingerprintOf, MAX_TTL_MS } from '../../ledger/index.js';
 import { idempotencyKey, RedisService, reservationKey } from '../../redis/index.js';
 import { compileValidator, IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
 import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
@@ -17,7 +17,7 @@ export class ExtendDto {
 
   @IsInt()
   @Min(1)
-  @Max(86_400_000)
+  @Max(MAX_TTL_MS)
   extend_by_ms!: number;
 
   @Optional()

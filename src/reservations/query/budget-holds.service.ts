@@ -3,11 +3,9 @@ import { IsIn, IsString } from 'class-validator';
 import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
 import {
   cleanupIndexKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   SkippedRecords,
-  tagOf,
+  tagOfTenant,
   ttlIndexKey,
 } from '../../redis/index.js';
 import {
@@ -82,7 +80,7 @@ export class BudgetHoldsService {
   }: BudgetHoldsQueryDto): Promise<BudgetHolds> {
     const scope = parseScopePath(text);
     const tenantId = tenantOfScope(scope) ?? '';
-    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    const tag = tagOfTenant(tenantId, this.redis.partitions);
     const list = fingerprintOf({ list: 'budget holds', scope, unit });
     let place = placeOf(
       cursor === '' ? undefined : decodeCursor(list, cursor, (at) => placeOf(at) !== undefined),

@@ -4,15 +4,13 @@ import { type EvidenceReference, EvidenceService } from '../../evidence/index.js
 import { countExpiry } from '../../expiry/index.js';
 import { Refusal, treeOrder } from '../../ledger/index.js';
 import {
+  FIELD,
   nameSkipped,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   reservationIndexKey,
   reservationKey,
   type ScriptReply,
-  tagOf,
-  FIELD,
+  tagOfTenant,
 } from '../../redis/index.js';
 import {
   encodeCursor,
@@ -58,10 +56,7 @@ export class ReservationIndex {
 
   walk(query: ListQuery, direction: 'asc' | 'desc', trace: RequestTrace, from?: Position): IndexWalk {
     const { tenantId, conditions, fromMs = '-inf', toMs = '+inf' } = query;
-    const index = reservationIndexKey(
-      tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions))),
-      tenantId,
-    );
+    const index = reservationIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
     let [place, ended] = [from, false];
     const readNext = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
       const reply = await this.redis.queries.call(

@@ -4,12 +4,11 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { type ErrorCode, randomBase62, Refusal } from '../../ledger/index.js';
 import {
   budgetKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   type ScriptReply,
   StoreUnavailable,
   tagOf,
+  tagOfTenant,
   waiterQueueKey,
   waitersKey,
   wakeChannel,
@@ -244,7 +243,7 @@ export class FundsWaiters {
   }
 
   private tagOf(tenantId: string): string {
-    return tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    return tagOfTenant(tenantId, this.redis.partitions);
   }
 
   /** Never rejects: if it fails, the place lapses. */

@@ -4,6 +4,7 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
   balancesJson,
   fingerprintOf,
+  MAX_TTL_MS,
   OBSERVE_MODES,
   type ObserveMode,
   OVERAGE_POLICIES,
@@ -53,7 +54,7 @@ export class ReserveDto extends AdmissionDto {
   @Optional()
   @IsInt()
   @Min(1000)
-  @Max(86_400_000)
+  @Max(MAX_TTL_MS)
   ttl_ms?: number;
 
   @Optional()

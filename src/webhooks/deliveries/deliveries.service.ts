@@ -10,7 +10,7 @@ import {
   RedisService,
   SkippedRecords,
   SYSTEM_OWNER,
-  tagOf,
+  tagOfPartition,
 } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import {
@@ -80,7 +80,7 @@ export class PartitionDeliveries {
     const { partition } = this;
     const { nextMs, nextRef, examined, deliveries } = await this.redis.queries.call(
       'list_deliveries',
-      { deliveryIndex: deliveryIndexKey(tagOf(partitionCode(partition)), subscriptionId) },
+      { deliveryIndex: deliveryIndexKey(tagOfPartition(partition), subscriptionId) },
       {
         fromMs,
         toMs: this.toMs ?? '+inf',

@@ -22,7 +22,6 @@ const QUEUED_AT_ONCE = 15;
  * whether a queue is shorter, long before it is empty.
  */
 const QUEUED_AHEAD = 5000;
-const DAY_MS = 86_400_000;
 
 /**
  * Reads the event log of a partition for the consumer group, and queues a delivery for each subscription that an event matches. It reads
@@ -204,7 +203,7 @@ export class EventReader {
       }
       const reply = await this.redis.scripts.call('queue_deliveries', keys, {
         token,
-        retentionMs: this.config.webhookDeliveryRetentionDays * DAY_MS,
+        retentionMs: this.config.webhookDeliveryRetentionMs,
         eventCount: complete.length,
         rest: [...complete, ...deliveries.flatMap(argumentsOf)],
       });

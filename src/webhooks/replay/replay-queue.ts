@@ -14,7 +14,6 @@ import { MAINTENANCE_METRICS } from '../../worker/index.js';
 
 /** Events that one script queues: about a millisecond of Redis' time. */
 const EVENTS_A_RUN = 100;
-const DAY_MS = 86_400_000;
 
 /** A delivery by its place: the partition's two hex digits, and its ref. */
 export interface QueuedDelivery {
@@ -38,7 +37,7 @@ export class ReplayQueue {
     private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.retentionMs = config.webhookDeliveryRetentionDays * DAY_MS;
+    this.retentionMs = config.webhookDeliveryRetentionMs;
   }
 
   /**

@@ -1,17 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsIn, IsInt, Max, Min } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
-import { type CyclesEvent, EVENT_TYPES, EventFeed } from '../../events/index.js';
-import { randomBase62, Refusal } from '../../ledger/index.js';
-import {
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  replayKey,
-  SYSTEM_OWNER,
-  tagOf,
-  webhookKey,
-} from '../../redis/index.js';
+import { type CyclesEvent, EventFeed } from '../../events/index.js';
+import { DAY_MS, EVENT_TYPES, randomBase62, Refusal } from '../../ledger/index.js';
+import { RedisService, replayKey, SYSTEM_OWNER, tagOfTenant, webhookKey } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { instantMs, IsDateTime, Optional, type Origin } from '../../wire/index.js';
 import { type DispatchTarget, matches } from '../subscriptions/dispatch-target.js';
@@ -98,7 +90,7 @@ export class ReplaySelection {
 /** A replay whose instance died while queuing blocks the next one for at most this long. */
 const LEASE_MS = 60_000;
 /** A delivery without a first attempt by then fails as stale. */
-const WAITING_MS = 86_400_000;
+const WAITING_MS = DAY_MS;
 const NOTHING: Queued = { count: 0, last: [] };
 
 /** The response of replayEvents of cycles-governance-admin-v0.1.25. */
@@ -130,7 +122,7 @@ export class ReplayService {
   ): Promise<ReplayResult> {
     const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
     requireWindow(request);
-    const tag = tagOf(partitionCode(partitionOfTenant(target.owner, this.redis.partitions)));
+    const tag = tagOfTenant(target.owner, this.redis.partitions);
     const events =
       target.status === 'ACTIVE'
         ? await this.selection.select(target, request).catch((error: unknown) => this.rejected(error))

@@ -1,4 +1,5 @@
-import { type CyclesEvent, type EventCategory, TENANT_EVENT_CATEGORIES } from '../../events/index.js';
+import { type CyclesEvent } from '../../events/index.js';
+import { type EventCategory, TENANT_EVENT_CATEGORIES } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { fieldOf, type Fields, readJson } from '../../wire/index.js';
 import { matchesGlob } from '../target-policy/address-rules.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { Refusal, tenantClosed } from '../../ledger/index.js';
 import {
   Records,
   RedisService,
@@ -61,10 +61,7 @@ export function webhookRefusal(
     case 'TENANT_NOT_FOUND':
       return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' });
     case 'TENANT_CLOSED':
-      return new Refusal(
-        'TENANT_CLOSED',
-        'the tenant is closed; its webhook subscriptions can no longer change',
-      );
+      return tenantClosed('webhook subscriptions');
     case 'NO_SELECTOR':
       return new Refusal('INVALID_REQUEST', 'event_types and event_categories must not both be empty', {
         field: 'event_types',

@@ -1,13 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { categoryOf, type CyclesEvent } from '../../events/index.js';
+import { type CyclesEvent } from '../../events/index.js';
+import { categoryOf } from '../../ledger/index.js';
 import {
-  partitionCode,
   partitionOfTenant,
   RedisService,
   type ScriptAnswer,
   type ScriptReply,
   SYSTEM_OWNER,
-  tagOf,
+  tagOfPartition,
   tagOfWebhookId,
   webhookKey,
   webhookRevisionKey,
@@ -100,9 +100,7 @@ export class SubscriptionCache {
       groups.set(partition, [...(groups.get(partition) ?? []), owner]);
     }
     await Promise.all(
-      [...groups].map(([partition, owners]) =>
-        this.refreshPartition(tagOf(partitionCode(partition)), owners),
-      ),
+      [...groups].map(([partition, owners]) => this.refreshPartition(tagOfPartition(partition), owners)),
     );
   }
 

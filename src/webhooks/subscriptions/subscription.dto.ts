@@ -10,7 +10,7 @@ import {
   Min,
 } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
-import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../events/index.js';
+import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../ledger/index.js';
 import {
   FREE_OBJECT,
   IsFreeObject,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { ExpectedSecret } from '../../config/index.js';
-import { randomBase62, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { DAY_MS, randomBase62, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   partitionCode,
@@ -30,7 +30,7 @@ import {
 } from './subscription.js';
 
 /** How long a replaced secret keeps signing alongside the new one, so that receivers can switch at any time in between. */
-const ROTATION_MS = 86_400_000;
+const ROTATION_MS = DAY_MS;
 const SECRET_BYTES = 32;
 /** How often an update is tried when other requests change the same secret or headers. */
 const ATTEMPTS = 10;

@@ -3,11 +3,9 @@ import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsBoolean, IsString } from 'class-validator';
 import {
   orStoreError,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   SYSTEM_OWNER,
-  tagOf,
+  tagOfTenant,
   webhookSecurityKey,
 } from '../../redis/index.js';
 import { MaxJsonBytes, MaxLength, Optional, type Origin, Satisfies } from '../../wire/index.js';
@@ -114,7 +112,7 @@ export class SecuritySettings {
   private reading: Promise<SecurityRules> | undefined;
 
   constructor(private readonly redis: RedisService) {
-    this.key = webhookSecurityKey(tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, redis.partitions))));
+    this.key = webhookSecurityKey(tagOfTenant(SYSTEM_OWNER, redis.partitions));
   }
 
   /** The current configuration, read from Redis. @throws StoreUnavailable */

@@ -5,7 +5,7 @@ export {
   CUSTOM_EVENT_TYPES,
   EVENT_TYPES,
   TENANT_EVENT_CATEGORIES,
-} from '../../../../src/events/event-types';
+} from '../../../../src/ledger/event-types';
 
 export const CATEGORIES: Readonly<Record<string, string>> = {
   budget: 'Budget',
