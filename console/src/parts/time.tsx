@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react';
+import { DAY_MS } from '../../../src/ledger/time';
 import { serverNowMs } from '../api/server-time';
 import { TENTHS } from './numbers';
 
@@ -36,7 +37,7 @@ export function Time({ at, clock = false }: { at: string | number; clock?: boole
 }
 
 const STEPS: readonly (readonly [ms: number, name: string])[] = [
-  [86_400_000, 'd'],
+  [DAY_MS, 'd'],
   [3_600_000, 'h'],
   [60_000, 'min'],
   [1000, 's'],

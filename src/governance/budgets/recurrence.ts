@@ -1,4 +1,3 @@
-import { DAY_MS } from '../../ledger/index.js';
 import { isTimeZone, type LocalClock, localClock } from './time-zone.js';
 
 /**
@@ -27,6 +26,7 @@ export type Every = (typeof EVERY)[number];
 /** How many boundaries are planned ahead: two days and a half of hours, two months of days, sixteen years of quarters. */
 export const PLANNED = 64;
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const MONTHS: Readonly<Partial<Record<Every, number>>> = { month: 1, quarter: 3, year: 12 };
 
 /** How a budget's record stores the rule. The last number is the length of windows of hours, or the hour of periods unless it is 0. */

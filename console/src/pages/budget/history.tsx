@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import { DAY_MS } from '../../../../src/ledger/time';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { serverNowMs } from '../../api/server-time';
@@ -18,7 +19,6 @@ import { DENIALS } from '../events/event';
 
 const EVERY_MS = 30_000;
 const DAYS = 30;
-const DAY_MS = 86_400_000;
 const PAGE_EVENTS = 100;
 /** Each hundred is a request. */
 const MOST_PAGES = 10;

@@ -1,5 +1,6 @@
 import './expirations.css';
 import { type PointerEvent, type ReactNode, useState } from 'react';
+import { DAY_MS } from '../../../../src/ledger/time';
 import { COUNT } from '../../parts/numbers';
 import { formatDuration, FULL } from '../../parts/time';
 import type { Counts } from './counts';
@@ -7,7 +8,6 @@ import { barsOf, barsWindow, slotOf, type Window } from './window';
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
-const DAY_MS = 86_400_000;
 const TICKS = 4;
 
 function tickOf(ms: number, window: Window): string {

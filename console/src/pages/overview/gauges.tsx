@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import { DAY_MS } from '../../../../src/ledger/time';
 import type { ActivityFigures, LiveSnapshot } from '../../../../src/operators/page-answers';
 import { useOverview } from '../../api/overview';
 import { Amount } from '../../parts/amount';
@@ -117,7 +118,6 @@ function bucketWords(bounds: readonly number[], bucket: number): string {
     : `at most ${formatDuration(bound)} late`;
 }
 
-const DAY_MS = 86_400_000;
 /** A shorter time says too little about a day. */
 const LEAST_SPAN_MS = 1_800_000;
 
