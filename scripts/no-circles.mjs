@@ -41,7 +41,8 @@ function leadsTo(from, to) {
 /** @type {import('eslint').Rule.RuleModule} */
 export const noCircles = {
   meta: { type: 'problem', schema: [], messages: { circle: '{{source}} leads back to this file.' } },
-  create({ filename, report }) {
+  create(context) {
+    const { filename } = context;
     /** @param {{ source?: { value?: unknown } | null | undefined } & import('eslint').Rule.Node} node */
     const check = (node) => {
       const source = node.source?.value;
@@ -50,7 +51,7 @@ export const noCircles = {
         source.startsWith('.') &&
         leadsTo(target(filename, source), filename)
       ) {
-        report({ node, messageId: 'circle', data: { source } });
+        context.report({ node, messageId: 'circle', data: { source } });
       }
     };
     return {

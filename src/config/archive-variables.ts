@@ -1,4 +1,4 @@
-import { days, flag, integer, text } from './parsers.js';
+import { days, flag, text } from './parsers.js';
 import { optional, setting } from './variable.js';
 
 export const ARCHIVE = {

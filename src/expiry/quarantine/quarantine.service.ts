@@ -7,7 +7,6 @@ import {
   RedisService,
   reservationKey,
   type ScriptAnswer,
-  tagOf,
   tagOfPartition,
   tagOfReservationId,
 } from '../../redis/index.js';

@@ -7,7 +7,6 @@ import {
   RedisService,
   type ScriptReply,
   StoreUnavailable,
-  tagOf,
   tagOfTenant,
   waiterQueueKey,
   waitersKey,
