@@ -116,6 +116,7 @@ export async function measure() {
     const limits = {
       folder: root,
       memoryMb: CONSTANTS.usageMemoryMb,
+      spillMb: CONSTANTS.usageSpillMb,
       threads: CONSTANTS.usageThreads,
       timeoutMs: CONSTANTS.usageTimeoutMs,
     };
@@ -127,7 +128,7 @@ export async function measure() {
     const [first] = rows;
     const fresh = new QueryProcess(limits);
     const cold = await timeOf(fresh, REPORTS['spend per day and action'], files);
-    fresh.stop();
+    await fresh.stop();
     return resultOf(rows, { bytes, coldMs: cold.ms, first });
   } finally {
     rmSync(root, { recursive: true, force: true });
@@ -155,7 +156,7 @@ async function timed(name, groups, files, limits) {
       cpu.push(one.cpu);
     }
   }
-  process.stop();
+  await process.stop();
   return { name, ms, cpu, rows };
 }
 
@@ -166,7 +167,6 @@ async function timed(name, groups, files, limits) {
  */
 async function timeOf(process, groups, files) {
   const [fromMs, toMs] = [YEAR_MS, YEAR_MS + DAYS * DAY_MS];
-  const most = 10_000;
   const statement = reportStatement(
     {
       fromMs,
@@ -179,13 +179,13 @@ async function timeOf(process, groups, files) {
       scope: undefined,
       segments: [],
       order: undefined,
-      limit: most,
+      limit: 10_000,
     },
     files,
   );
   const cpuOf = () => (process.pid === undefined ? 0 : cpuSecondsOf(process.pid));
   const [began, before] = [performance.now(), cpuOf()];
-  const answer = await process.run({ ...statement, most: most + 10 });
+  const answer = await process.run(statement);
   return { ms: performance.now() - began, cpu: cpuOf() - before, rows: answer.rows.length };
 }
 

@@ -1,6 +1,6 @@
 // npm run archive -- verify: reads every file of the archive, and names what is missing, cut, changed or doubled.
 // npm run archive -- rebuild [day...]: makes the manifests of published days again from what the files hold, and says what it changed.
-// npm run archive -- query "<sql>": runs a SELECT on the published days of the archive and prints CSV.
+// npm run archive -- query "<sql>": runs a SELECT on the published days of the archive and prints CSV, row by row.
 // The folder is ARCHIVE_DIR, or that in DATA_DIR. Exit codes: 0 done; 1 refused or not complete; 2 not run.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -20,6 +20,13 @@ function archiveFolder() {
 
 const print = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
 const warn = (/** @type {string} */ text) => process.stderr.write(`${text}\n`);
+process.stdout.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
+  if (error.code !== 'EPIPE') {
+    throw error;
+  }
+  // The reader of a pipe, such as head, has enough.
+  process.exit();
+});
 
 /**
  * Each returns whether all is well.

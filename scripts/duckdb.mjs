@@ -1,20 +1,24 @@
 // The process that runs DuckDB for the service (src/usage/query-process.ts) and for npm run archive. It never runs in the service itself: a
-// query may take all the memory that it is given, or crash. Its only argument has its limits as JSON. Queries come as messages, one at a
-// time, and each gets one message back.
+// query may take all the memory that it is given, or crash. Its only argument has its limits as JSON. Each message gets one message back: a
+// query, one at a time, gets its first rows, and 'next' the following ones, as long as there are more. So a slow reader holds the query up, and
+// no more than a few thousand rows are in memory.
 //
-// It reads files inside one folder and can do nothing else: no other file, no network, no extension, no program. What is set here cannot be
-// changed by a query.
+// It reads files inside one folder, keeps in another what does not fit into memory, and can do nothing else: no other file, no network, no
+// extension, no program. What is set here cannot be changed by a query.
+import { rmSync, utimesSync } from 'node:fs';
 
 /**
- * `folder` is absolute. `views` has the relations, as SQL, that queries may read from by their names.
- * @typedef {{ folder: string, memoryMb: number, threads: number }} Limits
+ * `folder` is absolute, as is `spill`, which is made when it is needed. `views` has the relations, as SQL, that queries may read from by their names.
+ * @typedef {{ folder: string, memoryMb: number, spill: string, spillMb: number, threads: number }} Limits
  * @typedef {string | number | bigint | boolean | null | readonly string[]} Parameter
- * @typedef {{ sql: string, parameters: Readonly<Record<string, Parameter>>, views?: Readonly<Record<string, string>>, most: number }} Query
+ * @typedef {{ sql: string, parameters: Readonly<Record<string, Parameter>>, views?: Readonly<Record<string, string>> }} Query
  * @typedef {{ columns: string[], rows: (string | null)[][], more: boolean } | { error: string }} Result
  */
 
 /** Exit code for a package that is not installed. src/usage/query-process.ts knows it. */
 const NOT_INSTALLED = 64;
+/** A spill that nobody touches for five minutes belongs to nobody; see src/archive/spill.ts. */
+const TOUCH_MS = 10_000;
 
 // Instants are printed in UTC, whatever the machine's zone.
 process.env.TZ = 'UTC';
@@ -41,14 +45,15 @@ const instance = await duckdb.DuckDBInstance.create(':memory:', {
   memory_limit: `${limits.memoryMb}MB`,
   // A file that was damaged and restored is read again.
   enable_external_file_cache: 'false',
-  // Without a place for them, results that do not fit into memory are an error instead of files.
-  temp_directory: '',
+  temp_directory: limits.spill,
   autoinstall_known_extensions: 'false',
   autoload_known_extensions: 'false',
   allow_community_extensions: 'false',
 });
 const connection = await instance.connect();
 for (const setting of [
+  // As an option of `create`, it is shown and not obeyed.
+  `SET max_temp_directory_size = '${limits.spillMb}MB'`,
   `SET allowed_directories = [${quoted(limits.folder.replace(/\/*$/, '/'))}]`,
   'SET enable_external_access = false',
   "SET TimeZone = 'UTC'",
@@ -63,29 +68,77 @@ const bindable = (value) =>
     ? duckdb.listValue(value)
     : /** @type {string | number | bigint | boolean | null} */ (value);
 
-/** @param {Query} query @returns {Promise<Result>} */
-async function answer({ sql, parameters, views = {}, most }) {
+/** @type {import('@duckdb/node-api').DuckDBResult | undefined} */
+let current;
+
+/** @param {Query} query */
+async function begin({ sql, parameters, views = {} }) {
   for (const [name, relation] of Object.entries(views)) {
     await connection.run(`CREATE OR REPLACE VIEW ${name} AS FROM ${relation}`);
   }
+  current = undefined;
   const statement = await connection.prepare(sql);
   // COPY could write into the folder, and CREATE or SET would outlive the query.
   if (statement.statementType !== duckdb.StatementType.SELECT) {
-    return { error: 'only a SELECT may be run' };
+    throw new Error('only a SELECT may be run');
   }
   const names = Object.keys(parameters);
   if (names.length > 0) {
     statement.bind(Object.fromEntries(names.map((name) => [name, bindable(parameters[name] ?? null)])));
   }
-  const reader = await statement.streamAndReadUntil(most + 1);
-  const rows = reader.getRows().map((row) => row.map((value) => (value === null ? null : String(value))));
-  return { columns: reader.columnNames(), rows: rows.slice(0, most), more: rows.length > most };
+  current = await statement.stream();
 }
 
-process.on('message', (/** @type {Query} */ query) => {
-  void answer(query)
+/** @returns {Promise<Result>} */
+async function next() {
+  if (current === undefined) {
+    throw new Error('there is no query to go on with');
+  }
+  const chunk = await current.fetchChunk();
+  // An error after the first rows looks like their end, and only the type of the result tells.
+  if (current.returnType === duckdb.ResultReturnType.INVALID) {
+    throw new Error(
+      'the query failed after its first rows, and DuckDB does not say why: a value has no result, a file is damaged, or memory or disk did not suffice',
+    );
+  }
+  const rows = (chunk?.getRows() ?? []).map((row) =>
+    row.map((value) => (value === null ? null : String(value))),
+  );
+  return { columns: current.columnNames(), rows, more: rows.length > 0 };
+}
+
+/** @param {Query | 'next'} message @returns {Promise<Result>} */
+async function answer(message) {
+  if (message !== 'next') {
+    await begin(message);
+  }
+  return next();
+}
+
+process.on('message', (/** @type {Query | 'next'} */ message) => {
+  void answer(message)
     .catch((error) => ({ error: error instanceof Error ? error.message : String(error) }))
     .then((result) => process.send?.(result));
 });
+
+setInterval(() => {
+  const now = new Date();
+  try {
+    utimesSync(limits.spill, now, now);
+  } catch {
+    // Nothing was spilled yet.
+  }
+}, TOUCH_MS).unref();
+// A terminal and systemd send these to this process, too. It ends with the service, so that it can tidy up.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.on(signal, () => undefined);
+}
 // The service is gone, even if it was killed.
-process.on('disconnect', () => process.exit(0));
+process.on('disconnect', () => {
+  try {
+    rmSync(limits.spill, { recursive: true, force: true, maxRetries: 3 });
+  } finally {
+    // `exit` would wait for the query, which would spill again.
+    process.kill(process.pid, 'SIGKILL');
+  }
+});

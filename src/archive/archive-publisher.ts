@@ -14,6 +14,7 @@ import { placeOf } from './archive-staging.js';
 import { ArchiverService, type OpenArchive } from './archiver.service.js';
 import { ARCHIVED } from './entry-chain.js';
 import { type AllPlaces, nextDay, publishDay, removeLeftBehind } from './day-publisher.js';
+import { removeSpillsLeftBehind } from './spill.js';
 import { StagingKeeper } from './staging-keeper.js';
 
 /** So that the worker sees that a long task makes progress. */
@@ -75,6 +76,7 @@ export class ArchivePublisher implements OnModuleInit {
       if (isFirst) {
         await this.removeOld(open.folder, days, places);
         await removeLeftBehind(open.folder, this.redis.clock.nowMs());
+        await removeSpillsLeftBehind(open.folder.root, this.redis.clock.nowMs());
         await this.lookForGaps(open.folder, places);
       }
     } finally {

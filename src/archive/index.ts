@@ -17,4 +17,5 @@ export { type ArchiveColumn, CHARGE_COLUMNS, type ColumnType } from './charge-co
 export { contentOf, SORT_BY } from './day-publisher.js';
 export { ARCHIVED, type Archived, type EntryId, FIRST, msOf } from './entry-chain.js';
 export { DamagedFile, ParquetThread } from './parquet-thread.js';
+export { newSpill, SPILL_PREFIX } from './spill.js';
 export { STREAM_COLUMNS } from './stream-columns.js';

@@ -4,8 +4,7 @@ import { archivedRows, FileQueryFailed, filesText, QueryProcess } from '../usage
 import { csvCell } from '../wire/index.js';
 
 /** An operator waits longer than a client, on a machine that may have nothing else to do. */
-const LIMITS = { memoryMb: 2048, threads: 4, timeoutMs: 600_000 };
-const MOST_ROWS = 1_000_000;
+const LIMITS = { memoryMb: 2048, spillMb: 2000, threads: 4, timeoutMs: 600_000 };
 const VIEWS = ['charges', 'events', 'audit'] as const;
 
 export interface ArchiveQueryOptions {
@@ -18,8 +17,8 @@ export interface ArchiveQueryOptions {
 }
 
 /**
- * Runs a SELECT on the published days of an archive, in the views charges, events and audit, and prints its rows as CSV.
- * @returns whether there were rows to print; if not, it has said why
+ * Runs a SELECT on the published days of an archive, in the views charges, events and audit, and prints its rows as CSV while they come.
+ * @returns whether all rows were printed; if not, it has said why, and after how many
  */
 export async function queryArchive({ folder, sql, print, warn }: ArchiveQueryOptions): Promise<boolean> {
   const archive = new ArchiveFolder(resolve(folder));
@@ -41,13 +40,14 @@ export async function queryArchive({ folder, sql, print, warn }: ArchiveQueryOpt
     return false;
   }
   const process = new QueryProcess({ ...LIMITS, folder: archive.root });
+  let printed: number | undefined;
   try {
-    const { columns, rows, more } = await process.run({ sql, parameters: {}, views, most: MOST_ROWS });
-    for (const cells of [columns, ...rows]) {
-      print(cells.map((cell) => csvCell(cell ?? undefined)).join(','));
-    }
-    if (more) {
-      warn(`only the first ${MOST_ROWS} rows are shown`);
+    for await (const { columns, rows } of process.stream({ sql, parameters: {}, views })) {
+      const lines = printed === undefined ? [columns, ...rows] : rows;
+      if (lines.length > 0) {
+        print(lines.map(csvLine).join('\n'));
+      }
+      printed = (printed ?? 0) + rows.length;
     }
     return true;
   } catch (error) {
@@ -59,8 +59,14 @@ export async function queryArchive({ folder, sql, print, warn }: ArchiveQueryOpt
         ? 'install the package @duckdb/node-api to query the archive'
         : error.message,
     );
+    if (printed !== undefined) {
+      warn(`the rows above are not all: it stopped after ${printed}`);
+    }
     return false;
   } finally {
-    process.stop();
+    await process.stop();
   }
 }
+
+const csvLine = (cells: readonly (string | null)[]): string =>
+  cells.map((cell) => csvCell(cell ?? undefined)).join(',');

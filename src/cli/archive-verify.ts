@@ -122,7 +122,7 @@ async function stagedChain(
 /** Records of which one query looks for a second end: some 500 MB of memory. */
 const RECORDS_AT_ONCE = 4_000_000;
 const TWICE_NAMED = 100;
-const LIMITS = { memoryMb: 2048, threads: 4, timeoutMs: 600_000 };
+const LIMITS = { memoryMb: 2048, spillMb: 0, threads: 4, timeoutMs: 600_000 };
 
 /** Prints what is superseded. @returns the records that ended twice without that */
 async function verifyRecords(
@@ -136,8 +136,7 @@ async function verifyRecords(
   }
   const views = { charges: archivedRows(filesText(files), supersededOf(epochs, 'charges')) };
   const process = new QueryProcess({ ...LIMITS, folder: root });
-  const rowsOf = async (sql: string) =>
-    (await process.run({ sql, parameters: {}, views, most: TWICE_NAMED })).rows;
+  const rowsOf = async (sql: string) => (await process.run({ sql, parameters: {}, views })).rows;
   try {
     const superseded = await rowsOf(
       "SELECT unit, sum(charged), count(*) FROM charges WHERE is_superseded AND source <> 'CORRECTION' GROUP BY unit ORDER BY unit",
@@ -148,7 +147,7 @@ async function verifyRecords(
     const twice: string[] = [];
     for (let pass = 0; pass < passes && twice.length < TWICE_NAMED; pass += 1) {
       const found = await rowsOf(
-        `SELECT record_id, count(*) FROM charges WHERE NOT is_superseded AND source <> 'CORRECTION' AND hash(record_id) % ${passes} = ${pass} GROUP BY record_id HAVING count(*) > 1 ORDER BY record_id`,
+        `SELECT record_id, count(*) FROM charges WHERE NOT is_superseded AND source <> 'CORRECTION' AND hash(record_id) % ${passes} = ${pass} GROUP BY record_id HAVING count(*) > 1 ORDER BY record_id LIMIT ${TWICE_NAMED}`,
       );
       twice.push(...found.map(([id, ends]) => `${id} has ended ${ends} times`));
     }
@@ -162,7 +161,7 @@ async function verifyRecords(
     }
     throw error;
   } finally {
-    process.stop();
+    await process.stop();
   }
 }
 

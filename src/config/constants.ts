@@ -24,12 +24,14 @@ export const CONSTANTS = {
 
   /**
    * What DuckDB may use for a report of usage, beside the service. 3,000,000 rows in thousands of groups take a fifth of the memory, and two
-   * threads about half a second.
+   * threads about half a second. In as many groups they take all of it, and 300 MB of disk.
    */
   usageMemoryMb: 512,
+  /** Of the archive's disk. */
+  usageSpillMb: 2000,
   usageThreads: 2,
-  /** A report that takes longer is stopped: its client has given up. A report also waits at most this long for its turn. */
-  usageTimeoutMs: 30_000,
+  /** A report that takes longer is stopped: most clients have given up. A report also waits at most this long for its turn. */
+  usageTimeoutMs: 60_000,
 
   /** A dead sweeper's partitions are taken over after this. Shorter, and a collection of garbage or a slow Redis looks like a death. */
   sweepLeaseMs: 5000,

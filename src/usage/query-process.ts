@@ -1,5 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { newSpill } from '../archive/index.js';
 
 /** As deep as dist/usage and dist/bundle. */
 const SCRIPT = fileURLToPath(new URL('../../scripts/duckdb.mjs', import.meta.url));
@@ -12,11 +14,12 @@ const IDLE_MS = 60_000;
 const LAST_WORDS = 500;
 
 export interface QueryProcessLimits {
-  /** The only folder that queries can read from. */
+  /** The only folder that queries can read from. What does not fit into memory is spilled to a folder in it, which is removed with the process. */
   readonly folder: string;
   readonly memoryMb: number;
+  readonly spillMb: number;
   readonly threads: number;
-  /** After this, the query is stopped. The start of the process counts. */
+  /** After this, the query is stopped. The start of the process counts; what the reader does between two batches does not. */
   readonly timeoutMs: number;
 }
 
@@ -27,16 +30,12 @@ export interface FileQuery {
   readonly parameters: Readonly<Record<string, Parameter>>;
   /** The relations, as SQL, that the query may read from by their names. */
   readonly views?: Readonly<Record<string, string>>;
-  /** Further rows are left out. */
-  readonly most: number;
 }
 
 /** Values as text, exact. */
 export interface FileRows {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly (string | null)[])[];
-  /** Whether rows were left out. */
-  readonly more: boolean;
 }
 
 /**
@@ -72,49 +71,88 @@ export class QueryProcess {
   }
 
   /**
+   * All rows of a query that has not many.
    * @param signal stops the query
    * @throws FileQueryFailed
    */
   async run(query: FileQuery, signal?: AbortSignal): Promise<FileRows> {
+    let columns: FileRows['columns'] = [];
+    const rows: FileRows['rows'][number][] = [];
+    for await (const batch of this.stream(query, signal)) {
+      ({ columns } = batch);
+      rows.push(...batch.rows);
+    }
+    return { columns, rows };
+  }
+
+  /**
+   * Rows in batches of up to 2,048, each read when it is asked for. The last one is empty.
+   * @param signal stops the query
+   * @throws FileQueryFailed, which may be after some batches
+   */
+  async *stream(query: FileQuery, signal?: AbortSignal): AsyncGenerator<FileRows> {
     clearTimeout(this.idle);
     if (this.child?.hasEnded !== false) {
       this.child = new RunningChild(this.limits, this.script);
     }
     const { child } = this;
-    const timer = setTimeout(() => child.kill('timeout'), this.limits.timeoutMs);
+    let leftMs = this.limits.timeoutMs;
+    const ask = async (message: FileQuery | 'next'): Promise<Batch> => {
+      const began = performance.now();
+      const timer = setTimeout(() => child.kill('timeout'), leftMs);
+      try {
+        return await child.ask(message);
+      } finally {
+        clearTimeout(timer);
+        leftMs -= performance.now() - began;
+      }
+    };
     const leave = (): void => child.kill('gone');
     signal?.addEventListener('abort', leave, { once: true });
     try {
       if (signal?.aborted === true) {
         leave();
       }
-      return await child.ask(query);
+      let batch = await ask(query);
+      yield batch;
+      while (batch.more) {
+        batch = await ask('next');
+        yield batch;
+      }
     } finally {
-      clearTimeout(timer);
       signal?.removeEventListener('abort', leave);
-      this.idle = setTimeout(() => this.stop(), IDLE_MS).unref();
+      this.idle = setTimeout(() => void this.stop(), IDLE_MS).unref();
     }
   }
 
-  stop(): void {
+  /** Once this resolves, nothing is left of the process. */
+  async stop(): Promise<void> {
     clearTimeout(this.idle);
-    this.child?.kill('gone');
+    const { child } = this;
     this.child = undefined;
+    child?.kill('gone');
+    await child?.ended;
   }
 }
 
-type Answer = FileRows | { readonly error: string };
+interface Batch extends FileRows {
+  readonly more: boolean;
+}
+
+type Answer = Batch | { readonly error: string };
 
 class RunningChild {
   private readonly child: ChildProcess;
-  private readonly ended: Promise<FileQueryFailed>;
+  /** Resolves when what it has spilled is removed, too. */
+  readonly ended: Promise<FileQueryFailed>;
   private end: FileQueryFailed | undefined;
   private reason: 'timeout' | 'gone' | undefined;
   private lastWords = '';
 
   constructor(limits: QueryProcessLimits, script: string) {
-    const { folder, memoryMb, threads } = limits;
-    this.child = fork(script, [JSON.stringify({ folder, memoryMb, threads })], {
+    const { folder, memoryMb, spillMb, threads } = limits;
+    const spill = newSpill(folder);
+    this.child = fork(script, [JSON.stringify({ folder, memoryMb, spill, spillMb, threads })], {
       // It needs none of the secrets that this process has.
       env: {},
       execArgv: [`--max-old-space-size=${HEAP_MB}`],
@@ -126,8 +164,13 @@ class RunningChild {
     });
     this.ended = new Promise((done) => {
       const endedBy = (how: string, code: number | null): void => {
-        this.end ??= this.failureOf(how, code, limits.timeoutMs);
-        done(this.end);
+        const end = this.failureOf(how, code, limits.timeoutMs);
+        this.end ??= end;
+        // What cannot be removed is left to the archiver, which tells of its failures.
+        rm(spill, { recursive: true, force: true }).then(
+          () => done(end),
+          () => done(end),
+        );
       };
       this.child.once('error', (error) => endedBy(error.message, null));
       // Not 'exit', because what it has written last may still be on its way.
@@ -149,18 +192,22 @@ class RunningChild {
 
   kill(reason: 'timeout' | 'gone'): void {
     this.reason ??= reason;
+    // This process goes on until it has removed what the other one has spilled.
+    this.child.ref();
     this.child.kill('SIGKILL');
   }
 
   /** @throws FileQueryFailed */
-  async ask(query: FileQuery): Promise<FileRows> {
-    const answered = this.answer(query);
+  async ask(message: FileQuery | 'next'): Promise<Batch> {
+    const answered = this.answer(message);
     // While somebody waits, it does.
     this.child.ref();
     this.child.channel?.ref();
     const answer = await Promise.race([answered, this.ended]);
-    this.child.unref();
-    this.child.channel?.unref();
+    if (this.reason === undefined) {
+      this.child.unref();
+      this.child.channel?.unref();
+    }
     if (answer instanceof FileQueryFailed) {
       throw answer;
     }
@@ -170,11 +217,11 @@ class RunningChild {
     return answer;
   }
 
-  private answer(query: FileQuery): Promise<Answer> {
+  private answer(message: FileQuery | 'next'): Promise<Answer> {
     return new Promise((done) => {
       this.child.once('message', (answer) => done(answer as Answer));
       // A failure to send means that it has ended.
-      this.child.send(query, () => undefined);
+      this.child.send(message, () => undefined);
     });
   }
 

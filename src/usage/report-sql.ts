@@ -79,9 +79,15 @@ const SUMS: Readonly<Record<(typeof FIGURES)[number], string>> = {
 /** A path into JSON by RFC 6901, which can name any member. */
 const pointerTo = (name: string): string => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
+/** Totals, one for each unit. */
+const MOST_TOTALS = 16;
+
 /**
- * The statement and its parameters. Its text is made of this file's words alone; whatever a request says is a parameter. Each row begins
- * with its place, from 1, or 0 for a total; then come its keys, the unit and the figures.
+ * The statement and its parameters. Its text is made of this file's words alone; whatever a request says is a parameter. Totals come first, and
+ * begin with NULL; then come one row more than the limit, or some. Each has its keys, the unit and the figures.
+ *
+ * Totals and rows are sets of one grouping, which DuckDB spills to disk if it has to, and of its result it keeps no more rows than are asked for.
+ * Of 3,000,000 groups, that takes 8 s of processor time; numbering the rows of a kept result with a window took 15 to 22.
  */
 export function reportStatement(
   query: ReportQuery,
@@ -89,7 +95,7 @@ export function reportStatement(
   superseded: readonly Superseded[] = [],
 ): { readonly sql: string; readonly parameters: Record<string, Parameter> } {
   const bound = new Bound();
-  const keys = query.groups.map((group, index) => `${keyOf(group, query, bound)} AS k${index}`);
+  const keys = query.groups.map((group, index) => `, ${keyOf(group, query, bound)} AS k${index}`);
   const names = query.groups.map((_, index) => `k${index}`);
   const figures = FIGURES.map((name) => `COALESCE(${SUMS[name]}, 0) AS ${name}`);
   const sql = `
@@ -99,16 +105,12 @@ WITH charges AS (
     FROM ${archivedRows(bound.name(files), superseded)}
     WHERE ${conditions(query, bound).join('\n    AND ')}
   )
-), grouped AS MATERIALIZED (
-  SELECT ${[...keys, 'unit', ...figures].join(', ')} FROM charges GROUP BY ${[...names, 'unit'].join(', ')}
-), ordered AS (
-  SELECT row_number() OVER (ORDER BY ${orderOf(query, names)}) AS place, * FROM grouped
-  QUALIFY place <= ${bound.name(BigInt(query.limit))} + 1
 )
-SELECT * FROM ordered
-UNION ALL
-SELECT 0, ${[...names.map(() => 'NULL'), 'unit', ...FIGURES.map((name) => `sum(${name})`)].join(', ')} FROM grouped GROUP BY unit
-ORDER BY place, unit`;
+SELECT ${['is_row', ...names, 'unit', ...figures].join(', ')}
+FROM (SELECT *, true AS is_row${keys.join('')} FROM charges)
+GROUP BY GROUPING SETS ((unit), (${['is_row', ...names, 'unit'].join(', ')}))
+ORDER BY is_row NULLS FIRST, CASE WHEN is_row THEN NULL ELSE unit END, ${orderOf(query, names)}
+LIMIT ${bound.name(BigInt(query.limit + 1 + MOST_TOTALS))}`;
   return { sql, parameters: bound.parameters };
 }
 

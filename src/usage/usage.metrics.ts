@@ -11,6 +11,6 @@ export const USAGE_METRICS = {
     kind: 'histogram',
     name: 'holdfast_usage_query_duration_seconds',
     help: 'How long DuckDB took for a report that succeeded, the start of its process included.',
-    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
 } as const satisfies MetricsTable;

@@ -11,6 +11,7 @@ import {
 } from '../ledger/index.js';
 import { ConcurrencyLimiter, RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { SPILL_PREFIX } from '../archive/index.js';
 import { ArchiveReader, type UsageReading } from './archive-reader.js';
 import { FileQueryFailed, type FileRows, QueryProcess } from './query-process.js';
 import { keyText, type Report, type ReportRow } from './report-formats.js';
@@ -23,8 +24,6 @@ const DEFAULT_SPAN_MS = 30 * DAY_MS;
 const LONGEST_SPAN_MS = 3660 * DAY_MS;
 /** Reports of one tenant, or of the operators, that may wait for DuckDB. */
 const WAITING_PER_OWNER = 16;
-/** Totals, one for each unit. */
-const MOST_TOTALS = 16;
 
 /** A report, and how much of the span it is about. */
 export type UsageReport = Report & Omit<UsageReading, 'files'>;
@@ -50,9 +49,9 @@ export class UsageService implements BeforeApplicationShutdown {
     this.counts = metrics.of(USAGE_METRICS);
   }
 
-  beforeApplicationShutdown(): void {
+  async beforeApplicationShutdown(): Promise<void> {
     this.turns.close();
-    this.process?.stop();
+    await this.process?.stop();
   }
 
   /** The process of DuckDB, if it runs. For tests. */
@@ -116,11 +115,11 @@ export class UsageService implements BeforeApplicationShutdown {
     this.process ??= new QueryProcess({
       folder: this.archive.root,
       memoryMb: this.config.usageMemoryMb,
+      spillMb: this.config.usageSpillMb,
       threads: this.config.usageThreads,
       timeoutMs: this.config.usageTimeoutMs,
     });
-    const most = query.limit + 1 + MOST_TOTALS;
-    return this.process.run({ ...reportStatement(query, files, superseded), most }, signal);
+    return this.process.run(reportStatement(query, files, superseded), signal);
   }
 
   private refusalOf({ failure, message }: FileQueryFailed): Refusal {
@@ -139,22 +138,26 @@ export class UsageService implements BeforeApplicationShutdown {
       case 'died':
       case 'refused':
     }
+    const { usageMemoryMb, usageSpillMb } = this.config;
     if (/^Out of Memory Error/i.test(message)) {
       return new Refusal(
         'INVALID_REQUEST',
-        `the report needs more than ${this.config.usageMemoryMb} MB of memory; ask for a shorter span or fewer groups`,
+        `the report needs more than ${usageMemoryMb} MB of memory and ${usageSpillMb} MB of disk; ask for a shorter span or fewer groups`,
         { field: 'group_by' },
       );
     }
     this.logger.error({ failure, why: message }, 'a report of usage failed');
-    return new QueryUnavailable(
-      503,
-      failure === 'died'
-        ? 'the process that ran the report ended; the next report starts another one'
-        : 'the archive could not be read; the log says why, and `npm run archive -- verify` finds damaged files',
-      failure,
-    );
+    return new QueryUnavailable(503, whyNot(failure, message), failure);
   }
+}
+
+function whyNot(failure: 'died' | 'refused', message: string): string {
+  if (failure === 'died') {
+    return 'the process that ran the report ended; the next report starts another one';
+  }
+  return message.includes(SPILL_PREFIX)
+    ? 'the report does not fit into memory, and could not be written to the disk of the archive; the log says why'
+    : 'the archive could not be read; the log says why, and `npm run archive -- verify` finds damaged files';
 }
 
 /** Whether DuckDB did not find a file. */
@@ -247,16 +250,16 @@ function orderOf(text: string | undefined, groups: readonly string[]): ReportQue
 }
 
 function reportOf({ groups, limit }: ReportQuery, { rows }: FileRows): Report {
-  const all = rows.map((cells): { place: number; row: ReportRow } => ({
-    place: Number(cells[0]),
+  const all = rows.map((cells): { isRow: boolean; row: ReportRow } => ({
+    isRow: cells[0] !== null,
     row: {
       keys: groups.map((group, index) => keyText(group, cells[index + 1])),
       unit: cells[groups.length + 1] ?? '',
       figures: cells.slice(groups.length + 2).map((cell) => BigInt(cell ?? '0')),
     },
   }));
-  const of = (isTotal: boolean): ReportRow[] =>
-    all.filter(({ place }) => (place === 0) === isTotal).map(({ row }) => row);
-  const found = of(false);
-  return { groups, rows: found.slice(0, limit), hasMore: found.length > limit, totals: of(true) };
+  const of = (areRows: boolean): ReportRow[] =>
+    all.filter(({ isRow }) => isRow === areRows).map(({ row }) => row);
+  const found = of(true);
+  return { groups, rows: found.slice(0, limit), hasMore: found.length > limit, totals: of(false) };
 }

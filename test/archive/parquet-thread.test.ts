@@ -49,15 +49,14 @@ test('readers are told that instants are in UTC', async () => {
       logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
     });
   }
-  const process_ = new QueryProcess({ folder, memoryMb: 128, threads: 1, timeoutMs: 60_000 });
+  const process_ = new QueryProcess({ folder, memoryMb: 128, spillMb: 0, threads: 1, timeoutMs: 60_000 });
   const sql = 'SELECT typeof(recorded_at), recorded_at FROM charges';
   const { rows } = await process_.run({
     sql,
     parameters: {},
     views: { charges: archivedRows(filesText([path]), []) },
-    most: 2,
   });
-  process_.stop();
+  await process_.stop();
   expect(rows).toEqual([['TIMESTAMP WITH TIME ZONE', '2026-01-31 23:30:00+00']]);
 });
 

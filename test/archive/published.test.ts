@@ -346,6 +346,23 @@ test('what a killed publisher has left behind is removed after a day', async () 
   await rm(recent, { recursive: true });
 });
 
+test('what a killed query has spilled into the archive is removed after some minutes, and is no part of it', async () => {
+  const spill = (name: string): string => {
+    const path = join(root, name);
+    mkdirSync(path);
+    writeFileSync(join(path, 'duckdb_temp_storage_DEFAULT-0.tmp'), 'half');
+    return path;
+  };
+  const before = await read();
+  const [old, recent] = [spill('.spill-0a'), spill('.spill-0b')];
+  const tenMinutesAgo = new Date(Date.now() - 600_000);
+  utimesSync(old, tenMinutesAgo, tenMinutesAgo);
+  expect(await read()).toEqual(before);
+  await publish();
+  expect([old, recent].map((path) => existsSync(path))).toEqual([false, true]);
+  await rm(recent, { recursive: true });
+});
+
 test('days are removed after their retention, the newest one stays, and reports are whole from the oldest one on', async () => {
   await advance(4 * DAY_MS);
   await publish();

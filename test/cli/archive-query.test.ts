@@ -24,7 +24,7 @@ async function query(sql: string): Promise<{ isDone: boolean; printed: string[];
   const isDone = await queryArchive({
     folder,
     sql,
-    print: (text) => printed.push(text),
+    print: (text) => printed.push(...text.split('\n')),
     warn: (text) => warned.push(text),
   });
   return { isDone, printed, warned };
@@ -55,6 +55,39 @@ test('before the first published day, it says so', async () => {
   const options = { folder: empty, sql: 'SELECT 1', print: () => undefined };
   expect(await queryArchive({ ...options, warn: (text) => warned.push(text) })).toBe(false);
   expect(warned).toEqual(['no day of the archive is published yet; a day is published after midnight UTC']);
+});
+
+test('a query prints a million rows, while they come', async () => {
+  let [prints, characters] = [0, 0];
+  let last: string | undefined;
+  const isDone = await queryArchive({
+    folder,
+    sql: "SELECT range AS n, repeat('x', 200) AS wide FROM range(1000000)",
+    print: (text) => {
+      prints += 1;
+      characters += text.length + 1;
+      last = text;
+    },
+    warn: (text) => expect(text).toBe(''),
+  });
+  expect({ isDone, last: last?.split('\n').at(-1)?.slice(0, 10) }).toEqual({
+    isDone: true,
+    last: '999999,xxx',
+  });
+  expect(characters).toBe('n,wide\n'.length + 5_888_890 + 1_000_000 * 202);
+  expect(prints).toBeGreaterThan(400);
+});
+
+test('a query that fails in its middle says so, and how many rows it has printed', async () => {
+  const { isDone, printed, warned } = await query(
+    "SELECT CASE range WHEN 500000 THEN error('made up') ELSE range END AS n FROM range(1000000)",
+  );
+  expect(isDone).toBe(false);
+  expect(printed.at(-1)).toBe(String(printed.length - 2));
+  expect(warned).toEqual([
+    expect.stringContaining('failed after its first rows'),
+    `the rows above are not all: it stopped after ${printed.length - 1}`,
+  ]);
 });
 
 test('a query that may not be run is refused with the reason', async () => {

@@ -33,9 +33,7 @@ export async function publishCharges(
   charges: readonly Charge[],
   deployment = 'made-up',
 ): Promise<string[]> {
-  mkdirSync(root, { recursive: true });
-  const epochs = [{ deployment_id: deployment, began_ms: 0 }];
-  writeFileSync(join(root, 'archive.json'), JSON.stringify({ id: 'made-up', epochs }));
+  beginArchive(root, deployment);
   const days = new Map<string, Charge[]>();
   for (const charge of charges) {
     const day = new Date(charge.recorded_at).toISOString().slice(0, 10);
@@ -51,17 +49,54 @@ export async function publishCharges(
       continue;
     }
     files.push(await writeCharges(join(folder, 'charges.parquet'), rows, isOfBefore(day)));
-    const content = readFileSync(join(folder, 'charges.parquet'));
-    const published = {
-      rows: rows.length,
-      bytes: content.length,
-      sha256: createHash('sha256').update(content).digest('hex'),
-      ends: {},
-      gaps: [],
-    };
-    writeFileSync(join(folder, 'manifest.json'), manifestText(day, { charges: published }));
+    describeCharges(folder, day, rows.length);
   }
   return files;
+}
+
+/**
+ * One published day of many charges, which DuckDB makes up.
+ * @param columns SQL over `i`, which is 0 in the first row. The rest is as usual
+ */
+export async function publishManyCharges(
+  root: string,
+  { day, rows, columns }: { day: string; rows: number; columns: Partial<Record<Column, string>> },
+  deployment = 'made-up',
+): Promise<void> {
+  beginArchive(root, deployment);
+  const folder = join(root, 'published', `day=${day}`);
+  mkdirSync(folder, { recursive: true });
+  const texts = Object.entries(DEFAULTS).map(([name, value]) => [name, `'${value}'`] as const);
+  const values: Partial<Record<Column, string>> = {
+    ...Object.fromEntries(texts),
+    recorded_at: `TIMESTAMPTZ '${day} 12:00:00+00'`,
+    ...columns,
+  };
+  const selected = CHARGE_COLUMNS.map(
+    ({ name, type }) =>
+      `CAST(${values[name] ?? 'NULL'} AS ${type === 'TIMESTAMP' ? 'TIMESTAMPTZ' : type}) AS "${name}"`,
+  );
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
+  const connection = await instance.connect();
+  await connection.run(
+    `COPY (SELECT ${selected.join(', ')} FROM range(${rows}) AS made_up(i)) TO '${join(folder, 'charges.parquet')}' (FORMAT parquet, COMPRESSION zstd)`,
+  );
+  connection.closeSync();
+  instance.closeSync();
+  describeCharges(folder, day, rows);
+}
+
+function beginArchive(root: string, deployment: string): void {
+  mkdirSync(root, { recursive: true });
+  const epochs = [{ deployment_id: deployment, began_ms: 0 }];
+  writeFileSync(join(root, 'archive.json'), JSON.stringify({ id: 'made-up', epochs }));
+}
+
+function describeCharges(folder: string, day: string, rows: number): void {
+  const content = readFileSync(join(folder, 'charges.parquet'));
+  const sha256 = createHash('sha256').update(content).digest('hex');
+  const charges = { rows, bytes: content.length, sha256, ends: {}, gaps: [] };
+  writeFileSync(join(folder, 'manifest.json'), manifestText(day, { charges }));
 }
 
 const manifestText = (day: string, files: object): string =>

@@ -1,6 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { archivedRows, filesText } from '../../src/usage/archived-rows.js';
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -13,13 +16,14 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { FileQueryFailed, type FileRows, QueryProcess } from '../../src/usage/query-process.js';
 import { publishCharges } from '../support/charge-files.js';
+import { eventually } from '../support/eventually.js';
 
 let root: string;
 let folder: string;
 let charges: string[];
 let process_: QueryProcess;
 
-const LIMITS = { memoryMb: 128, threads: 1, timeoutMs: 60_000 };
+const LIMITS = { memoryMb: 128, spillMb: 0, threads: 1, timeoutMs: 60_000 };
 
 beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), 'query-process-'));
@@ -32,8 +36,14 @@ beforeAll(async () => {
 afterEach(() => process_.stop());
 afterAll(() => rmSync(root, { recursive: true }));
 
-const run = (sql: string, most = 10, views = {}): Promise<FileRows> =>
-  process_.run({ sql, parameters: {}, views, most });
+const run = (sql: string, views = {}): Promise<FileRows> => process_.run({ sql, parameters: {}, views });
+
+/** A million rows take about twice the memory, and as much of the disk. */
+const TIGHT = { ...LIMITS, memoryMb: 64, spillMb: 1000 };
+const sorted = (rows: number): string =>
+  `SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY md5(range::VARCHAR)) AS n FROM range(${rows}))`;
+
+const spills = (): string[] => readdirSync(folder).filter((name) => name.startsWith('.spill-'));
 
 async function failureOf(query: Promise<unknown>): Promise<FileQueryFailed> {
   const error = await query.then(
@@ -47,19 +57,84 @@ async function failureOf(query: Promise<unknown>): Promise<FileQueryFailed> {
 describe('the process of DuckDB', () => {
   test('reads the files of the folder, through views with the names of relations', async () => {
     expect(
-      await run('SELECT sum(charged) AS s FROM charges', 10, {
+      await run('SELECT sum(charged) AS s FROM charges', {
         charges: archivedRows(filesText(charges), []),
       }),
     ).toEqual({
       columns: ['s'],
       rows: [['5']],
-      more: false,
     });
-    expect(await run('SELECT * FROM range(5)', 2)).toEqual({
-      columns: ['range'],
-      rows: [['0'], ['1']],
-      more: true,
-    });
+    expect(await run('SELECT 1 AS one WHERE false')).toEqual({ columns: ['one'], rows: [] });
+  });
+
+  test('gives rows in batches, no faster than they are asked for, and a reader may leave', async () => {
+    let rows = 0;
+    for await (const batch of process_.stream({
+      sql: 'SELECT range FROM range(100000000000)',
+      parameters: {},
+    })) {
+      rows += batch.rows.length;
+      if (rows > 100_000) {
+        break;
+      }
+    }
+    const { pid } = process_;
+    expect((await run('SELECT 1')).rows).toEqual([['1']]);
+    expect(process_.pid).toBe(pid);
+  });
+
+  test('does not take an error after the first rows for their end', async () => {
+    const sql = "SELECT CASE range WHEN 500000 THEN error('made up') ELSE range END FROM range(1000000)";
+    const { failure, message } = await failureOf(run(sql));
+    expect([failure, message]).toEqual(['refused', expect.stringContaining('failed after its first rows')]);
+    expect((await run('SELECT 1')).rows).toEqual([['1']]);
+  });
+
+  test('spills what does not fit into memory, and leaves nothing behind', async () => {
+    const tight = new QueryProcess({ ...TIGHT, folder });
+    expect((await tight.run({ sql: sorted(1_000_000), parameters: {} })).rows).toEqual([['1000000']]);
+    expect(spills()).toHaveLength(1);
+    await tight.stop();
+    expect(spills()).toEqual([]);
+  });
+
+  test('removes its spill if it is killed', async () => {
+    const tight = new QueryProcess({ ...TIGHT, folder });
+    const failure = failureOf(tight.run({ sql: sorted(20_000_000), parameters: {} }));
+    await eventually('it spills', () => spills().length > 0);
+    process.kill(tight.pid as number, 'SIGKILL');
+    expect((await failure).failure).toBe('died');
+    expect(spills()).toEqual([]);
+  });
+
+  test('removes its spill if the process that asked is killed, or a terminal ends both', async () => {
+    const script = join(root, 'asks.mjs');
+    const source = new URL('../../scripts/duckdb.mjs', import.meta.url).pathname;
+    const spill = join(folder, '.spill-made-up');
+    const limits = { folder, memoryMb: 64, spill, spillMb: 1000, threads: 1 };
+    writeFileSync(
+      script,
+      `import { fork } from 'node:child_process';
+       const child = fork(${JSON.stringify(source)}, [${JSON.stringify(JSON.stringify(limits))}]);
+       child.send({ sql: ${JSON.stringify(sorted(20_000_000))}, parameters: {} });
+       console.log(child.pid);`,
+    );
+    const asks = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [pid] = (await once(asks.stdout, 'data')) as [Buffer];
+    await eventually('it spills', () => spills().length > 0);
+    process.kill(Number(pid), 'SIGINT');
+    asks.kill('SIGKILL');
+    await eventually('it is removed', () => spills().length === 0);
+    await eventually('it has ended', () => !existsSync(`/proc/${Number(pid)}`));
+  });
+
+  test('spills no more than its limit, and goes on', async () => {
+    const narrow = new QueryProcess({ ...TIGHT, spillMb: 1, folder });
+    const { failure, message } = await failureOf(narrow.run({ sql: sorted(1_000_000), parameters: {} }));
+    expect(failure).toBe('refused');
+    expect(message).toMatch(/^Out of Memory Error: failed to offload .*used/);
+    expect((await narrow.run({ sql: 'SELECT 1', parameters: {} })).rows).toEqual([['1']]);
+    await narrow.stop();
   });
 
   test.each([
@@ -80,7 +155,7 @@ describe('the process of DuckDB', () => {
     const text = sql.replace('$ROOT', quoted(root)).replace('$FOLDER', quoted(folder));
     const { failure, message } = await failureOf(run(text));
     expect({ failure, isTold: message.includes('secret\n') }).toEqual({ failure: 'refused', isTold: false });
-    expect(readdirSync(folder)).toEqual(['archive.json', 'published']);
+    expect(readdirSync(folder).sort()).toEqual(['archive.json', 'published']);
   });
 
   test('gives a query no more memory than its limit, and goes on', async () => {
@@ -104,7 +179,7 @@ describe('the process of DuckDB', () => {
 
   test('is stopped at its time limit, and starts again for the next query', async () => {
     const slow = new QueryProcess({ ...LIMITS, timeoutMs: 1, folder });
-    expect((await failureOf(slow.run({ sql: 'SELECT 1', parameters: {}, most: 1 }))).failure).toBe('timeout');
+    expect((await failureOf(slow.run({ sql: 'SELECT 1', parameters: {} }))).failure).toBe('timeout');
     expect(slow.pid).toBeUndefined();
     expect((await run('SELECT 1')).rows).toEqual([['1']]);
   });
@@ -112,7 +187,7 @@ describe('the process of DuckDB', () => {
   test('is stopped when nobody waits any more', async () => {
     const gone = new AbortController();
     const query = process_.run(
-      { sql: 'SELECT count(*) FROM range(100000000000) a', parameters: {}, most: 1 },
+      { sql: 'SELECT count(*) FROM range(100000000000) a', parameters: {} },
       gone.signal,
     );
     gone.abort();
@@ -136,7 +211,7 @@ describe('the process of DuckDB', () => {
     const script = join(root, 'duckdb.mjs');
     copyFileSync(new URL('../../scripts/duckdb.mjs', import.meta.url), script);
     const without = new QueryProcess({ ...LIMITS, folder }, script);
-    const { failure } = await failureOf(without.run({ sql: 'SELECT 1', parameters: {}, most: 1 }));
+    const { failure } = await failureOf(without.run({ sql: 'SELECT 1', parameters: {} }));
     expect(failure).toBe('missing');
   });
 });

@@ -95,6 +95,13 @@ describe('a report of usage', () => {
     expect(message).toContain('shorter span or fewer groups');
   });
 
+  test('is 503 if what does not fit into memory cannot be written', async () => {
+    const why = 'IO Error: Failed to create directory "/archive/.spill-1234567890ab": Read-only file system';
+    jest.spyOn(QueryProcess.prototype, 'run').mockRejectedValue(new FileQueryFailed('refused', why));
+    const { message } = expectRefusal(await report(), 503, 'INTERNAL_ERROR');
+    expect(message).toContain('could not be written to the disk of the archive');
+  });
+
   test('is 503 if a file is damaged in its middle, and names a cut one as a gap', async () => {
     const content = readFileSync(file);
     writeFileSync(
