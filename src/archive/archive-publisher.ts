@@ -143,6 +143,7 @@ export class ArchivePublisher implements OnModuleInit {
       gaps.push(...(await readArchive(folder, kind, [0, Infinity], places[kind])).gaps);
     }
     this.counts.gaps.set(gaps.length);
+    this.archiver.gaps = gaps.length;
     const named = JSON.stringify(gaps.slice(0, GAPS_NAMED));
     if (gaps.length > 0 && named !== this.named) {
       this.logger.warn({ gaps: gaps.slice(0, GAPS_NAMED), count: gaps.length }, 'THE ARCHIVE HAS GAPS');

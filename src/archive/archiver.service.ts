@@ -4,6 +4,7 @@ import { archiveInstancesKey, archiveLeaseKey, archiveReportsKey, RedisService }
 import {
   HealthContributors,
   type HealthReport,
+  type HealthWarning,
   type Instruments,
   LOGGER,
   type Logger,
@@ -53,6 +54,8 @@ export class ArchiverService implements Job, OnModuleInit {
   private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
   private archiver: StreamArchiver | undefined;
   private epochs: ArchiveEpochs | undefined;
+  /** What the publisher has found last. */
+  gaps = 0;
   private problem: string | undefined;
   private isForeign = false;
   private beating: Promise<BeatReport | undefined> | undefined;
@@ -208,16 +211,21 @@ export class ArchiverService implements Job, OnModuleInit {
   /** A folder of another deployment turns readiness red, because it never ends by itself. Nothing else does: reservations do not depend on the archive. */
   private report(): HealthReport {
     const lagMs = this.lagMs();
-    const behind =
-      lagMs > this.config.archiveAlertMs ? `the oldest entry has waited for ${lagMs} ms` : undefined;
-    const warning = this.problem ?? behind;
+    const warnings: HealthWarning[] = [];
+    if (this.problem !== undefined) {
+      warnings.push({ code: this.isForeign ? 'archive_foreign' : 'archive_failing', message: this.problem });
+    } else if (lagMs > this.config.archiveAlertMs) {
+      const message = `the archive is behind: its oldest entry has waited for ${lagMs} ms. Look for failures of the archiver in the log, and whether its disk keeps up`;
+      warnings.push({ code: 'archive_behind', message });
+    }
+    if (this.gaps > 0) {
+      const message = `the archive has gaps or lost entries (${this.gaps}), so reports are not complete. npm run archive -- verify names them`;
+      warnings.push({ code: 'archive_gaps', message });
+    }
     return {
       up: !this.isForeign,
-      details: {
-        partitions: this.leases.held.size,
-        lag_ms: lagMs,
-        ...(warning !== undefined && { warning }),
-      },
+      warnings,
+      details: { partitions: this.leases.held.size, lag_ms: lagMs },
     };
   }
 }

@@ -15,6 +15,7 @@ import {
   type HealthContributor,
   HealthContributors,
   type HealthReport,
+  type HealthWarning,
   MetricsRegistry,
   ShutdownState,
 } from '../telemetry/index.js';
@@ -27,6 +28,9 @@ export interface Readiness {
   readonly ready: boolean;
   readonly details: Readonly<Record<string, HealthIndicatorResult[string]>>;
 }
+
+const warningsOf = ({ details }: Readiness): HealthWarning[] =>
+  Object.values(details).flatMap((detail) => (detail['warnings'] as HealthWarning[] | undefined) ?? []);
 
 /** Asks every contributor through terminus. */
 @Injectable()
@@ -41,7 +45,8 @@ export class ReadinessCheck {
     @Inject(MetricsRegistry) metrics: MetricsRegistry,
   ) {
     // Each scrape checks the store, including its memory.
-    const { ready, redisUp } = metrics.of(HTTP_METRICS);
+    const { ready, redisUp, warnings } = metrics.of(HTTP_METRICS);
+    warnings.readFrom(async () => warningsOf(await this.check()).map(({ code }) => [1, { code }] as const));
     ready.readFrom(async () => ((await this.check()).ready ? 1 : 0));
     redisUp.readFrom(async () => ((await this.check()).details['redis']?.status === 'up' ? 1 : 0));
   }
@@ -75,8 +80,14 @@ export class ReadinessCheck {
 
 async function indicate(contributor: HealthContributor): Promise<HealthIndicatorResult> {
   try {
-    const { up, details = {} } = await contributor.check();
-    return { [contributor.name]: { ...details, status: up ? 'up' : 'down' } };
+    const { up, warnings = [], details } = await contributor.check();
+    return {
+      [contributor.name]: {
+        ...details,
+        ...(warnings.length > 0 && { warnings }),
+        status: up ? 'up' : 'down',
+      },
+    };
   } catch (error) {
     return {
       [contributor.name]: { status: 'down', message: error instanceof Error ? error.message : 'failed' },
@@ -181,7 +192,7 @@ export class StoreHealth implements OnModuleInit {
   }
 
   private async check(): Promise<HealthReport> {
-    const { ready, problems, ...details } = await this.redis.status();
-    return { up: ready, details: problems.length > 0 ? { ...details, problems } : details };
+    const { ready, problems, warnings, ...details } = await this.redis.status();
+    return { up: ready, warnings, details: problems.length > 0 ? { ...details, problems } : details };
   }
 }

@@ -18,6 +18,13 @@ export const HTTP_METRICS = {
     help: '1 while Redis answers this instance, does not evict and is not full.',
     acrossWorkers: 'min',
   },
+  warnings: {
+    kind: 'gauge',
+    name: 'holdfast_warning',
+    help: '1 for each warning of readiness, by its code.',
+    labels: ['code'],
+    acrossWorkers: 'max',
+  },
   largeBodyPauses: {
     kind: 'counter',
     name: 'holdfast_large_body_pauses_total',

@@ -20,6 +20,8 @@ export interface Check {
   readonly status: 'up' | 'down' | 'degraded';
   readonly message?: string;
   readonly problems?: readonly string[];
+  /** What works now, and that an operator should know of. */
+  readonly warnings?: readonly { readonly code: string; readonly message: string }[];
   readonly memory?: { readonly usedBytes: number; readonly maxmemoryBytes: number };
 }
 

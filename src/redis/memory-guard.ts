@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import type { HealthWarning } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
 
 /** The memory of one master, from INFO. */
@@ -36,12 +37,19 @@ export interface MemoryReport {
 }
 
 export type GuardProblemCode =
-  'eviction_policy' | 'evicted_keys' | 'memory_full' | 'no_memory_limit' | 'no_append_log';
+  | 'eviction_policy'
+  | 'evicted_keys'
+  | 'memory_full'
+  | 'memory_near_limit'
+  | 'no_memory_limit'
+  | 'no_append_log';
 
-export interface GuardProblem {
+export interface GuardProblem extends HealthWarning {
   readonly code: GuardProblemCode;
-  readonly message: string;
 }
+
+/** From this share of its limit on, a Redis is nearly full. The alert HoldfastRedisMemoryHigh has the same. */
+const NEAR_LIMIT = 0.8;
 
 export interface GuardState {
   /** False turns readiness red. */
@@ -105,7 +113,7 @@ function evicts({ policy, maxmemoryBytes }: NodeMemory): boolean {
   return maxmemoryBytes > 0 && policy !== 'noeviction';
 }
 
-function riskySettings({ node, maxmemoryBytes, keepsAppendLog }: NodeMemory): GuardProblem[] {
+function risks({ node, maxmemoryBytes, usedBytes, keepsAppendLog }: NodeMemory): GuardProblem[] {
   const unlimited: GuardProblem = {
     code: 'no_memory_limit',
     message: `Redis at ${node} has no memory limit: it grows until the kernel kills it. Set maxmemory`,
@@ -114,7 +122,15 @@ function riskySettings({ node, maxmemoryBytes, keepsAppendLog }: NodeMemory): Gu
     code: 'no_append_log',
     message: `Redis at ${node} keeps no append-only log: a crash loses what changed since its last dump. Set appendonly yes`,
   };
-  return [...(maxmemoryBytes === 0 ? [unlimited] : []), ...(keepsAppendLog ? [] : [unlogged])];
+  const near: GuardProblem = {
+    code: 'memory_near_limit',
+    message: `Redis at ${node} uses ${Math.floor((100 * usedBytes) / maxmemoryBytes)} % of its memory; when it is full, reserves are refused. Raise maxmemory, or shorten AUDIT_RETENTION_DAYS`,
+  };
+  return [
+    ...(maxmemoryBytes === 0 ? [unlimited] : []),
+    ...(usedBytes >= NEAR_LIMIT * maxmemoryBytes && usedBytes < maxmemoryBytes ? [near] : []),
+    ...(keepsAppendLog ? [] : [unlogged]),
+  ];
 }
 
 /**
@@ -158,7 +174,7 @@ export class MemoryGuard {
       ok: problems.length === 0,
       problems,
       allowed: this.allowEviction ? policy : [],
-      warnings: report.nodes.flatMap(riskySettings),
+      warnings: report.nodes.flatMap(risks),
     };
   }
 

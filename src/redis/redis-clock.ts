@@ -1,11 +1,13 @@
 import type { Cluster, Redis } from 'ioredis';
-import type { Logger } from '../telemetry/index.js';
+import type { HealthWarning, Logger } from '../telemetry/index.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
 import { testClockKey } from './keyspace.js';
 import type { ScriptRegistry } from './scripts.js';
 
 /** How soon a step of Redis' clock is noticed. */
 const SYNC_MS = 5000;
+/** Clocks that are kept by NTP differ by less. */
+const MAY_DIFFER_MS = 10_000;
 
 /**
  * Redis' time, for every instant that leaves the process: signatures, headers, ids, what consoles show. Scripts ask Redis itself. Between
@@ -32,6 +34,23 @@ export class RedisClock {
   /** The time of scripts, as of the last reading. Differs from `nowMs` only with a test clock. */
   ledgerMs(): number {
     return this.nowMs() + this.aheadMs;
+  }
+
+  /** What an operator should know of the time by which deadlines are decided. */
+  warnings(): HealthWarning[] {
+    const aheadMs = Math.round(this.aheadMs);
+    // eslint-disable-next-line no-restricted-syntax -- compares the two
+    const differMs = this.nowMs() - Date.now();
+    const found: HealthWarning[] = [];
+    if (aheadMs > 0) {
+      const message = `the time of this ledger was advanced by a test clock and is ${durationOf(aheadMs)} ahead of Redis' clock. Count no real money with it`;
+      found.push({ code: 'test_clock_advanced', message });
+    }
+    if (Math.abs(differMs) > MAY_DIFFER_MS) {
+      const message = `Redis' clock is ${durationOf(Math.abs(differMs))} ${differMs > 0 ? 'ahead of' : 'behind'} the clock of this host. Redis' clock decides deadlines: compare both with NTP, and correct the wrong one`;
+      found.push({ code: 'clock_differs', message });
+    }
+    return found;
   }
 
   /** Reads the time of scripts. @throws StoreUnavailable */
@@ -73,4 +92,22 @@ export class RedisClock {
       }
     }
   }
+}
+
+/** In the two largest units: `2 days 3 hours`. */
+function durationOf(ms: number): string {
+  const s = Math.round(ms / 1000);
+  const parts = [
+    [Math.floor(s / 86_400), 'day'],
+    [Math.floor(s / 3600) % 24, 'hour'],
+    [Math.floor(s / 60) % 60, 'minute'],
+    [s % 60, 'second'],
+  ] as const;
+  return (
+    parts
+      .filter(([count]) => count > 0)
+      .slice(0, 2)
+      .map(([count, unit]) => `${count} ${unit}${count === 1 ? '' : 's'}`)
+      .join(' ') || '0 seconds'
+  );
 }

@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Cluster, type Redis } from 'ioredis';
 import type { HoldfastConfig } from '../config/index.js';
-import { type Logger, type MetricsRegistry, Tracing } from '../telemetry/index.js';
+import { type HealthWarning, type Logger, type MetricsRegistry, Tracing } from '../telemetry/index.js';
 import {
   agreeOnPartitions,
   checkDatabase,
@@ -44,8 +44,8 @@ export interface StoreStatus {
   readonly ready: boolean;
   /** Why the store is not ready, for operators. Empty if it is. */
   readonly problems: readonly string[];
-  /** What does not affect readiness: an eviction policy that was allowed, settings that risk the ledger, queries without a connection. */
-  readonly warnings: readonly string[];
+  /** What does not affect readiness, for example settings that risk the ledger. */
+  readonly warnings: readonly HealthWarning[];
   readonly memory?: Pick<MemoryReport, 'policy' | 'maxmemoryBytes' | 'usedBytes'>;
 }
 
@@ -67,7 +67,11 @@ interface ServiceParts {
 }
 
 const QUIT_TIMEOUT_MS = 1000;
-const QUERIES_AWAY = 'the connection for queries is lost: lists, searches and exports are answered with 503';
+const QUERIES_AWAY: HealthWarning = {
+  code: 'queries_away',
+  message:
+    'the connection for queries is lost: lists, searches and exports are answered with 503 until it is back. If it stays away, look at maxclients and the log of Redis',
+};
 
 /**
  * The connections to Redis. They are checked and ready before dependents are created, and closed after everything else. The ledger,
@@ -334,8 +338,10 @@ export class RedisService implements OnApplicationShutdown {
         ready: problems.length === 0,
         problems,
         warnings: [
-          ...messages([...state.allowed, ...state.warnings]),
+          ...state.allowed,
+          ...state.warnings,
           ...(this.queries.isConnected() ? [] : [QUERIES_AWAY]),
+          ...this.clock.warnings(),
         ],
         memory: { policy, maxmemoryBytes, usedBytes },
       };

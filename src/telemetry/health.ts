@@ -1,8 +1,16 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 
+/** What works now, and that an operator should know of. */
+export interface HealthWarning {
+  readonly code: string;
+  /** What is wrong, and what to do. */
+  readonly message: string;
+}
+
 export interface HealthReport {
   /** False turns readiness red. */
   readonly up: boolean;
+  readonly warnings?: readonly HealthWarning[];
   /** Public: must not contain secrets or names of tenants. */
   readonly details?: Readonly<Record<string, unknown>>;
 }

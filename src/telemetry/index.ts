@@ -1,5 +1,11 @@
 export { exposition, GroupMetrics, joinGroupMetrics } from './group-metrics.js';
-export { type HealthContributor, HealthContributors, type HealthReport, ShutdownState } from './health.js';
+export {
+  type HealthContributor,
+  HealthContributors,
+  type HealthReport,
+  type HealthWarning,
+  ShutdownState,
+} from './health.js';
 export { createLogger, type Logger, LOGGER } from './logger.js';
 export { type Activity, ActivityCounts, MetricsRegistry } from './metrics-registry.js';
 export type { Instruments, MetricsTable } from './metrics-table.js';

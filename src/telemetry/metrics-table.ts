@@ -23,6 +23,9 @@ type Labels<S> = S extends { readonly labels: readonly (infer Label extends stri
   ? [labels: Readonly<Record<Label, string | undefined>>]
   : [];
 
+type Series<S> = readonly (readonly [value: number, ...labels: Labels<S>])[];
+type Read<S> = S extends { readonly labels: readonly string[] } ? Series<S> : number;
+
 interface CounterOf<S> {
   inc(...args: [...labels: Labels<S>, by?: number]): void;
 }
@@ -30,9 +33,9 @@ interface CounterOf<S> {
 interface GaugeOf<S> {
   set(...args: [value: number, ...labels: Labels<S>]): void;
   /** From now on, these are its only series. */
-  replace(series: readonly (readonly [value: number, ...labels: Labels<S>])[]): void;
-  /** From now on, each scrape reads the value. Only for gauges without labels. */
-  readFrom(read: () => number | Promise<number>): void;
+  replace(series: Series<S>): void;
+  /** From now on, each scrape reads the value, or the series of a gauge with labels. */
+  readFrom(read: () => Read<S> | Promise<Read<S>>): void;
 }
 
 interface HistogramOf<S> {
@@ -66,14 +69,17 @@ export function instrumentOf(spec: MetricSpec, labelNames: readonly string[], re
     }
     case 'gauge': {
       const gauge = new Gauge({ ...config, aggregator: spec.acrossWorkers ?? 'sum' });
+      const replace = (series: readonly (readonly [value: number, values: LabelValues])[]): void => {
+        gauge.reset();
+        series.forEach(([value, values]) => gauge.set(pick(labelNames, values), value));
+      };
+      const take = (found: number | Parameters<typeof replace>[0]): void =>
+        typeof found === 'number' ? gauge.set(found) : replace(found);
       return {
         set: (value: number, values: LabelValues = {}) => gauge.set(pick(labelNames, values), value),
-        replace: (series: readonly (readonly [value: number, values: LabelValues])[]) => {
-          gauge.reset();
-          series.forEach(([value, values]) => gauge.set(pick(labelNames, values), value));
-        },
-        readFrom: (read: () => number | Promise<number>) => {
-          Object.assign(gauge, { collect: async () => gauge.set(await read()) });
+        replace,
+        readFrom: (read: () => Parameters<typeof take>[0] | Promise<Parameters<typeof take>[0]>) => {
+          Object.assign(gauge, { collect: async () => take(await read()) });
         },
       };
     }

@@ -173,7 +173,8 @@ async function refused(holdfast: Holdfast): Promise<string> {
   expect(body.details.archiver.status).toBe('down');
   expect(holdfast.app.get(ArchiverService).leases.held.size).toBe(0);
   expect(await holdfast.metric('holdfast_archive_failures_total', { step: 'open' })).toBeGreaterThan(0);
-  return body.details.archiver.warning as string;
+  expect(body.details.archiver.warnings).toMatchObject([{ code: 'archive_foreign' }]);
+  return body.details.archiver.warnings[0].message as string;
 }
 
 test('an instance with another folder archives nothing, and is not ready', async () => {
@@ -239,7 +240,7 @@ test.each([
   try {
     const said = await eventually('the warning', async () => {
       const { body } = await holdfast.call('GET', '/health/ready');
-      return body.details.archiver?.warning as string | undefined;
+      return body.details.archiver?.warnings?.[0]?.message as string | undefined;
     });
     expect(said).toContain(warning);
     const { body } = await holdfast.admin('GET', '/ops/usage');

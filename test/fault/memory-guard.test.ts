@@ -71,7 +71,9 @@ describe('a Redis that may evict the ledger', () => {
     const { service, log } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
     const status = await service.status();
     expect(status).toMatchObject({ ready: true, problems: [] });
-    expect(status.warnings).toEqual([expect.stringContaining('maxmemory-policy is allkeys-lru')]);
+    expect(status.warnings).toEqual([
+      { code: 'eviction_policy', message: expect.stringContaining('maxmemory-policy is allkeys-lru') },
+    ]);
     expect(
       log.some(({ level, msg }) => level === 'error' && msg.startsWith('HOLDFAST_ALLOW_EVICTION IS SET.')),
     ).toBe(true);
@@ -153,12 +155,24 @@ describe('a Redis whose settings risk the ledger', () => {
     const unlogged =
       `Redis at 127.0.0.1:${redis.port} keeps no append-only log: a crash loses what changed since its last dump. ` +
       'Set appendonly yes';
-    expect(await service.status()).toMatchObject({ ready: true, warnings: [unlimited, unlogged] });
+    expect(await service.status()).toMatchObject({
+      ready: true,
+      warnings: [
+        { code: 'no_memory_limit', message: unlimited },
+        { code: 'no_append_log', message: unlogged },
+      ],
+    });
     await service.status();
     const warned = log.filter(({ level }) => level === 'warn').map(({ msg }) => msg);
     expect(warned).toEqual([unlimited, unlogged]);
     await configure(redis, 'maxmemory', '50mb', 'appendonly', 'yes');
     expect(await service.status()).toMatchObject({ ready: true, warnings: [] });
+    const { usedBytes } = await service.memory();
+    await configure(redis, 'maxmemory', String(Math.ceil(usedBytes * 1.1)));
+    expect(await service.status()).toMatchObject({
+      ready: true,
+      warnings: [{ code: 'memory_near_limit', message: expect.stringContaining('Raise maxmemory') }],
+    });
   });
 
   test('tells of its memory in metrics', async () => {

@@ -75,6 +75,34 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     );
   });
 
+  test('what readiness warns of stands on the overview, with what to do, and is a metric', async () => {
+    const warning = `Redis at 127.0.0.1:${redis.port} has no memory limit: it grows until the kernel kills it. Set maxmemory`;
+    const { body } = await holdfast.call('GET', '/health/ready');
+    expect(body.details.redis.warnings).toEqual([{ code: 'no_memory_limit', message: warning }]);
+    expect(await holdfast.metric('holdfast_warning', { code: 'no_memory_limit' })).toBe(1);
+    await browser.visit(
+      holdfast.url,
+      '/',
+      'Ready for traffic',
+      async (page) => {
+        const said = page.getByRole('list', { name: 'Warnings' }).getByRole('listitem');
+        await said.getByText(`${warning}. no_memory_limit`).waitFor();
+        expect(await said.count()).toBe(1);
+      },
+      { looks: LIGHT_AND_DARK },
+    );
+    const client = new Redis(redis.url);
+    await client.config('SET', 'maxmemory', '200mb');
+    await client.quit();
+    await browser.visit(holdfast.url, '/', 'Ready for traffic', async (page) => {
+      await page.getByText('Live', { exact: true }).waitFor();
+      expect(await page.getByRole('list', { name: 'Warnings' }).count()).toBe(0);
+    });
+    const { text } = await holdfast.call('GET', '/metrics', { headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+    expect(text).toContain('# TYPE holdfast_warning gauge');
+    expect(text).not.toContain('no_memory_limit');
+  });
+
   test('a viewer sees that the page is read-only', async () => {
     const { page, context } = await browser.enter(holdfast.url, '/', { key: VIEWER_API_KEY });
     await page.getByText('Read only').waitFor();

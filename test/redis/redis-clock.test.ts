@@ -38,8 +38,14 @@ const offBy = async (ms: number): Promise<number> =>
 
 test("is right from the start, and follows a step of Redis' clock", async () => {
   expect(await offBy(0)).toBeLessThan(SLACK_MS);
+  const warned = async (): Promise<unknown[]> =>
+    (await running.service.status()).warnings.filter(({ code }) => code === 'clock_differs');
+  expect(await warned()).toEqual([]);
   readAs((seconds) => Promise.resolve([seconds + HOUR_MS / 1000, 0]));
   await eventually('the step is noticed', async () => (await offBy(HOUR_MS)) < SLACK_MS);
+  expect(await warned()).toEqual([
+    { code: 'clock_differs', message: expect.stringContaining(" ahead of the clock of this host. Redis' clock decides") },
+  ]);
 });
 
 test("counts on where Redis' clock cannot be read, and says so once", async () => {

@@ -7,6 +7,8 @@ const NAMES: Readonly<Record<string, string>> = {
   sweeper: 'Sweeper',
   dispatcher: 'Webhooks',
   audit: 'Audit log',
+  archiver: 'Archive',
+  evidence: 'Evidence',
   errors: 'No unexpected errors',
   shutdown: 'Not shutting down',
 };
@@ -28,7 +30,10 @@ function reasonsOf(name: string, check: Check): string[] {
   return reasons.length > 0 ? reasons : [`${NAMES[name] ?? name} is not ready, and gives no reason.`];
 }
 
-/** One line while all is well; otherwise what is wrong. */
+const pillOf = ({ status, warnings = [] }: Check): string =>
+  status !== 'up' ? 'bad' : warnings.length > 0 ? 'warn' : 'good';
+
+/** One line while all is well; otherwise what is wrong, and what to do. */
 export function ReadinessNotice({
   readiness,
 }: {
@@ -43,13 +48,15 @@ export function ReadinessNotice({
   }
   const checks = Object.entries(readiness.details).sort(([one], [other]) => placeOf(one) - placeOf(other));
   const down = checks.filter(([, { status }]) => status === 'down');
+  const warnings = checks.flatMap(([, check]) => check.warnings ?? []);
+  const colour = !readiness.ready ? 'bad' : warnings.length > 0 ? 'warn' : '';
   return (
-    <div className={`notice ${readiness.ready ? '' : 'bad'}`} role="status" aria-label="Readiness">
+    <div className={`notice ${colour}`} role="status" aria-label="Readiness">
       <div className="row">
         <strong>{readiness.ready ? 'Ready for traffic' : 'Not ready for traffic'}</strong>
-        {checks.map(([name, { status }]) => (
-          <span key={name} className={`pill ${status === 'up' ? 'good' : 'bad'}`}>
-            {wordsFor(name, status === 'up')}
+        {checks.map(([name, check]) => (
+          <span key={name} className={`pill ${pillOf(check)}`}>
+            {wordsFor(name, check.status === 'up')}
           </span>
         ))}
       </div>
@@ -59,6 +66,16 @@ export function ReadinessNotice({
             {reason}
           </p>
         )),
+      )}
+      {warnings.length > 0 && (
+        <ul className="warnings" aria-label="Warnings">
+          {warnings.map(({ code, message }) => (
+            <li key={message}>
+              {message[0]?.toUpperCase()}
+              {message.slice(1)}. <span className="muted small id">{code}</span>
+            </li>
+          ))}
+        </ul>
       )}
     </div>
   );
