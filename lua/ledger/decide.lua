@@ -100,7 +100,7 @@ if #budgets == 0 and not exhausted then
   return missing
 end
 
-local refusal = exhausted or admission.hold_refusal(budgets, amount)
+local refusal = exhausted or admission.hold_refusal(budgets, amount, now)
   or budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
   local first = expiry.reclaimed(group, tag, now, retention_ms, origin)

@@ -19,7 +19,7 @@
 -- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action, metadata
 -- RETURNS   APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH
 --           | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units*
---           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window]
+--           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining [window limit]
 --           | LIMIT_EXCEEDED limit allowed:int used:int | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 --           | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
@@ -87,7 +87,7 @@ if not admission.OVERAGE_POLICIES[overage_policy] then
   return { 'INVALID_POLICY', overage_policy }
 end
 
-local short = admission.short_budget(budgets, actual)
+local short = admission.short_budget(budgets, actual, now)
 if short then
   local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
   if first then

@@ -24,7 +24,7 @@
 --           | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class]
 --           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
---           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining [window]
+--           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining [window limit]
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
 --           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
@@ -108,7 +108,7 @@ if not refusal then
   if not admission.OVERAGE_POLICIES[overage_policy] then
     return { 'INVALID_POLICY', overage_policy }
   end
-  refusal = admission.hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, now)
+  refusal = admission.hold_refusal(budgets, amount, now) or waiter and waiters.refusal(budgets, waiter, now)
     or budget_templates.limit_refusal(group, tag, tenant_id, unborn, limits.max_budgets)
 end
 if not refusal then

@@ -69,14 +69,52 @@ local function crossings_of(marks, allocated, former_remaining, former_debt, rem
   return crossings_between(marks, allocated, allocated - former_remaining - former_debt, allocated, allocated - remaining - debt)
 end
 
--- Returns the last entry's id.
-local function emit_crossings(tag, tenant, origin, unit, budget, crossings)
+local function name_of(crossing)
+  return crossing[1] == 'threshold' and crossing[2] or 'amount:' .. crossing[2]
+end
+
+-- Says of each rising crossing whether it is the first of its mark since the period began, and notes that in the budget: its field
+-- `reached` has the start of the period, or nothing, and the marks. A mark stays noted when holds end, so use that hovers about it is told
+-- of once. If funding, a reset or another period has put the use below it, the mark is as new.
+local function note_first(tag, unit, scope, crossings, is_change)
+  if not unit then
+    return
+  end
+  local key = keys.budget(tag, unit, scope)
+  local found = redis.pcall('HMGET', key, 'period_start', 'reached')
+  local starts = not found.err and found[1] or ''
+  local noted_start, text = string.match(not found.err and found[2] or ' ', '^(%d*) (.*)$')
+  local marks, has_changed = {}, false
+  for mark in string.gmatch(noted_start == starts and text or '', '%S+') do
+    marks[#marks + 1], marks[mark] = mark, true
+  end
+  for _, crossing in ipairs(crossings) do
+    local name, is_rising = name_of(crossing), crossing[3] == 'rising'
+    if is_rising and not marks[name] then
+      marks[#marks + 1], marks[name], crossing.is_first, has_changed = name, true, true, true
+    elseif not is_rising and is_change and marks[name] then
+      marks[name], has_changed = nil, true
+    end
+  end
+  if has_changed and not found.err then
+    local kept = {}
+    for _, mark in ipairs(marks) do
+      kept[#kept + 1] = marks[mark] and mark or nil
+    end
+    redis.call('HSET', key, 'reached', starts .. ' ' .. table.concat(kept, ' '))
+  end
+end
+
+-- Returns the last entry's id. `is_change` says that something other than a reservation or a charge has changed the figures.
+local function emit_crossings(tag, tenant, origin, unit, budget, crossings, is_change)
   local entry
+  note_first(tag, unit, budget.scope, crossings, is_change)
   local use = crossings.use < math.huge and string.format('%.4f', crossings.use) or ''
   for _, crossing in ipairs(crossings) do
     entry = event_writer.append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,
       { 'unit', unit, crossing[1], crossing[2], 'utilization', use, 'direction', crossing[3],
-        'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved })
+        'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved,
+        'first_in_period', crossing.is_first and '1' or '' })
   end
   return entry
 end
@@ -87,7 +125,7 @@ local function emit_crossings_between(tag, tenant, origin, unit, former, budget)
     former.allocated, former.allocated - former.remaining - former.debt,
     budget.allocated, budget.allocated - budget.remaining - budget.debt)
   if crossings then
-    emit_crossings(tag, tenant, origin, unit, budget, crossings)
+    emit_crossings(tag, tenant, origin, unit, budget, crossings, true)
   end
 end
 

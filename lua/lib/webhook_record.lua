@@ -8,7 +8,7 @@
 -- DISABLED, hd headers (sealed JSON), hn their names (comma list), se signing secret (sealed), sp the previous secret (sealed) and su
 -- the end of its validity (ms), ca and ua creation and last change (ms), md metadata (JSON), cf consecutive failures, lt, ls, lf last
 -- trigger, success and failure (ms), ld the delivery last counted as a failure, um the utilizations and amounts counted for this
--- subscription (comma list). Fields that do not apply are unset.
+-- subscription (comma list), sw why, when (ms) and by which key it was last stopped. Fields that do not apply are unset.
 local SYSTEM_OWNER = '__system__'
 local WEBHOOK_STATUS = { ACTIVE = true, PAUSED = true, DISABLED = true }
 -- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what a tenant may subscribe to.
@@ -184,9 +184,14 @@ local function webhooks_changed(tag, subscription_id, record)
   write_utilizations(tag, record.tn, keys.webhook(tag, subscription_id), record)
 end
 
+-- Why, when and by whom a subscription was paused or disabled, as its record keeps it.
+local function stopped_by(reason, now, origin)
+  return reason .. ' ' .. now .. ' ' .. (origin.key ~= '' and origin.key or origin.actor)
+end
+
 return {
   CHANGES_KEPT = CHANGES_KEPT, SYSTEM_OWNER = SYSTEM_OWNER, WEBHOOK_STATUS = WEBHOOK_STATUS,
   marks_refusal = marks_refusal, note_webhook_change = note_webhook_change, read_webhook = read_webhook,
   require_webhook_keys = require_webhook_keys, selector_refusal = selector_refusal,
-  stored_utilizations = stored_utilizations, webhooks_changed = webhooks_changed,
+  stopped_by = stopped_by, stored_utilizations = stored_utilizations, webhooks_changed = webhooks_changed,
 }

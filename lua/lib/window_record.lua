@@ -140,12 +140,12 @@ local function window_room(window, reserved)
   return int64.sub(int64.sub(window.limit, window.spent), reserved) or LOWEST
 end
 
--- The name of the first window in which less than the amount remains, and what remains there; or nil.
+-- The name of the first window in which less than the amount remains, what remains there, and its limit; or nil.
 local function short_window(windows, reserved, wanted)
   for _, window in ipairs(windows) do
     local room = window_room(window, reserved)
     if int64.less(room, wanted) then
-      return window.name, int64.text(room)
+      return window.name, int64.text(room), window.limit
     end
   end
   return nil

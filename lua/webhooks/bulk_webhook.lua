@@ -54,9 +54,12 @@ if action == 'DELETE' then
   return { 'SUCCEEDED' }
 end
 local previous_status, new_status = record.st, action == 'PAUSE' and 'PAUSED' or 'ACTIVE'
-redis.call('HSET', webhook, 'st', new_status, 'ua', time.ms_text(time.now_ms()))
+local now = time.ms_text(time.now_ms())
+redis.call('HSET', webhook, 'st', new_status, 'ua', now)
 if new_status == 'ACTIVE' then
   redis.call('HSET', webhook, 'cf', '0')
+else
+  redis.call('HSET', webhook, 'sw', webhook_record.stopped_by('paused', now, origin))
 end
 record.st = new_status
 webhook_record.webhooks_changed(tag, subscription_id, record)

@@ -84,10 +84,15 @@ for _, place in ipairs(places_behind(after_ms ~= '' and place_of(after_ref, afte
   if found_status and (status == '' or status == found_status) then
     reply[#reply + 1] = place.ref
     reply[#reply + 1] = place.created_ms
-    reply[#reply + 1] = tostring(#fields)
-    for i = 1, #fields do
-      reply[#reply + 1] = fields[i]
+    local count_at = #reply + 1
+    reply[count_at] = '0'
+    for i = 1, #fields, 2 do
+      -- The text of an answer is long, and no list shows it.
+      if fields[i] ~= 'ab' then
+        reply[#reply + 1], reply[#reply + 2] = fields[i], fields[i + 1]
+      end
     end
+    reply[count_at] = tostring(#reply - count_at)
     rows = rows + 1
   end
   if rows == limit or examined == examine then

@@ -50,7 +50,7 @@ for i = first_delivery, #ARGV, fields_each do
 end
 local forgotten = 0
 for subscription, count in pairs(given) do
-  forgotten = forgotten + delivery_record.keep_index_short(tag, subscription, now, tonumber(retention_ms), count)
+  forgotten = forgotten + delivery_record.keep_index_short(tag, subscription, tonumber(retention_ms), count)
 end
 if event_count > 0 then
   redis.call('XACK', event_log, dispatch_group.DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))

@@ -49,12 +49,11 @@ local is_gone = response_status == '410' and record[7] == '1'
 if failures < limit and not is_gone or status == 'DISABLED' then
   return { 'RECORDED', tostring(failures) }
 end
-redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now)
+local reason, origin = is_gone and 'endpoint_gone' or 'consecutive_failures_exceeded_threshold', { actor = 'system', request = request_id, trace = trace,
+  correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }
+redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now, 'sw', webhook_record.stopped_by(reason, now, origin))
 webhook_record.webhooks_changed(tag, subscription_id, { tn = owner, st = 'DISABLED', um = record[6] })
-event_writer.append_event(tag, 'webhook.disabled', owner, nil,
-  { actor = 'system', request = request_id, trace = trace,
-    correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
-    'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED',
-    'disable_reason', is_gone and 'endpoint_gone' or 'consecutive_failures_exceeded_threshold',
-  })
+event_writer.append_event(tag, 'webhook.disabled', owner, nil, origin, {
+  'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED', 'disable_reason', reason,
+})
 return { 'DISABLED', owner, is_gone and 'endpoint_gone' or 'consecutive_failures' }

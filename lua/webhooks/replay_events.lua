@@ -49,6 +49,6 @@ for _, delivery in ipairs(deliveries) do
   reply[#reply + 1] = delivery.tenant
 end
 if #deliveries > 0 then
-  reply[2] = tostring(delivery_record.keep_index_short(tag, subscription_id, now, tonumber(retention_ms), #deliveries))
+  reply[2] = tostring(delivery_record.keep_index_short(tag, subscription_id, tonumber(retention_ms), #deliveries))
 end
 return reply

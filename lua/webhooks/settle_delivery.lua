@@ -18,6 +18,7 @@
 -- ARGV[13]  event_id         public
 -- ARGV[14]  trace            trace id and flags of the event, or empty
 -- ARGV[15]  request_id       of the request that caused the event, or empty
+-- ARGV[16]  answer           how the endpoint's answer begins, or empty
 -- RETURNS   SETTLED now_ms attempts:int left_in_queue:int | ENDED now_ms final_status left_in_queue:int
 --           | GONE now_ms left_in_queue:int
 -- BOUND     one delivery, and 100 places of its queue if it is not first
@@ -29,7 +30,7 @@
 local delivery = KEYS[1]
 local ref, queue, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local announce, reason, subscription_id, delivery_id, event_id = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local announce, reason, subscription_id, delivery_id, event_id, answer = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[16]
 local origin = { actor = 'system', request = ARGV[15], trace = ARGV[14] }
 
 local tag = keys.tag_of(delivery)
@@ -70,6 +71,9 @@ if attempted == '1' then
   local begun = time.ms_text(now - duration_ms)
   if not first_attempt then
     set('fa', begun)
+  end
+  if not was_first or answer ~= '' then
+    set('ab', answer)
   end
   -- The other fields say all about a delivery that ends with its first attempt, as nearly all do.
   if not was_first or outcome == 'RETRYING' then

@@ -30,7 +30,7 @@ local first_field = 12
 -- The member of the protocol's WebhookSubscription, or of Holdfast's options of one, that each field belongs to.
 local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_types', ec = 'event_categories', sf = 'scope_filter',
   th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures', hd = 'headers', hn = 'headers',
-  se = 'signing_secret', md = 'metadata', ta = 'used_amounts', eg = 'end_on_gone', er = 'events_per_request',
+  se = 'signing_secret', md = 'metadata', ta = 'used_amounts', eg = 'end_on_gone', er = 'events_per_request', oc = 'thresholds_once_a_period',
   pf = 'payload_filter' }
 local KEPT_EMPTY = { et = true, ec = true }
 
@@ -86,6 +86,9 @@ if #changed > 0 or new_status ~= previous_status then
     redis.call('HSET', webhook, 'sp', previous_secret, 'su', time.ms_text(now + rotation_ms))
   end
   redis.call('HSET', webhook, 'st', new_status, 'ua', time.ms_text(now))
+  if new_status == 'PAUSED' and previous_status ~= 'PAUSED' then
+    redis.call('HSET', webhook, 'sw', webhook_record.stopped_by('paused', time.ms_text(now), origin))
+  end
   webhook_record.webhooks_changed(tag, subscription_id, record)
   emit_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, members, origin)
   audit_log.append_audit(tag, operation, 200, record.tn, 'webhook', subscription_id, origin,

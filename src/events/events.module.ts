@@ -7,6 +7,6 @@ import { StoreOutages } from './store-outages.js';
 @Module({
   controllers: [EventsController],
   providers: [EventFeed, EventsService, StoreOutages],
-  exports: [EventFeed],
+  exports: [EventFeed, EventsService],
 })
 export class EventLogModule {}

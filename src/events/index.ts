@@ -10,3 +10,4 @@ export {
   traceOf,
 } from './event.js';
 export { EventLogModule } from './events.module.js';
+export { EventsService } from './events.service.js';

@@ -21,6 +21,7 @@ import { MadeBudgetsService } from './budget-templates/made-budgets.service.js';
 import { TemplatePlans } from './budget-templates/template-plans.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
 import { BudgetPeriodController, BudgetRecurrenceController } from './budgets/budget-period.controller.js';
+import { BudgetThresholdsController } from './budgets/budget-thresholds.controller.js';
 import { BudgetWindowsController } from './budgets/budget-windows.controller.js';
 import { BudgetRollovers } from './budgets/budget-rollovers.js';
 import { BudgetUtilization } from './budgets/budget-utilization.js';
@@ -58,6 +59,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetPeriodController,
     BudgetRecurrenceController,
     BudgetTemplatesController,
+    BudgetThresholdsController,
     BudgetWindowsController,
     BudgetsController,
     CredentialsController,

@@ -96,6 +96,7 @@ class QueryInterceptor implements NestInterceptor {
         }
       }
     } catch (error) {
+      request.isAbandoned = error instanceof QueryAbandoned;
       throw refusalOf(error);
     }
   }

@@ -66,3 +66,23 @@ export function balancesJson(
 ): string {
   return `[${balances.map(({ scope, balance }) => balanceJson(scope, unit, balance)).join(',')}]`;
 }
+
+const UNIT_WORDS: Readonly<Record<Unit, string>> = {
+  USD_MICROCENTS: '',
+  TOKENS: 'tokens',
+  CREDITS: 'credits',
+  RISK_POINTS: 'risk points',
+};
+/** A dollar has a hundred million microcents. */
+const MICROCENTS_DIGITS = 8;
+
+/** An amount as people read it, exact: `3,300 tokens`, `$0.33`. */
+export function amountWords(amount: bigint, unit: string): string {
+  if (unit !== 'USD_MICROCENTS') {
+    return `${amount.toLocaleString('en-US')} ${UNIT_WORDS[unit as Unit] ?? unit}`;
+  }
+  const digits = amount.toString().padStart(MICROCENTS_DIGITS + 1, '0');
+  const dollars = BigInt(digits.slice(0, -MICROCENTS_DIGITS)).toLocaleString('en-US');
+  const cents = digits.slice(-MICROCENTS_DIGITS).replace(/0{1,6}$/, '');
+  return `$${dollars}.${cents}`;
+}

@@ -57,6 +57,9 @@ export const EVENT_MEMBERS = {
   extensions_used: int64('How often it was extended.'),
   failed_event_type: text('The type of the event that could not be delivered.'),
   failure_reason: text('`invalid_format`, `key_not_found`, `key_revoked` or `key_expired`.'),
+  first_in_period: flag(
+    'Whether the budget reached the threshold for the first time in its period; absent if not. Funding or a reset that puts the use below it begins anew.',
+  ),
   found: text('What was wrong with its entry in the index of deadlines, such as `MISSING`.'),
   idempotency_key: text('The key that the client gave the request.'),
   is_over_limit: flag('Whether the budget refuses reserves until its debt is repaid.'),

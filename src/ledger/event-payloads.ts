@@ -89,6 +89,7 @@ export const EVENT_PAYLOADS = {
     'threshold_amount',
     'utilization',
     'direction',
+    'first_in_period',
     ...FIGURES,
   ),
   'budget.exhausted': payload(

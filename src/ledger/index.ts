@@ -18,6 +18,7 @@ export {
   type ObserveMode,
   OVERAGE_POLICIES,
   type OveragePolicy,
+  amountWords,
   parseAmount,
   type Unit,
   UNITS,

@@ -14,6 +14,8 @@ export interface SessionAnswer {
   /** After a log-out: where the browser goes on to log out at the provider. */
   readonly log_out_url?: string;
   readonly now_ms: number;
+  /** How far a test clock has put it ahead of Redis' clock; absent without one that was advanced. */
+  readonly clock_ahead_ms?: number;
 }
 
 export interface Check {

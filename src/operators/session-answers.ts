@@ -17,6 +17,7 @@ export class SessionAnswers {
 
   /** @param logOutUrl where the browser goes on to log out at the provider */
   send(reply: FastifyReply, session: ConsoleSession | undefined, logOutUrl?: string): void {
+    const { clock } = this.redis;
     reply.header('cache-control', 'no-store');
     sendJson(
       reply,
@@ -33,7 +34,8 @@ export class SessionAnswers {
               },
         has_provider: this.provider.isConfigured,
         ...(logOutUrl === undefined ? {} : { log_out_url: logOutUrl }),
-        now_ms: this.redis.clock.ledgerMs(),
+        now_ms: clock.ledgerMs(),
+        ...(clock.ahead > 0 && { clock_ahead_ms: clock.ahead }),
       } satisfies SessionAnswer),
     );
   }

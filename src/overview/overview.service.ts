@@ -18,10 +18,12 @@ import { type EventSummary, EventWindow } from './event-window.js';
 const LISTED = 10;
 /** Up to this many records, every request counts them: 3 to 15 ms of Redis' time. */
 const COUNTED_EACH_TIME = 2000;
-/** Beyond that, counting takes at most this share of the time, however often it is asked for. */
-const SHARE_OF_TIME = 1 / 20;
+/** Beyond that, counting takes at most this share of the time, however often it is asked for. 10,000 budgets are counted anew each 10 s. */
+const SHARE_OF_TIME = 1 / 10;
 const MIN_AGE_MS = 1000;
-/** How long a request waits for newer figures than the latest ones. */
+/** Figures that are older are of use to nobody who has just come: a request waits for newer ones as long as for the first. */
+const OLD_MS = 10_000;
+/** How long a request waits for newer figures than recent ones. */
 const WAIT_FOR_NEWER_MS = 1000;
 /** How long a request waits for the first figures. */
 const WAIT_FOR_FIRST_MS = 20_000;
@@ -83,9 +85,10 @@ export class OverviewService {
     if (known !== undefined && !isDue(known)) {
       return this.answer(known, 'earlier');
     }
-    const isQuick = known === undefined || known.census.examined <= COUNTED_EACH_TIME;
+    const waitsLong =
+      known === undefined || known.census.examined <= COUNTED_EACH_TIME || ageOf(known) >= OLD_MS;
     const counted = this.count();
-    const isFresh = await within(counted, isQuick ? waitForFirstMs : WAIT_FOR_NEWER_MS);
+    const isFresh = await within(counted, waitsLong ? waitForFirstMs : WAIT_FOR_NEWER_MS);
     if (this.latest === undefined) {
       this.counts.overviews.inc({ figures: 'none' });
       throw new TooBusy('the records are being counted for the first time', RETRY_AFTER_S);
@@ -127,9 +130,13 @@ export class OverviewService {
   }
 }
 
-function isDue({ census, endedAt, durationMs }: Snapshot): boolean {
-  const ageMs = performance.now() - endedAt;
-  return census.examined <= COUNTED_EACH_TIME || ageMs >= Math.max(MIN_AGE_MS, durationMs / SHARE_OF_TIME);
+const ageOf = ({ endedAt }: Snapshot): number => performance.now() - endedAt;
+
+function isDue(known: Snapshot): boolean {
+  const { census, durationMs } = known;
+  return (
+    census.examined <= COUNTED_EACH_TIME || ageOf(known) >= Math.max(MIN_AGE_MS, durationMs / SHARE_OF_TIME)
+  );
 }
 
 /** Whether the work ends in time. @throws what it fails with in time. */

@@ -53,6 +53,11 @@ export class RedisClock {
     return found;
   }
 
+  /** How far a test clock has put the time of scripts ahead, as of the last reading. */
+  get ahead(): number {
+    return this.aheadMs;
+  }
+
   /** Reads the time of scripts. @throws StoreUnavailable */
   async readLedgerMs(): Promise<number> {
     await this.sync();

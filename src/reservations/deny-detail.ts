@@ -1,4 +1,4 @@
-import { INT64_MAX, percentDecoded } from '../ledger/index.js';
+import { amountWords, INT64_MAX, percentDecoded } from '../ledger/index.js';
 import { exactInteger } from '../wire/index.js';
 
 /** What is known of a denial: the reason, and what a script says of it. Texts may be empty. */
@@ -11,6 +11,7 @@ export interface Denial {
   readonly window?: string | undefined;
   readonly windowKey?: string | undefined;
   readonly used?: string | undefined;
+  /** Of the quota; or of the window of the budget, or without one what may be held in the budget's next period. */
   readonly limit?: string | undefined;
   readonly riskClass?: string | undefined;
   /** The kind of the action that was denied. */
@@ -69,7 +70,7 @@ function hasText(text: string | undefined): text is string {
 }
 
 function suggestedFix(denial: Denial): string | undefined {
-  const { reason, scope, policyId, kind = 'this action kind', unit } = denial;
+  const { reason, scope, policyId, kind = 'this action kind' } = denial;
   switch (reason) {
     case 'ACTION_KIND_DENIED':
       return `Remove ${kind} from denied_action_kinds of policy '${policyId}'`;
@@ -84,9 +85,7 @@ function suggestedFix(denial: Denial): string | undefined {
           ? `Retry later: what remains at ${scope} is kept for a reserve that waited longer`
           : undefined;
       }
-      return hasText(denial.window)
-        ? `Wait for the end of window ${denial.window} of ${scope}, or raise its limit by at least ${missing} ${unit}`
-        : `Fund ${scope} by at least ${missing} ${unit}`;
+      return budgetFix(denial, missing);
     }
     case 'DEBT_OUTSTANDING':
       return `Repay the debt of ${scope} before new reservations`;
@@ -97,6 +96,21 @@ function suggestedFix(denial: Denial): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** What helps where an amount is missing. Waiting does only where the window, or the next period, has room for all of it. */
+function budgetFix({ scope, window, limit, amount = '', unit = '' }: Denial, missing: bigint): string {
+  const words = (of: bigint): string => amountWords(of, unit);
+  const isEnough = hasText(limit) && BigInt(limit) >= BigInt(amount);
+  if (!hasText(window)) {
+    const fund = `und ${scope} by at least ${words(missing)}`;
+    return isEnough ? `Wait for the next period of ${scope}, or f${fund}` : `F${fund}`;
+  }
+  if (isEnough || !hasText(limit)) {
+    return `Wait for the end of window ${window} of ${scope}, or raise its limit by at least ${words(missing)}`;
+  }
+  const asked = words(BigInt(amount));
+  return `Raise the limit of window ${window} of ${scope}, which is ${words(BigInt(limit))} and never has room for ${asked}, by at least ${words(missing)}, or ask for less`;
 }
 
 /** Whether only the turn of another reserve stands in the way. */

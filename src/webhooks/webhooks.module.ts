@@ -9,6 +9,7 @@ import { WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService, DeliveryFeed } from './deliveries/deliveries.service.js';
 import { DeliveryDetailsService } from './deliveries/delivery-details.service.js';
+import { EventDeliveriesService } from './deliveries/event-deliveries.service.js';
 import { Attempts } from './dispatch/attempts.js';
 import { Dispatcher } from './dispatch/dispatcher.service.js';
 import { EventReader } from './dispatch/event-reader.js';
@@ -57,6 +58,7 @@ import { WebhookTransport } from './transport/webhook-transport.js';
     SubscriptionsService,
     DeliveriesService,
     DeliveryDetailsService,
+    EventDeliveriesService,
     DeliveryFeed,
     Attempts,
     Dispatcher,

@@ -260,10 +260,23 @@ describe('the expirations of a window', () => {
     );
   });
 
-  test('have no text in CSV that a spreadsheet would run as a formula', async () => {
+  test('have no text in CSV that a spreadsheet would run as a formula, whatever ends a cell in its locale', async () => {
     const tenant = await on.holdfast.createTenant();
     const tag = on.holds.tagOfTenant(tenant.id);
-    const texts = ['=1+1', '+1+1', '-1+1', '@SUM(A1)', '\t=1', '\r=1', '=HYPERLINK("http://x")', 'a=1', '-1'];
+    const texts = [
+      '=1+1',
+      '+1+1',
+      '-1+1',
+      '@SUM(A1)',
+      '\t=1',
+      '\r=1',
+      '=HYPERLINK("http://x")',
+      'a=1',
+      '-1',
+      'x;=1+1',
+      'x\t @SUM(A1);-1',
+      ' =1',
+    ];
     for (const reason of texts) {
       const event = {
         ty: 'reservation.expired',
@@ -281,11 +294,14 @@ describe('the expirations of a window', () => {
       "'+1+1",
       "'-1+1",
       "'@SUM(A1)",
-      "'\t=1",
-      '"\'\r=1"',
+      '"\'\t\'=1"',
+      '"\'\r\'=1"',
       `"'=HYPERLINK(""http://x"")"`,
       'a=1',
       '-1',
+      `"x;'=1+1"`,
+      `"x\t' @SUM(A1);'-1"`,
+      "' =1",
     ]);
   });
 

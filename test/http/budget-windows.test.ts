@@ -148,12 +148,20 @@ describe('the windows of a budget', () => {
       window: 'day',
       remaining: 5,
       short_by: 5,
-      deny_detail: { suggested_fix: expect.stringContaining('window day') },
+      deny_detail: {
+        suggested_fix: `Wait for the end of window day of ${scopeOf(tenant)}, or raise its limit by at least 5 tokens`,
+      },
     });
     expect(details.retry_after_ms).toBeGreaterThan(50_000);
     expect(details.retry_after_ms).toBeLessThanOrEqual(60_000);
     const never = expectRefusal(await explained(tenant, 101), 409, 'BUDGET_EXCEEDED').details;
-    expect(never).toMatchObject({ window: 'day', retry_unknown: 'FUNDING_REQUIRED' });
+    expect(never).toMatchObject({
+      window: 'day',
+      retry_unknown: 'FUNDING_REQUIRED',
+      deny_detail: {
+        suggested_fix: `Raise the limit of window day of ${scopeOf(tenant)}, which is 40 tokens and never has room for 101 tokens, by at least 96 tokens, or ask for less`,
+      },
+    });
     const plain = expectRefusal(await on.holdfast.reserve(tenant, 10), 409, 'BUDGET_EXCEEDED').details;
     expect(Object.keys(plain as object).sort()).toEqual(['deny_detail', 'scope', 'window']);
     const { estimate: actual, ...asked } = reserveBody(tenant, 10);
@@ -249,5 +257,33 @@ describe('a budget over its limit', () => {
     expect(details).toMatchObject({ remaining: 0, requested: 60, short_by: 60 });
     expect(details.retry_after_ms).toBeGreaterThan(50_000);
     expect(details.retry_after_ms).toBeLessThanOrEqual(60_001);
+  });
+});
+
+describe('what a refusal suggests', () => {
+  async function fixFor(tenant: TestTenant, amount: number, unit = 'TOKENS'): Promise<string> {
+    const answer = await on.holdfast.reserve(tenant, amount, { estimate: { unit, amount } });
+    const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    return details.deny_detail.suggested_fix as string;
+  }
+
+  test('is to wait for the next period only where that has room for the amount', async () => {
+    const tenant = await on.holdfast.fundedTenant(1000);
+    const path = `/ops/budgets/recurrence?scope=${scopeOf(tenant)}&unit=TOKENS`;
+    expectStatus(await on.holdfast.admin('PUT', path, { every: 'day', time_zone: 'UTC' }), 200);
+    await spend(tenant, 900);
+    expect(await fixFor(tenant, 200)).toBe(
+      `Wait for the next period of ${scopeOf(tenant)}, or fund ${scopeOf(tenant)} by at least 100 tokens`,
+    );
+    expect(await fixFor(tenant, 1001)).toBe(`Fund ${scopeOf(tenant)} by at least 901 tokens`);
+  });
+
+  test('has amounts as people read them', async () => {
+    const tenant = await on.holdfast.fundedTenant(1000);
+    expect(await fixFor(tenant, 1_234_567)).toBe(`Fund ${scopeOf(tenant)} by at least 1,233,567 tokens`);
+    await on.holdfast.createBudget(tenant, '', 100, { unit: 'USD_MICROCENTS' });
+    const fund = (amount: number): Promise<string> => fixFor(tenant, amount, 'USD_MICROCENTS');
+    expect(await fund(123_450_000_100)).toBe(`Fund ${scopeOf(tenant)} by at least $1,234.50`);
+    expect(await fund(101)).toBe(`Fund ${scopeOf(tenant)} by at least $0.00000001`);
   });
 });

@@ -157,7 +157,7 @@ describe('a reserve in observe mode', () => {
     const detail = {
       reason_code: 'BUDGET_EXCEEDED',
       blocked_by_scope: scope,
-      suggested_fix: `Fund ${scope} by at least 900 TOKENS`,
+      suggested_fix: `Fund ${scope} by at least 900 tokens`,
       budget_remaining: 100,
     };
     expect(body).toEqual({

@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
 import { treeOrder } from '../../src/ledger/index.js';
 import { RedisService } from '../../src/redis/index.js';
 import { budgetIndexKey, budgetKey, tagOf } from '../../src/redis/keyspace.js';
@@ -172,6 +173,9 @@ test('a walk ends when all clients that wait for it have left', async () => {
   await eventually('it is given up', async () => (await abandoned()) === before + 1);
   goOn();
   expectStatus(await on.holdfast.admin('GET', FROZEN), 200);
+  await on.holdfast.app.get(AuditedRequests, { strict: false }).settled();
+  const refused = '/v1/admin/audit/logs?operation=GET:/v1/admin/budgets&status_min=400';
+  expect(expectStatus(await on.holdfast.admin('GET', refused), 200).logs).toEqual([]);
   // What was under way when the client left, and one whole walk.
   expect(runsOf(calls)).toBeLessThan(2 * PARTITIONS);
 });

@@ -382,6 +382,16 @@ describe('the overview', () => {
       }
     });
 
+    test('is counted anew for the first who comes after a while, who waits for it', async () => {
+      const total = (await read()).budget_counts.total as number;
+      const service = on.holdfast.app.get(OverviewService);
+      await on.holdfast.createBudget(many, '/workspace:late', 1);
+      // As if the latest count had ended nine minutes ago.
+      const { latest } = service as unknown as { latest: object };
+      Object.assign(latest, { endedAt: performance.now() - 540_000 });
+      expect((await read()).budget_counts.total).toBe(total + 1);
+    });
+
     test('then comes from the last count, whose time is as_of, and is counted again later', async () => {
       shows('overview cheap');
       const total = (await read()).budget_counts.total as number;

@@ -3,7 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
-import { testClockKey } from '../../src/redis/keyspace.js';
+import {
+  deliveryIndexKey,
+  deliveryKey,
+  dispatchLeaseKey,
+  eventLogKey,
+  testClockKey,
+} from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import {
@@ -222,6 +228,37 @@ describe('after an advance', () => {
     expect(await events(tenant, 'reservation.expired')).toHaveLength(1);
     const path = `/v1/admin/audit/logs?tenant_id=${tenant.id}&operation=createBudget`;
     expect(expectStatus(await on.holdfast.admin('GET', path), 200).logs).toHaveLength(1);
+  });
+
+  test('deliveries from before it are still listed when later ones come', async () => {
+    const tenant = await clock.tenant(10);
+    const body = { url: 'https://93.184.216.34/hook', event_types: ['reservation.expired'] };
+    const made = await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, body);
+    const id = expectStatus(made, 201).subscription.subscription_id as string;
+    const tag = on.stored.tagOf(tenant.id);
+    const before = `${Date.now()}-0:${id}`;
+    await on.stored.redis.hset(deliveryKey(tag, before), {
+      st: 'SUCCESS',
+      at: '1',
+      ca: await clock.nowMs(),
+      ty: 'reservation.expired',
+    });
+    await on.stored.redis.zadd(deliveryIndexKey(tag, id), await clock.nowMs(), before);
+    await clock.advanceBy(60 * DAY_MS);
+    await on.stored.redis.set(dispatchLeaseKey(tag), 'mine');
+    const reply = await on.holdfast.app.get(RedisService).scripts.call(
+      'queue_deliveries',
+      { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
+      {
+        token: 'mine',
+        retentionMs: 30 * DAY_MS,
+        eventCount: 0,
+        rest: ['9-0', id, tenant.id, 'reservation.expired', ''],
+      },
+    );
+    expect(reply).toMatchObject({ status: 'QUEUED', forgotten: 0 });
+    const rows = await on.holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries`);
+    expect(expectStatus(rows, 200).deliveries).toHaveLength(2);
   });
 });
 

@@ -316,3 +316,57 @@ describe('on the plane of tenants', () => {
     expect(await rowsOf(id)).toHaveLength(1);
   });
 });
+
+describe('who was told of an event', () => {
+  const told = (eventId: string): Promise<Answer> =>
+    on.holdfast.admin('GET', `/ops/events/${eventId}/deliveries`);
+
+  test('is found among any number of other deliveries, with the subscriptions that were not', async () => {
+    const { subscriber, id } = await subscribed();
+    await subscribed();
+    const system = await systemSubscription();
+    await on.holdfast.createBudget(subscriber, '', 100);
+    const { events } = expectStatus(
+      await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${subscriber.id}&event_type=budget.created`),
+      200,
+    );
+    const eventId = events[0].event_id as string;
+    const { subscriptions_looked_at: count, ...none } = expectStatus(await told(eventId), 200);
+    expect(none).toEqual({ deliveries: [] });
+    const { partition, entryId } = eventPlaceOf(eventId) as { partition: string; entryId: string };
+    for (const [index, of] of [id, system].entries()) {
+      const ref = `${entryId}:${of}`;
+      const fields = { st: index === 0 ? 'SUCCESS' : 'PENDING', at: '1', ca: NOON, ty: 'budget.created' };
+      await on.stored.redis.hset(deliveryKey(tagOf(partition), ref), fields);
+      await on.stored.redis.zadd(deliveryIndexKey(tagOf(partition), of), NOON, ref);
+    }
+    for (let index = 0; index < 120; index += 1) {
+      await keep(id, { tenant: subscriber.id, createdMs: NOON + index });
+    }
+    const answer = expectStatus(await told(eventId), 200);
+    expect(answer.subscriptions_looked_at).toBe(count);
+    expect(answer.deliveries).toHaveLength(2);
+    expect(answer.deliveries).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({
+          subscription_id: id,
+          event_id: eventId,
+          status: 'SUCCESS',
+          url: expect.any(String),
+        }),
+        expect.objectContaining({
+          subscription_id: system,
+          status: 'PENDING',
+          url: 'https://93.184.216.34/hook',
+        }),
+      ]),
+    );
+    const rows = await rowsOf(id, '?limit=100');
+    expect(rows.map(({ event_id: of }) => of)).not.toContain(eventId);
+  });
+
+  test('of an event that does not exist is 404', async () => {
+    expectRefusal(await told('evt_00000000000000000'), 404, 'EVENT_NOT_FOUND');
+    expectRefusal(await told('nothing'), 404, 'EVENT_NOT_FOUND');
+  });
+});

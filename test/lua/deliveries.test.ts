@@ -98,6 +98,7 @@ class Dispatch {
         `evt_${entryId}`,
         TRACE,
         'req_cause',
+        '',
       ],
     );
   }

@@ -106,6 +106,46 @@ describe('a threshold that the use of a budget crosses', () => {
   });
 });
 
+describe('use that hovers about a threshold', () => {
+  async function firsts(ledger: LedgerClient): Promise<string[]> {
+    const { events } = await assertInvariants(ledger);
+    return events
+      .filter(isCrossing)
+      .map(({ fields }) => `${fields['threshold']} ${fields['direction']}${fields['first_in_period'] ?? ''}`);
+  }
+
+  test('is told of as the first only once, and again after funding has put it below', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100, spent: 75 });
+    const turns: string[] = [];
+    for (let turn = 0; turn < 3; turn += 1) {
+      const { id } = await ledger.hold({ amount: 10 });
+      await ledger.release(id);
+      turns.push(turn === 0 ? '0.8 rising1' : '0.8 rising', '0.8 falling');
+    }
+    expect(await firsts(ledger)).toEqual(turns);
+    await ledger.hold({ amount: 10 });
+    await fund(ledger, 100, { operation: 'CREDIT' });
+    await ledger.hold({ amount: 80 });
+    expect((await firsts(ledger)).slice(turns.length)).toEqual(['0.8 rising', '0.8 falling', '0.8 rising1']);
+  });
+
+  test('is told of again in the next period, also if it was below at the end of the last one', async () => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget({ allocated: 100, spent: 75 });
+    const key = budgetKey(ledger.tag, 'TOKENS', scope);
+    for (const starts of ['1000', '2000']) {
+      await ledger.redis.hset(key, { period_start: starts });
+      for (let turn = 0; turn < 2; turn += 1) {
+        const { id } = await ledger.hold({ amount: 10 });
+        await ledger.release(id);
+      }
+    }
+    const period = ['0.8 rising1', '0.8 falling', '0.8 rising', '0.8 falling'];
+    expect(await firsts(ledger)).toEqual([...period, ...period]);
+  });
+});
+
 const rising = (...marks: number[]): string[] => marks.map((mark) => `${mark} rising`);
 const falling = (...marks: number[]): string[] => marks.map((mark) => `${mark} falling`);
 
@@ -176,6 +216,7 @@ describe('an operator who changes funds', () => {
       threshold: '0.85',
       utilization: '0.8889',
       direction: 'rising',
+      first_in_period: '1',
       allocated: '450',
       remaining: '50',
       spent: '400',

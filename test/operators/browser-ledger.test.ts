@@ -408,6 +408,22 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
+  test('a reset of what is spent shows what became of it', async () => {
+    const reset = await holdfast.fundedTenant(100);
+    expectStatus(await holdfast.commit(reset, await holdfast.hold(reset, 70), 70), 200);
+    const path = `/v1/admin/budgets/fund?tenant_id=${reset.id}&scope=tenant:${reset.id}&unit=TOKENS`;
+    const body = {
+      operation: 'RESET_SPENT',
+      amount: { unit: 'TOKENS', amount: 100 },
+      idempotency_key: 'one',
+    };
+    expectStatus(await holdfast.admin('POST', path, body), 200);
+    await visit(`/budgets/TOKENS?scope=tenant:${reset.id}`, 'Reset spent', async (page) => {
+      await page.getByRole('row', { name: / Reset spent spent 70 spent 0 / }).waitFor();
+      await page.getByText(/^last changed, by somebody or a new period, /).waitFor();
+    });
+  });
+
   test('an operator funds, freezes and unfreezes a budget, with a preview', async () => {
     await visit(`/budgets/TOKENS?scope=${scope()}`, held.reservation_id as string, async (page) => {
       await page.getByRole('button', { name: 'Fund or reset' }).click();

@@ -98,7 +98,9 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
       await page.getByText('Live', { exact: true }).waitFor();
       expect(await page.getByRole('list', { name: 'Warnings' }).count()).toBe(0);
     });
-    const { text } = await holdfast.call('GET', '/metrics', { headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+    const { text } = await holdfast.call('GET', '/metrics', {
+      headers: { 'x-admin-api-key': ADMIN_API_KEY },
+    });
     expect(text).toContain('# TYPE holdfast_warning gauge');
     expect(text).not.toContain('no_memory_limit');
   });

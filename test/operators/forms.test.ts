@@ -247,6 +247,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
     await browser.visit(holdfast.url, `/webhooks/${id}`, 'state: FROZEN', async (page) => {
       await page.getByText('when the endpoint answers 410 Gone').waitFor();
       await page.getByText('$12.50').waitFor();
+      expect(await page.getByText('each threshold of a budget').count()).toBe(0);
       await send(page, 'Options', 'Change the options', async (dialog) => {
         await dialog.getByText('Nothing changes yet').waitFor();
         await dialog.getByLabel('Thresholds as amounts').fill('50,000');
@@ -259,6 +260,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
         await dialog.getByLabel('Only with the unit').selectOption('tokens');
         await dialog.getByLabel('Only with the kind of action').fill('llm.completion');
         await dialog.getByLabel('Only with the state').fill('');
+        await dialog.getByLabel('Thresholds of budgets').selectOption('only the first time in a period');
         await dialog.getByLabel('Events per request').fill('50');
         await dialog
           .getByLabel('If the endpoint answers 410 Gone')
@@ -267,6 +269,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
         await expectAccessible(page);
       });
       await page.getByText('kind of action: llm.completion').waitFor();
+      await page.getByText('each threshold of a budget').waitFor();
       await page.getByText('50 events a request at most').waitFor();
       await page.getByText('$12.50, 50,000 tokens, 9,007,199,254,740,991 risk points').waitFor();
       expect(await page.getByText('when the endpoint answers 410 Gone').count()).toBe(0);
@@ -275,6 +278,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
       subscription_id: id,
       end_on_gone: false,
       events_per_request: 50,
+      thresholds_once_a_period: true,
       payload_filter: { unit: 'TOKENS', action_kind: 'llm.completion' },
       used_amounts: [
         { unit: 'USD_MICROCENTS', amount: 1_250_000_000 },
@@ -290,7 +294,7 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
   });
 
   test('a delivery shows its request and each attempt, and is sent again', async () => {
-    receiver.react = (response) => response.writeHead(503).end();
+    receiver.react = (response) => response.writeHead(503).end('<b>no disk</b>');
     const id = await subscribe(holdfast, tenant, `${receiver.url}/fails`, {
       retry_policy: { max_retries: 0 },
     });
@@ -301,16 +305,53 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
       await page.getByRole('button', { name: 'reservation.denied' }).click();
       const panel = page.getByRole('dialog', { name: 'reservation.denied' });
       await panel.getByText('the endpoint answered 503').waitFor();
+      await panel.getByLabel('The last answer').getByText('<b>no disk</b>', { exact: true }).waitFor();
       await panel.getByText(`POST ${receiver.url}/fails`).waitFor();
       await panel.getByText('BUDGET_NOT_FOUND').first().waitFor();
       await expectAccessible(page);
       await panel.getByRole('button', { name: 'Send again' }).click();
       await page.getByRole('dialog').last().getByRole('button', { name: 'Send', exact: true }).click();
       await panel.getByText('204').waitFor();
+      expect(await panel.getByLabel('The last answer').count()).toBe(0);
       await page.getByRole('link', { name: failed.event_id }).last().click();
       await page.getByRole('dialog').getByText('By', { exact: true }).waitFor();
     });
     expect((await deliveries(holdfast, id)).map(({ status }) => status)).toEqual(['SUCCESS', 'FAILED']);
+  });
+
+  test('a subscription says why it was stopped, and its deliveries that they were never tried', async () => {
+    const gone = await subscribe(holdfast, tenant, `${receiver.url}/gone`);
+    receiver.react = (response) => response.writeHead(410).end();
+    expectStatus(await holdfast.admin('PUT', `/ops/webhooks/${gone}/options`, { end_on_gone: true }), 200);
+    await holdfast.reserve(tenant, 10);
+    await endedDeliveries(holdfast, gone, 1);
+    await browser.visit(holdfast.url, `/webhooks/${gone}`, 'the endpoint answered 410 Gone', async (page) => {
+      await page.getByText('Disabled, because the endpoint answered 410 Gone').waitFor();
+      // What looks like a link leads to the delivery.
+      const row = page.getByRole('row').filter({ hasText: 'reservation.denied' });
+      await row.getByText('410').waitFor();
+      expect(await row.getByRole('link').count()).toBe(0);
+    });
+    receiver.react = (response) => response.writeHead(204).end();
+    const paused = await subscribe(holdfast, tenant, `${receiver.url}/paused`);
+    const path = `/v1/admin/webhooks/${paused}`;
+    receiver.react = (response) => void setTimeout(() => response.writeHead(204).end(), 500);
+    await holdfast.reserve(tenant, 10);
+    await holdfast.reserve(tenant, 11);
+    expectStatus(await holdfast.admin('PATCH', path, { status: 'PAUSED' }), 200);
+    receiver.react = (response) => response.writeHead(204).end();
+    const rows = await endedDeliveries(holdfast, paused, 2);
+    const untried = rows.find(({ attempts }) => attempts === 0);
+    expect(untried).toMatchObject({ status: 'FAILED' });
+    await browser.visit(
+      holdfast.url,
+      `/webhooks/${paused}?delivery=${untried?.delivery_id}`,
+      'It was never tried',
+      async (page) => {
+        await page.getByText('never tried', { exact: true }).waitFor();
+        await page.getByText(/^Paused, /).waitFor();
+      },
+    );
   });
 
   test('every dialog is readable on a narrow screen, and nothing spills out of its place', async () => {

@@ -44,7 +44,10 @@ test("is right from the start, and follows a step of Redis' clock", async () => 
   readAs((seconds) => Promise.resolve([seconds + HOUR_MS / 1000, 0]));
   await eventually('the step is noticed', async () => (await offBy(HOUR_MS)) < SLACK_MS);
   expect(await warned()).toEqual([
-    { code: 'clock_differs', message: expect.stringContaining(" ahead of the clock of this host. Redis' clock decides") },
+    {
+      code: 'clock_differs',
+      message: expect.stringContaining(" ahead of the clock of this host. Redis' clock decides"),
+    },
   ]);
 });
 

@@ -150,7 +150,8 @@ describe('a delivery that fails', () => {
 
   test('shows its request and the answer to each attempt, and is sent again on request', async () => {
     const statuses = [503, 500];
-    receiver.react = (response) => response.writeHead(statuses.shift() ?? 200).end('secret of the endpoint');
+    receiver.react = (response) =>
+      response.writeHead(statuses.shift() ?? 200).end(`why: ${'ü'.repeat(3000)}`);
     const id = await subscribe(holdfast, tenant, receiver.url, {
       retry_policy: { max_retries: 1, ...QUICK },
     });
@@ -178,7 +179,12 @@ describe('a delivery that fails', () => {
     expect(details.request).toEqual({ url: receiver.url, headers: expect.any(Object), body: sent?.body });
     expect(sent?.headers).toMatchObject(details.request.headers);
     expect(Object.keys(details.request.headers)).not.toContain('webhook-signature');
-    expect(answer.text).not.toContain('secret of the endpoint');
+    // Five bytes, 1,021 characters of two bytes, and one that was cut.
+    expect(details.answer_text).toBe(`why: ${'ü'.repeat(1021)}\uFFFD`);
+    const lists = [`/v1/admin/webhooks/${id}/deliveries`, '/v1/admin/events?search=webhook'];
+    for (const list of lists) {
+      expect((await holdfast.admin('GET', list)).text).not.toContain('ü');
+    }
 
     const resent = (): Promise<number> =>
       holdfast.metric('holdfast_webhook_replays_total', { result: 'one_delivery' });
@@ -193,13 +199,14 @@ describe('a delivery that fails', () => {
     });
     expect(receiver.received.at(-1)?.body).toBe(sent?.body);
     expect(await resent()).toBe(before + 1);
-    const { attempts_made: made } = expectStatus(
+    const { attempts_made: made, ...rest } = expectStatus(
       await holdfast.admin('GET', `/ops/webhook-deliveries/${again.delivery_id}`),
       200,
     );
     expect(made).toEqual([
       { attempted_at: first.attempted_at, response_time_ms: expect.any(Number), response_status: 200 },
     ]);
+    expect(rest).not.toHaveProperty('answer_text');
   });
 
   test('is not sent again to a subscription that is not active, and an unknown one is not found', async () => {

@@ -74,6 +74,7 @@ describe('the options of a subscription', () => {
       subscription_id: id,
       end_on_gone: false,
       events_per_request: 1,
+      thresholds_once_a_period: false,
       payload_filter: {},
       used_amounts: [],
     };
@@ -81,6 +82,7 @@ describe('the options of a subscription', () => {
     const options = {
       end_on_gone: true,
       events_per_request: 100,
+      thresholds_once_a_period: true,
       payload_filter: { unit: 'TOKENS', action_kind: 'llm.completion', state: 'ACTIVE' },
       used_amounts: [tokens(500), { unit: 'CREDITS', amount: 9_007_199_254_740_991 }],
     };
@@ -93,8 +95,8 @@ describe('the options of a subscription', () => {
     expect(await subscription(holdfast, id)).toMatchObject(same);
     const updates = await eventsOf(holdfast, tenant, 'webhook.updated');
     expect(updates.map(({ data }) => [...data.changed_fields].sort())).toEqual([
-      ['end_on_gone', 'events_per_request', 'payload_filter', 'used_amounts'],
-      ['end_on_gone', 'events_per_request', 'payload_filter', 'used_amounts'],
+      ['end_on_gone', 'events_per_request', 'payload_filter', 'thresholds_once_a_period', 'used_amounts'],
+      ['end_on_gone', 'events_per_request', 'payload_filter', 'thresholds_once_a_period', 'used_amounts'],
     ]);
     const rows = await holdfast.admin(
       'GET',
@@ -170,6 +172,11 @@ describe('an endpoint that answers 410', () => {
     ]);
     await eventually('it is counted', async () => (await disabled('endpoint_gone')) === 1);
     expect(await disabled('consecutive_failures')).toBe(0);
+    expect((await shown(id)).stopped).toEqual({
+      reason: 'endpoint_gone',
+      at: expect.any(String),
+      by: 'system',
+    });
     await causeEvent(holdfast, tenant);
     expect(receiver.received).toHaveLength(1);
   });
@@ -211,6 +218,16 @@ describe('an endpoint that answers 410', () => {
     expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ attempts: 2, response_status: 404 }]);
     expect(await subscription(holdfast, id)).toMatchObject({ status: 'ACTIVE' });
   });
+});
+
+test('a subscription that somebody paused says who and when, and one that is active nothing', async () => {
+  const id = await subscribe(holdfast, tenant, receiver.url);
+  expect(await shown(id)).not.toHaveProperty('stopped');
+  const path = `/v1/admin/webhooks/${id}`;
+  expectStatus(await holdfast.admin('PATCH', path, { status: 'PAUSED' }), 200);
+  expect((await shown(id)).stopped).toMatchObject({ reason: 'paused', at: expect.any(String) });
+  expectStatus(await holdfast.admin('PATCH', path, { status: 'ACTIVE' }), 200);
+  expect(await shown(id)).not.toHaveProperty('stopped');
 });
 
 describe('a filter of payloads', () => {
@@ -294,4 +311,24 @@ describe('an amount as a threshold', () => {
     const later = (await eventsOf(holdfast, tenant, 'budget.threshold_crossed')).slice(before);
     expect(later.map(({ data }) => [data.threshold, data.direction])).toEqual([[0.8, 'falling']]);
   });
+});
+
+test('a threshold that is told once a period is one event, however often use crosses it', async () => {
+  await subscribeWith({ thresholds_once_a_period: true }, { event_types: ['budget.threshold_crossed'] });
+  const held = await holdfast.hold(tenant, 795);
+  for (let turn = 0; turn < 5; turn += 1) {
+    const id = await holdfast.hold(tenant, 10);
+    const body = { idempotency_key: id };
+    expectStatus(
+      await holdfast.call('POST', `/v1/reservations/${id}/release`, { key: tenant.key, body }),
+      200,
+    );
+  }
+  expectStatus(await holdfast.commit(tenant, held, 960), 200);
+  const told = await payloads(2);
+  expect(told.map(({ data }) => [data.threshold, data.direction, data.first_in_period])).toEqual([
+    [0.8, 'rising', true],
+    [0.95, 'rising', true],
+  ]);
+  expect(await eventsOf(holdfast, tenant, 'budget.threshold_crossed')).toHaveLength(12);
 });

@@ -4,7 +4,7 @@ import { ApiError, ask, onSessionEnd } from './client';
 import { learnServerTime } from './server-time';
 
 export type Session = NonNullable<SessionAnswer['session']>;
-type Known = Pick<SessionAnswer, 'session' | 'has_provider' | 'log_out_url'>;
+type Known = Omit<SessionAnswer, 'now_ms'>;
 
 const SESSION = ['session'] as const;
 
@@ -44,6 +44,8 @@ export function useSession(): {
   session: Session | null | undefined;
   /** Whether one can log in by the identity provider, too. */
   hasProvider: boolean;
+  /** How far a test clock is ahead; 0 without one. */
+  clockAheadMs: number;
   error: Error | null;
   retry: () => void;
 } {
@@ -55,6 +57,7 @@ export function useSession(): {
   return {
     session: data?.session,
     hasProvider: data?.has_provider === true,
+    clockAheadMs: data?.clock_ahead_ms ?? 0,
     error,
     retry: () => void refetch(),
   };

@@ -6,6 +6,7 @@ import { forgetSkipped, useSkipped } from '../api/skipped';
 import { LogIn } from '../pages/login';
 import { operatorIn } from '../parts/actor';
 import { Empty, Failure } from '../parts/states';
+import { formatDuration } from '../parts/time';
 import { useTitle } from '../parts/title';
 import icon from './icon.svg';
 import { NAV } from './nav';
@@ -66,6 +67,7 @@ function Frame({ role, name }: Pick<Session, 'role' | 'name'>): ReactNode {
         </Button>
         <Navigation />
         <div className="side-foot">
+          <TestClock />
           {role === 'viewer' && <span className="pill">Read only</span>}
           <SignedInAs name={name} />
           <SchemeButton />
@@ -112,6 +114,14 @@ function Navigation(): ReactNode {
         ))}
       </ul>
     </nav>
+  );
+}
+
+/** Every time on the pages is that of the clock. */
+function TestClock(): ReactNode {
+  const { clockAheadMs } = useSession();
+  return clockAheadMs === 0 ? null : (
+    <span className="pill warn">Test clock: {formatDuration(clockAheadMs)} ahead</span>
   );
 }
 

@@ -20,9 +20,9 @@ type Charges = readonly { readonly scope: string; readonly unit: string; readonl
 export function useCharges(scope?: string): Charges | undefined {
   const { data } = useQuery({
     queryKey: [USAGE, 'rate', scope],
-    queryFn: async (): Promise<Charges> => {
+    queryFn: async (): Promise<Charges | null> => {
       const now = serverNowMs();
-      const { rows } = await get(USAGE, {
+      const { rows, has_more: isCut } = await get(USAGE, {
         from: new Date(now - HOURS * HOUR_MS).toISOString(),
         to: new Date(now).toISOString(),
         group_by: 'scope',
@@ -30,12 +30,15 @@ export function useCharges(scope?: string): Charges | undefined {
         limit: MOST_ROWS,
         scope,
       });
-      return rows.map(({ scope: at = '', unit, charged }) => ({ scope: at, unit, charged: BigInt(charged) }));
+      // With a part of the charges, a budget would seem to last longer than it does.
+      return isCut
+        ? null
+        : rows.map(({ scope: at = '', unit, charged }) => ({ scope: at, unit, charged: BigInt(charged) }));
     },
     refetchInterval: EVERY_MS,
     retry: false,
   });
-  return data;
+  return data ?? undefined;
 }
 
 type Windows = readonly Schema<'BudgetWindow'>[];

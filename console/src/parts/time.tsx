@@ -36,6 +36,20 @@ export function Time({ at, clock = false }: { at: string | number; clock?: boole
   );
 }
 
+/** Figures that are older say how old they are. */
+const OLD_MS = 10_000;
+
+/** When figures were read. */
+export function AsOf({ at }: { at: string | number }): ReactNode {
+  const ageMs = serverNowMs() - new Date(at).getTime();
+  return (
+    <span className="muted small">
+      as of <Time at={at} clock />
+      {ageMs > OLD_MS && `, ${formatDuration(ageMs)} old`}
+    </span>
+  );
+}
+
 const STEPS: readonly (readonly [ms: number, name: string])[] = [
   [DAY_MS, 'd'],
   [3_600_000, 'h'],

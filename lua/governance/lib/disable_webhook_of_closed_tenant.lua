@@ -15,7 +15,7 @@ local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id,
   if record.st == 'DISABLED' then
     return nil
   end
-  redis.call('HSET', key, 'st', 'DISABLED', 'ua', time.ms_text(now))
+  redis.call('HSET', key, 'st', 'DISABLED', 'ua', time.ms_text(now), 'sw', webhook_record.stopped_by('tenant_closed', time.ms_text(now), origin))
   webhook_record.note_webhook_change(tag, tenant_id, subscription_id)
   local figures = { 'subscription_id', subscription_id, 'name', record.nm or '', 'prior_status', record.st, 'new_status', 'DISABLED',
     'cascade_reason', 'tenant_closed' }

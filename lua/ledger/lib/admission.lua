@@ -1,5 +1,6 @@
 -- admission: what reserve, decide and direct_debit share: the budgets that a request draws on, and the reasons to refuse it.
--- @include brief_figures, budget_figures, budget_templates, int64, keys, shared_budgets, template_record, units, window_record
+-- @include brief_figures, budget_figures, budget_templates, int64, keys, period, shared_budgets, template_record, units,
+--           window_record
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
@@ -57,18 +58,35 @@ local function stopped_budget(budgets)
   return nil
 end
 
+-- What may be held in the next period of a budget, as the record says, once all that is held now has ended; or nil without one.
+local function next_limit(budget, now)
+  if not budget.period_end or budget.birth then
+    return nil
+  end
+  local current = period.read_period(budget.key, budget.scope)
+  local states = period.states_until(current, now)
+  local following = period.states_until(states[#states] or current, (states[#states] or current).ends)
+  local coming = following[#following]
+  return coming and int64.saturating_add(coming.remaining, coming.reserved)
+end
+
 -- The refusal of the first budget with less remaining than the amount, or nil. If only a window of it is short, the refusal has what
--- remains there, and the window's name.
-local function short_budget(budgets, amount)
+-- remains there, and the window's name. Last stands what waiting can bring: the limit of that window, or that of the budget's next period.
+local function short_budget(budgets, amount, now)
   local wanted = int64.figure(amount)
   for _, budget in ipairs(budgets) do
     if int64.less(budget.remaining_figure, wanted) then
-      return { 'BUDGET_EXCEEDED', budget.scope, int64.text(budget.remaining_figure) }
+      local refusal = { 'BUDGET_EXCEEDED', budget.scope, int64.text(budget.remaining_figure) }
+      local is_known, limit = pcall(next_limit, budget, now)
+      if is_known and limit then
+        refusal[4], refusal[5] = '', limit
+      end
+      return refusal
     end
     if budget.windows then
-      local name, room = window_record.short_window(budget.windows, budget.reserved_figure, wanted)
+      local name, room, limit = window_record.short_window(budget.windows, budget.reserved_figure, wanted)
       if name then
-        return { 'BUDGET_EXCEEDED', budget.scope, room, name }
+        return { 'BUDGET_EXCEEDED', budget.scope, room, name, int64.text(limit) }
       end
     end
   end
@@ -98,7 +116,7 @@ local function has_room(budgets, wanted)
 end
 
 -- Why the amount cannot be held, or nil. Precedence: status, over-limit, debt, amount; root first within each.
-local function hold_refusal(budgets, amount)
+local function hold_refusal(budgets, amount, now)
   if has_room(budgets, int64.figure(amount)) then
     return nil
   end
@@ -116,7 +134,7 @@ local function hold_refusal(budgets, amount)
       return { 'DEBT_OUTSTANDING', budget.scope, int64.text(budget.remaining_figure) }
     end
   end
-  return short_budget(budgets, amount)
+  return short_budget(budgets, amount, now)
 end
 
 -- Precedence: the request's own overage policy, the governing policy's, the deepest budget's, the tenant's, the protocol's default.

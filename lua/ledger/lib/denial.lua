@@ -1,7 +1,8 @@
 -- denial: the answer to a refused request, and what its event says.
 -- @include field, hold_form
 --
--- A refusal is a list: a status word, the scope that refused, what remains there, and the window of that budget if only this was short.
+-- A refusal is a list: a status word, the scope that refused, what remains there, the window of that budget if only this was short, or an
+-- empty text, and the limit of that window or of the budget's next period.
 -- Where a policy's rules on actions refused, the policy's id stands third, and for a quota its window, the key of that window, how many
 -- it has counted, its limit and its risk class.
 --
@@ -64,7 +65,8 @@ local function detail_of(refusal)
       detail[i] = refusal[i] ~= '' and refusal[i] or NONE
     end
   elseif AT_A_SCOPE[refusal[1]] then
-    detail[1], detail[2], detail[4] = refusal[2], refusal[3], refusal[4] or NONE
+    detail[1], detail[2], detail[7] = refusal[2], refusal[3], refusal[5] or NONE
+    detail[4] = refusal[4] and refusal[4] ~= '' and refusal[4] or NONE
   end
   return detail
 end

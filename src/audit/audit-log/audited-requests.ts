@@ -172,8 +172,8 @@ function isWanted({ request, status, operation }: Answered): boolean {
     // A browser's preflight request has no operation.
     return operation !== undefined;
   }
-  // Throttled authentication failures have a counter instead.
-  return !(status === 429 && request.caller === undefined);
+  // Throttled authentication failures have a counter instead, and so have lists whose page was left before they were read.
+  return !(status === 429 && request.caller === undefined) && request.isAbandoned !== true;
 }
 
 function rowOf(

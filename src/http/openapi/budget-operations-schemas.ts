@@ -85,6 +85,15 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     PAGE,
   ),
   BudgetWindows: object({ scope: TEXT, unit: oneOf(...UNITS), windows: list(ref('BudgetWindow')) }),
+  BudgetThresholds: object({
+    scope: TEXT,
+    unit: oneOf(...UNITS),
+    thresholds: {
+      ...list({ type: 'number' }),
+      description: 'Shares of what is allocated, which spent + reserved is compared with.',
+    },
+    threshold_amounts: { ...list(INT64), description: 'Amounts, in the unit.' },
+  }),
   BudgetOrigin: object(
     { scope: TEXT, unit: oneOf(...UNITS) },
     { template_id: { ...TEXT, description: 'The template that made the budget. Absent if a request did.' } },

@@ -57,6 +57,8 @@ export const GOVERNANCE_WORDS = {
   event_type: 'The type of the event.',
   event_types: 'Events of these types are sent.',
   events: 'The events.',
+  thresholds_once_a_period:
+    'Whether a threshold is told only when a budget reaches it for the first time in its period, and not when its use falls below it.',
   events_per_request:
     'How many consecutive events a request carries at most, 1 to 100. With more than 1, its body is {"events":[...]}. Default 1.',
   events_queued: 'How many deliveries were queued.',

@@ -81,6 +81,7 @@ export const REFUSALS: Readonly<Record<string, readonly ErrorCode[]>> = {
   bulkActionWebhooks: BULK,
   getWebhookOptions: ['WEBHOOK_NOT_FOUND'],
   setWebhookOptions: WEBHOOK,
+  listEventDeliveries: ['EVENT_NOT_FOUND'],
   getWebhookDelivery: ['WEBHOOK_NOT_FOUND', 'NOT_FOUND'],
   resendWebhookDelivery: [...WEBHOOK, 'NOT_FOUND', 'EVENT_NOT_FOUND'],
   getEvent: ['EVENT_NOT_FOUND'],

@@ -73,23 +73,49 @@ export const WEBHOOK_SCHEMAS = {
     allowed_url_patterns: list(TEXT),
     allow_http: FLAG,
   }),
-  WebhookOptions: object({
-    subscription_id: TEXT,
-    end_on_gone: { ...FLAG, description: 'Whether an answer of 410 Gone disables the subscription at once.' },
-    events_per_request: {
-      ...INT64,
-      description:
-        'How many consecutive events a request carries at most. With more than 1, its body is {"events":[...]}.',
+  WebhookOptions: object(
+    {
+      subscription_id: TEXT,
+      end_on_gone: {
+        ...FLAG,
+        description: 'Whether an answer of 410 Gone disables the subscription at once.',
+      },
+      events_per_request: {
+        ...INT64,
+        description:
+          'How many consecutive events a request carries at most. With more than 1, its body is {"events":[...]}.',
+      },
+      thresholds_once_a_period: {
+        ...FLAG,
+        description:
+          'Whether a threshold is told only when a budget reaches it for the first time in its period, and not when its use falls below it.',
+      },
+      payload_filter: {
+        ...object({}, { unit: oneOf(...UNITS), action_kind: TEXT, state: TEXT }),
+        description: 'What members of the payload must equal.',
+      },
+      used_amounts: {
+        ...list(object({ unit: oneOf(...UNITS), amount: INT64 })),
+        description: 'Amounts whose crossing by spent + reserved is an event budget.threshold_crossed.',
+      },
     },
-    payload_filter: {
-      ...object({}, { unit: oneOf(...UNITS), action_kind: TEXT, state: TEXT }),
-      description: 'What members of the payload must equal.',
+    {
+      stopped: {
+        ...object({
+          reason: oneOf(
+            'consecutive_failures_exceeded_threshold',
+            'endpoint_gone',
+            'tenant_closed',
+            'paused',
+          ),
+          at: TIME,
+          by: { ...TEXT, description: 'The key, operator or session, or `system`.' },
+        }),
+        description:
+          'Why a subscription that is not active was stopped. Absent if that was before version 0.8.',
+      },
     },
-    used_amounts: {
-      ...list(object({ unit: oneOf(...UNITS), amount: INT64 })),
-      description: 'Amounts whose crossing by spent + reserved is an event budget.threshold_crossed.',
-    },
-  }),
+  ),
   WebhookBulkActionResponse: bulkResponse('PAUSE', 'RESUME', 'DELETE'),
 } as const;
 
@@ -131,12 +157,28 @@ export const DELIVERY_SCHEMAS = {
     },
     {
       ...OF_ATTEMPTS,
+      answer_text: {
+        ...TEXT,
+        description:
+          "How the endpoint's answer to the last attempt begins, at most 2 KiB, if it was not 2xx.",
+      },
       request: {
         ...ref('WebhookDeliveryRequest'),
         description: 'What each attempt sends; absent if the event has left the log.',
       },
     },
   ),
+  EventDeliveryList: object({
+    deliveries: {
+      ...list(object({ ...DELIVERY, url: TEXT }, OF_ATTEMPTS)),
+      description: 'Those of the event itself; replays of it are not looked for.',
+    },
+    subscriptions_looked_at: {
+      ...COUNT,
+      description:
+        'All that the tenant of the event and operators have now. One that was deleted is not among them.',
+    },
+  }),
   WebhookDeliveryAttempt: object(
     {
       attempted_at: TIME,

@@ -6,6 +6,7 @@ import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { DeliveriesService, DeliveryListQueryDto } from './deliveries.service.js';
 import { DeliveryDetailsService } from './delivery-details.service.js';
+import { EventDeliveriesService } from './event-deliveries.service.js';
 
 const validateList = compileQuery(DeliveryListQueryDto);
 
@@ -14,6 +15,7 @@ export class DeliveriesController {
   constructor(
     private readonly deliveries: DeliveriesService,
     private readonly details: DeliveryDetailsService,
+    private readonly ofEvents: EventDeliveriesService,
   ) {}
 
   @Get('v1/admin/webhooks/:subscription_id/deliveries')
@@ -63,6 +65,18 @@ export class DeliveriesController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.details.get(request.caller as Caller, deliveryId)));
+  }
+
+  @Get('ops/events/:event_id/deliveries')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'listEventDeliveries',
+    summary: 'List the deliveries of an event to the subscriptions of its tenant and of operators',
+  })
+  @Answers(200, 'EventDeliveryList')
+  async ofEvent(@Param('event_id') eventId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.ofEvents.list(eventId)));
   }
 
   @Post('ops/webhook-deliveries/:delivery_id/resend')

@@ -31,6 +31,8 @@ export interface DeliveryRequest {
 
 export interface DeliveryDetails extends Delivery {
   readonly attempts_made: readonly DeliveryAttempt[];
+  /** How the endpoint's answer to the last attempt begins, if it was not 2xx. */
+  readonly answer_text?: string;
   /** Absent if the event has left the log. */
   readonly request?: DeliveryRequest;
 }
@@ -56,9 +58,11 @@ export class DeliveryDetailsService {
   async get(caller: Caller, deliveryId: string): Promise<DeliveryDetails> {
     const { delivery, fields, event } = await this.find(deliveryId);
     const url = await this.urlOf(caller, delivery.subscription_id);
+    const text = fields.get('ab') ?? '';
     return {
       ...delivery,
       attempts_made: attemptsOf(fields),
+      ...(text === '' ? {} : { answer_text: text }),
       ...(event === undefined
         ? {}
         : {

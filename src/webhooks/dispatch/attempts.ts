@@ -149,7 +149,7 @@ export class Attempts {
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { partition, ref, event, subscriptionId, tenant } = delivery;
-    const { outcome, durationMs, status, reason = '', message = '', retryInMs = 0 } = verdict;
+    const { outcome, durationMs, status, reason = '', message = '', text = '', retryInMs = 0 } = verdict;
     const isAttempt = durationMs !== undefined;
     // Without a subscription there is no endpoint that could have failed. A delivery that became too old is a failure.
     const isDeadLetter = outcome === 'FAILED' && (isAttempt || reason === 'stale');
@@ -177,6 +177,7 @@ export class Attempts {
       eventId: event?.signed.eventId ?? '',
       trace: event?.trace ?? '',
       requestId: event?.signed.requestId ?? '',
+      answer: text,
     };
     const reply = await this.together(() =>
       this.tracing.within(verdict.span, () => this.redis.scripts.call('settle_delivery', keys, args)),
@@ -272,11 +273,11 @@ function givenUp(reason: keyof typeof GIVEN_UP): Verdict {
 
 /** @param attempts made so far, including this one */
 function verdictOf(answer: Answer, { retry, endsOnGone }: DispatchTarget, attempts: number): Verdict {
-  const { ok, status, durationMs, error = 'the attempt failed', reason = 'transport_error' } = answer;
+  const { ok, status, durationMs, error = 'the attempt failed', reason = 'transport_error', text } = answer;
   if (ok) {
     return { outcome: 'SUCCESS', durationMs, status };
   }
-  const failure = { reason, message: error.slice(0, MESSAGE_MAX_LENGTH), durationMs, status };
+  const failure = { reason, message: error.slice(0, MESSAGE_MAX_LENGTH), durationMs, status, text };
   const isGone = status === HTTP_GONE && endsOnGone;
   return isGone || attempts > retry.maxRetries
     ? { ...failure, outcome: 'FAILED' }

@@ -101,6 +101,8 @@ export interface Verdict {
   /** Why it failed, from a closed set. */
   readonly reason?: string;
   readonly message?: string;
+  /** How the endpoint's answer begins, if it refused. */
+  readonly text?: string | undefined;
   /** Only with RETRYING. */
   readonly retryInMs?: number;
   /** The span of the attempt, to which the recording of the verdict belongs. */

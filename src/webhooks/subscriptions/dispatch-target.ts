@@ -35,6 +35,8 @@ export interface DispatchTarget {
   readonly rates: RateThresholds;
   /** The amounts for which it receives budget.threshold_crossed, as `UNIT:amount`. */
   readonly usedAmounts: readonly string[];
+  /** Whether a threshold is told only when a budget reaches it for the first time in its period. */
+  readonly oncePerPeriod: boolean;
   /** Whether an answer of 410 ends it. */
   readonly endsOnGone: boolean;
   /** How many events a request carries at most. With 1, its body is the event. */
@@ -102,6 +104,7 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
     utilizations: utilizations.length === 0 ? DEFAULT_UTILIZATIONS : utilizations,
     rates: ratesOf(fields.get('th')),
     usedAmounts: listOf(fields.get('ta') ?? ''),
+    oncePerPeriod: fields.get('oc') === '1',
     endsOnGone: fields.get('eg') === '1',
     eventsPerRequest: Number(fields.get('er') ?? 1),
     payloadFilter: readJson(fields.get('pf') ?? '{}') as PayloadFilterDto,
@@ -146,6 +149,9 @@ function hasItsRates({ rates }: DispatchTarget, { event_type: type, data }: Cycl
 function hasItsThreshold(target: DispatchTarget, { event_type: type, data }: CyclesEvent): boolean {
   if (type !== 'budget.threshold_crossed') {
     return true;
+  }
+  if (target.oncePerPeriod && data['first_in_period'] !== true) {
+    return false;
   }
   const { unit, threshold, threshold_amount: amount } = data as Readonly<Record<string, string | number>>;
   return amount === undefined

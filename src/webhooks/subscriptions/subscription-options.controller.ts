@@ -40,6 +40,7 @@ export class SubscriptionOptionsController {
   @BodySchema(SubscriptionOptionsDto, {
     end_on_gone: true,
     events_per_request: 50,
+    thresholds_once_a_period: false,
     payload_filter: { unit: 'TOKENS' },
     used_amounts: [{ unit: 'TOKENS', amount: 50_000 }],
   })

@@ -39,6 +39,11 @@ export class SubscriptionOptionsDto {
   @IsBoolean()
   end_on_gone?: boolean;
 
+  /** Whether a threshold is told only when a budget reaches it for the first time in its period. */
+  @Optional()
+  @IsBoolean()
+  thresholds_once_a_period?: boolean;
+
   /** How many consecutive events a request carries at most. With more than 1, its body is `{"events":[...]}`. */
   @Optional()
   @IsInt64({ min: 1, max: MOST_EVENTS })

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
-import { fieldOf, type Fields, type Origin, readJson, stringifyJson } from '../../wire/index.js';
+import { fieldOf, type Fields, type Origin, readJson, stringifyJson, timeOf } from '../../wire/index.js';
 import { reachOf, SubscriptionAccess, webhookRefusal } from './subscription-access.js';
 import type { SubscriptionOptionsDto } from './subscription-options.dto.js';
 import { type FieldPair, listOf, listText } from './subscription.js';
@@ -10,6 +10,8 @@ import { type FieldPair, listOf, listText } from './subscription.js';
 /** What /ops/webhooks/{subscription_id}/options shows. */
 export interface SubscriptionOptions extends Required<SubscriptionOptionsDto> {
   readonly subscription_id: string;
+  /** Why a subscription that is not active was stopped, when, and by which key. Absent if that was before version 0.8. */
+  readonly stopped?: { readonly reason: string; readonly at: string; readonly by: string };
 }
 
 /** The settings of subscriptions that the protocol does not have. */
@@ -71,10 +73,12 @@ function storedOptions(options: SubscriptionOptionsDto): FieldPair[] {
     end_on_gone: endsOnGone = false,
     events_per_request: eventsPerRequest = 1,
     payload_filter: filter = {},
+    thresholds_once_a_period: isOnce = false,
     used_amounts: amounts = [],
   } = options;
   return [
     ['eg', endsOnGone ? '1' : ''],
+    ['oc', isOnce ? '1' : ''],
     ['er', eventsPerRequest === 1 ? '' : `${eventsPerRequest}`],
     ['pf', Object.keys(filter).length === 0 ? '' : stringifyJson(filter)],
     ['ta', listText(amounts.map(({ unit, amount }) => `${unit}:${amount}`))],
@@ -82,10 +86,13 @@ function storedOptions(options: SubscriptionOptionsDto): FieldPair[] {
 }
 
 function optionsOf(fields: Fields, subscriptionId: string): SubscriptionOptions {
+  const [reason = '', at = '', by = ''] = fields.get('sw')?.split(' ', 3) ?? [];
   return {
     subscription_id: subscriptionId,
+    ...(reason === '' || fields.get('st') === 'ACTIVE' ? {} : { stopped: { reason, at: timeOf(at), by } }),
     end_on_gone: fields.get('eg') === '1',
     events_per_request: Number(fields.get('er') ?? 1),
+    thresholds_once_a_period: fields.get('oc') === '1',
     payload_filter: readJson(fields.get('pf') ?? '{}') as SubscriptionOptions['payload_filter'],
     used_amounts: listOf(fields.get('ta') ?? '').map((text) => {
       const [unit, amount] = text.split(':');

@@ -35,8 +35,10 @@ function dateMs(text: string): number {
   return HTTP_DATE.test(text) ? Date.parse(text) : NaN;
 }
 
-/** The body of a response does not matter. It is read up to this size, so that the connection can be reused. */
+/** The body of a response decides nothing. It is read up to this size, so that the connection can be reused. */
 export const ANSWER_MAX_BYTES = 64 * 1024;
+/** What operators can read of the body of a refusal. Nobody else can: whoever chooses a URL must not learn what it answers to this service. */
+const TEXT_MAX_BYTES = 2048;
 /** How long to wait for the end of the body once the status is known. */
 const ANSWER_END_MS = 1000;
 const ERROR_MAX_LENGTH = 512;
@@ -54,6 +56,8 @@ export interface AttemptOutcome {
   /** Why it failed. Never contains any of the response's body. */
   readonly error?: string;
   readonly reason?: FailureReason;
+  /** How the body of a refusal begins. */
+  readonly text?: string;
   /** The delay that the endpoint asked for; at most an hour. */
   readonly retryAfterMs?: number;
 }
@@ -68,6 +72,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   private controller: Dispatcher.DispatchController | undefined;
   private answer: AttemptOutcome | undefined;
   private bytes = 0;
+  private readonly begins: Buffer[] = [];
   private over = false;
 
   constructor(
@@ -103,6 +108,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.answer?.ok === false && this.bytes < TEXT_MAX_BYTES) {
+      // A copy, because the chunk may be a part of a large buffer.
+      this.begins.push(Buffer.from(chunk.subarray(0, TEXT_MAX_BYTES - this.bytes)));
+    }
     this.bytes += chunk.length;
     if (this.bytes > ANSWER_MAX_BYTES) {
       this.cutOff();
@@ -129,7 +138,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     this.over = true;
     clearTimeout(this.timer);
-    this.settle(outcome);
+    // A character that is cut in two becomes a replacement character.
+    this.settle(
+      this.begins.length === 0 ? outcome : { ...outcome, text: Buffer.concat(this.begins).toString() },
+    );
   }
 
   private failure(error: string, reason: FailureReason = 'transport_error'): AttemptOutcome {

@@ -108,6 +108,7 @@ export function BudgetHistory({ budget }: { budget: Budget }): ReactNode {
             )}
             <Changes
               budget={budget}
+              isCut={isCut}
               events={events.filter(({ event_type: type, scope: of }) => of === scope && CHANGES.test(type))}
             />
           </>
@@ -170,9 +171,27 @@ const CHANGES =
   /^budget\.(created|updated|funded|debited|reset|reset_spent|debt_repaid|frozen|unfrozen|closed)/;
 
 /** Who changed the budget, when and why. */
-function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEvent[] }): ReactNode {
+function Changes({
+  budget,
+  events,
+  isCut,
+}: {
+  budget: Budget;
+  events: readonly CyclesEvent[];
+  isCut: boolean;
+}): ReactNode {
   if (events.length === 0) {
-    return <Empty title="Nobody changed it">Funding, limits and freezes would be listed here.</Empty>;
+    return (
+      <Empty
+        title={
+          isCut
+            ? `None of the newest ${COUNT.format(MOST_PAGES * PAGE_EVENTS)} events changed it`
+            : `Nobody changed it in the last ${DAYS} days`
+        }
+      >
+        Funding, limits and freezes would be listed here. All events has the older ones.
+      </Empty>
+    );
   }
   return (
     <Table
@@ -187,15 +206,17 @@ function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEv
           </td>
           <td>
             <Link to="/events" search={{ event: id }}>
-              {wordOf(type.slice(type.indexOf('.') + 1))}
+              {/* A new period resets what is spent, as an operator can. */}
+              {data['rollover_policy'] === undefined
+                ? wordOf(type.slice(type.indexOf('.') + 1))
+                : 'New period'}
             </Link>
           </td>
-          <td className="right">
-            <Allocated state={data['previous_state']} unit={budget.unit} />
-          </td>
-          <td className="right">
-            <Allocated state={data['new_state']} unit={budget.unit} />
-          </td>
+          {['previous_state', 'new_state'].map((state) => (
+            <td key={state} className="right">
+              <Figures data={data} state={state} unit={budget.unit} />
+            </td>
+          ))}
           <td style={{ minWidth: 130 }}>{whoOf(actor?.type, tenant, actor?.key_id)}</td>
           <td style={{ overflowWrap: 'anywhere', minWidth: 120 }}>
             {typeof data['reason'] === 'string' ? data['reason'] : <span className="muted">–</span>}
@@ -206,11 +227,33 @@ function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEv
   );
 }
 
-function Allocated({ state, unit }: { state: unknown; unit: string }): ReactNode {
-  const allocated = (state as { allocated?: Int64 } | undefined)?.allocated;
-  return allocated === undefined ? (
+type State = Partial<Record<(typeof SHOWN)[number], Int64>> | undefined;
+const SHOWN = ['allocated', 'spent', 'debt'] as const;
+
+/** What is allocated, or what else of the budget has changed. */
+function Figures({
+  data,
+  state,
+  unit,
+}: {
+  data: CyclesEvent['data'];
+  state: string;
+  unit: string;
+}): ReactNode {
+  const [before, after] = [data['previous_state'] as State, data['new_state'] as State];
+  const changed = SHOWN.filter((name) => before?.[name] !== undefined && before[name] !== after?.[name]);
+  const shown = (changed.length > 0 ? changed : SHOWN.slice(0, 1)).flatMap((name) => {
+    const amount = (data[state] as State)?.[name];
+    return amount === undefined ? [] : [{ name, amount }];
+  });
+  return shown.length === 0 ? (
     <span className="muted">–</span>
   ) : (
-    <Amount amount={allocated} unit={unit} />
+    shown.map(({ name, amount }) => (
+      <div key={name}>
+        {name !== 'allocated' && <span className="muted small">{name} </span>}
+        <Amount amount={amount} unit={unit} />
+      </div>
+    ))
   );
 }

@@ -7,7 +7,7 @@ import type { Int64 } from '../../api/json';
 import { serverNowMs } from '../../api/server-time';
 import type { Schema } from '../../api/operations';
 import type { Budget, CyclesEvent } from '../../api/types';
-import { Amount } from '../../parts/amount';
+import { Amount, unitWord } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
@@ -153,14 +153,20 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
           }),
         ),
       );
-      return pages.flatMap(({ events }) => events);
+      return {
+        events: pages.flatMap(({ events }) => events),
+        isCut: pages.some(({ has_more: hasMore }) => hasMore),
+      };
     },
     // The API does not filter events by unit.
-    select: (events) =>
-      events
+    select: ({ events, isCut }) => ({
+      looked: events.length,
+      isCut,
+      events: events
         .filter(({ data: told }) => told?.['unit'] === budget.unit)
         .sort((one, other) => Date.parse(other.timestamp) - Date.parse(one.timestamp))
         .slice(0, DENIALS_SHOWN),
+    }),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -175,9 +181,15 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
       }
     >
       <Loaded query={denials}>
-        {(events) =>
+        {({ events, looked, isCut }) =>
           events.length === 0 ? (
-            <Empty title="Nothing was denied">Denials are kept as long as events are.</Empty>
+            isCut ? (
+              <Empty title={`None of the last ${looked} denials is in ${unitWord(budget.unit)}`}>
+                Those in other units came later. All denials has the older ones.
+              </Empty>
+            ) : (
+              <Empty title="Nothing was denied">Denials are kept as long as events are.</Empty>
+            )
           ) : (
             <Table label="Last denials" columns={['When', 'Why', { right: 'Asked for' }]} items={events}>
               {(event) => <DenialRow key={event.event_id} event={event} />}

@@ -126,7 +126,7 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
       title="Figures"
       aside={
         <>
-          settings changed <Time at={budget.updated_at} />
+          last changed, by somebody or a new period, <Time at={budget.updated_at} />
         </>
       }
     >

@@ -3,7 +3,8 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Budget, CyclesEvent } from '../../api/types';
-import { WEBHOOKS } from '../../api/webhooks';
+import type { Int64 } from '../../api/json';
+import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { percentOf } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
@@ -12,31 +13,37 @@ import { Time } from '../../parts/time';
 
 const EVERY_MS = 10_000;
 const EVENTS_READ = 100;
-const SUBSCRIPTIONS_READ = 100;
-/** What lua/lib/threshold.lua watches in any case. */
-const USUAL_MARKS = [0.8, 0.95, 1];
 /** Marks have at most nine decimals. */
 const MARK_SCALE = 1_000_000_000;
 
-/** Whether what is spent and held has reached a share of what is allocated; exact. */
-function isReached({ allocated, spent, reserved }: Budget, mark: number): boolean {
+/** What Holdfast tells subscribers of: a share of what is allocated, or an amount. */
+type Mark = { readonly share: number } | { readonly amount: Int64 };
+
+/** Whether what is spent and held has reached it; exact. */
+function isReached({ allocated, spent, reserved }: Budget, mark: Mark): boolean {
   const whole = BigInt(allocated.amount);
   const used = BigInt(spent.amount) + BigInt(reserved.amount);
-  return whole > 0n && used * BigInt(MARK_SCALE) >= whole * BigInt(Math.round(mark * MARK_SCALE));
+  return 'amount' in mark
+    ? used >= BigInt(mark.amount)
+    : whole > 0n && used * BigInt(MARK_SCALE) >= whole * BigInt(Math.round(mark.share * MARK_SCALE));
 }
 
+const isOf = (mark: Mark, { data }: CyclesEvent): boolean =>
+  'amount' in mark
+    ? data['threshold_amount'] !== undefined &&
+      BigInt(data['threshold_amount'] as Int64) === BigInt(mark.amount)
+    : data['threshold'] === mark.share;
+
 interface Watched {
-  readonly marks: readonly number[];
+  readonly marks: readonly Mark[];
   readonly crossings: readonly CyclesEvent[];
+  /** How many events were looked at, if there are older ones. */
+  readonly cutAt: number | undefined;
 }
 
 async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<Watched> {
-  const [{ subscriptions }, { events }] = await Promise.all([
-    get(WEBHOOKS, {
-      tenant_id: tenant,
-      status: 'ACTIVE',
-      limit: SUBSCRIPTIONS_READ,
-    }),
+  const [{ thresholds, threshold_amounts: amounts }, { events, has_more: isCut }] = await Promise.all([
+    get('/ops/budgets/thresholds', { scope, unit }),
     get('/v1/admin/events', {
       event_type: 'budget.threshold_crossed',
       tenant_id: tenant,
@@ -44,15 +51,20 @@ async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<
       limit: EVENTS_READ,
     }),
   ]);
-  const asked = subscriptions.flatMap(({ thresholds }) => thresholds?.budget_utilization ?? []);
   return {
-    marks: [...new Set([...USUAL_MARKS, ...asked])].sort((one, other) => one - other),
+    marks: [
+      ...[...thresholds].sort((one, other) => one - other).map((share) => ({ share })),
+      ...[...amounts]
+        .sort((one, other) => (BigInt(one) < BigInt(other) ? -1 : 1))
+        .map((amount) => ({ amount })),
+    ],
     // The API does not filter events by unit, and a scope includes those below it.
     crossings: events.filter((event) => event.scope === scope && event.data['unit'] === unit),
+    cutAt: isCut ? events.length : undefined,
   };
 }
 
-/** The shares at which Holdfast tells subscribers, whether they are reached, and when they were last crossed. */
+/** The shares and amounts at which Holdfast tells subscribers, whether they are reached, and when they were last crossed. */
 export function Thresholds({ budget }: { budget: Budget }): ReactNode {
   const watched = useQuery({
     queryKey: ['thresholds', budget.scope, budget.unit],
@@ -62,11 +74,17 @@ export function Thresholds({ budget }: { budget: Budget }): ReactNode {
   return (
     <Panel title="Thresholds" className="span-12" aside="of spent and held" flush>
       <Loaded query={watched} height={150}>
-        {({ marks, crossings }) => (
+        {({ marks, crossings, cutAt }) => (
           <Table label="Thresholds" columns={['Used', 'Now', 'Last crossed']} items={marks}>
             {(mark) => (
-              <tr key={mark}>
-                <td className="num">{percentOf(mark)}</td>
+              <tr key={JSON.stringify(mark, (_, value: unknown) => String(value))}>
+                <td className="num">
+                  {'amount' in mark ? (
+                    <Amount amount={mark.amount} unit={budget.unit} withUnit />
+                  ) : (
+                    percentOf(mark.share)
+                  )}
+                </td>
                 <td>
                   {isReached(budget, mark) ? (
                     <span className="pill warn">reached</span>
@@ -75,7 +93,7 @@ export function Thresholds({ budget }: { budget: Budget }): ReactNode {
                   )}
                 </td>
                 <td>
-                  <Crossing event={crossings.find(({ data: told }) => told?.['threshold'] === mark)} />
+                  <Crossing event={crossings.find((event) => isOf(mark, event))} cutAt={cutAt} />
                 </td>
               </tr>
             )}
@@ -86,9 +104,21 @@ export function Thresholds({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
-function Crossing({ event }: { event: CyclesEvent | undefined }): ReactNode {
+function Crossing({
+  event,
+  cutAt,
+}: {
+  event: CyclesEvent | undefined;
+  cutAt: number | undefined;
+}): ReactNode {
   if (event === undefined) {
-    return <span className="muted">never, as far as events are kept</span>;
+    return (
+      <span className="muted">
+        {cutAt === undefined
+          ? 'never, as far as events are kept'
+          : `not among the last ${cutAt} crossings here and below`}
+      </span>
+    );
   }
   return (
     <>

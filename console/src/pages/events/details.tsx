@@ -9,6 +9,7 @@ import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
 import { Failure, Loading } from '../../parts/states';
 import { Time } from '../../parts/time';
+import { ToldTo } from '../../parts/told';
 import { Tree } from '../../parts/tree';
 import { hasTenant } from './event';
 
@@ -61,6 +62,10 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
         <About event={event} />
         <SameCause request={event.request_id} trace={event.trace_id} correlation={event.correlation_id} />
       </dl>
+      <section aria-label="Who was told" className="stack" style={{ gap: 6 }}>
+        <h3>Who was told</h3>
+        <ToldTo event={event.event_id} />
+      </section>
       <section aria-label="Payload" className="stack" style={{ gap: 6 }}>
         <h3>Payload</h3>
         <Tree value={event.data} />

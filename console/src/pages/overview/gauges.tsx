@@ -7,15 +7,14 @@ import { Amount } from '../../parts/amount';
 import { formatBytes } from '../../parts/bytes';
 import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
-import { formatDuration, Time } from '../../parts/time';
+import { AsOf, formatDuration, Time } from '../../parts/time';
 
 type SweeperFigures = LiveSnapshot['sweeper'];
 
 export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
   const next = sweeper?.next_deadline_at_ms;
-  const amounts = Object.entries(useOverview().data?.held_by_unit ?? {}).filter(
-    ([, amount]) => BigInt(amount) > 0n,
-  );
+  const counted = useOverview().data;
+  const amounts = Object.entries(counted?.held_by_unit ?? {}).filter(([, amount]) => BigInt(amount) > 0n);
   return (
     <Panel title="In flight" className="span-4">
       <div className="figure">
@@ -29,6 +28,12 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
           </li>
         ))}
       </ul>
+      {counted !== undefined && amounts.length > 0 && (
+        <div>
+          {/* The number of holds is that of this second. */}
+          <AsOf at={counted.as_of} />
+        </div>
+      )}
       <dl className="facts" style={{ marginTop: 10 }}>
         <dt>Next to expire</dt>
         <dd>{next === undefined ? 'none' : <Time at={next} clock />}</dd>

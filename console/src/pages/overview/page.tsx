@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { useLive } from '../../api/live';
 import { PageHead } from '../../parts/panel';
-import { Time } from '../../parts/time';
+import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { ActivityPanel } from './activity-panel';
 import { FailingWebhooks, TightBudgets } from './attention';
@@ -16,11 +16,7 @@ export function Overview(): ReactNode {
   return (
     <>
       <PageHead title="Overview">
-        {snapshot !== undefined && (
-          <span className="muted small">
-            as of <Time at={snapshot.at_ms} clock />
-          </span>
-        )}
+        {snapshot !== undefined && <AsOf at={snapshot.at_ms} />}
         <span className={`pill ${isLive ? 'good' : 'warn'}`} role="status">
           <span className="dot" />
           {isLive ? 'Live' : snapshot === undefined ? 'Connecting' : 'Not live'}

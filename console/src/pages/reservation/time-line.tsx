@@ -3,8 +3,8 @@ import { whoOf } from '../../parts/actor';
 import { Amount } from '../../parts/amount';
 import { EventLink } from '../../parts/event-link';
 import { formatDuration, Time } from '../../parts/time';
+import { ToldTo } from '../../parts/told';
 import type { ReservationHistory } from './history';
-import { ToldTo } from './told';
 
 const ENDS: Readonly<Record<string, readonly [words: string, colour: string]>> = {
   COMMITTED: ['Committed', '--commit'],
@@ -122,9 +122,7 @@ function End({
             Told by the event {end.event.event_type}{' '}
             <EventLink id={end.event.event_id} className="id in-text" />
           </div>
-          {end.at_ms !== undefined && (
-            <ToldTo tenant={history.tenant_id} event={end.event} atMs={end.at_ms} />
-          )}
+          <ToldTo event={end.event.event_id} />
         </>
       )}
     </Step>

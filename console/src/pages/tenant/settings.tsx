@@ -21,9 +21,10 @@ const EXPIRY_POLICIES: Readonly<Record<Tenant['reservation_expiry_policy'], stri
   GRACE_ONLY: 'It expires without a grace',
 };
 const OBSERVE_MODES: Readonly<Record<Tenant['observe_mode'], string>> = {
-  DISABLED: 'Enforced',
+  ENFORCE: 'Enforced',
   OBSERVE: 'Only reported: nothing is denied',
-  ENFORCE: 'Enforced, after observing',
+  // It differs only in what its events can be compared with.
+  DISABLED: 'Enforced',
 };
 
 const FIELDS = {
@@ -38,7 +39,10 @@ const FIELDS = {
   longest: { label: 'Longest lease in ms', kind: 'number' },
   extensions: { label: 'Extensions of a lease', description: 'At most', kind: 'number' },
   expiry: { label: 'If nobody settles a reservation', choices: EXPIRY_POLICIES },
-  observe: { label: 'Denials', choices: OBSERVE_MODES },
+  observe: {
+    label: 'Denials',
+    choices: { ...OBSERVE_MODES, DISABLED: 'Enforced, not to be compared with observed ones' },
+  },
 } as const satisfies Record<string, Field>;
 
 /** The settings of a tenant, and a form that changes them. */

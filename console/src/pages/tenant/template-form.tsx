@@ -208,7 +208,7 @@ function Matches({
   return (
     <div className="notice small" role="status">
       {matching.length === 0
-        ? 'No scope of the last requests matches. The template makes a budget for each new one that does.'
+        ? 'No scope of the first 100 budgets and the last 100 reservations matches. The template makes a budget for each new one that does.'
         : `${matching.length} scopes that are known match: ${without.length} without a budget in ${unitWord(unit)} get one, ${
             matching.length - without.length
           } keep theirs.`}

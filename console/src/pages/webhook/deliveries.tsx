@@ -2,7 +2,6 @@ import type { ReactNode } from 'react';
 import { useList } from '../../api/list';
 import type { Delivery } from '../../api/types';
 import { DELIVERIES } from '../../api/webhooks';
-import { EventLink } from '../../parts/event-link';
 import { ChoiceFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
@@ -77,9 +76,7 @@ function DeliveryRow({ delivery, open }: { delivery: Delivery; open: (id: string
         >
           {delivery.event_type}
         </button>
-        <div className="small" style={{ lineHeight: '30px' }}>
-          <EventLink id={delivery.event_id} />
-        </div>
+        <div className="muted small id">{delivery.event_id}</div>
       </td>
       <td>
         <Status value={delivery.status} />
@@ -88,17 +85,26 @@ function DeliveryRow({ delivery, open }: { delivery: Delivery; open: (id: string
       <td style={{ minWidth: 220 }}>
         <Answer delivery={delivery} />
       </td>
-      <td>{attempts === 0 ? <span className="muted">queued</span> : <Time at={delivery.attempted_at} />}</td>
+      <td>{attempts === 0 ? <span className="muted">–</span> : <Time at={delivery.attempted_at} />}</td>
       <td>{nextAt === undefined ? <span className="muted">–</span> : <Time at={nextAt} clock />}</td>
     </tr>
   );
 }
 
+/** What to say of a delivery without an attempt. */
+const neverTried = ({ status }: Pick<Delivery, 'status'>): string =>
+  status === 'FAILED' ? 'never tried' : 'not tried yet';
+
 /** What the endpoint answered to the last attempt. */
 function Answer({ delivery }: { delivery: Delivery }): ReactNode {
   const { response_status: status, response_time_ms: tookMs, error_message: problem } = delivery;
-  if (delivery.attempts === 0 && problem === undefined) {
-    return <span className="muted">–</span>;
+  if (delivery.attempts === 0) {
+    return (
+      <>
+        <span className="muted">{neverTried(delivery)}</span>
+        {problem !== undefined && <div className="muted small">{problem}</div>}
+      </>
+    );
   }
   return (
     <>

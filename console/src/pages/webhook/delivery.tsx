@@ -101,12 +101,20 @@ function Facts({ delivery }: { delivery: Details }): ReactNode {
 }
 
 function Attempts({ delivery }: { delivery: Details }): ReactNode {
-  const { attempts_made: made, attempts, error_message: problem } = delivery;
+  const { attempts_made: made, attempts, error_message: problem, answer_text: text } = delivery;
   return (
     <section aria-label="Attempts" className="stack" style={{ gap: 6 }}>
       <h3>Attempts</h3>
       {made.length === 0 ? (
-        <Empty title={attempts === 0 ? 'No attempt yet' : 'Its attempts are not known any more'}>
+        <Empty
+          title={
+            attempts > 0
+              ? 'Its attempts are not known any more'
+              : delivery.status === 'FAILED'
+                ? 'It was never tried'
+                : 'It was not tried yet'
+          }
+        >
           {problem}
         </Empty>
       ) : (
@@ -129,6 +137,14 @@ function Attempts({ delivery }: { delivery: Details }): ReactNode {
             </tr>
           )}
         </Table>
+      )}
+      {text !== undefined && (
+        <>
+          <h3>The last answer</h3>
+          <pre className="answer" tabIndex={0} aria-label="The last answer">
+            {text}
+          </pre>
+        </>
       )}
     </section>
   );

@@ -11,7 +11,7 @@ import { type Field, useForm } from '../../parts/form';
 
 export type Options = Schema<'WebhookOptions'>;
 type Amount = Options['used_amounts'][number];
-type Name = 'unit' | 'kind' | 'state' | 'amounts' | 'group' | 'gone';
+type Name = 'unit' | 'kind' | 'state' | 'amounts' | 'once' | 'group' | 'gone';
 
 const OPTIONS = '/ops/webhooks/{subscription_id}/options';
 
@@ -79,6 +79,10 @@ const fieldsOf = ({ tenant_id: owner }: Webhook): Readonly<Record<Name, Field>> 
     kind: 'lines',
     disabled: owner === SYSTEM_OWNER,
   },
+  once: {
+    label: 'Thresholds of budgets',
+    choices: { '': 'each time they are crossed', once: 'only the first time in a period' },
+  },
   group: {
     label: 'Events per request',
     kind: 'number',
@@ -108,6 +112,7 @@ export function OptionsForm({
     kind,
     state,
     amounts,
+    once: options.thresholds_once_a_period ? 'once' : '',
     group: `${options.events_per_request}`,
     gone: options.end_on_gone ? 'end' : '',
   });
@@ -121,6 +126,7 @@ export function OptionsForm({
       {
         end_on_gone: values.gone === 'end',
         events_per_request: form.count('group'),
+        thresholds_once_a_period: values.once === 'once',
         payload_filter: {
           unit: (values.unit || undefined) as Unit | undefined,
           action_kind: values.kind || undefined,

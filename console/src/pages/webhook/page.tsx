@@ -7,6 +7,7 @@ import { useMayChange } from '../../api/session';
 import type { Schema } from '../../api/operations';
 import type { Webhook } from '../../api/types';
 import { ownerWord, WEBHOOK, WEBHOOKS } from '../../api/webhooks';
+import { operatorIn } from '../../parts/actor';
 import { percentOf } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
@@ -17,7 +18,7 @@ import { Pause, RotateSecret, SendTest } from './changes';
 import { Deliveries } from './deliveries';
 import { DeliveryPanel } from './delivery';
 import { WebhookForm } from './form';
-import { amountWords, filterWords, OptionsForm, useOptions } from './options';
+import { amountWords, filterWords, type Options, OptionsForm, useOptions } from './options';
 import { Replay, ReplayProgress } from './replay';
 
 const route = getRouteApi('/webhooks/$id');
@@ -59,7 +60,7 @@ function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
       </PageHead>
       <div className="grid" style={{ alignItems: 'start' }}>
         {tested !== undefined && <TestResult result={tested} />}
-        <Health webhook={webhook} />
+        <Health webhook={webhook} stopped={options.data?.stopped} />
         <Settings webhook={webhook} options={options} />
         {replay !== undefined && (
           <ReplayProgress id={id} replay={{ replay_id: replay, events_queued: Number(queued) || 0 }} />
@@ -145,7 +146,7 @@ function TestResult({ result }: { result: Schema<'WebhookTestResponse'> }): Reac
   );
 }
 
-function Health({ webhook }: { webhook: Webhook }): ReactNode {
+function Health({ webhook, stopped }: { webhook: Webhook; stopped: Options['stopped'] }): ReactNode {
   const { consecutive_failures: failures, disable_after_failures: limit } = webhook;
   const times = [
     ['Last success', webhook.last_success_at],
@@ -166,6 +167,7 @@ function Health({ webhook }: { webhook: Webhook }): ReactNode {
         ))}
         <Facts label="Disabled after">{limit} in a row</Facts>
       </dl>
+      {webhook.status !== 'ACTIVE' && <Stopped stopped={stopped} />}
       {webhook.status === 'DISABLED' && (
         <p className="notice bad" style={{ marginTop: 12 }}>
           Nothing is sent any more. Repair the endpoint, send a test event, resume, and replay from the last
@@ -173,6 +175,33 @@ function Health({ webhook }: { webhook: Webhook }): ReactNode {
         </p>
       )}
     </Panel>
+  );
+}
+
+const WHY: Readonly<Record<NonNullable<Options['stopped']>['reason'], string>> = {
+  consecutive_failures_exceeded_threshold: 'Disabled, because too many deliveries failed in a row',
+  endpoint_gone: 'Disabled, because the endpoint answered 410 Gone',
+  tenant_closed: 'Disabled, because its tenant was closed',
+  paused: 'Paused',
+};
+
+function Stopped({ stopped }: { stopped: Options['stopped'] }): ReactNode {
+  return (
+    <p style={{ marginTop: 12 }}>
+      {stopped === undefined ? (
+        'Why it was stopped is not known: that was before version 0.8. The events of its owner may say it.'
+      ) : (
+        <>
+          {WHY[stopped.reason]}, <Time at={stopped.at} />
+          {stopped.by !== 'system' && (
+            <>
+              , by <span className="id">{operatorIn(stopped.by) ?? stopped.by}</span>
+            </>
+          )}
+          .
+        </>
+      )}
+    </p>
   );
 }
 
@@ -256,6 +285,7 @@ function OptionFacts({ options: { data, error } }: { options: ReturnType<typeof 
     used_amounts: amounts,
     end_on_gone: endsOnGone,
     events_per_request: inRequest,
+    thresholds_once_a_period: isOnce,
   } = data;
   const words = filterWords(filter);
   return (
@@ -272,6 +302,7 @@ function OptionFacts({ options: { data, error } }: { options: ReturnType<typeof 
           <span className="num">{amounts.map(amountWords).join(', ')}</span>
         </Facts>
       )}
+      {isOnce && <Facts label="Once a period">each threshold of a budget</Facts>}
       {inRequest > 1 && <Facts label="In groups">{inRequest} events a request at most</Facts>}
       {endsOnGone && <Facts label="Ends">when the endpoint answers 410 Gone</Facts>}
     </>
