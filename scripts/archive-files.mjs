@@ -27,6 +27,9 @@ const PARQUET_TYPES = {
 /** Half the size of snappy at the lowest level, which DuckDB, ClickHouse, Trino and Athena read. Node.js 20 has no zstd. */
 const compressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gzipSync(bytes, { level: 1 }) };
 
+/** Hex digits. src/archive/archive-folder.ts reads them. */
+const HASH_IN_NAME = 16;
+
 /**
  * A file that becomes visible under its name only when it is complete and on its disk: a temporary name, fsync, rename, fsync of the folder.
  */
@@ -49,11 +52,11 @@ class SafeFile {
     }
   }
 
-  finish() {
+  finish(path = this.path) {
     fsyncSync(/** @type {number} */ (this.#descriptor));
     this.#close();
-    renameSync(this.temporary, this.path);
-    syncFolder(dirname(this.path));
+    renameSync(this.temporary, path);
+    syncFolder(dirname(path));
   }
 
   discard() {
@@ -75,10 +78,12 @@ export class ParquetFile {
   /**
    * @param {SafeFile} file
    * @param {readonly Column[]} columns
+   * @param {boolean} [hasHashInName]
    */
-  constructor(file, columns) {
+  constructor(file, columns, hasHashInName = false) {
     this.file = file;
     this.columns = columns;
+    this.hasHashInName = hasHashInName;
     this.rows = 0;
     this.hash = createHash('sha256');
     this.bytes = new ByteWriter();
@@ -124,8 +129,12 @@ export class ParquetFile {
   finish() {
     void this.writer.finish();
     this.flush();
-    this.file.finish();
-    return { rows: this.rows, bytes: this.bytes.offset, sha256: this.hash.digest('hex') };
+    const sha256 = this.hash.digest('hex');
+    const { path } = this.file;
+    this.file.finish(
+      this.hasHashInName ? path.replace(/\.parquet$/, `_${sha256.slice(0, HASH_IN_NAME)}.parquet`) : path,
+    );
+    return { rows: this.rows, bytes: this.bytes.offset, sha256 };
   }
 }
 

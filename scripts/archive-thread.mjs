@@ -180,9 +180,9 @@ const parseJson = /** @type {(text: string) => unknown} */ (JSON.parse);
 /** @satisfies {{ [Kind in Task['kind']]: (task: Extract<Task, { kind: Kind }>) => unknown }} */
 const TASKS = {
   /** Writes one file. */
-  write: ({ path, columns, parts }) =>
+  write: ({ path, columns, parts, hasHashInName }) =>
     orDiscard(path, (opened) => {
-      const file = new ParquetFile(opened, columns);
+      const file = new ParquetFile(opened, columns, hasHashInName);
       const read = /** @type {[number, ...(Cell | Cell[])[]][]} */ (parseJson(`[${parts.join(',')}]`));
       const cellsOf = (/** @type {number} */ index, /** @type {Column['type']} */ type) =>
         read.flatMap(([rows, ...columns]) => {
@@ -196,7 +196,7 @@ const TASKS = {
     }),
 
   /** Writes the rows of several files into one, in their order, or each row group sorted. */
-  rewrite: ({ path, columns, inputs, sortBy, isUnique = false }) => {
+  rewrite: ({ path, columns, inputs, sortBy, isUnique = false, hasHashInName }) => {
     const names = columns.map(({ name }) => name);
     const order = sortBy.map((name) => names.indexOf(name));
     const place = Object.fromEntries(names.map((name, index) => [name, index]));
@@ -216,7 +216,7 @@ const TASKS = {
       rows = [];
     };
     return orDiscard(path, async (opened) => {
-      const file = new ParquetFile(opened, columns);
+      const file = new ParquetFile(opened, columns, hasHashInName);
       for (const input of inputs) {
         for await (const part of rowsOf(input, columns)) {
           for (const row of part) {
@@ -252,9 +252,12 @@ const TASKS = {
   hash: ({ path }) => hashOf(path),
 
   /** Reads every row: whether any is there twice, and what they add up to. */
-  check: async ({ path, columns, spans = [] }) => {
+  check: async ({ path, columns, sha256: expected = '', spans = [] }) => {
     const place = Object.fromEntries(columns.map(({ name }, index) => [name, index]));
     const sha256 = hashOf(path);
+    if (!sha256.startsWith(expected)) {
+      throw Object.assign(new Error('its SHA-256 is another one'), { damaged: path });
+    }
     const isSeen = seenBefore(place);
     /** @type {Map<string, Record<'reserved' | 'charged' | 'debt', bigint>>} */
     const sums = new Map();

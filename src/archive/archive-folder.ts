@@ -1,9 +1,24 @@
-import { open, readdir, readFile, stat } from 'node:fs/promises';
+import { hash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DAY_MS } from '../ledger/index.js';
 import { partitionCode } from '../redis/index.js';
-import { type ArchiveIdentity, type Epoch, readIdentity } from './archive-identity.js';
+import {
+  isCount,
+  isListOf,
+  isMapOf,
+  isObject,
+  isOneOf,
+  isOptional,
+  isText,
+  isTextLike,
+  MalformedJson,
+  readStored,
+} from '../wire/index.js';
+import { type ArchiveIdentity, type Epoch, isEntry, readIdentity } from './archive-identity.js';
+import { type FileFault, isMissing } from './file-faults.js';
 import { type Archived, type Chain, chainOf, compareEntries, type EntryId, msOf } from './entry-chain.js';
+import type { UnitSums } from './parquet-tasks.js';
 
 /** How far a partition is archived, as Redis has it. */
 export interface ArchivePlace {
@@ -29,7 +44,7 @@ export interface ArchiveGap {
   readonly toMs: number;
   /** The file that is missing or damaged, if it is known, below the folder. */
   readonly file?: string;
-  readonly why: 'MISSING' | 'CUT';
+  readonly why: FileFault;
 }
 
 /** What staging follows: the last published day of which there is a manifest, and the epochs. */
@@ -43,14 +58,8 @@ export interface StagedFile {
   readonly epoch: number;
   readonly from: EntryId;
   readonly to: EntryId;
-}
-
-/** Sums of the rows of a published file in one unit, CORRECTION left out, as decimal text. */
-export interface UnitSums {
-  readonly unit: string;
-  readonly reserved: string;
-  readonly charged: string;
-  readonly debt: string;
+  /** The beginning of its SHA-256. 0.7 did not write it into names. */
+  readonly sha256?: string;
 }
 
 export interface PublishedFile {
@@ -98,16 +107,50 @@ export function daysFromTo(days: readonly string[]): string[] {
   return Array.from({ length: count }, (_, index) => dayOf(Date.parse(first) + index * DAY_MS));
 }
 
-const STAGED = /^(?:e(\d{1,6})_)?(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})\.parquet$/;
+const STAGED = /^(?:e(\d{1,6})_)?(\d{1,14}-\d{1,20})_(\d{1,14}-\d{1,20})(?:_([0-9a-f]{16}))?\.parquet$/;
 const PUBLISHED_DAY = /^day=(\d{4}-\d{2}-\d{2})$/;
-const MAGIC = 'PAR1';
+
+const isUnitSums = isObject<UnitSums>({ unit: isText, reserved: isText, charged: isText, debt: isText });
+const isPublishedFile = isObject<PublishedFile>({
+  rows: isCount,
+  bytes: isCount,
+  sha256: isTextLike(/^[0-9a-f]{64}$/),
+  sums: isOptional(isListOf(isUnitSums)),
+  ends: isMapOf(isEntry),
+  gaps: isListOf(
+    isObject<ArchiveGap>({
+      partition: isOptional(isCount),
+      fromMs: isCount,
+      toMs: isCount,
+      file: isOptional(isText),
+      why: isOneOf('MISSING', 'CUT', 'DAMAGED'),
+    }),
+  ),
+});
+const isManifest = isObject<Manifest & { readonly checksum?: string }>({
+  archive_id: isText,
+  epoch: isOptional(isCount),
+  day: isText,
+  files: isObject<Manifest['files']>({
+    charges: isOptional(isPublishedFile),
+    events: isOptional(isPublishedFile),
+    audit: isOptional(isPublishedFile),
+  }),
+  checksum: isOptional(isText),
+});
+
+const checksumOf = (manifest: Manifest): string => hash('sha256', JSON.stringify(manifest));
+
+/** The content of the file. A changed digit in it would make rows count twice, or not at all. 0.7 wrote no checksum. */
+export const manifestText = (manifest: Manifest): string =>
+  `${JSON.stringify({ ...manifest, checksum: checksumOf(manifest) }, undefined, 2)}\n`;
 
 /**
  * The folder of `ARCHIVE_DIR`, as its readers see it. `archiver.service.ts` describes how it is written.
  *
  *     archive.json                                   whose archive it is, and since when
- *     staging/pNN/<from>_<to>.parquet                charges of a partition after one entry, up to another; of one UTC day
- *     staging/pNN/e2_<from>_<to>.parquet             likewise, of the second epoch, and so on
+ *     staging/pNN/<from>_<to>_<hash>.parquet         charges of a partition after one entry, up to another; of one UTC day
+ *     staging/pNN/e2_<from>_<to>_<hash>.parquet      likewise, of the second epoch, and so on
  *     staging-events/pNN/, staging-audit/pNN/        likewise
  *     published/day=YYYY-MM-DD/manifest.json         rows, sums and hashes of the day's files, which never change again
  *     published/day=YYYY-MM-DD/charges.parquet, events.parquet, audit.parquet
@@ -125,6 +168,7 @@ export class ArchiveFolder {
     );
   }
 
+  /** Without the hash, which is not known before it is written. */
   stagedPath(
     { kind, partition, epoch }: Pick<ChainPlace, 'kind' | 'partition' | 'epoch'>,
     from: EntryId,
@@ -142,10 +186,12 @@ export class ArchiveFolder {
   async staged(kind: Archived, partition: number, only?: number): Promise<StagedFile[]> {
     const folder = this.stagingOf(kind, partition);
     return (await namesIn(folder)).flatMap((name) => {
-      const [, number = '1', from, to] = STAGED.exec(name) ?? [];
+      const [, number = '1', from, to, sha256] = STAGED.exec(name) ?? [];
       const epoch = Number(number);
       const isOther = from === undefined || to === undefined || epoch !== (only ?? epoch);
-      return isOther ? [] : [{ path: join(folder, name), from, to, epoch }];
+      return isOther
+        ? []
+        : [{ path: join(folder, name), from, to, epoch, ...(sha256 === undefined ? {} : { sha256 }) }];
     });
   }
 
@@ -155,31 +201,31 @@ export class ArchiveFolder {
     return names.flatMap((name) => PUBLISHED_DAY.exec(name)?.[1] ?? []).sort();
   }
 
-  /** Undefined if the day is not published. @throws if the manifest cannot be read */
+  /** Undefined if the day is not published, or its manifest is gone. @throws MalformedJson if the manifest is damaged */
   async manifest(day: string): Promise<Manifest | undefined> {
+    const path = this.manifestPath(day);
+    let text: string;
     try {
-      return JSON.parse(await readFile(this.manifestPath(day), 'utf8')) as Manifest;
+      text = await readFile(path, 'utf8');
     } catch (error) {
       if (isMissing(error)) {
         return undefined;
       }
       throw error;
     }
+    const { checksum, ...manifest } = readStored(text, isManifest, this.nameOf(path));
+    if (manifest.day !== day || (checksum ?? checksumOf(manifest)) !== checksumOf(manifest)) {
+      throw new MalformedJson(`${this.nameOf(path)} is not as it was written`);
+    }
+    return manifest;
   }
 
   manifestPath(day: string): string {
     return join(this.publishedOf(day), 'manifest.json');
   }
 
-  async manifestOrFault(day: string): Promise<Manifest | ArchiveGap['why']> {
-    try {
-      return (await this.manifest(day)) ?? 'MISSING';
-    } catch (error) {
-      if (error instanceof SyntaxError) {
-        return 'CUT';
-      }
-      throw error;
-    }
+  manifestOrFault(day: string): Promise<Manifest | FileFault> {
+    return orFault(this.manifest(day));
   }
 
   /** @throws if archive.json is missing or damaged */
@@ -197,15 +243,8 @@ export class ArchiveFolder {
   }
 
   /** @returns why it cannot be told whose archive it is, if it cannot */
-  async identityOrFault(): Promise<ArchiveIdentity | ArchiveGap['why']> {
-    try {
-      return (await readIdentity(this.root)) ?? 'MISSING';
-    } catch (error) {
-      if (error instanceof SyntaxError) {
-        return 'CUT';
-      }
-      throw error;
-    }
+  identityOrFault(): Promise<ArchiveIdentity | FileFault> {
+    return orFault(readIdentity(this.root));
   }
 
   /** Of the last published day of which it can be read. */
@@ -237,24 +276,12 @@ export class ArchiveFolder {
   }
 }
 
-/** What is wrong with a file at the first look: its length, or the mark at its end. `npm run archive -- verify` also reads it. */
-export async function faultOf(path: string, bytes?: number): Promise<'MISSING' | 'CUT' | undefined> {
+async function orFault<T>(reading: Promise<T | undefined>): Promise<T | FileFault> {
   try {
-    if (bytes !== undefined) {
-      return (await stat(path)).size === bytes ? undefined : 'CUT';
-    }
-    const file = await open(path, 'r');
-    try {
-      const { size } = await file.stat();
-      const mark = Buffer.alloc(MAGIC.length);
-      await file.read(mark, 0, mark.length, Math.max(0, size - mark.length));
-      return mark.toString('latin1') === MAGIC ? undefined : 'CUT';
-    } finally {
-      await file.close();
-    }
+    return (await reading) ?? 'MISSING';
   } catch (error) {
-    if (isMissing(error)) {
-      return 'MISSING';
+    if (error instanceof MalformedJson) {
+      return 'DAMAGED';
     }
     throw error;
   }
@@ -275,8 +302,4 @@ async function namesIn(folder: string): Promise<string[]> {
     }
     throw error;
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'ENOENT';
 }

@@ -1,6 +1,16 @@
 import { open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ARCHIVED, type Archived, compareEntries, type EntryId } from './entry-chain.js';
+import {
+  isCount,
+  isListOf,
+  isMapOf,
+  isObject,
+  isOptional,
+  isText,
+  isTextLike,
+  readStored,
+} from '../wire/index.js';
+import { type Archived, compareEntries, type EntryId } from './entry-chain.js';
 
 /** A time in which one deployment wrote the archive, until its Redis was put back. */
 export interface Epoch {
@@ -24,7 +34,7 @@ export interface ArchiveIdentity {
 
 const pathOf = (root: string): string => join(root, 'archive.json');
 
-/** @returns undefined if there is no archive.json @throws SyntaxError if it is damaged */
+/** @returns undefined if there is no archive.json @throws MalformedJson if it is damaged */
 export async function readIdentity(root: string): Promise<ArchiveIdentity | undefined> {
   let text: string;
   try {
@@ -35,28 +45,24 @@ export async function readIdentity(root: string): Promise<ArchiveIdentity | unde
     }
     throw error;
   }
-  const { id, epochs = [], restoring = false } = (JSON.parse(text) ?? {}) as Partial<ArchiveIdentity>;
-  if (typeof id !== 'string' || !Array.isArray(epochs) || !epochs.every(isEpoch)) {
-    throw new SyntaxError(`${pathOf(root)} has not the form of an archive.json`);
-  }
+  const { id, epochs = [], restoring = false } = readStored(text, isIdentity, pathOf(root));
   return { id, epochs, ...(restoring && { restoring }) };
 }
 
-const isEpoch = (value: unknown): boolean => {
-  const {
-    deployment_id: deployment,
-    began_ms: beganMs,
-    restored_to: restored,
-  } = (value ?? {}) as Partial<Epoch>;
-  return (
-    typeof deployment === 'string' &&
-    Number.isSafeInteger(beganMs) &&
-    (restored === undefined ||
-      ARCHIVED.every((kind) => Object.values(restored[kind] ?? [null]).every(isEntry)))
-  );
-};
+export const isEntry = isTextLike(/^\d{1,14}-\d{1,20}$/);
 
-const isEntry = (value: unknown): boolean => typeof value === 'string' && /^\d{1,14}-\d{1,20}$/.test(value);
+const isEpoch = isObject<Epoch>({
+  deployment_id: isText,
+  began_ms: isCount,
+  restored_to: isOptional(
+    isObject<RestoredTo>({ charges: isMapOf(isEntry), events: isMapOf(isEntry), audit: isMapOf(isEntry) }),
+  ),
+});
+const isIdentity = isObject<Partial<Omit<ArchiveIdentity, 'id'>> & Pick<ArchiveIdentity, 'id'>>({
+  id: isText,
+  epochs: isOptional(isListOf(isEpoch)),
+  restoring: isOptional((value): value is boolean => typeof value === 'boolean'),
+});
 
 /** The last entry of a partition whose row of an epoch counts; undefined if all do, because Redis was not put back since. */
 export function boundOf(

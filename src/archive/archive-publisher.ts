@@ -48,13 +48,17 @@ export class ArchivePublisher implements OnModuleInit {
         name: 'archive_publishing',
         role: 'archiver',
         intervalMs: this.config.archivePublishMs,
-        run: (turn) => this.archiver.orFailed('publish', this.run(turn)),
+        run: (turn) => this.run(turn),
       });
     }
   }
 
   /** @throws StoreUnavailable, or an error of the file system. What is published is complete; the rest is done at the next run. */
-  async run(turn?: Turn): Promise<void> {
+  run(turn?: Turn): Promise<void> {
+    return this.archiver.orFailed('publish', this.work(turn));
+  }
+
+  private async work(turn: Turn | undefined): Promise<void> {
     const { open } = this.archiver;
     if (open === undefined) {
       return;
@@ -78,6 +82,8 @@ export class ArchivePublisher implements OnModuleInit {
         await removeLeftBehind(open.folder, this.redis.clock.nowMs());
         await removeSpillsLeftBehind(open.folder.root, this.redis.clock.nowMs());
         await this.lookForGaps(open.folder, places);
+      } else {
+        this.found([]);
       }
     } finally {
       clearInterval(beat);
@@ -142,13 +148,21 @@ export class ArchivePublisher implements OnModuleInit {
     for (const kind of ARCHIVED) {
       gaps.push(...(await readArchive(folder, kind, [0, Infinity], places[kind])).gaps);
     }
-    this.counts.gaps.set(gaps.length);
-    this.archiver.gaps = gaps.length;
+    this.found(gaps);
     const named = JSON.stringify(gaps.slice(0, GAPS_NAMED));
     if (gaps.length > 0 && named !== this.named) {
       this.logger.warn({ gaps: gaps.slice(0, GAPS_NAMED), count: gaps.length }, 'THE ARCHIVE HAS GAPS');
     }
     this.named = named;
+  }
+
+  private found(gaps: readonly ArchiveGap[]): void {
+    this.counts.gaps.set(gaps.length);
+    const names = gaps.slice(0, GAPS_NAMED).map(({ file = 'lost entries', why }) => `${file} (${why})`);
+    this.archiver.warn(
+      'gaps',
+      gaps.length === 0 ? undefined : `the archive has gaps (${gaps.length}), so reports are not complete: ${names.join(', ')}`,
+    );
   }
 }
 

@@ -6,11 +6,11 @@ import {
   type ArchiveGap,
   type ArchivePlaces,
   daysFromTo,
-  faultOf,
   type StagedFile,
 } from './archive-folder.js';
 import { boundOf, type Epoch } from './archive-identity.js';
 import { earlierEpochs, placeOf } from './archive-staging.js';
+import { faultOf } from './file-faults.js';
 import { type Archived, type Chain, type EntryId, msOf } from './entry-chain.js';
 
 export interface ArchiveReading {
@@ -100,7 +100,7 @@ async function addDay(
   const published = manifest.files[kind];
   if (published !== undefined) {
     const file = join(folder.publishedOf(day), `${kind}.parquet`);
-    const why = await faultOf(file, published.bytes);
+    const why = await faultOf({ ...published, path: file });
     if (why === undefined) {
       into.files.push(file);
       into.gaps.push(...published.gaps);
@@ -116,8 +116,8 @@ async function addStaged(
   { links, holes }: Chain<StagedFile>,
   into: { files: string[]; gaps: ArchiveGap[] },
 ): Promise<void> {
-  for (const { path, from, to } of links) {
-    const why = await faultOf(path);
+  for (const { path, from, to, ...written } of links) {
+    const why = await faultOf({ ...written, path });
     if (why === undefined) {
       into.files.push(path);
     } else {

@@ -54,9 +54,8 @@ export class ArchiverService implements Job, OnModuleInit {
   private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
   private archiver: StreamArchiver | undefined;
   private epochs: ArchiveEpochs | undefined;
-  /** What the publisher has found last. */
-  gaps = 0;
-  private problem: string | undefined;
+  /** What is wrong now, by the step that found it. */
+  private readonly problems = new Map<string, string>();
   private isForeign = false;
   private beating: Promise<BeatReport | undefined> | undefined;
 
@@ -103,7 +102,7 @@ export class ArchiverService implements Job, OnModuleInit {
     if (failed.length > 0) {
       throw failed[0];
     }
-    this.problem = undefined;
+    this.problems.delete('write');
     return {
       sleepMs: IDLE_MS,
       ...(beat !== undefined && {
@@ -144,16 +143,31 @@ export class ArchiverService implements Job, OnModuleInit {
     return this.archiver;
   }
 
-  /** Counts a failure, and keeps its reason for readiness. */
+  /** Counts a failure, and keeps its reason for readiness until the step succeeds. */
   async orFailed<T>(step: string, work: Promise<T>): Promise<T> {
     try {
-      return await work;
+      const result = await work;
+      this.problems.delete(step);
+      return result;
     } catch (error) {
-      this.counts.failures.inc({ step });
-      this.problem = error instanceof Error ? error.message : String(error);
-      this.isForeign = error instanceof ForeignArchive;
+      this.failed(step, error);
       throw error;
     }
+  }
+
+  /** Tells readiness what is wrong with the archive. */
+  warn(step: string, problem: string | undefined): void {
+    if (problem === undefined) {
+      this.problems.delete(step);
+    } else {
+      this.problems.set(step, problem);
+    }
+  }
+
+  private failed(step: string, error: unknown): void {
+    this.counts.failures.inc({ step });
+    this.warn(step, error instanceof Error ? error.message : String(error));
+    this.isForeign = error instanceof ForeignArchive;
   }
 
   private async takeOrRenew(partition: ArchivePartition, token: string) {
@@ -180,15 +194,16 @@ export class ArchiverService implements Job, OnModuleInit {
       for (let partition = due.shift(); partition !== undefined; partition = due.shift()) {
         partition.isBusy = true;
         try {
-          if (!(await this.orFailed('write', epochs.goesOn(partition)))) {
+          if (!(await epochs.goesOn(partition))) {
             continue;
           }
           for (const kind of partition.due({ settleMs, flushMs, fileRows })) {
-            await this.orFailed('write', archiver.archive(partition, kind, this.leases.instance, turn));
+            await archiver.archive(partition, kind, this.leases.instance, turn);
             // A large backlog takes longer than a lease lasts.
             await this.beat(turn);
           }
         } catch (error) {
+          this.failed('write', error);
           errors.push(error);
         } finally {
           partition.isBusy = false;
@@ -211,20 +226,15 @@ export class ArchiverService implements Job, OnModuleInit {
   /** A folder of another deployment turns readiness red, because it never ends by itself. Nothing else does: reservations do not depend on the archive. */
   private report(): HealthReport {
     const lagMs = this.lagMs();
-    const warnings: HealthWarning[] = [];
-    if (this.problem !== undefined) {
-      warnings.push({ code: this.isForeign ? 'archive_foreign' : 'archive_failing', message: this.problem });
-    } else if (lagMs > this.config.archiveAlertMs) {
-      const message = `the archive is behind: its oldest entry has waited for ${lagMs} ms. Look for failures of the archiver in the log, and whether its disk keeps up`;
-      warnings.push({ code: 'archive_behind', message });
-    }
-    if (this.gaps > 0) {
-      const message = `the archive has gaps or lost entries (${this.gaps}), so reports are not complete. npm run archive -- verify names them`;
-      warnings.push({ code: 'archive_gaps', message });
-    }
+    const problems = [...this.problems].map(([step, message]): HealthWarning => ({
+      code: step === 'gaps' ? 'archive_gaps' : this.isForeign ? 'archive_foreign' : 'archive_failing',
+      message,
+    }));
+    const message = `the archive is behind: its oldest entry has waited for ${lagMs} ms. Look for failures of the archiver in the log, and whether its disk keeps up`;
+    const isBehind = lagMs > this.config.archiveAlertMs && !problems.some(({ code }) => code === 'archive_failing');
     return {
       up: !this.isForeign,
-      warnings,
+      warnings: [...problems, ...(isBehind ? [{ code: 'archive_behind', message } as const] : [])],
       details: { partitions: this.leases.held.size, lag_ms: lagMs },
     };
   }

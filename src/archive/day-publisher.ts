@@ -8,15 +8,17 @@ import {
   type ArchiveGap,
   type ArchivePlaces,
   dayOf,
-  faultOf,
   type Manifest,
+  manifestText,
   type Published,
   type PublishedFile,
   unfinishedIn,
 } from './archive-folder.js';
 import { earlierEpochs, placeOf } from './archive-staging.js';
 import { ARCHIVED, type Archived, compareEntries, type EntryId, msOf } from './entry-chain.js';
-import type { ParquetThread } from './parquet-thread.js';
+import { condemn, faultOf } from './file-faults.js';
+import type { RewriteTask, Rewritten } from './parquet-tasks.js';
+import { DamagedFile, type ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
 export type AllPlaces = Readonly<Record<Archived, ArchivePlaces>>;
@@ -59,11 +61,11 @@ export async function publishDay(
 ): Promise<boolean> {
   const work = join(folder.root, 'published', `.day=${day}.${randomBytes(6).toString('hex')}`);
   const before = (await folder.days()).at(-1);
-  const earlier = before === undefined ? undefined : await folder.manifest(before);
-  if (before !== undefined && earlier === undefined) {
+  const earlier = before === undefined ? undefined : await folder.manifestOrFault(before);
+  if (typeof earlier === 'string') {
     // Without it, rows that are published already would be published again.
     throw new Error(
-      `published day ${before} has no manifest.json: restore it, or \`npm run archive -- rebuild\` it`,
+      `published day ${before} has ${earlier === 'MISSING' ? 'no' : 'a damaged'} manifest.json: restore it, or \`npm run archive -- rebuild\` it`,
     );
   }
   const { epochs } = await folder.identity();
@@ -71,14 +73,16 @@ export async function publishDay(
   try {
     await mkdir(work, { recursive: true });
     for (const kind of ARCHIVED) {
-      const content = await contentOf(folder, kind, day, places[kind], { epochs, manifest: earlier });
-      const { sums, ...written } = await thread.run({
-        kind: 'rewrite',
-        path: join(work, `${kind}.parquet`),
-        columns: STREAM_COLUMNS[kind],
-        inputs: content.inputs,
-        sortBy: SORT_BY,
-      });
+      const [content, { sums, ...written }] = await rewritten(
+        thread,
+        {
+          kind: 'rewrite',
+          path: join(work, `${kind}.parquet`),
+          columns: STREAM_COLUMNS[kind],
+          sortBy: SORT_BY,
+        },
+        () => contentOf(folder, kind, day, places[kind], { epochs, manifest: earlier }),
+      );
       files[kind] = {
         ...written,
         ...(kind === 'charges' && { sums }),
@@ -90,7 +94,7 @@ export async function publishDay(
     await thread.run({
       kind: 'text',
       path: join(work, 'manifest.json'),
-      text: `${JSON.stringify(manifest, undefined, 2)}\n`,
+      text: manifestText(manifest),
     });
     await rename(work, folder.publishedOf(day));
     await thread.run({ kind: 'sync', path: join(folder.root, 'published') });
@@ -102,6 +106,29 @@ export async function publishDay(
     throw error;
   } finally {
     await rm(work, { recursive: true, force: true });
+  }
+}
+
+/**
+ * A file that only the parser finds to be damaged is a gap, too.
+ * @throws DamagedFile if the content goes on to need it
+ */
+export async function rewritten<C extends { readonly inputs: readonly string[] }>(
+  thread: ParquetThread,
+  task: Omit<RewriteTask, 'inputs'>,
+  contentNow: () => Promise<C>,
+): Promise<readonly [C, Rewritten]> {
+  for (const damaged = new Set<string>(); ;) {
+    const content = await contentNow();
+    try {
+      return [content, await thread.run({ ...task, inputs: content.inputs })];
+    } catch (error) {
+      if (!(error instanceof DamagedFile) || damaged.has(error.path)) {
+        throw error;
+      }
+      damaged.add(error.path);
+      await condemn(error.path);
+    }
   }
 }
 
@@ -137,10 +164,10 @@ export async function contentOf(
     const reach = (entry: EntryId): void => {
       end = compareEntries(entry, end) > 0 ? entry : end;
     };
-    for (const { path, from, to, epoch } of [...earlier.links, ...now.links].filter(({ to }) =>
+    for (const { path, from, to, epoch, ...written } of [...earlier.links, ...now.links].filter(({ to }) =>
       belongs(to),
     )) {
-      const why = await faultOf(path);
+      const why = await faultOf({ ...written, path });
       if (epoch === place.epoch) {
         reach(to);
       }

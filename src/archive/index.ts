@@ -9,12 +9,13 @@ export {
   type ArchivePlace,
   type ArchivePlaces,
   daysFromTo,
-  faultOf,
   type Manifest,
+  manifestText,
   type PublishedFile,
 } from './archive-folder.js';
 export { type ArchiveColumn, CHARGE_COLUMNS, type ColumnType } from './charge-columns.js';
-export { contentOf, SORT_BY } from './day-publisher.js';
+export { contentOf, rewritten, SORT_BY } from './day-publisher.js';
+export { doubt, faultOf } from './file-faults.js';
 export { ARCHIVED, type Archived, type EntryId, FIRST, msOf } from './entry-chain.js';
 export { DamagedFile, ParquetThread } from './parquet-thread.js';
 export { newSpill, SPILL_PREFIX } from './spill.js';

@@ -1,5 +1,4 @@
 import type { ColumnType } from './charge-columns.js';
-import type { UnitSums } from './archive-folder.js';
 
 /** What scripts/archive-thread.mjs does. */
 export interface Column {
@@ -29,6 +28,7 @@ export function rowsText(columns: readonly Column[], rows: readonly (readonly Ce
 export interface WriteTask {
   readonly kind: 'write';
   readonly path: string;
+  readonly hasHashInName?: boolean;
   readonly columns: readonly Column[];
   readonly parts: readonly RowsText[];
 }
@@ -36,6 +36,7 @@ export interface WriteTask {
 export interface RewriteTask {
   readonly kind: 'rewrite';
   readonly path: string;
+  readonly hasHashInName?: boolean;
   readonly columns: readonly Column[];
   readonly inputs: readonly string[];
   /** Columns by which each row group is sorted. Empty: the order of the inputs is kept. */
@@ -65,12 +66,22 @@ export interface HashTask {
 export interface CheckTask {
   readonly kind: 'check';
   readonly path: string;
+  /** The SHA-256 that it should have, or its beginning. If it has another, it is not parsed. */
+  readonly sha256?: string;
   readonly columns: readonly Column[];
   /** Rows are counted in each of these, after `fromMs` up to `toMs`; without a partition, of all of them. */
   readonly spans?: readonly { readonly partition?: number; readonly fromMs: number; readonly toMs: number }[];
 }
 
 export type Task = WriteTask | RewriteTask | TextTask | SyncTask | HashTask | CheckTask;
+
+/** Sums of the rows of a published file in one unit, CORRECTION left out, as decimal text. */
+export interface UnitSums {
+  readonly unit: string;
+  readonly reserved: string;
+  readonly charged: string;
+  readonly debt: string;
+}
 
 export interface Written {
   readonly rows: number;

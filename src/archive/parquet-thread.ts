@@ -10,6 +10,8 @@ const MEMORY_MB = 512;
 const STEP_MS = 120_000;
 /** One late tick is a process that was stopped, not a thread that is. */
 const TICKS = 10;
+/** After this long without a task, the thread ends. */
+const IDLE_MS = 60_000;
 /** What is not reading, such as the start of the thread and the disk, has as many times longer. */
 const PATIENCE = 10;
 
@@ -65,8 +67,15 @@ export class ParquetThread {
     }) as Promise<ResultOf<T>>;
   }
 
+  /** Tasks that are not done fail. The next one starts another thread. */
   async stop(): Promise<void> {
-    await this.worker?.terminate();
+    clearInterval(this.clock);
+    const { worker } = this;
+    this.worker = undefined;
+    for (const { reject } of this.tasks.splice(0)) {
+      reject(new Error('the thread that writes the archive was stopped'));
+    }
+    await worker?.terminate();
   }
 
   /** Only a task keeps a process alive that has nothing else to do. */
@@ -75,6 +84,7 @@ export class ParquetThread {
     const [first] = this.tasks;
     if (first === undefined) {
       this.worker?.unref();
+      this.clock = setInterval(() => void this.stop(), IDLE_MS).unref();
       return;
     }
     this.worker ??= this.start();

@@ -9,7 +9,8 @@ import {
   unfinishedIn,
 } from './archive-folder.js';
 import { compareEntries, msOf } from './entry-chain.js';
-import type { ParquetThread } from './parquet-thread.js';
+import { condemn, faultOf } from './file-faults.js';
+import { DamagedFile, type ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
 /** A stream with little traffic gets a file a minute. So many small ones, of one day and one after the other, become one. */
@@ -42,23 +43,38 @@ export class StagingKeeper {
       if (msOf(link.to) >= place.throughMs - this.keepMs) {
         return 0;
       }
-      const isSmall = (await stat(link.path)).size < SMALL_BYTES;
+      const mayMerge = (await faultOf(link)) === undefined && (await stat(link.path)).size < SMALL_BYTES;
       const last = run.at(-1);
       const follows =
         last === undefined || (last.to === link.from && dayOf(msOf(last.to)) === dayOf(msOf(link.to)));
-      run = isSmall ? [...(follows ? run : []), link] : [];
+      run = mayMerge ? [...(follows ? run : []), link] : [];
       if (run.length === MERGED_AT_ONCE) {
-        await this.thread.run({
-          kind: 'rewrite',
-          path: this.folder.stagedPath(staging, (run[0] as StagedFile).from, link.to),
-          columns: STREAM_COLUMNS[staging.kind],
-          inputs: run.map(({ path }) => path),
-          sortBy: [],
-        });
-        return MERGED_AT_ONCE;
+        return (await this.mergeRun(staging, run)) ? MERGED_AT_ONCE : 0;
       }
     }
     return 0;
+  }
+
+  private async mergeRun(staging: ChainPlace, run: readonly StagedFile[]): Promise<boolean> {
+    const [first, last] = [run[0] as StagedFile, run.at(-1) as StagedFile];
+    try {
+      await this.thread.run({
+        kind: 'rewrite',
+        path: this.folder.stagedPath(staging, first.from, last.to),
+        hasHashInName: true,
+        columns: STREAM_COLUMNS[staging.kind],
+        inputs: run.map(({ path }) => path),
+        sortBy: [],
+      });
+      return true;
+    } catch (error) {
+      if (!(error instanceof DamagedFile)) {
+        throw error;
+      }
+      // The others are merged without it at the next run.
+      await condemn(error.path);
+      return false;
+    }
   }
 
   /** Removes files that are published, inside larger ones, or left behind unfinished, once they have been so for `keepMs`. */

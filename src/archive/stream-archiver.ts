@@ -183,6 +183,7 @@ export class StreamArchiver {
         partition.streams[kind].cursor,
         last,
       ),
+      hasHashInName: true,
       columns: STREAM_COLUMNS[kind],
       parts,
     });

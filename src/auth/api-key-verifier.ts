@@ -6,6 +6,7 @@ import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telem
 import type { TenantCaller } from './caller.js';
 import { AUTH_METRICS } from './auth.metrics.js';
 import { type Found, KeyAnswers } from './key-answers.js';
+import { readTexts } from '../wire/index.js';
 
 /** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
 export type AuthFailure =
@@ -80,14 +81,6 @@ const FAILURES = {
 /** Redis and this process store only the SHA-256 of a secret. Secrets have 256 random bits, so they need no slow hash. */
 export function hashOfSecret(secret: string): string {
   return hash('sha256', secret, 'base64url');
-}
-
-function listOf(text: string, keyId: string): string[] {
-  const list: unknown = JSON.parse(text);
-  if (!Array.isArray(list) || !list.every((entry) => typeof entry === 'string')) {
-    throw new Error(`the record of the API key ${keyId} has a malformed list`);
-  }
-  return list;
 }
 
 /**
@@ -179,8 +172,8 @@ export class ApiKeyVerifier {
         kind: 'tenant',
         keyId,
         tenantId,
-        permissions: new Set(listOf(permissions, keyId)),
-        scopeFilter: listOf(scopeFilter, keyId),
+        permissions: new Set(readTexts(permissions, `permissions of the API key ${keyId}`)),
+        scopeFilter: readTexts(scopeFilter, `scope_filter of the API key ${keyId}`),
         referencesEvidence,
       },
       expiresInMs,

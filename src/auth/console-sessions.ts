@@ -7,6 +7,7 @@ import { HostCookie } from './host-cookie.js';
 import { OperatorKeys } from './operator-keys.js';
 import { isOperatorRole } from './operator-roles.js';
 import { consoleSessionKey, orStoreError, RedisService, tagOfPartition } from '../redis/index.js';
+import { isObject, isOneOf, isOptional, isText, readStored } from '../wire/index.js';
 
 export interface ConsoleSession {
   /** Names the session in the audit log. Grants nothing. */
@@ -88,11 +89,17 @@ export class ConsoleSessions {
   }
 }
 
+const isOwner = isObject<AdminCaller>({
+  kind: isOneOf('admin'),
+  role: isOperatorRole,
+  keyId: isOptional(isText),
+  secretHash: isOptional(isText),
+});
+
 /** Whom a stored session belongs to; undefined if a version with another form has stored it. */
 function ownerOf(text: string): AdminCaller | undefined {
   try {
-    const owner = JSON.parse(text) as AdminCaller;
-    return isOperatorRole(owner.role) ? owner : undefined;
+    return readStored(text, isOwner, 'a session');
   } catch {
     return undefined;
   }

@@ -16,6 +16,6 @@ export function includesRole(role: OperatorRole, needed: OperatorRole): boolean 
   return OPERATOR_ROLES.indexOf(role) >= OPERATOR_ROLES.indexOf(needed);
 }
 
-export function isOperatorRole(text: string): text is OperatorRole {
+export function isOperatorRole(text: unknown): text is OperatorRole {
   return OPERATOR_ROLES.some((role) => role === text);
 }

@@ -4,6 +4,7 @@ import {
   type Archived,
   ARCHIVED,
   ArchiveFolder,
+  type ArchiveGap,
   contentOf,
   DamagedFile,
   type Epoch,
@@ -11,9 +12,11 @@ import {
   faultOf,
   FIRST,
   type Manifest,
+  manifestText,
   msOf,
   ParquetThread,
   type PublishedFile,
+  rewritten,
   SORT_BY,
   STREAM_COLUMNS,
 } from '../archive/index.js';
@@ -90,7 +93,7 @@ export async function rebuildArchive({ folder, days, print, warn }: ArchiveRebui
       if (JSON.stringify(manifest) !== JSON.stringify(old)) {
         changed += 1;
         const path = join(archive.publishedOf(day), 'manifest.json');
-        await thread.run({ kind: 'text', path, text: `${JSON.stringify(manifest, undefined, 2)}\n` });
+        await thread.run({ kind: 'text', path, text: manifestText(manifest) });
       }
       before = manifest;
     }
@@ -110,38 +113,31 @@ async function rebuildFile(
 ): Promise<PublishedFile | undefined> {
   const path = join(archive.publishedOf(day), `${kind}.parquet`);
   const { gaps: oldGaps = [], ends = endsOf(day) } = old?.files[kind] ?? {};
-  const gaps = [...oldGaps];
+  let gaps = [...oldGaps];
   const columns = STREAM_COLUMNS[kind];
-  const fault = await faultOf(path);
-  const inputs: string[] = [];
-  if (fault === 'MISSING') {
-    const places = new Map(
-      Array.from({ length: PARTITIONS }, (_, partition) => partition)
-        .filter((partition) => ends[partitionCode(partition)] !== undefined)
-        .map((partition) => {
-          const cursor = ends[partitionCode(partition)] as EntryId;
-          return [partition, { cursor, throughMs: 0, first: FIRST, beganMs: 0, epoch: epochs.length }];
-        }),
-    );
-    const content = await contentOf(archive, kind, day, places, { epochs, manifest: before });
-    inputs.push(...content.inputs);
-    gaps.push(...content.gaps);
-  } else {
-    for (const { partition, fromMs, toMs } of gaps) {
-      const staged = partition === undefined ? [] : await archive.staged(kind, partition);
-      const inside = staged.filter(({ from, to }) => msOf(from) >= fromMs && msOf(to) <= toMs);
-      for (const file of inside) {
-        inputs.push(...((await faultOf(file.path)) === undefined ? [file.path] : []));
-      }
-    }
-    if (inputs.length > 0) {
-      inputs.unshift(path);
-    }
-  }
+  const isMissing = (await faultOf({ path })) === 'MISSING';
+  const places = new Map(
+    Array.from({ length: PARTITIONS }, (_, partition) => partition)
+      .filter((partition) => ends[partitionCode(partition)] !== undefined)
+      .map((partition) => {
+        const cursor = ends[partitionCode(partition)] as EntryId;
+        return [partition, { cursor, throughMs: 0, first: FIRST, beganMs: 0, epoch: epochs.length }];
+      }),
+  );
+  const contentNow = async (): Promise<{
+    readonly inputs: readonly string[];
+    readonly gaps: readonly ArchiveGap[];
+  }> =>
+    isMissing
+      ? contentOf(archive, kind, day, places, { epochs, manifest: before })
+      : { inputs: [path, ...(await stagedIn(archive, kind, oldGaps))], gaps: [] };
   try {
-    if (fault === 'MISSING' || inputs.length > 0) {
+    const { inputs } = await contentNow();
+    if (isMissing || inputs.length > 1) {
       // A staged file may cover another, and a run that was stopped may have added its rows.
-      await thread.run({ kind: 'rewrite', path, columns, inputs, sortBy: SORT_BY, isUnique: true });
+      const task = { kind: 'rewrite', path, columns, sortBy: SORT_BY, isUnique: true } as const;
+      const [content] = await rewritten(thread, task, contentNow);
+      gaps = [...oldGaps, ...content.gaps];
     }
     const { rows, sha256, sums, bySpan } = await thread.run({
       kind: 'check',
@@ -164,6 +160,22 @@ async function rebuildFile(
     }
     throw error;
   }
+}
+
+/** The sound staged files inside gaps. */
+async function stagedIn(
+  archive: ArchiveFolder,
+  kind: Archived,
+  gaps: readonly ArchiveGap[],
+): Promise<string[]> {
+  const found: string[] = [];
+  for (const { partition, fromMs, toMs } of gaps) {
+    const staged = partition === undefined ? [] : await archive.staged(kind, partition);
+    for (const file of staged.filter(({ from, to }) => msOf(from) >= fromMs && msOf(to) <= toMs)) {
+      found.push(...((await faultOf(file)) === undefined ? [file.path] : []));
+    }
+  }
+  return found;
 }
 
 /** Where a day ends whose manifest is lost: after everything that can be in it. */

@@ -13,7 +13,7 @@ import {
   tagOf,
   ttlIndexKey,
 } from '../redis/index.js';
-import { stringifyJson } from '../wire/index.js';
+import { readStored, stringifyJson } from '../wire/index.js';
 import type { DrainReport } from './drain-run.js';
 import { instantMs, type SweepPartition } from './sweep-partition.js';
 
@@ -193,11 +193,15 @@ export class SweeperState {
   }
 }
 
+/** What an older or a newer instance reports may lack members, and have others. */
+const isReport = (value: unknown): value is Partial<SweepReport> =>
+  typeof value === 'object' && value !== null;
+
 function instanceOf(
   { instance, lapsesInMs, report: text }: AnnouncedInstance,
   partitions: readonly PartitionState[],
 ): InstanceState {
-  const { partitions: _, ...report } = JSON.parse(text) as Partial<SweepReport>;
+  const { partitions: _, ...report } = readStored(text, isReport, `the report of instance ${instance}`);
   const holds = partitions
     .filter(({ held_by: holder }) => holder === instance)
     .map(({ partition }) => partition);

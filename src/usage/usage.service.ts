@@ -1,5 +1,6 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, segmentsOf } from '../auth/index.js';
+import { doubt } from '../archive/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   DAY_MS,
@@ -24,6 +25,7 @@ const DEFAULT_SPAN_MS = 30 * DAY_MS;
 const LONGEST_SPAN_MS = 3660 * DAY_MS;
 /** Reports of one tenant, or of the operators, that may wait for DuckDB. */
 const WAITING_PER_OWNER = 16;
+const OUT_OF_MEMORY = /^Out of Memory Error/i;
 
 /** A report, and how much of the span it is about. */
 export type UsageReport = Report & Omit<UsageReading, 'files'>;
@@ -84,8 +86,8 @@ export class UsageService implements BeforeApplicationShutdown {
     const query = queryOf(caller, dto, this.redis.clock.ledgerMs());
     try {
       return await this.read(query, signal).catch((error: unknown) => {
-        if (wasRemoved(error)) {
-          // Its day was published before it was read, so its rows are in another file now.
+        if (mayBeOfFile(error)) {
+          // Its day was published before it was read, so its rows are in another file now. Or it was damaged since it was judged.
           return this.read(query, signal);
         }
         throw error;
@@ -101,7 +103,10 @@ export class UsageService implements BeforeApplicationShutdown {
       return { groups: query.groups, rows: [], totals: [], hasMore: false, ...reading };
     }
     const began = performance.now();
-    const rows = await this.rowsOf(query, { files, ...reading }, signal);
+    const rows = await this.rowsOf(query, { files, ...reading }, signal).catch((error: unknown) => {
+      doubt(files);
+      throw error;
+    });
     this.counts.duration.observe((performance.now() - began) / 1000);
     this.counts.queries.inc({ outcome: 'OK' });
     return { ...reportOf(query, rows), ...reading };
@@ -139,7 +144,7 @@ export class UsageService implements BeforeApplicationShutdown {
       case 'refused':
     }
     const { usageMemoryMb, usageSpillMb } = this.config;
-    if (/^Out of Memory Error/i.test(message)) {
+    if (OUT_OF_MEMORY.test(message)) {
       return new Refusal(
         'INVALID_REQUEST',
         `the report needs more than ${usageMemoryMb} MB of memory and ${usageSpillMb} MB of disk; ask for a shorter span or fewer groups`,
@@ -160,11 +165,9 @@ function whyNot(failure: 'died' | 'refused', message: string): string {
     : 'the archive could not be read; the log says why, and `npm run archive -- verify` finds damaged files';
 }
 
-/** Whether DuckDB did not find a file. */
-const wasRemoved = (error: unknown): boolean =>
-  error instanceof FileQueryFailed &&
-  error.failure === 'refused' &&
-  /^IO Error: (No files found|Cannot open file)/.test(error.message);
+/** Whether DuckDB may not have found a file, or not have read it. */
+const mayBeOfFile = (error: unknown): boolean =>
+  error instanceof FileQueryFailed && error.failure === 'refused' && !OUT_OF_MEMORY.test(error.message);
 
 function queryOf(caller: Caller, dto: UsageQueryDto, nowMs: number): ReportQuery {
   const toMs = dto.to === undefined ? nowMs : (boundMs(dto.to) as number);

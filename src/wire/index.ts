@@ -42,6 +42,20 @@ export {
   pageSorted,
   type TimeLog,
 } from './merged-page.js';
+export {
+  type Form,
+  isCount,
+  isListOf,
+  isMapOf,
+  isObject,
+  isOneOf,
+  isOptional,
+  isText,
+  isTextLike,
+  MalformedJson,
+  readStored,
+  readTexts,
+} from './stored-json.js';
 export { type Origin, type RequestTrace, traceText } from './origin.js';
 export { type DtoClass, rulesToSchema } from './rules/class-rules.js';
 export { compileQuery, compileValidator } from './rules/compile.js';

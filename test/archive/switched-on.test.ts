@@ -226,7 +226,7 @@ test('of two deployments that begin in one empty folder one archives, and the ot
 
 test.each([
   ['is damaged', '{"id":', 'JSON'],
-  ['has another form', '{"id":"arc_1","epochs":[{}]}', 'has not the form of an archive.json'],
+  ['has another form', '{"id":"arc_1","epochs":[{}]}', 'archive.json has another form than it was stored in'],
   ['is lost', undefined, 'and no archive.json, which says whose they are'],
 ])('an archive whose archive.json %s is left alone, and says so', async (_, text, warning) => {
   const root = await archived();
@@ -244,7 +244,9 @@ test.each([
     });
     expect(said).toContain(warning);
     const { body } = await holdfast.admin('GET', '/ops/usage');
-    expect(body.gaps).toMatchObject([{ file: 'archive.json', why: text === undefined ? 'MISSING' : 'CUT' }]);
+    expect(body.gaps).toMatchObject([
+      { file: 'archive.json', why: text === undefined ? 'MISSING' : 'DAMAGED' },
+    ]);
   } finally {
     await holdfast.stop();
   }

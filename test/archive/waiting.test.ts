@@ -65,7 +65,11 @@ async function tenantIn(partition: number): Promise<TestTenant> {
 }
 
 test('entries that are packed wait for the archiver, are no longer to be packed, and show as lag', async () => {
-  await eventually('the partitions', () => holdfast.app.get(ArchiverService).leases.held.size === 2);
+  // What settles before an archiver has noted where it begins would be archived at once.
+  await eventually('the partitions, and where they begin', () => {
+    const held = [...holdfast.app.get(ArchiverService).leases.held.values()];
+    return held.length === 2 && held.every(({ isBusy, streams }) => !isBusy && streams.charges.throughMs > 0);
+  });
   expect(await holdfast.metric('holdfast_archive_lease_changes_total', { change: 'taken' })).toBe(2);
   for (const partition of [0, 0, 1, 1]) {
     const tenant = await tenantIn(partition);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, truncateSync, writeFileSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
@@ -102,27 +102,49 @@ describe('a report of usage', () => {
     expect(message).toContain('could not be written to the disk of the archive');
   });
 
-  test('is 503 if a file is damaged in its middle, and names a cut one as a gap', async () => {
+  test('names a damaged and a cut file as a gap, and has the rows of the others', async () => {
     const content = readFileSync(file);
-    writeFileSync(
-      file,
-      Buffer.concat([content.subarray(0, 4), Buffer.alloc(content.length - 12), content.subarray(-8)]),
-    );
+    const gap = {
+      from_ms: Date.parse('2026-01-02T00:00:00Z'),
+      to_ms: Date.parse('2026-01-03T00:00:00Z'),
+      file: 'published/day=2026-01-02/charges.parquet',
+    };
+    for (let offset = 0; offset < content.length; offset += Math.ceil(content.length / 20)) {
+      const changed = Buffer.from(content);
+      changed[offset] = (changed[offset] as number) ^ 0xff;
+      writeFileSync(file, changed);
+      expect(expectStatus(await report(), 200)).toMatchObject({
+        rows: [],
+        gaps: [{ ...gap, why: offset >= content.length - 4 ? 'CUT' : 'DAMAGED' }],
+      });
+    }
+    truncateSync(file, content.length - 10);
+    expect(expectStatus(await report(), 200)).toMatchObject({ rows: [], gaps: [{ ...gap, why: 'CUT' }] });
+    writeFileSync(file, content);
+    await expectReport();
+  });
+
+  test('judges a file again that DuckDB refuses, and is 503 if it is as it was written', async () => {
+    const refused = new FileQueryFailed('refused', 'Invalid Input Error: no magic bytes');
+    const run = jest.spyOn(QueryProcess.prototype, 'run').mockRejectedValue(refused);
     const before = await counted('refused');
     expect(expectRefusal(await report(), 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'refused' });
+    expect(run).toHaveBeenCalledTimes(2);
     expect(await counted('refused')).toBe(before + 1);
-    truncateSync(file, content.length - 10);
-    expect(expectStatus(await report(), 200)).toMatchObject({
-      rows: [],
-      gaps: [
-        {
-          from_ms: Date.parse('2026-01-02T00:00:00Z'),
-          to_ms: Date.parse('2026-01-03T00:00:00Z'),
-          file: 'published/day=2026-01-02/charges.parquet',
-          why: 'CUT',
-        },
-      ],
+
+    // As a disk loses bits, the time of the file stays.
+    const [content, then] = [readFileSync(file), new Date('2026-01-03T00:00:00Z')];
+    utimesSync(file, then, then);
+    run.mockRestore();
+    await expectReport();
+    jest.spyOn(QueryProcess.prototype, 'run').mockImplementationOnce(async () => {
+      const changed = Buffer.from(content);
+      changed[50] = (changed[50] as number) ^ 1;
+      writeFileSync(file, changed);
+      utimesSync(file, then, then);
+      throw refused;
     });
+    expect(expectStatus(await report(), 200)).toMatchObject({ rows: [], gaps: [{ why: 'DAMAGED' }] });
     writeFileSync(file, content);
     await expectReport();
   });

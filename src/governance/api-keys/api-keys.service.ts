@@ -18,15 +18,16 @@ import {
 import {
   fieldOf,
   type Fields,
-  matchesSearch,
   instantMs,
+  matchesSearch,
   optionalText,
   optionalTime,
   type Origin,
   type Page,
+  readJson,
+  readTexts,
   RecordSelection,
   sortOrderOf,
-  readJson,
   stringifyJson,
   timeOf,
 } from '../../wire/index.js';
@@ -74,6 +75,9 @@ export function apiKeyTexts(fields: Fields): Pick<ApiKey, 'description' | 'metad
   };
 }
 
+const textsOf = (fields: Fields, name: string): string[] =>
+  readTexts(fieldOf(fields, name), `${name} of an API key`);
+
 /** `nowMs` is the time of Redis. A revoked key never becomes EXPIRED. @throws Error when the record is corrupt. */
 export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
   return {
@@ -82,8 +86,8 @@ export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
     key_prefix: fieldOf(fields, 'key_prefix'),
     name: fieldOf(fields, 'name'),
     ...apiKeyTexts(fields),
-    permissions: JSON.parse(fieldOf(fields, 'permissions')) as string[],
-    scope_filter: JSON.parse(fieldOf(fields, 'scope_filter')) as string[],
+    permissions: textsOf(fields, 'permissions'),
+    scope_filter: textsOf(fields, 'scope_filter'),
     status: statusOf(fields, nowMs),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     expires_at: timeOf(fieldOf(fields, 'expires_at')),

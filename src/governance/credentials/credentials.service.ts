@@ -7,7 +7,7 @@ import {
   type Permission,
 } from '../../auth/index.js';
 import { apiKeyHashKey, RedisService, tagOfKeySecret, tagOfPartition } from '../../redis/index.js';
-import { type Origin, timeOf } from '../../wire/index.js';
+import { type Origin, readTexts, timeOf } from '../../wire/index.js';
 
 const RUNTIME: readonly Permission[] = [
   'reservations:create',
@@ -121,8 +121,8 @@ export class CredentialsService {
         valid: true,
         tenant_id: reply.tenantId,
         key_id: reply.keyId,
-        permissions: JSON.parse(reply.permissions) as string[],
-        scope_filter: JSON.parse(reply.scopeFilter) as string[],
+        permissions: readTexts(reply.permissions, 'permissions of an API key'),
+        scope_filter: readTexts(reply.scopeFilter, 'scope_filter of an API key'),
         expires_at: timeOf(reply.expiresAtMs.toString()),
       };
     }

@@ -89,7 +89,7 @@ export const USAGE_SCHEMAS = {
     gaps: {
       ...list(
         object(
-          { from_ms: MILLISECONDS, to_ms: MILLISECONDS, why: oneOf('MISSING', 'CUT') },
+          { from_ms: MILLISECONDS, to_ms: MILLISECONDS, why: oneOf('MISSING', 'CUT', 'DAMAGED') },
           {
             partition: { ...COUNT, description: 'Absent if all partitions lack it.' },
             file: { ...TEXT, description: 'Of the archive: it is missing or damaged.' },

@@ -8,7 +8,17 @@ import {
   tagOfTenant,
   webhookSecurityKey,
 } from '../../redis/index.js';
-import { MaxJsonBytes, MaxLength, Optional, type Origin, Satisfies } from '../../wire/index.js';
+import {
+  isListOf,
+  isObject,
+  isText,
+  MaxJsonBytes,
+  MaxLength,
+  Optional,
+  type Origin,
+  readStored,
+  Satisfies,
+} from '../../wire/index.js';
 import { AddressRules, isCidr, isUrlPattern } from './address-rules.js';
 
 /** WebhookSecurityConfig of cycles-governance-admin-v0.1.25. */
@@ -161,9 +171,18 @@ export class SecuritySettings {
   }
 }
 
-/** @throws Error if the stored text is corrupt. */
+const isSecurityConfig = isObject<WebhookSecurityConfig>({
+  blocked_cidr_ranges: isListOf(isText),
+  allowed_url_patterns: isListOf(isText),
+  allow_http: (value): value is boolean => typeof value === 'boolean',
+});
+
+/** @throws MalformedJson if the stored text is corrupt. */
 function rulesOf(text: string): SecurityRules {
-  const config = text === '' ? DEFAULT_SECURITY_CONFIG : (JSON.parse(text) as WebhookSecurityConfig);
+  const config =
+    text === ''
+      ? DEFAULT_SECURITY_CONFIG
+      : readStored(text, isSecurityConfig, 'the security settings of webhooks');
   return {
     config,
     addresses: new AddressRules(config.blocked_cidr_ranges),
