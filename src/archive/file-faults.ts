@@ -1,4 +1,5 @@
 import { open, stat } from 'node:fs/promises';
+import { DAY_MS } from '../ledger/index.js';
 import { ParquetThread } from './parquet-thread.js';
 
 /** What is wrong with a file: it is not there, not complete, or not what was written. */
@@ -20,7 +21,7 @@ interface Verdict {
 }
 
 /** Disks lose bits without a change of the file's time. */
-const VALID_MS = 24 * 3_600_000;
+const VALID_MS = DAY_MS;
 /** Days and staged files of some years. */
 const MOST = 100_000;
 const MAGIC = 'PAR1';

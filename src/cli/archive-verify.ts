@@ -38,12 +38,7 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
   const faults: string[] = [];
   let [files, rows] = [0, 0];
   const charges: string[] = [];
-  const check = async (
-    kind: Archived,
-    path: string,
-    sha256: string | undefined,
-    published?: PublishedFile,
-  ): Promise<void> => {
+  const check: Check = async (kind, path, sha256, published) => {
     files += 1;
     const name = archive.nameOf(path);
     try {
@@ -77,6 +72,40 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
   epochs.forEach(({ deployment_id: deployment, began_ms: beganMs }, index) =>
     print(`epoch ${index + 1}: of deployment ${deployment}, since ${new Date(beganMs).toISOString()}`),
   );
+  const last = await checkPublished(archive, check, faults);
+  for (const kind of ARCHIVED) {
+    for (let partition = 0; partition < PARTITIONS; partition += 1) {
+      const { links, holes } = await stagedChain(archive, kind, partition, { epochs, manifest: last });
+      for (const { path, sha256 } of links) {
+        await check(kind, path, sha256);
+      }
+      const where = archive.nameOf(archive.stagingOf(kind, partition));
+      faults.push(
+        ...holes.map(({ after, upTo }) => `${where}: entries after ${after} up to ${upTo} are missing`),
+      );
+    }
+  }
+  await thread.stop();
+  faults.push(...(await verifyRecords(archive, charges, epochs, print)));
+  faults.forEach((fault) => warn(fault));
+  print(`${files} files with ${rows} rows, ${faults.length} faults`);
+  return faults.length === 0;
+}
+
+/** Names what is wrong with a file. */
+type Check = (
+  kind: Archived,
+  path: string,
+  sha256: string | undefined,
+  published?: PublishedFile,
+) => Promise<void>;
+
+/** @returns the last manifest that can be read */
+async function checkPublished(
+  archive: ArchiveFolder,
+  check: Check,
+  faults: string[],
+): Promise<Manifest | undefined> {
   let last: Manifest | undefined;
   for (const day of daysFromTo(await archive.days())) {
     try {
@@ -98,23 +127,7 @@ export async function verifyArchive({ folder, print, warn }: ArchiveVerifyOption
       }
     }
   }
-  for (const kind of ARCHIVED) {
-    for (let partition = 0; partition < PARTITIONS; partition += 1) {
-      const { links, holes } = await stagedChain(archive, kind, partition, { epochs, manifest: last });
-      for (const { path, sha256 } of links) {
-        await check(kind, path, sha256);
-      }
-      const where = archive.nameOf(archive.stagingOf(kind, partition));
-      faults.push(
-        ...holes.map(({ after, upTo }) => `${where}: entries after ${after} up to ${upTo} are missing`),
-      );
-    }
-  }
-  await thread.stop();
-  faults.push(...(await verifyRecords(archive, charges, epochs, print)));
-  faults.forEach((fault) => warn(fault));
-  print(`${files} files with ${rows} rows, ${faults.length} faults`);
-  return faults.length === 0;
+  return last;
 }
 
 /** What a partition has staged of a stream, in all epochs. */

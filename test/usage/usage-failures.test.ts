@@ -137,12 +137,12 @@ describe('a report of usage', () => {
     utimesSync(file, then, then);
     run.mockRestore();
     await expectReport();
-    jest.spyOn(QueryProcess.prototype, 'run').mockImplementationOnce(async () => {
+    jest.spyOn(QueryProcess.prototype, 'run').mockImplementationOnce(() => {
       const changed = Buffer.from(content);
       changed[50] = (changed[50] as number) ^ 1;
       writeFileSync(file, changed);
       utimesSync(file, then, then);
-      throw refused;
+      return Promise.reject(refused);
     });
     expect(expectStatus(await report(), 200)).toMatchObject({ rows: [], gaps: [{ why: 'DAMAGED' }] });
     writeFileSync(file, content);
