@@ -161,7 +161,9 @@ export class ArchivePublisher implements OnModuleInit {
     const names = gaps.slice(0, GAPS_NAMED).map(({ file = 'lost entries', why }) => `${file} (${why})`);
     this.archiver.warn(
       'gaps',
-      gaps.length === 0 ? undefined : `the archive has gaps (${gaps.length}), so reports are not complete: ${names.join(', ')}`,
+      gaps.length === 0
+        ? undefined
+        : `the archive has gaps (${gaps.length}), so reports are not complete: ${names.join(', ')}`,
     );
   }
 }

@@ -231,7 +231,8 @@ export class ArchiverService implements Job, OnModuleInit {
       message,
     }));
     const message = `the archive is behind: its oldest entry has waited for ${lagMs} ms. Look for failures of the archiver in the log, and whether its disk keeps up`;
-    const isBehind = lagMs > this.config.archiveAlertMs && !problems.some(({ code }) => code === 'archive_failing');
+    const isBehind =
+      lagMs > this.config.archiveAlertMs && !problems.some(({ code }) => code === 'archive_failing');
     return {
       up: !this.isForeign,
       warnings: [...problems, ...(isBehind ? [{ code: 'archive_behind', message } as const] : [])],
