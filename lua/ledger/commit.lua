@@ -27,7 +27,7 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  admission, charging, event_writer, expiry, field, grouped, hold_form, hold_record, idempotency_record,
+-- @include  charging, event_writer, expiry, field, funds, grouped, hold_form, hold_record, idempotency_record,
 --           int64, journal, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle,
 --           shared_budgets, threshold
 --
@@ -82,7 +82,7 @@ local charge, over
 if is_plain then
   charge = { charged = actual, released = int64.text(estimate - cost), overage = '0', debt = '0' }
 else
-  if policy ~= 'REJECT' and int64.less(estimate, cost) and admission.short_budget(budgets, int64.text(int64.sub(cost, estimate))) then
+  if policy ~= 'REJECT' and int64.less(estimate, cost) and funds.short_budget(budgets, int64.text(int64.sub(cost, estimate))) then
     local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
     if first then
       return first

@@ -23,16 +23,13 @@
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
--- @include  action_quota, action_rules, admission, budget_templates, denial, emit_denial, expiry, grouped, idempotency_record, keys,
---           policy_search, run_time, tenant_state
+-- @include  admission, denial, emit_denial, grouped, idempotency_record, keys, run_time, tenant_state
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
 -- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
 local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local idempotency_ttl_ms, retention_ms = ARGV[5], ARGV[6]
-local origin = { actor = 'api_key', key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
-local action_facts, max_budgets, scopes = ARGV[10], ARGV[11], { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
+local idempotency_ttl_ms, scopes = ARGV[5], { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
 local first_field = 13 + #scopes
 
 local tag = keys.tag_of(idempotency)
@@ -49,71 +46,28 @@ elseif earlier then
   return { earlier[1], 'replay', earlier[2] }
 end
 
-local function answer(word, detail)
-  idempotency_record.remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms)
-  return { word, 'fresh', detail }
+local plan = admission.REQUEST
+plan.tag, plan.now, plan.tenant, plan.way = tag, now, tenant_state.read_tenant(tenant_record), 'question'
+plan.subject, plan.amount, plan.overage_policy = { tenant = tenant_id, unit = unit, scopes = scopes }, amount, nil
+plan.facts, plan.is_counted, plan.fields, plan.first, plan.waiter = ARGV[10], true, ARGV, first_field, nil
+plan.limits = { max_budgets = ARGV[11], retention_ms = ARGV[6] }
+plan.key_id, plan.request_id, plan.trace = ARGV[7], ARGV[8], ARGV[9]
+local refusal, ending = admission.admit(plan, group)
+if ending then
+  return ending
 end
-
-local function decline(refusal, policy)
+if refusal then
   -- The protocol has no event for throttling.
   if denial.reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
-    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
+    emit_denial(tag, tenant_id, scopes[#scopes], admission.origin_of(plan), unit, amount, refusal, { unpack(ARGV, first_field) }, true)
   end
-  local parts = denial.denial_parts(refusal, policy, ARGV, first_field)
+  local parts = denial.denial_parts(refusal, plan.policy, ARGV, first_field)
   idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return denial.denial_reply(parts, 'fresh')
 end
 
-local tenant = tenant_state.read_tenant(tenant_record)
-if tenant and tenant.status == 'SUSPENDED' then
-  return { 'TENANT_SUSPENDED' }
-elseif tenant and tenant.status == 'CLOSED' then
-  return decline({ 'TENANT_CLOSED' })
-end
-
-if action_facts == '' then
-  return { 'UNDECLARED_KIND' }
-end
-local policy = tenant and tenant.has_policies and policy_search.governing_policy(tag, tenant_id, scopes, now)
-local unpermitted = action_rules.action_refusal(policy, scopes, ARGV, first_field)
-if unpermitted then
-  return decline(unpermitted, policy)
-end
-local exhausted = action_quota.quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
-if exhausted and exhausted[1] == 'MISSING_RUN_ID' then
-  return exhausted
-end
-
-local budgets, unborn = {}, nil
-if not exhausted then
-  local _, unplanned
-  budgets, _, unborn, unplanned = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
-  if unplanned then
-    return unplanned
-  end
-end
-if #budgets == 0 and not exhausted then
-  local missing = admission.missing_budget(tag, scopes)
-  if missing[1] == 'NOT_FOUND' then
-    return decline(missing, policy)
-  end
-  return missing
-end
-
-local refusal = exhausted or admission.hold_refusal(budgets, amount, now)
-  or budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
-if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
-  local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
-  if first then
-    return first
-  end
-end
-if refusal then
-  return decline(refusal, policy)
-end
-
 -- Nothing is refused below this line.
-if policy and policy.caps then
-  return answer('ALLOW_WITH_CAPS', policy.caps)
-end
-return answer('ALLOW')
+local caps = plan.policy and plan.policy.caps or nil
+local word = caps and 'ALLOW_WITH_CAPS' or 'ALLOW'
+idempotency_record.remember(idempotency, fingerprint, { word, caps }, idempotency_ttl_ms)
+return { word, 'fresh', caps }

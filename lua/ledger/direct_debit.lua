@@ -26,21 +26,35 @@
 -- GROUP     16
 -- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  admission, births, budget_templates, charging, denial, event_writer, expiry, grouped, idempotency_record, int64, journal, keys,
---           plain_move, policy_search, run_time, shared_budgets, tenant_state, threshold
+-- @include  admission, births, charging, denial, event_writer, grouped, idempotency_record, int64, journal, keys, plain_move, run_time,
+--           shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
 -- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
 -- first, and the caller runs the script again. The event in the log is the debit's only record, also of a refused one.
 local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, event_id, fingerprint, unit, actual = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local overage_policy, idempotency_ttl_ms, retention_ms = ARGV[6], ARGV[7], ARGV[8]
-local origin = { actor = 'api_key', key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
-local max_budgets, scopes = ARGV[12], { unpack(ARGV, 14, 13 + tonumber(ARGV[13])) }
+local idempotency_ttl_ms, scopes = ARGV[7], { unpack(ARGV, 14, 13 + tonumber(ARGV[13])) }
 local first_field = 14 + #scopes
 
 local tag = keys.tag_of(idempotency)
 local now = run_time.now(group)
+
+local earlier = idempotency_record.recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  return admission.with_balances({ 'APPLIED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4] }, scopes, earlier, 5)
+end
+
+local tenant = grouped.tenant(group, tenant_state.read_tenant, tenant_record)
+local plan = admission.REQUEST
+plan.tag, plan.now, plan.tenant, plan.way = tag, now, tenant, 'debit'
+plan.subject, plan.amount, plan.overage_policy = { tenant = tenant_id, unit = unit, scopes = scopes }, actual, ARGV[6]
+plan.facts, plan.is_counted, plan.fields, plan.first, plan.waiter = nil, false, ARGV, first_field, nil
+plan.limits = { max_budgets = ARGV[12], retention_ms = ARGV[8] }
+plan.key_id, plan.request_id, plan.trace = ARGV[9], ARGV[10], ARGV[11]
+local origin = admission.origin_of(plan)
 
 -- A debit reserves nothing, so its denial is another event than a reserve's, and no part of the tenant's denial rate.
 local function refused(refusal)
@@ -52,51 +66,13 @@ local function refused(refusal)
   return refusal
 end
 
-local earlier = idempotency_record.recall(idempotency, fingerprint)
-if earlier == 'MISMATCH' then
-  return { 'IDEMPOTENCY_MISMATCH' }
-elseif earlier then
-  return admission.with_balances({ 'APPLIED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4] }, scopes, earlier, 5)
+local refusal, ending, short = admission.admit(plan, group)
+if ending then
+  return ending
+elseif refusal then
+  return refused(refusal)
 end
-
-local tenant = grouped.tenant(group, tenant_state.read_tenant, tenant_record)
-if tenant and tenant.status ~= 'ACTIVE' then
-  return refused({ 'TENANT_' .. tenant.status })
-end
-
-local budgets, mask, unborn, unplanned = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
-if unplanned then
-  return unplanned
-end
-if #budgets == 0 then
-  return refused(admission.missing_budget(tag, scopes))
-end
-local stopped = admission.stopped_budget(budgets)
-if stopped then
-  return refused(stopped)
-end
-
-local limited = budget_templates.limit_refusal(group, tag, tenant_id, unborn, max_budgets)
-if limited then
-  return refused(limited)
-end
-
-local policy = tenant and tenant.has_policies and policy_search.group_policy(group, tag, tenant_id, scopes, now)
-overage_policy = admission.overage_policy_of(overage_policy, policy, budgets, tenant)
-if not admission.OVERAGE_POLICIES[overage_policy] then
-  return { 'INVALID_POLICY', overage_policy }
-end
-
-local short = admission.short_budget(budgets, actual, now)
-if short then
-  local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
-  if first then
-    return first
-  end
-end
-if short and overage_policy == 'REJECT' then
-  return refused(short)
-end
+local budgets, mask, unborn, overage_policy = plan.budgets, plan.mask, plan.unborn, plan.overage_policy
 local marks, cost = threshold.marks_of(tenant and tenant.marks, unit), int64.figure(actual)
 local is_plain = not short and type(cost) == 'number' and plain_move.moves_plainly(budgets, marks, -cost, 0, cost)
 local charge, over
@@ -116,7 +92,7 @@ journal.require_journal(tag, group)
 
 -- Nothing is refused below this line.
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
-births.give_birth(group, tag, unborn, now, ARGV[10], ARGV[11])
+births.give_birth(group, tag, unborn, now, origin.request, origin.trace)
 local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, charge.debt }
 for _, budget in ipairs(budgets) do
   local text, stored

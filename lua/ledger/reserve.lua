@@ -25,6 +25,7 @@
 --           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining [window limit]
+--           | KEPT_FOR_WAITER scope remaining
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
 --           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
@@ -35,17 +36,16 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
 --           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  action_quota, action_rules, admission, all_or_none, births, budget_figures, budget_templates, charge_on_expiry, count_actions,
---           denial, emit_denial, event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, keys,
---           observe, owned_counts, plain_move, policy_rate, policy_search, reserve_replay, reserve_terms, run_time, shared_budgets,
---           tenant_state, threshold, time, waiters
+-- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, denial, emit_denial, event_writer, field, grouped,
+--           hold_record, idempotency_record, int64, keys, observe, owned_counts, plain_move, policy_rate, reserve_replay, reserve_terms,
+--           run_time, shared_budgets, tenant_state, threshold, time, waiters
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local fingerprint, subject, amount, terms = ARGV[1], hold_record.requested_subject(ARGV[2]), ARGV[3], reserve_terms.terms(ARGV[4])
 local limits, key_id, request_id, trace = reserve_terms.limits(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
 local action_facts, asked, first_field = ARGV[9], ARGV[10], 12
-local ttl_ms, overage_policy, dry_run = terms.ttl_ms, terms.policy, terms.dry_run
+local ttl_ms, dry_run = terms.ttl_ms, terms.dry_run
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 
 local tag = keys.tag_of(reservation)
@@ -64,69 +64,26 @@ elseif earlier then
 end
 
 local tenant = grouped.tenant(group, tenant_state.read_tenant, tenant_record)
-if tenant and tenant.status == 'SUSPENDED' then
-  return { 'TENANT_SUSPENDED' }
-end
 local observance = observe.observance_of(asked, tenant)
 local is_observed = observance == 'OBSERVED'
 if set and is_observed then
   return { 'OBSERVED_SET' }
 end
 dry_run = dry_run or is_observed
-local is_counted = not set or all_or_none.counts(set, subject, action_facts, ARGV, first_field)
-local waiter = ARGV[11] ~= '' and not dry_run and waiters.parse(ARGV[11])
+local waiter = ARGV[11] ~= '' and not dry_run and waiters.parse(ARGV[11]) or nil
+local plan = admission.REQUEST
+plan.tag, plan.now, plan.tenant, plan.subject, plan.amount, plan.overage_policy = tag, now, tenant, subject, amount, terms.policy
+plan.facts, plan.fields, plan.first, plan.limits = action_facts, ARGV, first_field, limits
+plan.key_id, plan.request_id, plan.trace, plan.way, plan.waiter = key_id, request_id, trace, 'hold', waiter
+plan.is_counted = not set or all_or_none.counts(set, subject, action_facts, ARGV, first_field)
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
-local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
-local counts, budgets, mask, unborn, unplanned, policy, owned, text_bytes, stored_after
-if not refusal then
-  if action_facts == '' then
-    return { 'UNDECLARED_KIND' }
-  end
-  policy = tenant and tenant.has_policies and policy_search.group_policy(group, tag, tenant_id, scopes, now)
-  refusal = action_rules.action_refusal(policy, scopes, ARGV, first_field)
-  if not refusal and is_counted then
-    refusal, counts = action_quota.quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
-  end
-  if refusal and refusal[1] == 'MISSING_RUN_ID' then
-    return refusal
-  end
+local refusal, ending = admission.admit(plan, group)
+if ending then
+  return ending
 end
-if not refusal then
-  budgets, mask, unborn, unplanned = admission.budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
-  if unplanned then
-    return unplanned
-  end
-  if #budgets == 0 then
-    refusal = admission.missing_budget(tag, scopes)
-    if refusal[1] ~= 'NOT_FOUND' then
-      return refusal
-    end
-  end
-end
-if not refusal then
-  overage_policy = admission.overage_policy_of(overage_policy, policy, budgets, tenant)
-  if not admission.OVERAGE_POLICIES[overage_policy] then
-    return { 'INVALID_POLICY', overage_policy }
-  end
-  refusal = admission.hold_refusal(budgets, amount, now) or waiter and waiters.refusal(budgets, waiter, now)
-    or budget_templates.limit_refusal(group, tag, tenant_id, unborn, limits.max_budgets)
-end
-if not refusal then
-  subject.text_bytes = subject.text_bytes or owned_counts.long_text(subject.levels, 1)
-  owned, text_bytes = grouped.owned(group, tag, tenant_id, limits.max_live, limits.max_stored), subject.text_bytes + owned_counts.long_text(ARGV, first_field)
-  refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)
-  if not refusal and is_counted then
-    refusal = policy_rate.rate_refusal(tag, policy, 'reservations', now, set and policy and set.rates[policy.id])
-  end
-end
+local policy, budgets, unborn, counts = plan.policy, plan.budgets, plan.unborn, plan.counts
 if refusal then
-  local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
-  if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
-    local first = expiry.reclaimed(group, tag, now, limits.retention_ms, origin)
-    if first then
-      return first
-    end
-  end
+  local origin = admission.origin_of(plan)
   local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
   if place then
     return place
@@ -146,6 +103,8 @@ if refusal then
   return denial.denial_reply(parts, is_observed and 'observed' or 'fresh')
 end
 
+local mask, overage_policy, owned, is_counted = plan.mask, plan.overage_policy, plan.owned, plan.is_counted
+local text_bytes, stored_after = plan.text_bytes, plan.stored_after
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
 ttl_ms = ttl_ms or policy and policy.default_ttl_ms or tenant and tenant.default_ttl_ms or 60000
 if policy and policy.max_ttl_ms then
@@ -225,8 +184,7 @@ if dry_run then
     parts[#parts + 1] = text
   end
   if is_observed then
-    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace }, asked,
-      unit, amount, caps, hold_record.with_levels(subject, ARGV, first_field), action_facts)
+    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], admission.origin_of(plan), asked, unit, amount, caps, hold_record.with_levels(subject, ARGV, first_field), action_facts)
   end
   idempotency_record.remember(idempotency, fingerprint, parts, limits.idempotency_ttl_ms)
   return reply
@@ -236,7 +194,9 @@ end
 -- the first is an orphan, which the sweeper removes.
 grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + terms.grace_ms), reservation_id)
 grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), run_time.now_text(group), reservation_id)
-births.give_birth(group, tag, unborn, now, request_id, trace)
+if unborn then
+  births.give_birth(group, tag, unborn, now, request_id, trace)
+end
 if waiter then
   waiters.leave(tag, tenant_id, unit, waiter)
 end
@@ -271,10 +231,10 @@ if default_charge then
   redis.call('HSET', reservation, field.charge_on_expiry, default_charge)
 end
 owned_counts.count_live(owned, text_bytes, stored_after)
-if is_counted then
+if policy and is_counted then
   policy_rate.count_rate(tag, policy, 'reservations', now)
 end
-local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+local origin = (emits or approaches) and admission.origin_of(plan)
 local run_counters = counts and count_actions.count_actions(group, tag, tenant_id, policy, counts, origin)
 if run_counters then
   redis.call('HSET', reservation, field.run_counters, run_counters)

@@ -6,7 +6,7 @@ import { FIELD, GIVEN_ROWS } from '../redis/index.js';
 export type EventData = Readonly<Record<string, unknown>>;
 
 /** The fields of lua/lib/event_writer.lua that belong to the envelope, not to `data`. */
-const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'metadata']);
+const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'kw', 'metadata']);
 /** The fields with the subject and action of the request. */
 const REQUEST = new Set<string>([
   FIELD.given_tenant,
@@ -63,10 +63,11 @@ export function dataOf(eventType: string, fields: Fields): EventData {
   const request = fields.has(FIELD.action_kind)
     ? { subject: subjectOf(fields), action: actionOf(fields) }
     : undefined;
-  return shaped(eventType, { ...figures, ...request });
+  return shaped(eventType, { ...figures, ...request }, fields.has('kw'));
 }
 
-function shaped(eventType: string, figures: Record<string, unknown>): EventData {
+/** @param isKept whether what remained was kept for a reserve that waited longer */
+function shaped(eventType: string, figures: Record<string, unknown>, isKept: boolean): EventData {
   if (LIFECYCLE.has(eventType)) {
     return lifecycleOf(figures);
   }
@@ -79,11 +80,11 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
   }
   if (DENIALS.has(eventType)) {
     const { window: _, window_key: _key, used: _used, limit: _limit, risk_class: _class, ...rest } = figures;
-    return { ...rest, ...budgetWindowOf(figures), deny_detail: denialDetailOf(figures) };
+    return { ...rest, ...budgetWindowOf(figures), deny_detail: denialDetailOf(figures, isKept) };
   }
   if (eventType === 'reservation.observed_denied') {
     const { scope, unit, estimated_amount, observe_mode, idempotency_key, subject, action } = figures;
-    const detail = denialDetailOf(figures);
+    const detail = denialDetailOf(figures, false);
     const asked = { estimated_amount, observe_mode, idempotency_key, subject, action };
     return {
       scope,
@@ -106,7 +107,7 @@ function budgetWindowOf({ reason_code, window }: Readonly<Record<string, unknown
 }
 
 /** The detail of a denial, from what its event has stored. */
-function denialDetailOf(figures: Readonly<Record<string, unknown>>): DenyDetail {
+function denialDetailOf(figures: Readonly<Record<string, unknown>>, isKept: boolean): DenyDetail {
   const textOf = (name: string): string | undefined => {
     const value = figures[name];
     return typeof value === 'string' || isInteger(value) ? String(value) : undefined;
@@ -114,6 +115,7 @@ function denialDetailOf(figures: Readonly<Record<string, unknown>>): DenyDetail 
   const action = figures.action as { readonly kind?: string } | undefined;
   return denyDetailOf({
     reason: textOf('reason_code') ?? 'UNKNOWN',
+    isKept,
     scope: textOf('scope'),
     remaining: textOf('remaining'),
     policyId: textOf('policy_id'),

@@ -14,7 +14,7 @@ import {
 } from '../ledger/index.js';
 import type { Attestable, ScriptReply } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
-import { denyDetailOf, isEnough } from './deny-detail.js';
+import { denyDetailOf } from './deny-detail.js';
 import type { ActionDto, AmountDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
 import { FIELD } from '../redis/index.js';
@@ -44,9 +44,6 @@ export class Admission {
     return [traits.risk_class, run, ...declared].map(percentEncoded).join('|');
   }
 }
-
-/** Says that funds are kept for a reserve that began to wait earlier. */
-export const EARLIER_WAITER = 'EARLIER_WAITER';
 
 /** The facts of a kind that would have to be declared. The script refuses it, unless it replays the answer to the same request. */
 const UNDECLARED = '';
@@ -88,25 +85,13 @@ export function admissionRefusal(
     const details = { scope, requested_unit: unit, expected_units: units };
     return stamped(new Refusal('UNIT_MISMATCH', `scope ${scope} has no budget in ${unit}`, details), reply);
   }
-  const refusal = keptForOthers(reply, amount) ?? refusalOf(reply);
-  if (refusal instanceof Refusal && WITH_DETAIL.has(refusal.code) && reply.status === refusal.code) {
-    const denial = { ...reply, reason: refusal.code, kind, unit, amount: amount.toString() };
+  const refusal = refusalOf(reply);
+  if (refusal instanceof Refusal && WITH_DETAIL.has(refusal.code)) {
+    const isKept = reply.status === 'KEPT_FOR_WAITER';
+    const denial = { ...reply, reason: refusal.code, isKept, kind, unit, amount: amount.toString() };
     refusal.details = { ...refusal.details, deny_detail: denyDetailOf(denial) };
   }
   return refusal;
-}
-
-/**
- * The refusal if enough remains for the amount, but a reserve that waited longer comes first: the one case in which lua/ledger/lib/waiters.lua
- * refuses.
- */
-function keptForOthers(reply: RefusingReply, amount: number | bigint): Refusal | undefined {
-  if (reply.status !== 'BUDGET_EXCEEDED' || !isEnough({ ...reply, amount: amount.toString() })) {
-    return undefined;
-  }
-  const message = `what remains at scope ${reply.scope} is kept for a reserve that waited longer`;
-  const details = { scope: reply.scope, kept_for: EARLIER_WAITER };
-  return stamped(new Refusal('BUDGET_EXCEEDED', message, details), reply);
 }
 
 /** The refusals whose `details` have a `deny_detail`: ErrorResponseExtension of cycles-protocol-extensions-v0.1.26. */

@@ -4,6 +4,8 @@ import { exactInteger } from '../wire/index.js';
 /** What is known of a denial: the reason, and what a script says of it. Texts may be empty. */
 export interface Denial {
   readonly reason: string;
+  /** Whether what remains is kept for a reserve that waited longer. */
+  readonly isKept?: boolean;
   readonly scope?: string | undefined;
   readonly remaining?: string | undefined;
   readonly policyId?: string | undefined;
@@ -79,11 +81,12 @@ function suggestedFix(denial: Denial): string | undefined {
     case 'ACTION_QUOTA_EXCEEDED':
       return `Increase the quota of ${hasText(denial.riskClass) ? denial.riskClass : kind} above ${denial.limit} ${denial.window} in policy '${policyId}'`;
     case 'BUDGET_EXCEEDED': {
+      if (denial.isKept === true) {
+        return `Retry later: what remains at ${scope} is kept for a reserve that waited longer`;
+      }
       const missing = missingAmount(denial);
       if (missing === undefined) {
-        return isEnough(denial)
-          ? `Retry later: what remains at ${scope} is kept for a reserve that waited longer`
-          : undefined;
+        return undefined;
       }
       return budgetFix(denial, missing);
     }
@@ -111,11 +114,6 @@ function budgetFix({ scope, window, limit, amount = '', unit = '' }: Denial, mis
   }
   const asked = words(BigInt(amount));
   return `Raise the limit of window ${window} of ${scope}, which is ${words(BigInt(limit))} and never has room for ${asked}, by at least ${words(missing)}, or ask for less`;
-}
-
-/** Whether only the turn of another reserve stands in the way. */
-export function isEnough({ remaining, amount, window }: Partial<Denial>): boolean {
-  return !hasText(window) && hasText(remaining) && hasText(amount) && BigInt(remaining) >= BigInt(amount);
 }
 
 /** What a budget lacks, or undefined where the figures do not say so. */

@@ -4,7 +4,7 @@ import { scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
 import { RedisService, type ScriptReply, tagOfTenant, ttlIndexKey } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
-import { EARLIER_WAITER } from './admission.js';
+import { EARLIER_WAITER } from './script-refusals.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
 import { RESERVATION_METRICS, type ReservationCounts } from './reservations.metrics.js';
 

@@ -27,6 +27,9 @@ const AT_SCOPE =
     ...(scope === undefined ? {} : { details: { scope } }),
   });
 
+/** Says that funds are kept for a reserve that began to wait earlier. */
+export const EARLIER_WAITER = 'EARLIER_WAITER';
+
 /** The refusal for each status word of the reservation scripts. */
 const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   IDEMPOTENCY_MISMATCH: [
@@ -62,6 +65,13 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
             message: `what remains in window ${reply.window} does not cover the amount at scope ${reply.scope}`,
             details: { scope: reply.scope, window: reply.window },
           },
+  ],
+  KEPT_FOR_WAITER: [
+    'BUDGET_EXCEEDED',
+    ({ scope }) => ({
+      message: `what remains at scope ${scope} is kept for a reserve that waited longer`,
+      details: { scope, kept_for: EARLIER_WAITER },
+    }),
   ],
   ACTION_KIND_DENIED: [
     'ACTION_KIND_DENIED',

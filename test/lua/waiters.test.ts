@@ -118,7 +118,7 @@ describe('a reserve that may wait', () => {
     for (const one of [small, late]) {
       expect((await run(ledger, one))[0]).toBe('WAITING');
     }
-    expect(await run(ledger, late, { waitMs: 0 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '50']);
+    expect(await run(ledger, late, { waitMs: 0 })).toEqual(['KEPT_FOR_WAITER', ledger.scope(), '50']);
     expect([large, small, late].map(({ number }) => number)).toEqual(['1', '2', '3']);
     // A reserve that does not wait can overtake.
     expect((await ledger.reserve({ amount: 10 }))[0]).toBe('ALLOW');

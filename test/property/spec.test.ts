@@ -102,7 +102,7 @@ test.each([
   ['lib/expiry.lua', 'an expiry charges nothing'],
   ['lib/refund.lua', 'only the leaf is charged'],
   ['ledger/direct_debit.lua', 'the debit has no event'],
-  ['ledger/lib/admission.lua', 'the short way takes a budget that is not active'],
+  ['ledger/lib/funds.lua', 'the short way takes a budget that is not active'],
 ])('a mistake in %s is noticed: %s', async (file, what) => {
   const mutation = MUTATIONS[file]?.mutations.find((one) => one.what === what);
   const fault = await noticed(mutation as Mutation, (await first).slice(0, WALKS_FOR_MUTANTS));

@@ -7,11 +7,12 @@
 -- it has counted, its limit and its risk class.
 --
 -- The reason code of a decision for a refusal, where it differs from the refusal's own word.
-local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED' }
+local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED', KEPT_FOR_WAITER = 'BUDGET_EXCEEDED' }
 local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = true, ACTION_QUOTA_EXCEEDED = true }
 -- The refusals that name a scope and what remains there.
 local AT_A_SCOPE = {
   BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
+  KEPT_FOR_WAITER = true,
 }
 -- What the event of a denied or observed request does not keep of it, besides fields of a record: members of direct debits.
 local UNTOLD = { metrics = true, client_time_ms = true }

@@ -1,5 +1,5 @@
 -- waiters: reserves that wait for funds, first come, first served at each budget.
--- @include admission, extras, int64, keys, time, waking
+-- @include extras, funds, int64, keys, time, waking
 --
 -- A reserve that lacks funds takes a place in the queue of the deepest budget that lacks them, and its instance runs it again when it is
 -- woken. It has one place at a time, and keeps the number of its arrival wherever it moves. No waiter passes an earlier one at the budget
@@ -13,7 +13,7 @@ local LEASE_MS = 3000
 local KEPT_MS = 120000
 
 -- The refusals after which funds can come back.
-local LACKING = { BUDGET_EXCEEDED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true }
+local LACKING = { BUDGET_EXCEEDED = true, KEPT_FOR_WAITER = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true }
 
 -- `text` has, with spaces between: how many of the tenant may wait, how long this one still waits in ms, its place, the number of its
 -- arrival, and the scope whose queue it is in. A hyphen stands for a number or scope that it does not have yet.
@@ -35,7 +35,7 @@ function waiters.refusal(budgets, waiter, now)
         waking.wake_waiters(budget.key)
       end
       if not waiter.number or tonumber(number) < waiter.number then
-        return { 'BUDGET_EXCEEDED', budget.scope, int64.text(budget.remaining_figure) }
+        return funds.refusal_at('KEPT_FOR_WAITER', budget)
       end
     end
   end
@@ -64,7 +64,7 @@ local function place_of(budgets, refused, waiter, now)
   for _, budget in ipairs(budgets) do
     if is_too_small(budget, wanted, waiter, now) then
       return nil
-    elseif admission.lacks_funds(budget, wanted) then
+    elseif funds.lacks_funds(budget, wanted) then
       deepest = budget.scope
     end
   end

@@ -45,13 +45,13 @@ export const EVERYWHERE = {
       },
     ],
   },
-  'ledger/direct_debit.lua': {
+  'ledger/lib/admission.lua': {
     tests: ['dead-holds'],
     mutations: [
       {
         what: 'a dead hold refuses or caps a direct debit',
-        find: 'if short then\n  local first =',
-        put: 'if false then\n  local first =',
+        find: 'if not reply and (short or refusal and depends_on_holds(refusal)) then',
+        put: 'if not reply and not short and refusal and depends_on_holds(refusal) then',
       },
     ],
   },

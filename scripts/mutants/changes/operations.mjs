@@ -9,36 +9,6 @@ export const OPERATIONS = {
         put: "if earlier == 'NEVER' or",
       },
       {
-        what: 'a suspended tenant may reserve',
-        find: "if tenant and tenant.status == 'SUSPENDED' then",
-        put: "if tenant and tenant.status == 'NEVER' then",
-      },
-      {
-        what: 'a closed tenant may reserve',
-        find: "tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil",
-        put: 'nil',
-      },
-      {
-        what: 'the amount is not compared with what remains',
-        find: '  refusal = admission.hold_refusal(budgets, amount)',
-        put: '  refusal = admission.hold_refusal(budgets, "0")',
-      },
-      {
-        what: 'the limits on what a tenant owns are not checked',
-        find: '  refusal, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)',
-        put: '  local _; _, stored_after = owned_counts.reserve_refusal(tag, tenant_id, owned, text_bytes)',
-      },
-      {
-        what: 'the rate of the governing policy is not checked',
-        find: "    refusal = policy_rate.rate_refusal(tag, policy, 'reservations', now, set and policy and set.rates[policy.id])",
-        put: '',
-      },
-      {
-        what: 'overdue holds are not reclaimed before a denial',
-        find: "  if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations'",
-        put: "  if refusal[2] == 'live_reservations'",
-      },
-      {
         what: 'a lease is not cut to the maximum of the tenant',
         find: '  ttl_ms = math.min(ttl_ms, tenant.max_ttl_ms)',
         put: '',

@@ -85,16 +85,6 @@ export const SETTLEMENTS = {
     tests: ['direct-debit', 'admission-refusals', 'group'],
     mutations: [
       {
-        what: 'REJECT charges what does not remain',
-        find: "if short and overage_policy == 'REJECT' then",
-        put: 'if false then',
-      },
-      {
-        what: 'a frozen budget is charged',
-        find: 'if stopped then',
-        put: 'if false then',
-      },
-      {
         what: 'the debit has no event',
         find: "event_writer.append_event(tag, 'custom.direct_debit.applied'",
         put: "(function() return '0-0' end)(tag, 'custom.direct_debit.applied'",
