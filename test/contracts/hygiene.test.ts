@@ -103,9 +103,10 @@ describe('every file', () => {
 });
 
 describe('the comments of the code', () => {
-  const CODE = TEXTS.filter(([file]) => /\.(ts|tsx|mjs|js|lua)$/.test(file));
+  const CODE = TEXTS.filter(([file]) => file.startsWith('.') || /\.(ts|tsx|mjs|js|lua)$/.test(file));
   const comments = CODE.flatMap(([file, text]) => {
-    const pattern = file.endsWith('.lua') ? /--.*$/gm : /\/\*[^]*?\*\/|(?<![:'"`\w])\/\/.*$/gm;
+    const inScripts = /\/\*[^]*?\*\/|(?<![:'"`\w])\/\/.*$/gm;
+    const pattern = /\.lua(checkrc)?$/.test(file) ? /--.*$/gm : file.startsWith('.') ? /#.*$/gm : inScripts;
     return [...text.matchAll(pattern)].map(([comment]) => ({ file, comment }));
   });
   /** What the comments name and the repository lacks. */
