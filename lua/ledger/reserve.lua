@@ -106,13 +106,13 @@ end
 local mask, overage_policy, owned, is_counted = plan.mask, plan.overage_policy, plan.owned, plan.is_counted
 local text_bytes, stored_after = plan.text_bytes, plan.stored_after
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
-ttl_ms = ttl_ms or policy and policy.default_ttl_ms or tenant and tenant.default_ttl_ms or 60000
+ttl_ms = ttl_ms or policy and policy.default_ttl_ms or (tenant or tenant_state.DEFAULT_LEASE).default_ttl_ms
 if policy and policy.max_ttl_ms then
   ttl_ms = math.min(ttl_ms, policy.max_ttl_ms)
 elseif tenant then
   ttl_ms = math.min(ttl_ms, tenant.max_ttl_ms)
 end
-local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
+local max_extensions = policy and policy.max_extensions or (tenant or tenant_state.DEFAULT_LEASE).max_extensions
 local expires_at = now + ttl_ms
 -- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
 local expiry_policy = tenant_state.expiry_letter(tenant)

@@ -8,6 +8,8 @@
 -- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/field.lua), nil for AUTO_RELEASE.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
+-- Of a tenant that sets none, or was never created: TENANT_DEFAULTS of src/governance/tenants/tenants.service.ts.
+local DEFAULT_LEASE = { default_ttl_ms = 60000, max_ttl_ms = 3600000, max_extensions = 10 }
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
 
 local function tenant_status(key)
@@ -34,9 +36,9 @@ local function read_tenant(key)
   return {
     status = fields[1],
     overage_policy = fields[2],
-    default_ttl_ms = tonumber(fields[3] or '60000'),
-    max_ttl_ms = tonumber(fields[4] or '3600000'),
-    max_extensions = tonumber(fields[5] or '10'),
+    default_ttl_ms = tonumber(fields[3] or DEFAULT_LEASE.default_ttl_ms),
+    max_ttl_ms = tonumber(fields[4] or DEFAULT_LEASE.max_ttl_ms),
+    max_extensions = tonumber(fields[5] or DEFAULT_LEASE.max_extensions),
     has_policies = fields[6] ~= false,
     marks = fields[7],
     expiry_policy = fields[8],
@@ -64,6 +66,6 @@ local function expiry_letter(tenant)
 end
 
 return {
-  expiry_letter = expiry_letter, read_tenant = read_tenant, set_derived = set_derived,
+  DEFAULT_LEASE = DEFAULT_LEASE, expiry_letter = expiry_letter, read_tenant = read_tenant, set_derived = set_derived,
   tenant_status = tenant_status,
 }
