@@ -1,3 +1,4 @@
+import { ADMISSION } from './changes/admission.mjs';
 import { BOUNDS } from './changes/bounds.mjs';
 import { BUDGETS } from './changes/budgets.mjs';
 import { EVERYWHERE } from './changes/everywhere.mjs';
@@ -26,6 +27,7 @@ export const MUTATIONS = together([
   OPERATIONS,
   SETTLEMENTS,
   EXPIRY,
+  ADMISSION,
   BUDGETS,
   JOURNAL,
   LIMITS,
