@@ -9,7 +9,7 @@ import { say, storeOf } from './report.mjs';
 import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
 
 /**
- * @typedef {{ name: string, tenants: number, instances: number, isSubscribed: boolean }} Case
+ * @typedef {{ name: string, tenants: number, instances: number, isSubscribed: boolean, eventsPerRequest?: number }} Case
  * @typedef {{ lateness_ms: number, backlog: number, expired: number, reserves: number, delivered: number }} Second
  * @typedef {{
  *   calm: readonly import('./types.ts').LeakResult[], leak: import('./types.ts').LeakResult, lateness: import('./types.ts').Lateness,
@@ -36,6 +36,13 @@ const CASES = [
   { name: '64 tenants, one instance', tenants: MANY, instances: 1, isSubscribed: false },
   { name: '64 tenants, two instances', tenants: MANY, instances: 2, isSubscribed: false },
   { name: 'one tenant, subscribed', tenants: 1, instances: 1, isSubscribed: true },
+  {
+    name: 'one tenant, subscribed, 50 events a request',
+    tenants: 1,
+    instances: 1,
+    isSubscribed: true,
+    eventsPerRequest: 50,
+  },
   { name: '64 tenants, subscribed', tenants: MANY, instances: 1, isSubscribed: true },
 ];
 
@@ -64,10 +71,17 @@ const measureCase = (one) =>
       await allowLocalWebhooks(port);
       // Of one tenant, or of the operators for all of them.
       const owner = one.tenants === 1 ? '?tenant_id=leak-0' : '';
-      await askAsAdmin(port, 'POST', `/v1/admin/webhooks${owner}`, {
+      const made = await askAsAdmin(port, 'POST', `/v1/admin/webhooks${owner}`, {
         url: `${endpoint.url}/expired`,
         event_types: ['reservation.expired'],
       });
+      if (one.eventsPerRequest !== undefined) {
+        const id = /** @type {{ subscription: { subscription_id: string } }} */ (made).subscription
+          .subscription_id;
+        await askAsAdmin(port, 'PUT', `/ops/webhooks/${id}/options`, {
+          events_per_request: one.eventsPerRequest,
+        });
+      }
     }
     const holds = harness.use(new Holds(socket, targets), (started) => started.close());
     const bench = new LeakBenchmark(harness, endpoint, holds, targets);

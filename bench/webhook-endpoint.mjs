@@ -41,6 +41,18 @@ function note(path, eventId) {
   }
 }
 
+/**
+ * The ids of the events of a request, of which a group has them only in its body.
+ * @param {string} head
+ * @param {string} body
+ */
+function eventsIn(head, body) {
+  const at = head.indexOf(EVENT_ID);
+  return at === -1
+    ? Array.from(body.matchAll(/"event_id":"evt_([0-9a-f]+)"/g), ([, id = '']) => id)
+    : [/^[0-9a-f]*/.exec(head.slice(at + EVENT_ID.length))?.[0] ?? ''];
+}
+
 const server = createServer((socket) => {
   let rest = '';
   socket.setNoDelay(true).setEncoding('latin1');
@@ -54,9 +66,10 @@ const server = createServer((socket) => {
       if (headEnd === -1 || rest.length < end) {
         return;
       }
-      const idAt = rest.indexOf(EVENT_ID) + EVENT_ID.length;
       const path = rest.slice(5, rest.indexOf(' ', 5));
-      note(path, rest.slice(idAt, rest.indexOf('\r', idAt)));
+      for (const id of eventsIn(rest.slice(0, headEnd), rest.slice(headEnd, end))) {
+        note(path, id);
+      }
       rest = rest.slice(end);
       if (path.startsWith('/hang')) {
         setTimeout(() => socket.write(ANSWER), HANG_MS).unref();

@@ -237,3 +237,16 @@ test('nothing is published after a day whose manifest is damaged, and readiness 
   await publish();
   await warned('the archive has gaps');
 });
+
+test('a task that ends with its thread is counted, and the next one has another', async () => {
+  const { thread } = holdfast.app.get(ArchiverService);
+  const failures = () => holdfast.metric('holdfast_archive_failures_total', { step: 'thread' });
+  const before = await failures();
+  // It never ends.
+  const task = thread.run({ kind: 'hash', path: '/dev/zero' });
+  const ended = expect(task).rejects.toThrow();
+  await thread['worker']?.terminate();
+  await ended;
+  expect(await failures()).toBe(before + 1);
+  expect(await thread.run({ kind: 'hash', path: join(root, 'archive.json') })).toHaveLength(64);
+});
