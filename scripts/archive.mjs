@@ -24,8 +24,8 @@ process.stdout.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
   if (error.code !== 'EPIPE') {
     throw error;
   }
-  // The reader of a pipe, such as head, has enough.
-  process.exit();
+  // The reader of a pipe, such as head, has enough, and does not know what it has not read.
+  process.exit(INCOMPLETE);
 });
 
 /**

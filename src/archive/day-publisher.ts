@@ -16,7 +16,7 @@ import {
 } from './archive-folder.js';
 import { earlierEpochs, placeOf } from './archive-staging.js';
 import { ARCHIVED, type Archived, compareEntries, type EntryId, msOf } from './entry-chain.js';
-import { condemn, faultOf } from './file-faults.js';
+import { condemn, faultOfNow } from './file-faults.js';
 import type { RewriteTask, Rewritten } from './parquet-tasks.js';
 import { DamagedFile, type ParquetThread } from './parquet-thread.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
@@ -167,7 +167,7 @@ export async function contentOf(
     for (const { path, from, to, epoch, ...written } of [...earlier.links, ...now.links].filter(({ to }) =>
       belongs(to),
     )) {
-      const why = await faultOf({ ...written, path });
+      const why = await faultOfNow({ ...written, path });
       if (epoch === place.epoch) {
         reach(to);
       }

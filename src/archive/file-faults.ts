@@ -1,6 +1,6 @@
 import { open, stat } from 'node:fs/promises';
 import { DAY_MS } from '../ledger/index.js';
-import { ParquetThread } from './parquet-thread.js';
+import { DamagedFile, ParquetThread } from './parquet-thread.js';
 
 /** What is wrong with a file: it is not there, not complete, or not what was written. */
 export type FileFault = 'MISSING' | 'CUT' | 'DAMAGED';
@@ -16,6 +16,8 @@ export interface Expected {
 interface Verdict {
   /** Of the file that was judged. A file is replaced, never changed, unless something damages it. */
   readonly identity: string;
+  /** What was expected; null if a parser has condemned it. */
+  readonly sha256: string | null | undefined;
   readonly atMs: number;
   readonly fault: FileFault | undefined;
 }
@@ -43,19 +45,41 @@ export async function faultOf({ path, bytes, sha256 }: Expected): Promise<FileFa
     return 'CUT';
   }
   const known = verdicts.get(path);
-  if (known?.identity === now.identity && performance.now() - known.atMs < VALID_MS) {
+  const isSame = known?.identity === now.identity && (known.sha256 === null || known.sha256 === sha256);
+  if (isSame && performance.now() - known.atMs < VALID_MS) {
     return known.fault;
   }
-  const fault = await read(path, now.size, sha256);
-  judge(path, now.identity, fault);
-  return fault;
+  try {
+    const fault = await read(path, now.size, sha256);
+    judge(path, { identity: now.identity, sha256, fault });
+    return fault;
+  } catch (error) {
+    if (isMissing(error)) {
+      return 'MISSING';
+    }
+    // A disk may read it the next time.
+    if (error instanceof DamagedFile || (error as NodeJS.ErrnoException).code === 'EIO') {
+      return 'DAMAGED';
+    }
+    throw error;
+  }
+}
+
+/** The same, but what was found to be damaged is read again: for what cannot be taken back. */
+export async function faultOfNow(file: Expected): Promise<FileFault | undefined> {
+  const fault = await faultOf(file);
+  if (fault !== 'DAMAGED' || file.sha256 === undefined) {
+    return fault;
+  }
+  doubt([file.path]);
+  return faultOf(file);
 }
 
 /** What a parser found that the content does not show. */
 export async function condemn(path: string): Promise<void> {
   const now = await sizeAndIdentity(path);
   if (now !== undefined) {
-    judge(path, now.identity, 'DAMAGED');
+    judge(path, { identity: now.identity, sha256: null, fault: 'DAMAGED' });
   }
 }
 
@@ -64,9 +88,9 @@ export function doubt(paths: readonly string[]): void {
   paths.forEach((path) => verdicts.delete(path));
 }
 
-function judge(path: string, identity: string, fault: FileFault | undefined): void {
+function judge(path: string, verdict: Omit<Verdict, 'atMs'>): void {
   verdicts.delete(path);
-  verdicts.set(path, { identity, atMs: performance.now(), fault });
+  verdicts.set(path, { ...verdict, atMs: performance.now() });
   const [oldest] = verdicts.keys();
   if (verdicts.size > MOST && oldest !== undefined) {
     verdicts.delete(oldest);
@@ -74,22 +98,11 @@ function judge(path: string, identity: string, fault: FileFault | undefined): vo
 }
 
 async function read(path: string, size: number, sha256: string | undefined): Promise<FileFault | undefined> {
-  try {
-    if (!(await isFinished(path, size))) {
-      return 'CUT';
-    }
-    const isAsWritten =
-      sha256 === undefined || (await hashing.run({ kind: 'hash', path })).startsWith(sha256);
-    return isAsWritten ? undefined : 'DAMAGED';
-  } catch (error) {
-    if (isMissing(error)) {
-      return 'MISSING';
-    }
-    if ((error as NodeJS.ErrnoException).code === 'EIO') {
-      return 'DAMAGED';
-    }
-    throw error;
+  if (!(await isFinished(path, size))) {
+    return 'CUT';
   }
+  const isAsWritten = sha256 === undefined || (await hashing.run({ kind: 'hash', path })).startsWith(sha256);
+  return isAsWritten ? undefined : 'DAMAGED';
 }
 
 /** Whether it ends as a Parquet file does. */
@@ -108,8 +121,8 @@ async function sizeAndIdentity(
   path: string,
 ): Promise<{ readonly size: number; readonly identity: string } | undefined> {
   try {
-    const { size, mtimeMs, ino } = await stat(path);
-    return { size, identity: `${ino} ${size} ${mtimeMs}` };
+    const { size, mtimeMs, ctimeMs, ino } = await stat(path);
+    return { size, identity: `${ino} ${size} ${mtimeMs} ${ctimeMs}` };
   } catch (error) {
     if (isMissing(error)) {
       return undefined;

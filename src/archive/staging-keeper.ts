@@ -94,9 +94,13 @@ export class StagingKeeper {
         ? compareEntries(file.to, start) <= 0 ||
           (msOf(file.to) < place.throughMs - this.keepMs && compareEntries(file.to, place.cursor) <= 0)
         : publishedDay !== undefined && dayOf(msOf(file.to)) <= publishedDay;
-    const over = (await this.folder.staged(kind, partition)).filter(
-      (file) => !used.has(file.path) && isOver(file),
-    );
+    const over: StagedFile[] = [];
+    for (const file of await this.folder.staged(kind, partition)) {
+      // A damaged one is not published. Only its mended copy can fill its gap.
+      if (!used.has(file.path) && isOver(file) && (await faultOf(file)) !== 'DAMAGED') {
+        over.push(file);
+      }
+    }
     const now = performance.now();
     const before = this.unneeded;
     const prefix = join(folder, '/');

@@ -1,6 +1,6 @@
 import { type BeforeApplicationShutdown, Inject, Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, segmentsOf } from '../auth/index.js';
-import { doubt } from '../archive/index.js';
+import { doubt, SPILL_PREFIX } from '../archive/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   DAY_MS,
@@ -12,7 +12,6 @@ import {
 } from '../ledger/index.js';
 import { ConcurrencyLimiter, RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
-import { SPILL_PREFIX } from '../archive/index.js';
 import { ArchiveReader, type UsageReading } from './archive-reader.js';
 import { FileQueryFailed, type FileRows, QueryProcess } from './query-process.js';
 import { keyText, type Report, type ReportRow } from './report-formats.js';
@@ -104,7 +103,9 @@ export class UsageService implements BeforeApplicationShutdown {
     }
     const began = performance.now();
     const rows = await this.rowsOf(query, { files, ...reading }, signal).catch((error: unknown) => {
-      doubt(files);
+      if (mayBeOfFile(error)) {
+        doubt(files);
+      }
       throw error;
     });
     this.counts.duration.observe((performance.now() - began) / 1000);

@@ -68,7 +68,7 @@ describe('a window of a budget', () => {
   test('counts held and charged amounts, and its refusal names it', async () => {
     const ledger = await withDay();
     const { id } = await ledger.hold({ amount: 60 });
-    const refusal = ['BUDGET_EXCEEDED', ledger.scope(), '40', 'day'];
+    const refusal = ['BUDGET_EXCEEDED', ledger.scope(), '40', 'day', '100'];
     expect(await ledger.reserve({ amount: 41 })).toEqual(refusal);
     expect(await spent(ledger)).toBe('day,100,0');
     await ledger.commit(id, 50);
@@ -115,7 +115,13 @@ describe('a window of a budget', () => {
     const ledger = await withDay();
     const { id } = await clockAt(ledger, ENDS - 1).hold({ amount: 70, ttlMs: 60_000 });
     const after = clockAt(ledger, ENDS);
-    expect(await after.reserve({ amount: 31 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '30', 'day']);
+    expect(await after.reserve({ amount: 31 })).toEqual([
+      'BUDGET_EXCEEDED',
+      ledger.scope(),
+      '30',
+      'day',
+      '100',
+    ]);
     expect((await after.commit(id, 60))[0]).toBe('COMMITTED');
     expect(await spent(ledger)).toBe('day,100,60');
     expect((await after.reserve({ amount: 40 }))[0]).toBe('ALLOW');
@@ -169,7 +175,7 @@ describe('a window of a budget', () => {
   });
 
   test.each([
-    ['REJECT', ['BUDGET_EXCEEDED', '', '100', 'day'], 'day,100,0'],
+    ['REJECT', ['BUDGET_EXCEEDED', '', '100', 'day', '100'], 'day,100,0'],
     ['ALLOW_IF_AVAILABLE', ['APPLIED', '100'], 'day,100,100'],
   ])('limits direct debits under %s', async (policy, expected, counted) => {
     const ledger = await withDay();
@@ -185,7 +191,7 @@ describe('a window of a budget', () => {
     expect(await ledger.reserve({ amount: 101, dryRun: true })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);
     expect(await decide(ledger, { amount: 101 })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);
     const asked = { amount: 101, fields: { pk: '{}' }, key: 'asked' };
-    const detail = ['BUDGET_EXCEEDED', ledger.scope(), '100', '', 'day', '', '', '', ''];
+    const detail = ['BUDGET_EXCEEDED', ledger.scope(), '100', '', 'day', '', '', '100', ''];
     expect(await decide(ledger, asked)).toEqual(['DENY', 'fresh', ...detail]);
     expect(await decide(ledger, asked)).toEqual(['DENY', 'replay', ...detail]);
     const { events } = await readLedger(ledger);
@@ -205,8 +211,20 @@ describe('a window of a budget', () => {
     await spend(ledger, 100);
     expect(await spent(ledger)).toBe('day,100,100 week,150,100');
     const after = clockAt(ledger, ENDS);
-    expect(await after.reserve({ amount: 51 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '50', 'week']);
-    expect(await after.reserve({ amount: 101 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '100', 'day']);
+    expect(await after.reserve({ amount: 51 })).toEqual([
+      'BUDGET_EXCEEDED',
+      ledger.scope(),
+      '50',
+      'week',
+      '150',
+    ]);
+    expect(await after.reserve({ amount: 101 })).toEqual([
+      'BUDGET_EXCEEDED',
+      ledger.scope(),
+      '100',
+      'day',
+      '100',
+    ]);
     expect(await after.reserve({ amount: 901 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '900']);
     await spend(after, 50);
     expect(await spent(ledger)).toBe('day,100,50 week,150,150');
@@ -221,7 +239,13 @@ describe('a window of a budget', () => {
     await ledger.commit(first.id, '9223372036854775799');
     expect(await spent(ledger)).toBe(`day,${most},9223372036854775799`);
     await fund(ledger, most, { operation: 'RESET_SPENT', spent: 0 });
-    expect(await ledger.reserve({ amount: 9 })).toEqual(['BUDGET_EXCEEDED', ledger.scope(), '8', 'day']);
+    expect(await ledger.reserve({ amount: 9 })).toEqual([
+      'BUDGET_EXCEEDED',
+      ledger.scope(),
+      '8',
+      'day',
+      most,
+    ]);
     const { id } = await ledger.hold({ amount: 8 });
     await setWindows(ledger, [{ name: 'day', limit: 0, ends: DAYS }]);
     expect((await ledger.commit(id, 8))[0]).toBe('COMMITTED');

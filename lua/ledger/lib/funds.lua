@@ -21,16 +21,23 @@ local function stopped_budget(budgets)
   return nil
 end
 
--- What may be held in the next period of a budget, as the record says, once all that is held now has ended; or nil without one.
+-- What may be held in the next period of a budget, once all that is held now has ended; or nil without one.
 local function next_limit(budget, now)
   if not budget.period_end or budget.birth then
     return nil
   end
   local current = period.read_period(budget.key, budget.scope)
+  -- The record has not what earlier calls of the run have changed.
+  current.remaining, current.reserved = int64.text(budget.remaining_figure), int64.text(budget.reserved_figure)
+  current.spent, current.debt, current.is_over_limit = int64.text(budget.spent_figure), budget.debt, budget.is_over_limit
   local states = period.states_until(current, now)
   local following = period.states_until(states[#states] or current, (states[#states] or current).ends)
   local coming = following[#following]
-  return coming and int64.saturating_add(coming.remaining, coming.reserved)
+  local limit = coming and int64.saturating_add(coming.remaining, coming.reserved)
+  for _, window in ipairs(limit and budget.windows or {}) do
+    limit = int64.less(window.limit, int64.figure(limit)) and int64.text(window.limit) or limit
+  end
+  return limit
 end
 
 -- The refusal of the first budget with less remaining than the amount, or nil. If only a window of it is short, the refusal has what

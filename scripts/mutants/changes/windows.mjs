@@ -30,8 +30,8 @@ export const WINDOWS = {
       },
       {
         what: 'only the first window is looked at',
-        find: '      return window.name, int64.text(room)\n    end',
-        put: '      return window.name, int64.text(room)\n    end\n    if true then\n      return nil\n    end',
+        find: '      return window.name, int64.text(room), window.limit\n    end',
+        put: '      return window.name, int64.text(room), window.limit\n    end\n    if true then\n      return nil\n    end',
       },
     ],
   },

@@ -136,7 +136,7 @@ export class Retries {
     const refs = group.retries.map(({ ref }) => ref);
     if ((await this.bySubscription.acquire(claim)) === 'acquired') {
       await partition.track(
-        this.inPlace(partition, claim.owner, () => this.retryTogether(partition, group, nowMs)).catch(
+        this.inPlace(partition, claim.owner, () => this.retry(partition, group, nowMs)).catch(
           (error: unknown) => this.postpone(partition, refs, error),
         ),
       );
@@ -170,30 +170,29 @@ export class Retries {
     }
   }
 
-  /** A damaged record makes its whole group fail, so each is then retried by itself. */
-  private async retryTogether(partition: DispatchPartition, group: DueGroup, nowMs: number): Promise<void> {
-    try {
-      await this.retry(partition, group, nowMs);
-    } catch (error) {
-      if (isExpected(error) || group.retries.length === 1) {
-        throw error;
-      }
-      for (const one of group.retries) {
-        await this.retry(partition, { ...group, retries: [one] }, nowMs).catch((alone: unknown) =>
-          this.postpone(partition, [one.ref], alone),
-        );
-      }
-    }
-  }
-
-  private async retry(partition: DispatchPartition, { retries }: DueGroup, nowMs: number): Promise<void> {
+  private async retry(partition: DispatchPartition, group: DueGroup, nowMs: number): Promise<void> {
+    const { retries } = group;
     if (!partition.active) {
       return;
     }
     const overdue = retries.filter(({ dueMs }) => nowMs - dueMs > RECOVER_AFTER_MS);
     this.metrics.of(WEBHOOK_METRICS).recoveries.inc({ kind: 'retry' }, overdue.length);
     const refs = retries.map(({ ref }) => ref);
-    const deliveries = await readDeliveries(this.redis, partition.code, refs);
+    let deliveries: Awaited<ReturnType<typeof readDeliveries>>;
+    try {
+      deliveries = await readDeliveries(this.redis, partition.code, refs);
+    } catch (error) {
+      if (isExpected(error) || retries.length === 1) {
+        throw error;
+      }
+      // One damaged record must not hold up the others.
+      for (const one of retries) {
+        await this.retry(partition, { ...group, retries: [one] }, nowMs).catch((alone: unknown) =>
+          this.postpone(partition, [one.ref], alone),
+        );
+      }
+      return;
+    }
     const ended = deliveries.filter(hasEnded).map(({ ref }) => ref);
     if (ended.length > 0) {
       const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ...ended));
