@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster, type Redis } from 'ioredis';
 import type { HoldfastConfig } from '../config/index.js';
+import type { HealthWarning } from '../telemetry/index.js';
 import { ConcurrencyLimiter } from './concurrency-limiter.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
@@ -9,6 +10,13 @@ import { CURRENT_QUERY, OPERATORS, type QueryContext } from './current-query.js'
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
 import type { SkippedNames } from './skipped-names.js';
+
+/** What readiness says while there is none. */
+export const QUERIES_AWAY: HealthWarning = {
+  code: 'queries_away',
+  message:
+    'the connection for queries is lost: lists, searches and exports are answered with 503 until it is back. If it stays away, look at maxclients and the log of Redis',
+};
 
 /** Debt up to this amount causes no pause, so short queries never pause. */
 const FREE_DEBT_MS = 50;

@@ -32,7 +32,7 @@ import {
   readNodeMemory,
   sumMemory,
 } from './memory-guard.js';
-import { Queries } from './queries.js';
+import { Queries, QUERIES_AWAY } from './queries.js';
 import { RedisClock } from './redis-clock.js';
 import { QUERY_METRICS, REDIS_METRICS, type RedisCounts, showServers } from './redis.metrics.js';
 import { Refusals } from './refusals.js';
@@ -67,11 +67,6 @@ interface ServiceParts {
 }
 
 const QUIT_TIMEOUT_MS = 1000;
-const QUERIES_AWAY: HealthWarning = {
-  code: 'queries_away',
-  message:
-    'the connection for queries is lost: lists, searches and exports are answered with 503 until it is back. If it stays away, look at maxclients and the log of Redis',
-};
 
 /**
  * The connections to Redis. They are checked and ready before dependents are created, and closed after everything else. The ledger,
