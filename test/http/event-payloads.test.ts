@@ -37,7 +37,7 @@ const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 const MORE: Readonly<Record<string, readonly string[]>> = {
   'budget.updated': ['changed_fields'],
   'budget.exhausted': ['reservation_id'],
-  'budget.threshold_crossed': ['threshold_amount'],
+  'budget.threshold_crossed': ['threshold_amount', 'first_in_period'],
   'reservation.denied': ['window', 'idempotency_key'],
   'reservation.observed_denied': ['idempotency_key'],
   'reservation.observed_allowed': ['idempotency_key'],

@@ -7,6 +7,7 @@ import {
   spilling,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
+import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
@@ -335,11 +336,19 @@ describeInBrowser(`forms${WITHOUT_BROWSER}`, () => {
     receiver.react = (response) => response.writeHead(204).end();
     const paused = await subscribe(holdfast, tenant, `${receiver.url}/paused`);
     const path = `/v1/admin/webhooks/${paused}`;
-    receiver.react = (response) => void setTimeout(() => response.writeHead(204).end(), 500);
+    let answer = (): void => undefined;
+    receiver.react = (response) => {
+      answer = () => void response.writeHead(204).end();
+    };
     await holdfast.reserve(tenant, 10);
     await holdfast.reserve(tenant, 11);
+    await eventually('one delivery to be on its way, and one to wait', async () => {
+      const isSent = receiver.received.some(({ path: at }) => at === '/paused');
+      return isSent && (await deliveries(holdfast, paused)).length === 2;
+    });
     expectStatus(await holdfast.admin('PATCH', path, { status: 'PAUSED' }), 200);
     receiver.react = (response) => response.writeHead(204).end();
+    answer();
     const rows = await endedDeliveries(holdfast, paused, 2);
     const untried = rows.find(({ attempts }) => attempts === 0);
     expect(untried).toMatchObject({ status: 'FAILED' });
