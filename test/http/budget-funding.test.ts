@@ -82,6 +82,7 @@ describe('funding', () => {
           threshold: 0.8,
           utilization: 0.8889,
           direction: 'rising',
+          first_in_period: true,
           allocated: 450,
           remaining: 50,
           spent: 400,

@@ -222,7 +222,9 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
       await dialog.getByLabel('Id').fill('each-agent');
       await dialog.getByLabel('Unit').selectOption('tokens');
       await dialog.getByLabel('Scopes').fill('tenant:elsewhere/agent:*');
-      await dialog.getByText('No scope of the last requests matches').waitFor();
+      await dialog
+        .getByText('No scope of the first 100 budgets and the last 100 reservations matches')
+        .waitFor();
       await dialog.getByLabel('Allocated').fill('50');
       await dialog.getByRole('button', { name: 'Create template' }).click();
       await dialog.getByRole('alert').waitFor();
