@@ -339,7 +339,7 @@ export class GroupPlay {
       const words = text.split(SEPARATOR);
       const [word, second] = words as [string, string | undefined];
       add(ANSWERS.has(second ?? '') ? `${word} ${second}` : word.startsWith(FAILED) ? 'failed' : word);
-      if (word === 'BUDGET_EXCEEDED' && words.length === 4) {
+      if (word === 'BUDGET_EXCEEDED' && words.length > 4 && words[3] !== '') {
         add('BUDGET_EXCEEDED in a window');
       } else if (word === 'RECLAIMED') {
         add(`RECLAIMED in ${script}`);
