@@ -1,6 +1,6 @@
 // npm run bench -- <name> [options]: runs one benchmark on a separate Holdfast on loopback, bounded in time,
 // and prints its figures. `against` compares this checkout with another commit. `all` runs every one and records the figures; `summary` updates docs/performance.md
-// from the newest record.
+// from the newest record. Without a name, it lists the benchmarks. Exit codes: 0 measured; 1 not measured, or a limit was missed.
 import {
   SetupError,
   checkNode,

@@ -1,5 +1,6 @@
 // npm run example -- <name>: runs an example against a Holdfast that serves already. Each prepares a tenant of its own, and starts a
 // made-up provider, which needs no network.
+// Exit codes: 0 it ran; 1 it did not, for the reason that is printed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,5 +1,6 @@
 // npm run audit: checks the production dependencies for advisories. Fails if one is neither fixed nor accepted below.
 // If the registry returns no report, the command succeeds, and its output says that nothing was checked.
+// It has no options. Exit codes: 0 nothing found, or nothing checked; 1 an advisory.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseJson } from './install.mjs';

@@ -1,4 +1,5 @@
 // npm run evidence-keys -- <file> [--rotate] [--at <time>]: makes a set of keys that sign evidence, or adds a key that takes over.
+// Exit codes: 0 written; 1 not written, for the reason that is printed.
 import { SetupError, importForCommand, runCommand } from './install.mjs';
 
 /** @param {string[]} args */

@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import './help.mjs';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 

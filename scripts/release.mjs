@@ -1,6 +1,7 @@
 // npm run release -- <folder> [--rehearse]: writes what a release consists of into a new folder: the context of the image, the package
 // of the chart, a CycloneDX bill of materials of what ships, and their checksums. Refuses versions that disagree, and, without
 // --rehearse, a version that the changelog does not call released, and one that needs more processor time than the last one.
+// Exit codes: 0 written; 1 refused, for the reason that is printed.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';

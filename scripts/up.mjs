@@ -1,4 +1,5 @@
 // npm run up: from a clean clone to a serving Holdfast and a demonstration on screen. `--once` ends after the demonstration.
+// Exit codes: 0 ended as asked; 1 not started, for the reason that is printed.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -6,19 +6,19 @@
 -- ARGV[1]   hash             SHA-256 of the new key, base64url
 -- ARGV[2]   key_prefix
 -- ARGV[3]   overlap_ms       how long the key before still works; 0 ends it at once
--- ARGV[4]   expires_at_ms    of the new key, or empty for one that does not expire
+-- ARGV[4]   expires_at_ms    of the new key, or empty for that of the one before
 -- ARGV[5]   channel          pub/sub channel for the hashes of keys that instances must look up again
 -- ARGV[6]   actor            admin
 -- ARGV[7]   key_id           who acts
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
--- RETURNS   ROTATED now_ms record{} | NOT_FOUND | ALREADY_REVOKED | EXPIRES_IN_PAST
+-- RETURNS   ROTATED now_ms record{} | NOT_FOUND | ALREADY_REVOKED | EXPIRED | EXPIRES_IN_PAST
 -- BOUND     one operator
 -- EMITS     nothing
 -- @include  audit_log, keys, operator_record, time
 --
--- There are at most two keys: a rotation during an overlap ends the older of them. An expired key may be rotated, which renews the operator;
--- the expired one stays expired.
+-- There are at most two keys: a rotation during an overlap ends the older of them. An operator that has expired stays so: a rotation keeps
+-- somebody's key safe, and must not bring back whose time is over.
 local operator, operator_secret = KEYS[1], KEYS[2]
 local hash, key_prefix, overlap_ms, expires_at, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
@@ -32,6 +32,9 @@ if not record then
 end
 if record.status == 'REVOKED' then
   return { 'ALREADY_REVOKED' }
+end
+if record.expires_at <= now then
+  return { 'EXPIRED' }
 end
 if expires_at and expires_at <= now then
   return { 'EXPIRES_IN_PAST' }
@@ -47,8 +50,6 @@ redis.call('HSET', operator, 'secret_hash', hash, 'key_prefix', key_prefix, 'rot
   'previous_hash', record.secret_hash, 'previous_until', time.ms_text(previous_until))
 if expires_at then
   redis.call('HSET', operator, 'expires_at', time.ms_text(expires_at))
-else
-  redis.call('HDEL', operator, 'expires_at')
 end
 redis.call('SET', operator_secret, record.name)
 if record.previous_hash then

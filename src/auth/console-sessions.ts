@@ -16,6 +16,8 @@ export interface ConsoleSession {
   readonly caller: AdminCaller;
   /** Time left. */
   readonly expiresInMs: number;
+  /** With which the identity provider opened it, for the log-out there. */
+  readonly idToken?: string;
 }
 
 export const SESSION_LIFETIME_MS = 8 * 3_600_000;
@@ -50,10 +52,12 @@ export class ConsoleSessions {
   }
 
   /** @throws StoreUnavailable */
-  async create(owner: AdminCaller): Promise<{ token: string; session: ConsoleSession }> {
+  async create(owner: AdminCaller, idToken?: string): Promise<{ token: string; session: ConsoleSession }> {
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
     const { key, id } = this.placeOf(token);
-    await orStoreError(this.redis.client.set(key, JSON.stringify(owner), 'PX', SESSION_LIFETIME_MS));
+    await orStoreError(
+      this.redis.client.set(key, JSON.stringify({ ...owner, idToken }), 'PX', SESSION_LIFETIME_MS),
+    );
     return { token, session: { id, caller: named(owner, id), expiresInMs: SESSION_LIFETIME_MS } };
   }
 
@@ -63,17 +67,15 @@ export class ConsoleSessions {
     const [text, expiresInMs] = await orStoreError(
       Promise.all([this.redis.client.get(key), this.redis.client.pttl(key)]),
     );
-    const owner = text === null || expiresInMs <= 0 ? undefined : await this.ownerIn(text);
-    return owner === undefined ? undefined : { id, caller: named(owner, id), expiresInMs };
-  }
-
-  private async ownerIn(text: string): Promise<AdminCaller | undefined> {
-    const owner = ownerOf(text);
-    if (owner?.secretHash === undefined) {
-      return owner;
+    const stored = text === null || expiresInMs <= 0 ? undefined : ownerOf(text);
+    if (stored === undefined) {
+      return undefined;
     }
-    const current = await this.operators.findNamed(owner.secretHash);
-    return typeof current === 'string' ? undefined : current;
+    const { idToken, ...owner } = stored;
+    const current = owner.secretHash === undefined ? owner : await this.operators.findNamed(owner.secretHash);
+    return typeof current === 'string'
+      ? undefined
+      : { id, caller: named(current, id), expiresInMs, ...(idToken !== undefined && { idToken }) };
   }
 
   /** Returns whether there was a session. @throws StoreUnavailable */
@@ -89,15 +91,18 @@ export class ConsoleSessions {
   }
 }
 
-const isOwner = isObject<AdminCaller>({
+type StoredOwner = AdminCaller & { readonly idToken?: string };
+
+const isOwner = isObject<StoredOwner>({
   kind: isOneOf('admin'),
   role: isOperatorRole,
   keyId: isOptional(isText),
   secretHash: isOptional(isText),
+  idToken: isOptional(isText),
 });
 
 /** Whom a stored session belongs to; undefined if a version with another form has stored it. */
-function ownerOf(text: string): AdminCaller | undefined {
+function ownerOf(text: string): StoredOwner | undefined {
   try {
     return readStored(text, isOwner, 'a session');
   } catch {

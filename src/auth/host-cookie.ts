@@ -9,7 +9,7 @@ const THIS_MACHINE = /^(?:127(?:\.\d+){3}|\[::1\]|(?:.+\.)?localhost)$/;
 function isSecure({ protocol, host, hostname, headers }: FastifyRequest): boolean {
   return (
     protocol === 'https' ||
-    headers.origin === `https://${host}` ||
+    headers.origin === `https://${host.replace(/:443$/, '')}` ||
     (headers['sec-fetch-site'] !== undefined && !THIS_MACHINE.test(hostname))
   );
 }

@@ -47,6 +47,7 @@ export class OperatorKeys {
   private readonly admin: ExpectedSecret | undefined;
   private readonly viewer: ExpectedSecret | undefined;
   private readonly answers = new KeyAnswers<AdminCaller, AuthFailure>();
+  private readonly listeners: (() => void)[] = [];
   private readonly remembered = new LRUCache<string, AdminCaller>({ max: MAX_REMEMBERED });
 
   constructor(
@@ -141,6 +142,12 @@ export class OperatorKeys {
   forget(secretHash: string): void {
     this.answers.forget(secretHash);
     this.remembered.delete(secretHash);
+    this.listeners.forEach((listener) => listener());
+  }
+
+  /** Calls the listener when a key was revoked, rotated or changed, on whichever instance. */
+  onChange(listener: () => void): void {
+    this.listeners.push(listener);
   }
 
   refusal(reason: AuthFailure): Refusal {

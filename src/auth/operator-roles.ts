@@ -8,7 +8,7 @@ export const ROLE_WORDS: Readonly<Record<OperatorRole, string>> = {
   viewer: 'Read everything that operators can read, change nothing.',
   operator: 'Change everything but what only `admin` may.',
   admin:
-    "Create, rotate and revoke operators, close tenants, replace the rules for webhooks' targets, move the test clock.",
+    "Create, change, rotate and revoke operators, close tenants, replace the rules for webhooks' targets, move the test clock.",
 };
 
 /** Whether a role includes another one. */

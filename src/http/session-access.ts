@@ -25,15 +25,21 @@ export function isRead({ method }: FastifyRequest): boolean {
 export function refuseForged(request: FastifyRequest, attempts: AuthAttempts): void {
   const { origin, [CONSOLE_HEADER]: mark, 'sec-fetch-site': site } = request.headers;
   const isOurs =
-    mark !== undefined && hostOf(origin) === request.host && [undefined, 'same-origin'].includes(site);
+    mark !== undefined && isOrigin(origin, request.host) && [undefined, 'same-origin'].includes(site);
   if (!isOurs) {
     attempts.refused('forged_request');
     throw new Refusal('FORBIDDEN', 'the request does not come from a page of this console');
   }
 }
 
-function hostOf(origin: string | undefined): string | undefined {
-  return origin !== undefined && URL.canParse(origin) ? new URL(origin).host : undefined;
+/** A `Host` may name the default port of its scheme, which an Origin never does. */
+function isOrigin(origin: string | undefined, host: string): boolean {
+  if (origin === undefined || !URL.canParse(origin)) {
+    return false;
+  }
+  const { protocol, host: ofOrigin } = new URL(origin);
+  const asked = `${protocol}//${host}`;
+  return URL.canParse(asked) && new URL(asked).host === ofOrigin;
 }
 
 /** Accepts a session of the console where the admin key is accepted. */

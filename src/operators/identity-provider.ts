@@ -8,6 +8,7 @@ import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telem
 import { type BegunLogIn, LOG_IN_LIFETIME_MS } from './log-in-cookie.js';
 import { OPERATOR_METRICS } from './operators.metrics.js';
 import { actorOf, claimAt, roleIn } from './provider-claims.js';
+import { faultOf } from './provider-faults.js';
 
 /** A person waits for each of them. */
 const TIMEOUT_S = 5;
@@ -19,9 +20,6 @@ const DISCOVER_EVERY_MS = 600_000;
 const SCOPES = ['openid', 'email', 'profile'];
 const OPTIONAL_SCOPES = ['groups', 'roles'];
 const CALLBACK_PATH = '/console/signed-in';
-
-/** The state of another log-in, or a token that is not for this client or this log-in. */
-const INVALID = ['OAUTH_INVALID_RESPONSE', 'OAUTH_JWT_CLAIM_COMPARISON_FAILED'];
 
 const UNFINISHED = 'the log-in took too long, or began in another browser; begin again';
 
@@ -76,7 +74,10 @@ export class IdentityProvider {
    * @param query what the provider has sent back
    * @throws Refusal UNAUTHORIZED, FORBIDDEN if the account has no role here; ProviderUnavailable
    */
-  async finish(begun: BegunLogIn | undefined, query: string): Promise<AdminCaller> {
+  async finish(
+    begun: BegunLogIn | undefined,
+    query: string,
+  ): Promise<{ readonly owner: AdminCaller; readonly idToken: string }> {
     if (begun === undefined || this.redis.clock.nowMs() - begun.begunAtMs > LOG_IN_LIFETIME_MS) {
       throw this.refused('unfinished', UNFINISHED);
     }
@@ -93,7 +94,9 @@ export class IdentityProvider {
       });
     const own = tokens.claims() as OpenIdClient.IDToken;
     let claims: Record<string, unknown> & { sub: string } = own;
-    if (claimAt(own, this.config.oidcRoleClaim) === undefined && server.userinfo_endpoint !== undefined) {
+    const isNamed = own['email'] !== undefined && (own['preferred_username'] ?? own['name']) !== undefined;
+    const isWhole = isNamed && claimAt(own, this.config.oidcRoleClaim) !== undefined;
+    if (!isWhole && server.userinfo_endpoint !== undefined) {
       const more = await client
         .fetchUserInfo(configuration, tokens.access_token, own.sub)
         .catch((error: unknown) => {
@@ -110,16 +113,22 @@ export class IdentityProvider {
       );
     }
     this.counts.providerLogIns.inc({ outcome: 'ok' });
-    return { kind: 'admin', role, keyId: actorOf(claims) };
+    return { owner: { kind: 'admin', role, keyId: actorOf(claims) }, idToken: tokens.id_token as string };
   }
 
-  /** Where the browser logs out at the provider, if that offers it. Never rejects: the session here has ended anyway. */
-  async logOutUrl(origin: string): Promise<string | undefined> {
+  /**
+   * Where the browser logs out at the provider, if that offers it. Never rejects: the session here has ended anyway.
+   * @param idToken says whose session it was, so that the provider need not ask
+   */
+  async logOutUrl(origin: string, idToken: string | undefined): Promise<string | undefined> {
     try {
       const { client, configuration, server } = await this.connect();
       return server.end_session_endpoint === undefined
         ? undefined
-        : client.buildEndSessionUrl(configuration, { post_logout_redirect_uri: `${origin}/console/` }).href;
+        : client.buildEndSessionUrl(configuration, {
+            post_logout_redirect_uri: `${origin}/console/`,
+            ...(idToken !== undefined && { id_token_hint: idToken }),
+          }).href;
     } catch {
       return undefined;
     }
@@ -192,21 +201,13 @@ export class IdentityProvider {
         false,
       );
     }
-    const code = (error as { code?: unknown }).code;
     if (error instanceof client.ResponseBodyError && error.error === 'invalid_grant') {
       return this.refused('unfinished', UNFINISHED);
     }
-    if (error instanceof client.ClientError && code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED') {
-      this.logger.warn({ err: error }, 'a token of the identity provider has expired by the clock of Redis');
-      return this.refused(
-        'invalid',
-        'the clock of the identity provider is behind that of this ledger',
-        false,
-      );
-    }
-    if (error instanceof client.ClientError && INVALID.includes(code as string)) {
-      this.logger.warn({ err: error }, 'a log-in by the identity provider was not valid');
-      return this.refused('invalid', UNFINISHED);
+    const fault = error instanceof client.ClientError ? faultOf(error) : undefined;
+    if (fault !== undefined) {
+      this.logger.warn({ err: error }, `a log-in by the identity provider failed: ${fault.message}`);
+      return this.refused('invalid', fault.message, fault.isGuess);
     }
     return this.unavailable(error);
   }

@@ -1,13 +1,12 @@
 import { PassThrough } from 'node:stream';
 import { Injectable } from '@nestjs/common';
+import { OperatorKeys } from '../auth/index.js';
 import { type Instruments, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { LiveFigures } from './live-figures.js';
 import { OPERATOR_METRICS } from './operators.metrics.js';
 
 const EVERY_MS = 1000;
-/** How often an instance asks whether the session of a viewer was ended elsewhere. */
-const SESSION_CHECK_MS = 10_000;
 /** A viewer that has not read this much is too slow: it gets the next snapshot after it has. */
 const MAX_UNREAD_BYTES = 262_144;
 
@@ -15,12 +14,11 @@ interface Viewer {
   readonly sessionId: string;
   readonly stream: PassThrough;
   readonly isLive: () => Promise<boolean>;
-  checkedAt: number;
 }
 
 /**
  * The live figures as server-sent events: one snapshot a second for all viewers of this instance, computed once. Without viewers there
- * is no timer.
+ * is no timer. A stream ends within a second after its session or its operator's key, on every instance.
  */
 @Injectable()
 export class LiveFeed {
@@ -35,9 +33,11 @@ export class LiveFeed {
     private readonly figures: LiveFigures,
     metrics: MetricsRegistry,
     shutdown: ShutdownState,
+    operators: OperatorKeys,
   ) {
     this.counts = metrics.of(OPERATOR_METRICS);
     this.counts.viewers.readFrom(() => this.viewers.size);
+    operators.onChange(() => this.viewers.forEach((viewer) => this.checkSession(viewer)));
     shutdown.onShutdown(() => {
       this.isClosed = true;
       this.viewers.forEach((viewer) => this.leave(viewer, 'shutdown'));
@@ -47,7 +47,7 @@ export class LiveFeed {
   /** @param session isLive tells whether it has not been ended elsewhere; if it rejects, that is unknown */
   follow(session: { id: string; expiresInMs: number; isLive: () => Promise<boolean> }): PassThrough {
     const stream = new PassThrough();
-    const viewer = { sessionId: session.id, stream, isLive: session.isLive, checkedAt: performance.now() };
+    const viewer = { sessionId: session.id, stream, isLive: session.isLive };
     const ended = setTimeout(() => this.leave(viewer, 'session'), session.expiresInMs).unref();
     stream.once('close', () => {
       clearTimeout(ended);
@@ -98,11 +98,8 @@ export class LiveFeed {
     }
   }
 
+  /** Each second, because a key may expire, and a session may be ended elsewhere. */
   private checkSession(viewer: Viewer): void {
-    if (performance.now() - viewer.checkedAt < SESSION_CHECK_MS) {
-      return;
-    }
-    viewer.checkedAt = performance.now();
     viewer.isLive().then(
       (isLive) => {
         if (!isLive) {

@@ -14,12 +14,14 @@ export interface BegunLogIn {
 /** As long as somebody may need to find a password and a second factor. */
 export const LOG_IN_LIFETIME_MS = 600_000;
 const COOKIE = new HostCookie('holdfast-log-in');
+/** Each tab may have begun one. The oldest gives way: a cookie has about 4 KB. */
+const MOST_BEGUN = 4;
 const ALGORITHM = 'aes-256-gcm';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Keeps a begun log-in in a sealed cookie, so that only the browser that began it can finish it, on any instance, and whoever only begins
+ * Keeps the log-ins that a browser has begun in a sealed cookie, so that only the browser that began it can finish it, on any instance, and whoever only begins
  * log-ins fills no store. The provider accepts each code once, so a cookie that is kept opens nothing.
  */
 export class LogInCookies {
@@ -30,8 +32,28 @@ export class LogInCookies {
     this.key = Buffer.from(hkdfSync('sha256', secret, '', 'holdfast log-in cookie', 32));
   }
 
-  /** The Set-Cookie header for a begun log-in. */
-  seal(request: FastifyRequest, begun: BegunLogIn): string {
+  /** The Set-Cookie header for a begun log-in, beside those that the browser has begun in other tabs. */
+  add(request: FastifyRequest, begun: BegunLogIn): string {
+    return this.seal(request, [...this.open(request), begun].slice(-MOST_BEGUN));
+  }
+
+  /** The one that a query finishes: `state` names it. */
+  find(request: FastifyRequest, query: string): BegunLogIn | undefined {
+    const state = new URLSearchParams(query).get('state');
+    const all = this.open(request);
+    // Of a state that is none of them, the last one says what is wrong.
+    return all.find((begun) => begun.state === state) ?? all.at(-1);
+  }
+
+  /** The Set-Cookie header without one that was finished. */
+  without(request: FastifyRequest, { state }: BegunLogIn): string {
+    const left = this.open(request).filter((begun) => begun.state !== state);
+    return left.length === 0
+      ? COOKIE.header(request, undefined, LOG_IN_LIFETIME_MS)
+      : this.seal(request, left);
+  }
+
+  private seal(request: FastifyRequest, begun: readonly BegunLogIn[]): string {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(ALGORITHM, this.key, iv);
     const sealed = Buffer.concat([
@@ -43,25 +65,22 @@ export class LogInCookies {
     return COOKIE.header(request, sealed.toString('base64url'), LOG_IN_LIFETIME_MS);
   }
 
-  /** The Set-Cookie header that removes a begun log-in. */
-  removal(request: FastifyRequest): string {
-    return COOKIE.header(request, undefined, LOG_IN_LIFETIME_MS);
-  }
-
-  /** The begun log-in in the cookie of a request, if there is one that this deployment has sealed. */
-  open(request: FastifyRequest): BegunLogIn | undefined {
+  /** What is in the cookie of a request, if this deployment has sealed it. */
+  private open(request: FastifyRequest): readonly BegunLogIn[] {
     const sealed = Buffer.from(COOKIE.read(request) ?? '', 'base64url');
     if (sealed.length <= IV_BYTES + TAG_BYTES) {
-      return undefined;
+      return [];
     }
     const decipher = createDecipheriv(ALGORITHM, this.key, sealed.subarray(0, IV_BYTES));
     decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
     try {
       const text =
         decipher.update(sealed.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
-      return JSON.parse(text) as BegunLogIn;
+      const begun: unknown = JSON.parse(text);
+      // A version before has sealed one by itself.
+      return Array.isArray(begun) ? (begun as readonly BegunLogIn[]) : [];
     } catch {
-      return undefined;
+      return [];
     }
   }
 }

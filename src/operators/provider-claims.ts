@@ -3,21 +3,37 @@ import type { RoleOfClaim } from '../config/index.js';
 
 type Claims = Readonly<Record<string, unknown>>;
 
-/** The claim of a name, or at a path of names joined by dots, such as `realm_access.roles`. */
+/** The claim of a name, or at a path of names joined by dots, such as `realm_access.roles`. The names may have dots, too. */
 export function claimAt(claims: Claims, name: string): unknown {
-  if (name in claims) {
+  if (Object.hasOwn(claims, name)) {
     return claims[name];
   }
-  let found: unknown = claims;
-  for (const part of name.split('.')) {
-    found = typeof found === 'object' && found !== null ? (found as Claims)[part] : undefined;
+  const parts = name.split('.');
+  for (let count = 1; count < parts.length; count += 1) {
+    const outer = claims[parts.slice(0, count).join('.')];
+    if (isObject(outer)) {
+      const found = claimAt(outer, parts.slice(count).join('.'));
+      if (found !== undefined) {
+        return found;
+      }
+    }
   }
-  return found;
+  return undefined;
+}
+
+const isObject = (value: unknown): value is Claims => typeof value === 'object' && value !== null;
+
+/** The values of a claim: of a list, the names of an object, or a text and each of its words. */
+function valuesOf(claim: unknown): readonly unknown[] {
+  if (typeof claim === 'string') {
+    return [claim, ...claim.split(/\s+/)];
+  }
+  return Array.isArray(claim) ? claim : isObject(claim) ? Object.keys(claim) : [claim];
 }
 
 /** The most powerful role that the values of a claim stand for. */
 export function roleIn(claim: unknown, roles: readonly RoleOfClaim[]): OperatorRole | undefined {
-  const values: readonly unknown[] = Array.isArray(claim) ? claim : [claim];
+  const values = valuesOf(claim);
   let best: OperatorRole | undefined;
   for (const { value, role } of roles) {
     if (values.includes(value) && (best === undefined || includesRole(role, best))) {

@@ -14,7 +14,7 @@ import { PublicAccess, PublicRateLimit, refuseForged, sendJson } from '../http/i
 import { Refusal } from '../ledger/index.js';
 import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
 import { IdentityProvider } from './identity-provider.js';
-import { LogInCookies } from './log-in-cookie.js';
+import { type BegunLogIn, LogInCookies } from './log-in-cookie.js';
 import { SessionAnswers } from './session-answers.js';
 
 class FinishDto {
@@ -53,7 +53,7 @@ export class ProviderController {
   async begin(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     this.require(request);
     const { url, begun } = await this.provider.begin(request.headers.origin as string);
-    reply.header('set-cookie', this.cookies.seal(request, begun)).header('cache-control', 'no-store');
+    reply.header('set-cookie', this.cookies.add(request, begun)).header('cache-control', 'no-store');
     sendJson(reply, 200, stringifyJson({ url }));
   }
 
@@ -73,9 +73,11 @@ export class ProviderController {
 
   private async open(request: FastifyRequest, reply: FastifyReply, query: string): Promise<ConsoleSession> {
     try {
-      const owner = await this.provider.finish(this.cookies.open(request), query);
-      const { token, session } = await this.sessions.create(owner);
-      reply.header('set-cookie', [sessionCookie(request, token), this.cookies.removal(request)]);
+      const begun = this.cookies.find(request, query);
+      const { owner, idToken } = await this.provider.finish(begun, query);
+      const { token, session } = await this.sessions.create(owner, idToken);
+      const left = this.cookies.without(request, begun as BegunLogIn);
+      reply.header('set-cookie', [sessionCookie(request, token), left]);
       request.caller = session.caller;
       this.attempts.succeeded();
       return session;

@@ -83,7 +83,7 @@ export class SessionController {
     }
     const isOfProvider = session?.caller.keyId?.startsWith('oidc:') === true;
     const elsewhere = isOfProvider
-      ? await this.provider.logOutUrl(request.headers.origin as string)
+      ? await this.provider.logOutUrl(request.headers.origin as string, session.idToken)
       : undefined;
     reply.header('set-cookie', sessionCookie(request));
     this.answers.send(reply, undefined, elsewhere);

@@ -139,8 +139,7 @@ describe.each(SHELLS)('pasted into %s, after the first session', (...shell: read
     );
     return `${parts.join('\n')}\n`
       .replaceAll('$(cat .data/admin-api-key)', ADMIN_API_KEY)
-      .replaceAll('http://127.0.0.1:7878', holdfast.url)
-      .replaceAll('localhost:7878', holdfast.url.slice('http://'.length));
+      .replaceAll('http://127.0.0.1:7878', holdfast.url);
   }
 
   /** What each block prints, by its name. The service is in this process, so the shell must not block it. */

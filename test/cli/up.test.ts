@@ -168,14 +168,15 @@ describe('npm run up', () => {
 
   test('the lines about periods in docs/budgets.md work in their order after the first session', () => {
     const page = readFileSync(new URL('../../docs/budgets.md', import.meta.url), 'utf8');
-    const url = /URL=http:\/\/(\S+)/.exec(running.pasteLines)?.[1] ?? '';
+    const url = /URL=(\S+)/.exec(running.pasteLines)?.[1] ?? '';
     const [, periods = ''] = /^## Periods$([^]*?)^## Windows$/m.exec(page) ?? [];
     const lines = [...periods.matchAll(/```sh\n([^]*?)```/g)].map(([, block]) => block).join('\n');
     const session = `
+URL=${url}
 ADMIN=$(cat ${up.dataDir}/admin-api-key)
-KEY=$(curl -s ${url}/v1/admin/api-keys -H "X-Admin-API-Key: $ADMIN" -H 'Content-Type: application/json' \
+KEY=$(curl -s $URL/v1/admin/api-keys -H "X-Admin-API-Key: $ADMIN" -H 'Content-Type: application/json' \
   -d '{"tenant_id":"acme","name":"periods"}' | sed 's/.*"key_secret":"\\([^"]*\\)".*/\\1/')
-${lines.replaceAll('localhost:7878', url)}`;
+${lines}`;
     const pasted = paste(session);
     expect(pasted.stdout).toMatch(/"ledger_id"[^]*"next_boundaries"[^]*"period_end"/);
     expect(pasted.stdout).not.toContain('"error"');

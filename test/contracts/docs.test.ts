@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { OPERATOR_ROLES, ROLE_WORDS } from '../../src/auth/operator-roles.js';
 import { DEFAULT_PERMISSIONS, PERMISSION_WORDS, PERMISSIONS } from '../../src/auth/permissions.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import * as keyspace from '../../src/redis/keyspace.js';
+import { docBlocks } from '../support/doc-blocks.js';
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -69,6 +70,16 @@ const HASHED_NAMES: Record<string, string> = {
   commit: 'c:<tenant_id>|<reservation_id>|<key>',
   release: 'l:<tenant_id>|<reservation_id>|<key>',
 };
+
+test('commands ask the address in $URL, which the first session sets', () => {
+  const pages = readdirSync(new URL('../../docs/', import.meta.url)).filter((name) => name.endsWith('.md'));
+  const named = pages.flatMap((name) =>
+    docBlocks(`docs/${name}`)
+      .filter(({ code }) => /(?:localhost|127\.0\.0\.1):7878/.test(code))
+      .map(({ file, line }) => `${file}:${line}`),
+  );
+  expect(named).toEqual([]);
+});
 
 test('the data model in docs/architecture.md has every key, and no other', () => {
   const builders = Object.entries({ ...keyspace, ...keyspace.idempotencyKey }).filter(

@@ -7,7 +7,7 @@ import { StoreUnavailable } from '../../src/redis/errors.js';
 import { LiveFeed } from '../../src/operators/live-feed.js';
 import { quarantineKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
-import { ConsoleClient } from '../support/console-client.js';
+import { ConsoleClient, LiveReader } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import {
   ADMIN_API_KEY,
@@ -199,6 +199,7 @@ describe('the roles', () => {
   /** The changes that an operator may not make, whatever the body. */
   const ADMIN_ONLY = [
     'POST /ops/operators',
+    'PATCH /ops/operators/x',
     'POST /ops/operators/x/rotate',
     'DELETE /ops/operators/x',
     'PUT /v1/admin/config/webhook-security',
@@ -292,7 +293,7 @@ describe('the roles', () => {
 });
 
 describe('the key of an operator', () => {
-  test('is refused once it has expired, and a rotation renews the operator', async () => {
+  test('is refused once it has expired, and no rotation brings the operator back', async () => {
     const { name, key } = await create('viewer', { expires_at: '2099-01-01T00:00:00Z' });
     expectStatus(await as(key, 'GET', TENANTS), 200);
     await on.stored.redis.hset(recordOf(name), 'expires_at', '1700000000000');
@@ -303,12 +304,50 @@ describe('the key of an operator', () => {
       before + 1,
     );
     expect(expectStatus(await on.holdfast.admin('GET', `${OPERATORS}/${name}`), 200).status).toBe('EXPIRED');
-    const renewed = expectStatus(await on.holdfast.admin('POST', `${OPERATORS}/${name}/rotate`, {}), 200);
-    expect(renewed.status).toBe('ACTIVE');
-    expect(renewed).not.toHaveProperty('expires_at');
-    expectStatus(await as(renewed.key_secret, 'GET', TENANTS), 200);
-    // The rotation does not bring the expired key back.
+    for (const body of [{}, { expires_at: '2099-01-01T00:00:00Z' }]) {
+      expectRefusal(await on.holdfast.admin('POST', `${OPERATORS}/${name}/rotate`, body), 409, 'KEY_EXPIRED');
+    }
     expectRefusal(await as(key, 'GET', TENANTS), 401, 'UNAUTHORIZED');
+  });
+
+  test('ends when the one before a rotation would have, unless another end is given', async () => {
+    const expires = '2099-01-01T00:00:00.000Z';
+    const { name } = await create('viewer', { expires_at: expires });
+    const rotate = async (body: Json): Promise<Json> =>
+      expectStatus(await on.holdfast.admin('POST', `${OPERATORS}/${name}/rotate`, body), 200);
+    expect(await rotate({})).toMatchObject({ expires_at: expires });
+    const later = '2100-01-01T00:00:00.000Z';
+    expect(await rotate({ expires_at: later })).toMatchObject({ expires_at: later });
+    const endless = await create('viewer');
+    const answer = await on.holdfast.admin('POST', `${OPERATORS}/${endless.name}/rotate`, {});
+    expect(expectStatus(answer, 200)).not.toHaveProperty('expires_at');
+  });
+
+  test('has another role at once when that is changed, and so have its sessions', async () => {
+    const { name, key } = await create('viewer');
+    const page = new ConsoleClient(on.holdfast.url);
+    await page.logIn(key);
+    const make = (): Promise<Answer> => as(key, 'POST', TENANTS, { tenant_id: newTenantId(), name: 'Acme' });
+    expectRefusal(await make(), 403, 'INSUFFICIENT_PERMISSIONS');
+    const change = (role: string): Promise<Answer> =>
+      on.holdfast.admin('PATCH', `${OPERATORS}/${name}`, { role });
+    expect(expectStatus(await change('operator'), 200)).toMatchObject({ name, role: 'operator' });
+    expectStatus(await make(), 201);
+    expect((await page.send('GET', '/console/api/session')).body.session.role).toBe('operator');
+    expect(await lastAudit('updateOperator')).toMatchObject({
+      resource_id: name,
+      metadata: { previous_role: 'viewer', role: 'operator' },
+    });
+    expectStatus(await change('metrics'), 200);
+    expectRefusal(await as(key, 'GET', TENANTS), 403, 'INSUFFICIENT_PERMISSIONS');
+    expectRefusal(await change('owner'), 400, 'INVALID_REQUEST');
+    expectRefusal(
+      await on.holdfast.admin('PATCH', `${OPERATORS}/nobody`, { role: 'viewer' }),
+      404,
+      'NOT_FOUND',
+    );
+    expectStatus(await on.holdfast.admin('DELETE', `${OPERATORS}/${name}`), 200);
+    expectRefusal(await change('viewer'), 409, 'KEY_REVOKED');
   });
 
   test('works beside the next one until the overlap ends', async () => {
@@ -435,6 +474,34 @@ describe('several instances', () => {
         async () => (await as(key, 'GET', TENANTS, undefined, other)).status === 401,
         1000,
       );
+    },
+  );
+
+  test.each<[string, (name: string) => Promise<unknown>]>([
+    ['was revoked', (name) => on.holdfast.admin('DELETE', `${OPERATORS}/${name}`)],
+    ['was rotated', (name) => on.holdfast.admin('POST', `${OPERATORS}/${name}/rotate`, { overlap_ms: 0 })],
+    ['has expired', (name) => on.stored.redis.hset(recordOf(name), 'expires_at', '1700000000000')],
+  ])(
+    'the live stream of an operator whose key %s ends on both, and that of another goes on',
+    async (_what, end) => {
+      const [leaving, staying] = [await create('viewer'), await create('viewer')];
+      const streams = await Promise.all(
+        [leaving, leaving, staying].map(async ({ key }, index) => {
+          const page = new ConsoleClient([on.holdfast, other][index % 2]?.url as string);
+          await page.logIn(key);
+          return new LiveReader(page.url, page.cookie);
+        }),
+      );
+      await eventually('all follow', () => streams.every(({ events }) => events.length > 0));
+      await end(leaving.name);
+      const [one, two, third] = streams as [LiveReader, LiveReader, LiveReader];
+      await Promise.all([one.ended, two.ended]);
+      expect([one, two].map(({ events }) => events.at(-1))).toEqual(
+        Array.from({ length: 2 }, () => ({ name: 'ended', data: 'session' })),
+      );
+      const before = third.events.length;
+      await eventually('the other goes on', () => third.events.length > before);
+      await third.close();
     },
   );
 

@@ -104,6 +104,19 @@ test.each<[string, object, object, string]>([
     { roles: ['admin'], name: 'Told' },
     'admin oidc:Signed#mallory',
   ],
+  [
+    'an e-mail address that the token lacks is asked for, although it has the role',
+    {},
+    { email: 'm@example.com' },
+    'admin oidc:m@example.com#mallory',
+  ],
+  [
+    'roles may be the names of an object',
+    { roles: { viewer: { org: 'x' }, admin: {} } },
+    {},
+    'admin oidc:mallory',
+  ],
+  ['roles may be the words of a text', { roles: 'guest  admin' }, {}, 'admin oidc:mallory'],
   ['of two roles the weaker one first', { roles: ['viewer', 'admin'] }, {}, 'admin oidc:mallory'],
   ['of two roles the weaker one last', { roles: ['admin', 'guest'] }, {}, 'admin oidc:mallory'],
 ])('%s', async (_what, own, told, expected) => {
@@ -113,32 +126,68 @@ test.each<[string, object, object, string]>([
 });
 
 const STRANGER = newKeys().privateKey;
-const forged: readonly (readonly [string, Forge])[] = [
+const forged: readonly (readonly [string, Forge, RegExp])[] = [
   [
     'of another issuer',
     (claims) => tokenOf({ ...claims, iss: 'https://elsewhere.example.com' }, keys.privateKey),
+    /another issuer/,
   ],
-  ['for another client', (claims) => tokenOf({ ...claims, aud: 'another' }, keys.privateKey)],
+  [
+    'for another client',
+    (claims) => tokenOf({ ...claims, aud: 'another' }, keys.privateKey),
+    /another client/,
+  ],
   [
     'for several clients, used by another',
     (claims) => tokenOf({ ...claims, aud: [CLIENT, 'another'], azp: 'another' }, keys.privateKey),
+    /another client/,
   ],
-  ['of another log-in', (claims) => tokenOf({ ...claims, nonce: 'another' }, keys.privateKey)],
-  ['without a nonce', ({ nonce: _, ...claims }) => tokenOf(claims, keys.privateKey)],
+  [
+    'of another log-in',
+    (claims) => tokenOf({ ...claims, nonce: 'another' }, keys.privateKey),
+    /another log-in/,
+  ],
+  [
+    'without a nonce',
+    ({ nonce: _, ...claims }) => tokenOf(claims, keys.privateKey),
+    /another log-in|lacks a claim/,
+  ],
   [
     'that has expired',
     (claims) => tokenOf({ ...claims, exp: (claims['iat'] as number) - HOUR_S }, keys.privateKey),
+    /clock .* is behind/,
   ],
-  ['that never expires', ({ exp: _, ...claims }) => tokenOf(claims, keys.privateKey)],
-  ['with the signature of a stranger', (claims) => tokenOf(claims, STRANGER)],
-  ['without a signature', (claims) => tokenOf(claims, undefined)],
-  ['of nobody', ({ sub: _, ...claims }) => tokenOf(claims, keys.privateKey)],
+  ['that never expires', ({ exp: _, ...claims }) => tokenOf(claims, keys.privateKey), /lacks a claim/],
+  ['with the signature of a stranger', (claims) => tokenOf(claims, STRANGER), /no signature/],
+  ['without a signature', (claims) => tokenOf(claims, undefined), /signed in a way/],
+  ['of nobody', ({ sub: _, ...claims }) => tokenOf(claims, keys.privateKey), /lacks a claim/],
+  [
+    'that is not valid yet',
+    (claims) => tokenOf({ ...claims, nbf: (claims['iat'] as number) + HOUR_S }, keys.privateKey),
+    /clock .* is ahead/,
+  ],
 ];
-test.each(forged)('a token %s opens none', async (_what, forge) => {
+test.each(forged)('a token %s opens none, and says so', async (_what, forge, sentence) => {
+  userInfo = {};
   const before = await holdfast.metric('holdfast_provider_log_ins_total', { outcome: 'invalid' });
   const answer = await logIn(forge);
   expect([answer.status, answer.headers.getSetCookie()]).toEqual([401, []]);
+  expect(answer.body.message).toMatch(sentence);
   expect(await holdfast.metric('holdfast_provider_log_ins_total', { outcome: 'invalid' })).toBe(before + 1);
+});
+
+test('user information of another account opens none, says so, and is no outage of the provider', async () => {
+  userInfo = { sub: 'alice' };
+  const counted = (): Promise<number[]> =>
+    Promise.all(
+      ['invalid', 'unavailable'].map((outcome) =>
+        holdfast.metric('holdfast_provider_log_ins_total', { outcome }),
+      ),
+    );
+  const [invalid = 0, unavailable = 0] = await counted();
+  const answer = await logIn((claims) => tokenOf(claims, keys.privateKey));
+  expect([answer.status, answer.body.message]).toEqual([401, expect.stringContaining('another account')]);
+  expect(await counted()).toEqual([invalid + 1, unavailable]);
 });
 
 test('an answer without a token opens none', async () => {

@@ -50,6 +50,13 @@ describeInBrowser(`the operators' page in a browser${WITHOUT_BROWSER}`, () => {
         expect(await row.innerText()).toContain('never');
         expect(await statusWith(keys[0] as string)).toBe(200);
 
+        await row.getByRole('button', { name: 'Change role' }).click();
+        await dialog.getByText('Nothing changes yet').waitFor();
+        await dialog.getByLabel('Role').selectOption('Operator');
+        await dialog.getByRole('row', { name: 'Role Viewer Operator' }).waitFor();
+        await dialog.getByRole('button', { name: 'Change the role' }).click();
+        await row.getByText('Operator', { exact: true }).waitFor();
+
         await row.getByRole('button', { name: 'Rotate' }).click();
         await dialog.getByRole('button', { name: 'Create its new key' }).click();
         await copyKey();

@@ -1,5 +1,7 @@
 import { afterEach, beforeAll, afterAll, describe, expect, jest, test } from '@jest/globals';
+import { request as httpRequest } from 'node:http';
 import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
+import { claimAt } from '../../src/operators/provider-claims.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { ConsoleClient } from '../support/console-client.js';
 import { expectStatus, Holdfast, type Json, newTenantId } from '../support/holdfast.js';
@@ -155,6 +157,63 @@ describe('a log-in by the identity provider', () => {
     expect(await holdfast.metric('holdfast_auth_failures_total', { reason: 'provider_log_in' })).toBe(1);
   });
 
+  test('finds the role at a path whose names have dots', () => {
+    const claims = { 'https://a.example': { 'my.client': { roles: ['x'] } }, a: { b: 1 }, 'a.b': { c: 2 } };
+    expect(claimAt(claims, 'https://a.example.my.client.roles')).toEqual(['x']);
+    expect([claimAt(claims, 'a.b.c'), claimAt(claims, 'a.c'), claimAt(claims, 'toString')]).toEqual([
+      2,
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test('works in two tabs at once, whichever is finished first, and one that is begun elsewhere says so', async () => {
+    const { page } = await world();
+    const first = await begin(page);
+    const second = await begin(page);
+    for (const url of [first, second]) {
+      const { cookie } = page;
+      const answer = await finish(page, await passProvider(url, 'alice'));
+      expect(answer.status).toBe(200);
+      page.cookie = cookiesOf(answer) || cookie;
+    }
+    const other = new ConsoleClient(page.url);
+    const elsewhere = await passProvider(await begin(other), 'alice');
+    await begin(page);
+    const answer = await finish(page, elsewhere);
+    expect([answer.status, answer.body.message]).toEqual([
+      401,
+      expect.stringContaining('begun a second time'),
+    ]);
+  });
+
+  test('begins behind a proxy that names the default port in Host', async () => {
+    const { page } = await world();
+    for (const [origin, host, status] of [
+      ['http://console.example.com', 'console.example.com:80', 200],
+      ['https://console.example.com', 'console.example.com:443', 200],
+      ['https://console.example.com', 'console.example.com:80', 403],
+      ['https://console.example.com', 'console.example.com:8443', 403],
+    ] as const) {
+      const { port } = new URL(page.url);
+      const answer = await new Promise<number | undefined>((resolve, reject) =>
+        httpRequest(
+          {
+            host: '127.0.0.1',
+            port,
+            method: 'POST',
+            path: '/console/api/provider/begin',
+            headers: { host, origin, 'x-holdfast-console': '1' },
+          },
+          (response) => resolve(response.resume().statusCode),
+        )
+          .on('error', reject)
+          .end(),
+      );
+      expect([origin, host, answer]).toEqual([origin, host, status]);
+    }
+  });
+
   test('is refused if the account refuses, in the words of the provider', async () => {
     const { holdfast, page } = await world();
     const answer = await finish(page, await passProvider(await begin(page), 'alice', 'abort'));
@@ -290,6 +349,11 @@ test('a log-out ends the session here, and leads to the log-out at the provider'
   const url = new URL(out.body.log_out_url as string);
   expect(url.origin).toBe(provider.issuer);
   expect(url.searchParams.get('post_logout_redirect_uri')).toBe(`${holdfast.url}/console/`);
+  const [, hint = ''] = (url.searchParams.get('id_token_hint') ?? '').split('.');
+  expect(JSON.parse(Buffer.from(hint, 'base64url').toString())).toMatchObject({
+    sub: 'alice',
+    aud: 'holdfast',
+  });
   expect((await page.send('GET', '/v1/admin/tenants')).status).toBe(401);
   // A session that a key opened has nothing to end there.
   await page.logIn();

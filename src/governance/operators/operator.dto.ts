@@ -26,6 +26,11 @@ export class OperatorCreateDto {
   expires_at?: string;
 }
 
+export class OperatorUpdateDto {
+  @IsIn(OPERATOR_ROLES)
+  role!: OperatorRole;
+}
+
 export class OperatorRotateDto {
   /** How long the key before still works. */
   @Optional()
@@ -34,7 +39,7 @@ export class OperatorRotateDto {
   @Max(LONGEST_OVERLAP_MS)
   overlap_ms?: number;
 
-  /** Of the new key; without it, the new key does not expire. */
+  /** Of the new key; without it, that of the key before. */
   @Optional()
   @IsDateTime()
   expires_at?: string;

@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { OPERATOR_ROLES, ROLE_WORDS } from '../../auth/index.js';
@@ -19,10 +19,12 @@ import {
   OperatorListQueryDto,
   OperatorRevokeQueryDto,
   OperatorRotateDto,
+  OperatorUpdateDto,
 } from './operator.dto.js';
 import { OperatorsService } from './operators.service.js';
 
 const validateCreate = compileValidator(OperatorCreateDto);
+const validateUpdate = compileValidator(OperatorUpdateDto);
 const validateRotate = compileValidator(OperatorRotateDto);
 const validateList = compileQuery(OperatorListQueryDto);
 const validateRevoke = compileQuery(OperatorRevokeQueryDto);
@@ -75,6 +77,27 @@ export class OperatorsController {
     sendJson(reply, 200, stringifyJson(await this.service.get(name)));
   }
 
+  @Patch(':name')
+  @ApiParam(NAME)
+  @Access({ plane: 'admin', admin: true, role: 'admin' })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'updateOperator',
+    summary: 'Give an operator another role',
+    description: 'Its keys and sessions have the new role within a second, on every instance.',
+  })
+  @Answers(200, 'Operator')
+  @BodySchema(OperatorUpdateDto, { role: 'operator' })
+  async update(
+    @Req() request: FastifyRequest,
+    @Param('name') name: string,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const changed = await this.service.update(name, validateUpdate(body), originOf(request, 'admin'));
+    sendJson(reply, 200, stringifyJson(changed));
+  }
+
   @Post(':name/rotate')
   @ApiParam(NAME)
   @Access({ plane: 'admin', admin: true, role: 'admin' })
@@ -83,7 +106,7 @@ export class OperatorsController {
     operationId: 'rotateOperator',
     summary: 'Give an operator a new key',
     description:
-      'Only this answer contains the new key. The key before works for `overlap_ms` more, a day by default; 0 ends it at once. An expired operator is renewed.',
+      'Only this answer contains the new key. The key before works for `overlap_ms` more, a day by default; 0 ends it at once. The expiry stays, unless another one is given. An operator that has expired is not brought back.',
   })
   @Answers(200, 'OperatorWithKey')
   @BodySchema(OperatorRotateDto, { overlap_ms: 3_600_000 })

@@ -28,6 +28,7 @@ import {
   type OperatorListQueryDto,
   type OperatorRotateDto,
   type OperatorStatus,
+  type OperatorUpdateDto,
 } from './operator.dto.js';
 
 /** A named operator. Neither a key nor its hash is part of it. */
@@ -149,7 +150,8 @@ export class OperatorsService {
 
   /**
    * Gives an operator a new key. The one before works until the overlap ends; one that was still left from the rotation before ends at once.
-   * @throws Refusal NOT_FOUND, KEY_REVOKED, INVALID_REQUEST (expiry in the past)
+   * Its expiry stays, unless another one is given.
+   * @throws Refusal NOT_FOUND, KEY_REVOKED, KEY_EXPIRED, INVALID_REQUEST (expiry in the past)
    */
   async rotate(name: string, request: OperatorRotateDto, origin: Origin): Promise<OperatorWithKey> {
     const { secret, hash, prefix } = newKey();
@@ -170,6 +172,24 @@ export class OperatorsService {
     }
     this.forget(reply.record);
     return { ...operatorOf(reply.record, reply.nowMs), key_secret: secret };
+  }
+
+  /**
+   * Gives an operator another role, which its keys and sessions have from then on: in this instance before this returns, in the others when
+   * the announcement arrives.
+   * @throws Refusal NOT_FOUND, KEY_REVOKED
+   */
+  async update(name: string, { role }: OperatorUpdateDto, origin: Origin): Promise<Operator> {
+    const reply = await this.redis.scripts.call(
+      'update_operator',
+      { operator: this.placeOf(name) },
+      { role, channel: keyRevokedChannel(), ...origin },
+    );
+    if (reply.status !== 'UPDATED') {
+      throw refusalOf(reply.status);
+    }
+    this.forget(reply.record);
+    return operatorOf(reply.record, reply.nowMs);
   }
 
   /**
@@ -212,7 +232,9 @@ function newKey(): { secret: string; hash: string; prefix: string } {
   return { secret, hash: hashOfSecret(secret), prefix: secret.slice(0, SHOWN_LENGTH) };
 }
 
-function refusalOf(word: 'NAME_TAKEN' | 'EXPIRES_IN_PAST' | 'NOT_FOUND' | 'ALREADY_REVOKED'): Refusal {
+function refusalOf(
+  word: 'NAME_TAKEN' | 'EXPIRES_IN_PAST' | 'NOT_FOUND' | 'ALREADY_REVOKED' | 'EXPIRED',
+): Refusal {
   switch (word) {
     case 'NAME_TAKEN':
       return new Refusal('DUPLICATE_RESOURCE', 'there is or was an operator of this name', { field: 'name' });
@@ -220,6 +242,8 @@ function refusalOf(word: 'NAME_TAKEN' | 'EXPIRES_IN_PAST' | 'NOT_FOUND' | 'ALREA
       return new Refusal('INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' });
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such operator');
+    case 'EXPIRED':
+      return new Refusal('KEY_EXPIRED', 'the operator has expired; create another one');
     case 'ALREADY_REVOKED':
       return new Refusal('KEY_REVOKED', 'the operator is revoked for good; create another one');
   }

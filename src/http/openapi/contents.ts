@@ -129,7 +129,14 @@ export const CONTENTS: readonly {
     tag: 'Operators',
     description:
       'People and machines that run the deployment, each with a name, a role and a key. `ADMIN_API_KEY` is the first key.',
-    operations: ['createOperator', 'listOperators', 'getOperator', 'rotateOperator', 'revokeOperator'],
+    operations: [
+      'createOperator',
+      'listOperators',
+      'getOperator',
+      'updateOperator',
+      'rotateOperator',
+      'revokeOperator',
+    ],
   },
   {
     tag: 'Audit',

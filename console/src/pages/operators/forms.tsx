@@ -24,8 +24,9 @@ const CREATE: Readonly<Record<'name' | 'role' | 'ends', Field>> = {
 };
 const ROTATE: Readonly<Record<'overlap' | 'ends', Field>> = {
   overlap: { label: 'The old key still works for', choices: OVERLAPS },
-  ends: { ...ENDS, label: 'The new key ends' },
+  ends: { ...ENDS, label: 'The new key ends', description: 'Empty: when the one before would' },
 };
+const CHANGE: Readonly<Record<'role', Field>> = { role: CREATE.role };
 
 const refresh = (): Promise<void> => queryClient.invalidateQueries({ queryKey: [OPERATORS] });
 const instantOf = (ends: string): string | undefined => (ends === '' ? undefined : ends);
@@ -57,6 +58,37 @@ export function CreateOperator({ close }: { close: () => void }): ReactNode {
       {form.input('role')}
       <p className="muted small">{ROLE_WORDS[role].replaceAll('`', '')}</p>
       {form.input('ends')}
+    </ChangeDialog>
+  );
+}
+
+/** Gives an operator another role. */
+export function ChangeRole({
+  name,
+  role,
+  close,
+}: {
+  name: string;
+  role: OperatorRole;
+  close: () => void;
+}): ReactNode {
+  const form = useForm(CHANGE, { role });
+  const chosen = form.values.role as OperatorRole;
+  const change = async (): Promise<void> => {
+    await call('patch', ONE, { name }, { role: chosen });
+    await refresh();
+  };
+  return (
+    <ChangeDialog
+      title={`Change the role of ${name}`}
+      action="Change the role"
+      change={change}
+      close={close}
+      blocked={chosen === role ? 'Nothing changes yet' : undefined}
+      differences={form.differences}
+    >
+      {form.input('role')}
+      <p className="muted small">{ROLE_WORDS[chosen].replaceAll('`', '')}</p>
     </ChangeDialog>
   );
 }

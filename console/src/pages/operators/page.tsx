@@ -13,10 +13,10 @@ import { Status, wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { CreateOperator, OPERATORS, RevokeOperator, RotateOperator } from './forms';
+import { ChangeRole, CreateOperator, OPERATORS, RevokeOperator, RotateOperator } from './forms';
 
 type Operator = Schema<'Operator'>;
-type Act = { readonly act: 'rotate' | 'revoke'; readonly name: string };
+type Act = { readonly act: 'change' | 'rotate' | 'revoke'; readonly operator: Operator };
 
 const route = getRouteApi('/operators');
 const FILTERS = ['status'] as const;
@@ -64,7 +64,7 @@ export function Operators(): ReactNode {
                 <OperatorRow
                   key={operator.name}
                   operator={operator}
-                  choose={isAdmin ? (act) => setChosen({ act, name: operator.name }) : undefined}
+                  choose={isAdmin ? (act) => setChosen({ act, operator }) : undefined}
                 />
               )}
             </Table>
@@ -72,11 +72,23 @@ export function Operators(): ReactNode {
         </Listing>
       </section>
       {isCreating && <CreateOperator close={() => setCreating(false)} />}
-      {chosen?.act === 'rotate' && <RotateOperator name={chosen.name} close={end} />}
-      {chosen?.act === 'revoke' && <RevokeOperator name={chosen.name} close={end} />}
+      {chosen?.act === 'change' && <ChangeRole {...chosen.operator} close={end} />}
+      {chosen?.act === 'rotate' && <RotateOperator name={chosen.operator.name} close={end} />}
+      {chosen?.act === 'revoke' && <RevokeOperator name={chosen.operator.name} close={end} />}
     </>
   );
 }
+
+/** An operator that has expired is not brought back. */
+const ACTS: Readonly<Record<Operator['status'], readonly (readonly [Act['act'], string])[]>> = {
+  ACTIVE: [
+    ['change', 'Change role'],
+    ['rotate', 'Rotate'],
+    ['revoke', 'Revoke'],
+  ],
+  EXPIRED: [['revoke', 'Revoke']],
+  REVOKED: [],
+};
 
 function OperatorRow({
   operator,
@@ -116,26 +128,18 @@ function OperatorRow({
           <Link to="/audit" search={{ key_id: `operator:${name}` }}>
             Audit log
           </Link>
-          {choose !== undefined && status !== 'REVOKED' && (
-            <>
+          {choose !== undefined &&
+            ACTS[status].map(([act, label]) => (
               <Button
+                key={act}
                 size="compact-xs"
                 variant="default"
-                aria-label={`Rotate ${name}`}
-                onClick={() => choose('rotate')}
+                aria-label={`${label} ${name}`}
+                onClick={() => choose(act)}
               >
-                Rotate
+                {label}
               </Button>
-              <Button
-                size="compact-xs"
-                variant="default"
-                aria-label={`Revoke ${name}`}
-                onClick={() => choose('revoke')}
-              >
-                Revoke
-              </Button>
-            </>
-          )}
+            ))}
         </div>
       </td>
     </tr>
