@@ -7,7 +7,7 @@ import { StoreUnavailable } from '../../src/redis/errors.js';
 import { LiveFeed } from '../../src/operators/live-feed.js';
 import { quarantineKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
-import { ConsoleClient, LiveReader } from '../support/console-client.js';
+import { ConsoleClient } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import {
   ADMIN_API_KEY,
@@ -323,33 +323,6 @@ describe('the key of an operator', () => {
     expect(expectStatus(answer, 200)).not.toHaveProperty('expires_at');
   });
 
-  test('has another role at once when that is changed, and so have its sessions', async () => {
-    const { name, key } = await create('viewer');
-    const page = new ConsoleClient(on.holdfast.url);
-    await page.logIn(key);
-    const make = (): Promise<Answer> => as(key, 'POST', TENANTS, { tenant_id: newTenantId(), name: 'Acme' });
-    expectRefusal(await make(), 403, 'INSUFFICIENT_PERMISSIONS');
-    const change = (role: string): Promise<Answer> =>
-      on.holdfast.admin('PATCH', `${OPERATORS}/${name}`, { role });
-    expect(expectStatus(await change('operator'), 200)).toMatchObject({ name, role: 'operator' });
-    expectStatus(await make(), 201);
-    expect((await page.send('GET', '/console/api/session')).body.session.role).toBe('operator');
-    expect(await lastAudit('updateOperator')).toMatchObject({
-      resource_id: name,
-      metadata: { previous_role: 'viewer', role: 'operator' },
-    });
-    expectStatus(await change('metrics'), 200);
-    expectRefusal(await as(key, 'GET', TENANTS), 403, 'INSUFFICIENT_PERMISSIONS');
-    expectRefusal(await change('owner'), 400, 'INVALID_REQUEST');
-    expectRefusal(
-      await on.holdfast.admin('PATCH', `${OPERATORS}/nobody`, { role: 'viewer' }),
-      404,
-      'NOT_FOUND',
-    );
-    expectStatus(await on.holdfast.admin('DELETE', `${OPERATORS}/${name}`), 200);
-    expectRefusal(await change('viewer'), 409, 'KEY_REVOKED');
-  });
-
   test('works beside the next one until the overlap ends', async () => {
     const { name, key: first } = await create('viewer');
     const rotate = async (body: Json): Promise<Json> =>
@@ -474,34 +447,6 @@ describe('several instances', () => {
         async () => (await as(key, 'GET', TENANTS, undefined, other)).status === 401,
         1000,
       );
-    },
-  );
-
-  test.each<[string, (name: string) => Promise<unknown>]>([
-    ['was revoked', (name) => on.holdfast.admin('DELETE', `${OPERATORS}/${name}`)],
-    ['was rotated', (name) => on.holdfast.admin('POST', `${OPERATORS}/${name}/rotate`, { overlap_ms: 0 })],
-    ['has expired', (name) => on.stored.redis.hset(recordOf(name), 'expires_at', '1700000000000')],
-  ])(
-    'the live stream of an operator whose key %s ends on both, and that of another goes on',
-    async (_what, end) => {
-      const [leaving, staying] = [await create('viewer'), await create('viewer')];
-      const streams = await Promise.all(
-        [leaving, leaving, staying].map(async ({ key }, index) => {
-          const page = new ConsoleClient([on.holdfast, other][index % 2]?.url as string);
-          await page.logIn(key);
-          return new LiveReader(page.url, page.cookie);
-        }),
-      );
-      await eventually('all follow', () => streams.every(({ events }) => events.length > 0));
-      await end(leaving.name);
-      const [one, two, third] = streams as [LiveReader, LiveReader, LiveReader];
-      await Promise.all([one.ended, two.ended]);
-      expect([one, two].map(({ events }) => events.at(-1))).toEqual(
-        Array.from({ length: 2 }, () => ({ name: 'ended', data: 'session' })),
-      );
-      const before = third.events.length;
-      await eventually('the other goes on', () => third.events.length > before);
-      await third.close();
     },
   );
 
