@@ -60,7 +60,6 @@ const PACKAGE_MANAGERS = [
  * @returns {unknown}
  */
 export const parseJson = (text) => JSON.parse(text);
-
 /** @param {string} file */
 export const readJson = (file) => parseJson(readFileSync(file, 'utf8'));
 
