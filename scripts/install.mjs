@@ -60,6 +60,7 @@ const PACKAGE_MANAGERS = [
  * @returns {unknown}
  */
 export const parseJson = (text) => JSON.parse(text);
+
 /** @param {string} file */
 export const readJson = (file) => parseJson(readFileSync(file, 'utf8'));
 
@@ -112,10 +113,8 @@ export function ensureDependencies() {
 /** @typedef {{ version?: string, optional?: boolean, devOptional?: boolean }} LockedPackage */
 
 /** @param {string} lockFile */
-function packagesOf(lockFile) {
-  const { packages } = /** @type {{ packages: Record<string, LockedPackage> }} */ (readJson(lockFile));
-  return packages;
-}
+const packagesOf = (lockFile) =>
+  /** @type {{ packages: Record<string, LockedPackage> }} */ (readJson(lockFile)).packages;
 
 function dependenciesAreCurrent() {
   const lockFile = join(ROOT, 'package-lock.json');
