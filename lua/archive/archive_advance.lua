@@ -13,8 +13,9 @@
 -- EMITS     nothing
 -- @include  archived, entry_order, journal, keys
 --
--- Without a lease: only one file begins at the cursor and can move it, and only forward. Called when the file is safe on its disk. One
--- of another epoch was read before Redis was put back, and moves nothing. An instant that is earlier than the noted one, because Redis' clock was set back, leaves that as it is.
+-- Without a lease: only one file begins at the cursor and can move it, and only forward. Called when the file is safe
+-- on its disk. One of another epoch was read before Redis was put back, and moves nothing. An instant that is earlier
+-- than the noted one, because Redis' clock was set back, leaves that as it is.
 local stream = KEYS[1]
 local name, cursor, last, epoch, through_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 

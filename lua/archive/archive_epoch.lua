@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- archive_epoch: begin an epoch of the archive in a partition. Without cursors, only let nobody archive it until that is done.
+-- archive_epoch: begin an epoch of the archive in a partition. Without cursors, only let nobody archive it until that
+-- is done.
 -- allow-oom: what waits for the archiver takes memory.
 --
 -- KEYS[1]   journal        stream
@@ -12,7 +13,8 @@
 -- EMITS     nothing
 -- @include  archived, journal, keys, time
 --
--- Replies how far each stream is archived. Whoever read or wrote for another epoch finds it changed, and moves no cursor.
+-- Replies how far each stream is archived. Whoever read or wrote for another epoch finds it changed, and moves no
+-- cursor.
 local stream = KEYS[1]
 local epoch, cursors = ARGV[1], { charges = ARGV[2], events = ARGV[3], audit = ARGV[4] }
 
@@ -29,5 +31,6 @@ for name, cursor in pairs(cursors) do
     redis.call('HSET', places, archived.cursor_of(name), cursor)
   end
 end
-local at = redis.call('HMGET', places, archived.cursor_of('charges'), archived.cursor_of('events'), archived.cursor_of('audit'))
+local at = redis.call('HMGET', places, archived.cursor_of('charges'), archived.cursor_of('events'),
+  archived.cursor_of('audit'))
 return { 'AT', time.ms_text(now), at[1], at[2], at[3] }

@@ -12,9 +12,9 @@
 -- EMITS     nothing
 -- @include  archived, entry_order, journal, keys, time
 --
--- The first holder begins the archive: with what packing has not passed of the journal, and with all of the logs. oldest_ms is the oldest entry
--- that is not archived, and waiting how many the journal has. lost is the last entry that was removed before it was archived, if the cursor has
--- not passed it.
+-- The first holder begins the archive: with what packing has not passed of the journal, and with all of the logs.
+-- oldest_ms is the oldest entry that is not archived, and waiting how many the journal has. lost is the last entry that
+-- was removed before it was archived, if the cursor has not passed it.
 local lease, stream = KEYS[1], KEYS[2]
 local token, lease_ms = ARGV[1], ARGV[2]
 

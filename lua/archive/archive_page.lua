@@ -16,10 +16,10 @@
 -- EMITS     nothing
 -- @include  archived, charge_fields, keys, stream_walk, time
 --
--- The entries of charges have only the fields that differ from those of the entry before in the reply, with an empty value for one that is
--- gone: most are the same, and each costs the reader more than the record costs here. upper_ms is the instant up to which there is nothing
--- else to read if more is 0. Under the lease, and only if the cursor is where the caller believes it: so what it reads is what follows the
--- last file.
+-- The entries of charges have only the fields that differ from those of the entry before in the reply, with an empty
+-- value for one that is gone: most are the same, and each costs the reader more than the record costs here. upper_ms is
+-- the instant up to which there is nothing else to read if more is 0. Under the lease, and only if the cursor is where
+-- the caller believes it: so what it reads is what follows the last file.
 local lease, stream = KEYS[1], KEYS[2]
 local token, name, cursor, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local stop_ms, settle_ms, limit, with_metadata = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'

@@ -1,5 +1,6 @@
 #!lua
--- append_audit_rows: append rows that no change wrote: refusals, failures, reads, repeated requests, invalid credentials.
+-- append_audit_rows: append rows that no change wrote: refusals, failures, reads, repeated requests, invalid
+-- credentials.
 -- No allow-oom: a full Redis must not get fuller with rows about what it refused.
 --
 -- KEYS[1]   log              the partition's audit log or its brief one, a stream

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- count_expirations: how many expirations a partition's event log has in each slot of a window, a bounded stretch of it at a time.
+-- count_expirations: how many expirations a partition's event log has in each slot of a window, a bounded stretch of it
+-- at a time.
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[1]   start          entry to start with, or '(' and the entry to start after

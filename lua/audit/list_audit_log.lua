@@ -10,8 +10,8 @@
 -- ARGV[5]   limit          maximum rows to return
 -- ARGV[6]   bytes          approximate bytes of rows to read: the run ends at the entry that reaches this
 -- ARGV[7]   digest         the digest of the indexed value, or empty to walk over the log itself
--- ARGV[...] condition and value pairs: a field as named in lua/lib/audit_log.lua and a value (tr is compared up to the end of the
---           trace id; several values for one field are alternatives); min_status, max_status
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/audit_log.lua and a value (tr is compared up to the
+--           end of the trace id; several values for one field are alternatives); min_status, max_status
 -- RETURNS   next_start? examined:int rows(entry_id text_count row{})*
 -- BOUND     examine entries, and bytes in steps of 20 entries
 -- EMITS     nothing
@@ -49,7 +49,8 @@ local function is_wanted(fields)
     end
   end
   local status = tonumber(value_of.st)
-  return not (min_status and (not status or status < min_status)) and not (max_status and (not status or status > max_status))
+  return not (min_status and (not status or status < min_status))
+    and not (max_status and (not status or status > max_status))
 end
 
 local function size_of(fields)
@@ -60,7 +61,8 @@ local function size_of(fields)
   return size
 end
 
--- Converts a bound of the log to one of its index. In both, a time without a sequence number stands for all entries of that time.
+-- Converts a bound of the log to one of its index. In both, a time without a sequence number stands for all entries of
+-- that time.
 local function index_bound(bound, is_upper)
   local exclusive, ms, sequence = string.match(bound, '^(%(?)(%d+)%-?(%d*)$')
   if not ms then
@@ -80,7 +82,8 @@ local function entries_from(bound, count)
   end
   local command = is_down and 'ZREVRANGEBYLEX' or 'ZRANGEBYLEX'
   local entries = {}
-  for i, member in ipairs(redis.call(command, walked, index_bound(bound, is_down), index_bound(stop, not is_down), 'LIMIT', 0, count)) do
+  for i, member in ipairs(redis.call(command, walked, index_bound(bound, is_down), index_bound(stop, not is_down),
+    'LIMIT', 0, count)) do
     local ms, sequence = string.match(string.sub(member, #digest + 1), '^(%d+)-(%d+)$')
     local id = string.format('%d-%d', tonumber(ms), tonumber(sequence))
     entries[i] = redis.call('XRANGE', audit_log, id, id)[1] or { id }

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- pack_records: follow the journal, some entries at a time: convert the records of the reservations that have ended to their compact form,
--- and remove the entries that are not waiting for the archiver.
+-- pack_records: follow the journal, some entries at a time: convert the records of the reservations that have ended to
+-- their compact form, and remove the entries that are not waiting for the archiver.
 -- allow-oom: it frees memory.
 --
 -- KEYS[1]   journal        stream
@@ -10,9 +10,9 @@
 -- EMITS     nothing
 -- @include  journal, keys, pack_record, stream_walk
 --
--- Skips records that no longer exist, have long metadata, or cannot be restored exactly. examined counts the records that entries name;
--- debits have none. How far it has come is written in the same run, so no lease is needed, and no entry is passed twice. lost counts the
--- entries that waited for the archiver for too long (lua/lib/journal.lua).
+-- Skips records that no longer exist, have long metadata, or cannot be restored exactly. examined counts the records
+-- that entries name; debits have none. How far it has come is written in the same run, so no lease is needed, and no
+-- entry is passed twice. lost counts the entries that waited for the archiver for too long (lua/lib/journal.lua).
 local stream = KEYS[1]
 local limit = tonumber(ARGV[1])
 
@@ -22,7 +22,8 @@ local examined, packed = 0, 0
 local after = redis.call('HGET', places, 'packed')
 
 -- Nothing is refused below this line.
-local last, passed, more = stream_walk.walk_stream('XRANGE', stream, after and '(' .. after or '-', '+', limit, function(entry)
+local last, passed, more =
+  stream_walk.walk_stream('XRANGE', stream, after and '(' .. after or '-', '+', limit, function(entry)
   local reservation_id = journal.reservation_of(tag, entry[2])
   if reservation_id then
     examined = examined + 1

@@ -22,5 +22,6 @@ local last, _, more = stream_walk.walk_stream('XRANGE', audit_log, '-', '(' .. d
 end)
 
 -- Nothing is refused below this line.
-local removed = last and audit_index.remove_audit_rows(keys.tag_of(audit_log), log_name, audit_log, rows, stream_walk.id_after(last)) or 0
+local removed = last
+  and audit_index.remove_audit_rows(keys.tag_of(audit_log), log_name, audit_log, rows, stream_walk.id_after(last)) or 0
 return { 'TRIMMED', tostring(removed), more and '1' or '0' }

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- trim_reservation_index: remove entries of records that no longer exist from tenants' reservation indexes, and those of runs whose counters
--- have lapsed, some at a time.
+-- trim_reservation_index: remove entries of records that no longer exist from tenants' reservation indexes, and those
+-- of runs whose counters have lapsed, some at a time.
 -- allow-oom: it frees memory.
 --
 -- KEYS[1]   tenant_index   sorted set of the partition's tenants
@@ -14,9 +14,11 @@
 -- EMITS     nothing
 -- @include  action_counters, index_walk, keys, owned_counts, time
 --
--- tenant is empty at the end. `damaged` names tenants with a key that is no index; it stays as it is, and the walk goes on.
--- Records are deleted in the order in which they ended, which is roughly the order of creation. So each index is read from its oldest entry
--- as far as entries are old enough to be deleted, and further only while some are: the retention may have been longer once.
+-- tenant is empty at the end. `damaged` names tenants with a key that is no index; it stays as it is, and the walk goes
+-- on.
+-- Records are deleted in the order in which they ended, which is roughly the order of creation. So each index is read
+-- from its oldest entry as far as entries are old enough to be deleted, and further only while some are: the retention
+-- may have been longer once.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3]
 local examine, retention_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -26,7 +28,8 @@ local now = time.now_ms()
 local horizon = now - retention_ms
 local examined, removed, steps, damaged = 0, 0, 0, {}
 
--- Tenants are never removed. If an entry is missing nevertheless, the walk ends and the next one starts from the beginning.
+-- Tenants are never removed. If an entry is missing nevertheless, the walk ends and the next one starts from the
+-- beginning.
 local function tenant_after(name)
   local rank = name == '' and -1 or redis.call('ZRANK', tenant_index, name)
   return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]

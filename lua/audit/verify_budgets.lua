@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows, in bounded pages.
+-- verify_budgets: the figures of a tenant's budgets at one instant, and what is wrong with their periods and windows,
+-- in bounded pages.
 --
 -- KEYS[1]   budget_index   sorted set of the tenant's budgets, as lib/scope_tree names them
 -- ARGV[1]   after          the member at which the previous run ended, or empty
@@ -11,10 +12,11 @@
 --
 -- A budget is named by its 'scope unit'. next is empty at the end. now_ms is the tenant's time.
 -- A missing figure is empty: a verification must report damage, not fail on it.
--- period_defect: INVALID_INSTANTS, UNKNOWN_POLICY, INVALID_ALLOCATION, INVALID_BOUNDARIES; NOT_INDEXED if the job for idle budgets would not
--- roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its recurrence. If the period is sound:
--- INVALID_WINDOWS, INVALID_WINDOW_PLANS, or WINDOW_NOT_PLANNED if no boundaries would be planned for one of them. NOT_MARKED if reserves would
--- not see the period, the windows, or that others wait for funds.
+-- period_defect: INVALID_INSTANTS, UNKNOWN_POLICY, INVALID_ALLOCATION, INVALID_BOUNDARIES; NOT_INDEXED if the job for
+-- idle budgets would not roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its
+-- recurrence. If the period is sound:
+-- INVALID_WINDOWS, INVALID_WINDOW_PLANS, or WINDOW_NOT_PLANNED if no boundaries would be planned for one of them.
+-- NOT_MARKED if reserves would not see the period, the windows, or that others wait for funds.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
@@ -26,7 +28,8 @@ local function score_of(index, member)
   return type(score) == 'string' and tonumber(score) or nil
 end
 
--- The fields of a record: period_start, period_end, rollover_policy, period_allocated, recurrence, boundaries. `status` is the budget's.
+-- The fields of a record: period_start, period_end, rollover_policy, period_allocated, recurrence, boundaries. `status`
+-- is the budget's.
 local function period_defect(key, member, status, f)
   if not (f[1] or f[2] or f[4] or f[5] or f[6]) then
     return nil
@@ -80,14 +83,15 @@ for _, member in ipairs(members) do
   local name = scope and scope .. ' ' .. unit or member
   reply[#reply + 1] = name
   local key = keys.budget(tag, unit or '', scope or member)
-  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start', 'period_end',
-    'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules', 'window_plans', 'extras',
-    'waiting')
+  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start',
+    'period_end', 'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules',
+    'window_plans', 'extras', 'waiting')
   f = f.err and {} or f
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
   end
-  reply[#reply + 1] = period_defect(key, name, f[6], { unpack(f, 7, 12) }) or window_defect(key, name, f[6], { unpack(f, 13, 15) })
+  reply[#reply + 1] = period_defect(key, name, f[6], { unpack(f, 7, 12) })
+    or window_defect(key, name, f[6], { unpack(f, 13, 15) })
     or (f[8] or f[13] or f[17]) and not f[16] and 'NOT_MARKED' or ''
 end
 if #members == limit then

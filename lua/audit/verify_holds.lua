@@ -8,20 +8,21 @@
 -- ARGV[4]   first_ms       start of the window in which the budgets were read
 -- ARGV[5]   passed_ms      reservations that ended later are listed in ended
 -- ARGV[...] budgets as 'unit scope' whose live holds are to be listed
--- RETURNS   walked_ms:text? walked_id? has_stepped:flag sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms
---             ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)*
---             named_count named(reservation_id amount quarantined:flag budget)*
---             ended_count ended(reservation_id ended_ms:int)*
+-- RETURNS   walked_ms:text? walked_id? has_stepped:flag sum_count sums(budget holds:int amount)* moving_count
+--           moving(reservation_id born_ms
+--             ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason
+--             quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)* ended_count
+--             ended(reservation_id ended_ms:int)*
 -- BOUND     examine entries
 -- EMITS     nothing
 -- @include  field, hold_record, index_walk, int64, keys, time
 --
 -- A budget is named by its 'unit scope'.
--- The sums cover holds that were created before the window and are live. Those created or ended later are listed in moving, with an empty
--- ended_ms while live. walked_ms is empty at the end of the index. An overdue hold is live until it is expired, because its budgets still
--- hold the amount.
--- An instant in the future was written before the clock stepped back. What it dates has happened, before the window; has_stepped tells
--- that other instants may be wrong as well.
+-- The sums cover holds that were created before the window and are live. Those created or ended later are listed in
+-- moving, with an empty ended_ms while live. walked_ms is empty at the end of the index. An overdue hold is live until
+-- it is expired, because its budgets still hold the amount.
+-- An instant in the future was written before the clock stepped back. What it dates has happened, before the window;
+-- has_stepped tells that other instants may be wrong as well.
 local index = KEYS[1]
 local walked_ms, walked_id, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_ms, passed_ms = tonumber(ARGV[4]), tonumber(ARGV[5])

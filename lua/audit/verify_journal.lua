@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- verify_journal: the entries of a partition's journal about ends of a tenant's reservations, with what the records say, in bounded pages.
+-- verify_journal: the entries of a partition's journal about ends of a tenant's reservations, with what the records
+-- say, in bounded pages.
 --
 -- KEYS[1]   journal        stream
 -- ARGV[1]   tenant_id
@@ -10,9 +11,10 @@
 -- EMITS     nothing
 -- @include  field, hold_record, journal, keys, stream_walk
 --
--- passed_ms is the time of the last entry that packing has passed, and next is the last entry of this page, empty at the end of the journal.
--- expected is what the record was charged, empty while it is live. Entries whose record is gone or damaged are left out, and so are those of
--- mended records, at whose time nothing ended.
+-- passed_ms is the time of the last entry that packing has passed, and next is the last entry of this page, empty at
+-- the end of the journal.
+-- expected is what the record was charged, empty while it is live. Entries whose record is gone or damaged are left
+-- out, and so are those of mended records, at whose time nothing ended.
 local stream = KEYS[1]
 local tenant_id, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
@@ -20,9 +22,11 @@ local tag = keys.tag_of(stream)
 local passed = redis.call('HGET', keys.journal_places(tag), 'packed') or ''
 local reply = { string.match(passed, '^%d+') or '0', '' }
 
-local last, _, more = stream_walk.walk_stream('XRANGE', stream, after == '' and '-' or '(' .. after, '+', limit, function(entry)
+local last, _, more =
+  stream_walk.walk_stream('XRANGE', stream, after == '' and '-' or '(' .. after, '+', limit, function(entry)
   local reservation_id = not stream_walk.value_of(entry[2], 'mended') and journal.reservation_of(tag, entry[2])
-  local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry)
+  local readable, hold =
+    pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry)
   if reservation_id and readable and hold and hold.tenant == tenant_id and hold_record.HOLD_STATES[hold.state] then
     reply[#reply + 1] = reservation_id
     reply[#reply + 1] = stream_walk.value_of(entry[2], field.charged) or ''

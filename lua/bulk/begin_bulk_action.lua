@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- begin_bulk_action: claim an idempotency key for a bulk action, or return the action that was begun with it.
--- allow-oom: operators must be able to stop tenants and subscriptions when Redis is full. The record is bounded and expires.
+-- allow-oom: operators must be able to stop tenants and subscriptions when Redis is full. The record is bounded and
+-- expires.
 --
 -- KEYS[1]   bulk             hash, the record of this action
 -- ARGV[1]   fingerprint      of the canonical request
@@ -14,9 +15,9 @@
 -- BOUND     one record; it names 500 rows of at most a kilobyte, or holds the response about them
 -- EMITS     nothing
 --
--- A repeated request, after the process of the first one died, continues with the rows and the correlation id of the first attempt. Several
--- may do so at once: each row remembers that it was changed. Fields: fp fingerprint, co correlation id, rq request id, tr trace, ids the
--- rows, rs response.
+-- A repeated request, after the process of the first one died, continues with the rows and the correlation id of the
+-- first attempt. Several may do so at once: each row remembers that it was changed. Fields: fp fingerprint, co
+-- correlation id, rq request id, tr trace, ids the rows, rs response.
 local bulk = KEYS[1]
 local fingerprint, keep_ms, correlation_id, request_id, trace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local rows, claims = ARGV[6], ARGV[7] == '1'

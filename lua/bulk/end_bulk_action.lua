@@ -20,10 +20,11 @@
 -- EMITS     nothing
 -- @include  audit_log, keys
 --
--- Returns the response that was stored first. The record may be new: an action on one tenant's things is claimed in the partition of the
--- operators, so that a key is unique, but its audit row belongs to the tenant.
+-- Returns the response that was stored first. The record may be new: an action on one tenant's things is claimed in the
+-- partition of the operators, so that a key is unique, but its audit row belongs to the tenant.
 local bulk = KEYS[1]
-local fingerprint, keep_ms, response, operation, resource_type, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local fingerprint, keep_ms, response, operation, resource_type, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4],
+  ARGV[5], ARGV[6]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11], correlation = ARGV[7] }
 local first_detail = 12
 

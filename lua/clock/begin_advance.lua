@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- begin_advance: stop the test clock, and say how far it is to be advanced. lua/clock/step_advance.lua lets the time pass.
+-- begin_advance: stop the test clock, and say how far it is to be advanced. lua/clock/step_advance.lua lets the time
+-- pass.
 -- allow-oom: what expires frees memory.
 --
 -- KEYS[1]   test_clock       hash, see lib/test_clock.lua
@@ -17,8 +18,8 @@
 -- EMITS     nothing
 -- @include  audit_log, keys, time
 --
--- A repetition continues an advance that was interrupted: by_ms counts from where that began. One to a later instant extends it. READY: the
--- target is that of the last advance, whose answer may have been lost.
+-- A repetition continues an advance that was interrupted: by_ms counts from where that began. One to a later instant
+-- extends it. READY: the target is that of the last advance, whose answer may have been lost.
 local test_clock, log = KEYS[1], KEYS[2]
 local to_ms, by_ms, longest_ms, last_ms = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8] }

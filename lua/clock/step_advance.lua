@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- step_advance: take the test clock from the instant at which it stands to the next one at which something is due, and in the end let it go
--- on from its target.
+-- step_advance: take the test clock from the instant at which it stands to the next one at which something is due, and
+-- in the end let it go on from its target.
 -- allow-oom: what expires frees memory.
 --
 -- KEYS[1]   test_clock       hash, see lib/test_clock.lua
@@ -11,9 +11,9 @@
 -- EMITS     nothing
 -- @include  keys, time
 --
--- Returns the places, from 0, of the tags with something due at that instant. It leaves an instant only for a caller that has worked there, so
--- nobody's instant passes with something undone, and several callers may step. What cannot be done stays due, and is tried again at each
--- further instant.
+-- Returns the places, from 0, of the tags with something due at that instant. It leaves an instant only for a caller
+-- that has worked there, so nobody's instant passes with something undone, and several callers may step. What cannot be
+-- done stays due, and is tried again at each further instant.
 local test_clock, done_ms = KEYS[1], tonumber(ARGV[1])
 local first_tag = 2
 
@@ -28,10 +28,11 @@ local function score_from(index, bound)
   return tonumber(redis.call('ZRANGEBYSCORE', index, bound, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or math.huge)
 end
 
--- When something is due in a partition for the first time: a hold, a millisecond after its deadline, or a budget at a boundary, or for the
--- plan of its boundaries. `at` and `after` are bounds of scores.
+-- When something is due in a partition for the first time: a hold, a millisecond after its deadline, or a budget at a
+-- boundary, or for the plan of its boundaries. `at` and `after` are bounds of scores.
 local function due_from(tag, at, after)
-  return math.min(score_from(keys.ttl_index(tag), at) + 1, score_from(keys.period_index(tag), after), score_from(keys.period_plans(tag), after))
+  return math.min(score_from(keys.ttl_index(tag), at) + 1, score_from(keys.period_index(tag), after),
+    score_from(keys.period_plans(tag), after))
 end
 
 local next_at = stands_at

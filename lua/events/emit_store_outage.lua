@@ -27,8 +27,10 @@ if lost_at <= announced_until then
 end
 local origin = { actor = 'system' }
 event_writer.append_event(tag, 'system.store_connection_lost', '__system__', nil, origin,
-  { 'component', 'store', 'message', 'the connection to Redis was lost', 'severity', 'critical', 'lost_at', time.ms_text(lost_at) })
+  { 'component', 'store', 'message', 'the connection to Redis was lost', 'severity', 'critical', 'lost_at',
+  time.ms_text(lost_at) })
 event_writer.append_event(tag, 'system.store_connection_restored', '__system__', nil, origin,
-  { 'component', 'store', 'message', 'the connection to Redis is back', 'severity', 'info', 'lost_at', time.ms_text(lost_at),
+  { 'component', 'store', 'message', 'the connection to Redis is back', 'severity', 'info', 'lost_at',
+  time.ms_text(lost_at),
     'restored_at', time.ms_text(now), 'outage_ms', time.ms_text(outage_ms) })
 return { 'EMITTED' }

@@ -8,8 +8,9 @@
 -- ARGV[3]   stop           entry to end with
 -- ARGV[4]   examine        maximum entries to examine
 -- ARGV[5]   limit          maximum events to return
--- ARGV[...] condition and value pairs: a field as named in lua/lib/event_writer.lua and its value (for sc a scope, which includes those below it, and for tr a prefix); category,
---           one or more, comma-separated; search, a lower-case text that the scope, the correlation id or the client's idempotency key contains
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/event_writer.lua and its value (for sc a scope,
+--           which includes those below it, and for tr a prefix); category, one or more, comma-separated; search, a
+--           lower-case text that the scope, the correlation id or the client's idempotency key contains
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
@@ -72,11 +73,12 @@ local function is_wanted(fields)
       return false
     end
   end
-  return not search or holds(fields, 'sc', search) or holds(fields, 'co', search) or holds(fields, field.idempotency_key, search)
+  return not search or holds(fields, 'sc', search) or holds(fields, 'co', search)
+    or holds(fields, field.idempotency_key, search)
 end
 
--- Returns the fields of the event at an entry if it is wanted, and the bytes read from the log for it. An index holds the type, so an event
--- of another type is not read from the log.
+-- Returns the fields of the event at an entry if it is wanted, and the bytes read from the log for it. An index holds
+-- the type, so an event of another type is not read from the log.
 local function event_at(entry)
   local fields = entry[2]
   if not is_wanted_type(stream_walk.value_of(fields, is_index and 'y' or 'ty')) then
@@ -105,6 +107,7 @@ local function visit(entry)
   return rows == limit, bytes
 end
 
-local last, examined, more = stream_walk.walk_stream(direction == 'desc' and 'XREVRANGE' or 'XRANGE', walked, start, stop, examine, visit)
+local last, examined, more =
+  stream_walk.walk_stream(direction == 'desc' and 'XREVRANGE' or 'XRANGE', walked, start, stop, examine, visit)
 reply[1], reply[2] = more and '(' .. last or '', tostring(examined)
 return reply

@@ -24,7 +24,8 @@ local function first_needed()
   if not state then
     return '0-0'
   end
-  return state.pending > 0 and redis.call('XPENDING', event_log, dispatch_group.DISPATCH_GROUP)[2] or stream_walk.id_after(state['last-delivered-id'])
+  return state.pending > 0 and redis.call('XPENDING', event_log, dispatch_group.DISPATCH_GROUP)[2]
+    or stream_walk.id_after(state['last-delivered-id'])
 end
 
 local function horizon(age_ms)
@@ -54,7 +55,8 @@ local last, count, more = stream_walk.walk_stream('XRANGE', event_log, '-', '(' 
     end
   end
 end)
--- Some events past their retention wait for the dispatcher if there are any between what may be removed and what is due.
+-- Some events past their retention wait for the dispatcher if there are any between what may be removed and what is
+-- due.
 held = held and #redis.call('XRANGE', event_log, from, '(' .. due, 'COUNT', 1) > 0
 if count == 0 then
   return { 'TRIMMED', '0', '0', held and '1' or '0' }

@@ -6,7 +6,8 @@
 -- ARGV[2]   bytes            that the envelope takes, 0 for one that was counted before
 -- ARGV[3]   retention_ms     how long the envelope stays
 -- ARGV[4]   max_stored       bytes that the deployment allows a tenant, 0 for no limit
--- ARGV[5]   limited          1 where the tenant's limit refuses the envelope; where it is 0, it was admitted with its reservation
+-- ARGV[5]   limited          1 where the tenant's limit refuses the envelope; where it is 0, it was admitted with its
+--           reservation
 -- ARGV[6]   reservation_id   or empty
 -- ARGV[7]   artifact         reserve, commit or release, or empty
 -- ARGV[8]   reference        to the envelope, as the record has it

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- cleanup_reservations: expire holds under MANUAL_CLEANUP whose grace is over, in bounded pages of the partition's cleanup index.
+-- cleanup_reservations: expire holds under MANUAL_CLEANUP whose grace is over, in bounded pages of the partition's
+-- cleanup index.
 -- Runs only at the request of an operator.
 -- It carries allow-oom because it returns budget and must run when Redis is full.
 --
@@ -16,18 +17,20 @@
 -- ARGV[10]  request_id
 -- ARGV[11]  trace          trace id and flags, then the sender: see lib/audit_log
 -- ARGV[12]  key_id         the operator; empty for the admin key
--- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
+-- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail?
+--           second_detail?)*
 -- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
 -- @include  audit_log, event_writer, expiry, hold_record, index_walk, keys, time
 --
 -- walked_ms is empty at the end.
--- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. Expired and quarantined holds
--- leave the index, so an aborted walk can start over. An entry of unknown owner is included for every tenant: its record is damaged
--- or missing.
+-- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. Expired and
+-- quarantined holds leave the index, so an aborted walk can start over. An entry of unknown owner is included for every
+-- tenant: its record is damaged or missing.
 local index = KEYS[1]
 local tenant_id, overdue_for_ms, walked_ms, walked_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8], ARGV[9]
+local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1',
+  ARGV[8], ARGV[9]
 local request_id, trace, key_id = ARGV[10], ARGV[11], ARGV[12]
 
 local tag = keys.tag_of(index)
@@ -36,7 +39,8 @@ local origin = { actor = 'admin', key = key_id, request = request_id, trace = tr
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)
 
-local entries = index_walk.index_stretch(index, false, '-inf', time.ms_text(math.min(now - overdue_for_ms, now - 1)), walked_ms, walked_id, examine)
+local entries = index_walk.index_stretch(index, false, '-inf', time.ms_text(math.min(now - overdue_for_ms, now - 1)),
+  walked_ms, walked_id, examine)
 local ids, holds, examined = {}, {}, 0
 for i = 1, #entries, 2 do
   if #ids == limit then

@@ -11,16 +11,17 @@
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/audit_log
 -- ARGV[7]   key_id           the operator; empty for the admin key
 -- RETURNS   RETRIED now_ms word detail? second_detail?
---           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
+--           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)*
+--           | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
 -- @include  audit_log, damage, damaged_release, event_writer, expiry, field, hold_record, journal, keys,
 --           returnable, time
 --
--- A retry returns the reservation to its index of deadlines and checks it at once; if it is still damaged, it stays in quarantine. A
--- release returns what it can to the budgets and ends the reservation, whatever its record lacks. If there is no record, it only
--- removes the entry. A reservation that has been settled since is not released again: only its entry is removed. The record is valid
--- afterwards, with what is known of it.
+-- A retry returns the reservation to its index of deadlines and checks it at once; if it is still damaged, it stays in
+-- quarantine. A release returns what it can to the budgets and ends the reservation, whatever its record lacks. If
+-- there is no record, it only removes the entry. A reservation that has been settled since is not released again: only
+-- its entry is removed. The record is valid afterwards, with what is known of it.
 local reservation = KEYS[1]
 local reservation_id, action, reason, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = 'admin', key = ARGV[7], request = ARGV[5], trace = ARGV[6] }
@@ -53,7 +54,8 @@ end
 if action == 'retry' then
   local index = readable and hold_record.deadline_index_key(tag, hold) or keys.ttl_index(tag)
   redis.call('ZADD', index, 0, reservation_id)
-  local outcome = expiry.reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace }, index)[1]
+  local outcome = expiry.reclaim(tag, { reservation_id }, now, retention_ms,
+    { request = origin.request, trace = origin.trace }, index)[1]
   if outcome[1] ~= 'QUARANTINED' then
     redis.call('HDEL', keys.quarantine(tag), reservation_id)
     redis.pcall('HDEL', reservation, field.quarantined_at, field.quarantine_reason)
@@ -71,7 +73,7 @@ if not readable or damage.known_state(reservation, hold.state) ~= 'ACTIVE' then
   emit_decision('DROPPED', '')
   return { 'RELEASED', time.ms_text(now), tenant, '', '', '0', '0' }
 end
-local refunded, kept = damaged_release.release_damaged(tag, reservation_id, hold, owner, created_at, origin.key == '' and 'admin' or origin.key, reason ~= '' and reason or 'quarantine', now,
-  retention_ms, origin)
+local refunded, kept = damaged_release.release_damaged(tag, reservation_id, hold, owner, created_at,
+  origin.key == '' and 'admin' or origin.key, reason ~= '' and reason or 'quarantine', now, retention_ms, origin)
 emit_decision('RELEASED', #refunded > 0 and hold.amount or '')
 return returnable.append_returnable({ 'RELEASED', time.ms_text(now), tenant }, hold, refunded, kept)

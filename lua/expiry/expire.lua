@@ -12,8 +12,9 @@
 -- EMITS     those of the expiry transition
 -- @include  expiry, keys, time
 --
--- NOT_FOUND and SKIP with a state remove the index entry and change no budget. SKIP in_grace_period only corrects the index entry, if
--- its score is wrong. CHARGED is EXPIRED with a charge. SKIP awaiting_cleanup leaves the hold to an operator: its entry is in the cleanup index.
+-- NOT_FOUND and SKIP with a state remove the index entry and change no budget. SKIP in_grace_period only corrects the
+-- index entry, if its score is wrong. CHARGED is EXPIRED with a charge. SKIP awaiting_cleanup leaves the hold to an
+-- operator: its entry is in the cleanup index.
 -- Extra arguments are ignored: no clock is accepted from outside.
 local reservation = KEYS[1]
 local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]

@@ -12,8 +12,8 @@
 -- EMITS     those of the expiry transition
 -- @include  expiry, keys, time
 --
--- An outcome is what lua/expiry/expire.lua returns for that hold. If a hold cannot be checked at all, the script ends with an error,
--- before any due hold has changed. The caller then runs expire for each hold.
+-- An outcome is what lua/expiry/expire.lua returns for that hold. If a hold cannot be checked at all, the script ends
+-- with an error, before any due hold has changed. The caller then runs expire for each hold.
 local ttl_index = KEYS[1]
 local retention_ms, trace = ARGV[1], ARGV[2]
 

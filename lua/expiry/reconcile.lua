@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
--- reconcile: restore missing index entries of live reservations, in bounded pages of the partition's tenants and their reservations.
--- The index is the TTL index, or the cleanup index under MANUAL_CLEANUP. Restored backups and operators' edits leave entries missing.
+-- reconcile: restore missing index entries of live reservations, in bounded pages of the partition's tenants and their
+-- reservations.
+-- The index is the TTL index, or the cleanup index under MANUAL_CLEANUP. Restored backups and operators' edits leave
+-- entries missing.
 -- It carries allow-oom because nothing else returns what such reservations hold.
 -- It also counts the live reservations of each tenant, and corrects the stored count.
 --
@@ -13,7 +15,8 @@
 -- ARGV[6]   retention_ms   how long an ended record is kept
 -- ARGV[7]   trace          trace id and flags
 -- ARGV[...] limit and value pairs: the deployment's limits on a tenant
--- RETURNS   RECONCILED now_ms tenant? walked_ms:text? walked_id? tally? examined:int recount_count recounts(tenant counted:int
+-- RETURNS   RECONCILED now_ms tenant? walked_ms:text? walked_id? tally? examined:int recount_count recounts(tenant
+--           counted:int
 --             live:int)* near_count near(tenant limit used:int allowed:int)* found_count found(reservation_id
 --             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may emit an event
@@ -21,8 +24,8 @@
 -- @include  damage, event_writer, field, hold_form, hold_record, index_walk, keys, owned_counts, time
 --
 -- tenant is empty at the end.
--- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its record. A
--- reservation without a valid deadline in its record is put first in the TTL index, where the sweeper
+-- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its
+-- record. A reservation without a valid deadline in its record is put first in the TTL index, where the sweeper
 -- quarantines it.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id, tally = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -44,12 +47,14 @@ local function tenant_after(name)
   return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
 end
 
--- The stored count of live reservations is checked as of `since`, when the walk of the tenant began and `counted` was read. A
--- reservation was live then if it was created before and ended later or not at all. Creations and ends in that very millisecond may
--- have come before or after, so the true count is between `low` and `high`, and a stored count in this range is not changed. A walk
--- of one run is exact. Another instance may walk at the same time: `recounts` shows whether it has already corrected the count.
+-- The stored count of live reservations is checked as of `since`, when the walk of the tenant began and `counted` was
+-- read. A reservation was live then if it was created before and ended later or not at all. Creations and ends in that
+-- very millisecond may have come before or after, so the true count is between `low` and `high`, and a stored count in
+-- this range is not changed. A walk of one run is exact. Another instance may walk at the same time: `recounts` shows
+-- whether it has already corrected the count.
 local since, counted, recounts, low, high = string.match(tally, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+)$')
-since, counted, recounts, low, high = tonumber(since), tonumber(counted), tonumber(recounts), tonumber(low), tonumber(high)
+since, counted, recounts, low, high = tonumber(since), tonumber(counted), tonumber(recounts), tonumber(low),
+  tonumber(high)
 
 local function begin_count()
   local f = redis.pcall('HMGET', keys.owned(tag, tenant), 'live', 'recounts')
@@ -59,7 +64,8 @@ end
 -- Of a command's reading of the clock, which Redis 7.0 takes for each.
 local SLACK_MS = 1000
 
--- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention.
+-- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the
+-- retention.
 local function packed_end(key)
   if now + redis.call('PTTL', key) - retention_ms < since - SLACK_MS then
     return nil
@@ -68,9 +74,10 @@ local function packed_end(key)
   return readable and fields[field.ended_at]
 end
 
--- `since` is nil in the run in which the walk of the tenant began: what is live now was live then. An instant in the future was written
--- before the clock stepped back, so what it dates had happened before the walk. Only a walk during which the clock comes to that instant
--- takes it for one of its own time, and the next walk corrects what follows from that.
+-- `since` is nil in the run in which the walk of the tenant began: what is live now was live then. An instant in the
+-- future was written before the clock stepped back, so what it dates had happened before the walk. Only a walk during
+-- which the clock comes to that instant takes it for one of its own time, and the next walk corrects what follows from
+-- that.
 local function count_one(key, born_ms, state, ended)
   born_ms = born_ms > now and 0 or born_ms
   if state == 'ACTIVE' then
@@ -125,9 +132,11 @@ local function end_tenant()
   if owned_counts.owned_count(owned.stored) < 0.9 * stored then
     redis.call('HSET', key, 'stored', time.ms_text(stored))
   end
-  local used = { live_reservations = end_count(owned), stored_bytes = stored, budgets = owned_counts.size_of('ZCARD', keys.budget_index(tag, tenant)),
-    policies = owned_counts.size_of('ZCARD', keys.policy_index(tag, tenant)), api_keys = owned_counts.size_of('ZCARD', keys.api_key_index(tag, tenant)),
-    webhooks = owned_counts.size_of('ZCARD', keys.webhook_index(tag, tenant)) }
+  local used = { live_reservations = end_count(owned), stored_bytes = stored,
+    budgets = owned_counts.size_of('ZCARD', keys.budget_index(tag, tenant)),
+    policies = owned_counts.size_of('ZCARD', keys.policy_index(tag, tenant)), api_keys =
+    owned_counts.size_of('ZCARD', keys.api_key_index(tag, tenant)), webhooks =
+      owned_counts.size_of('ZCARD', keys.webhook_index(tag, tenant)) }
   for i = first_limit, #ARGV, 2 do
     local limit = ARGV[i]
     local allowed = owned_counts.limit_in_force(owned['max:' .. limit], ARGV[i + 1])
@@ -171,7 +180,8 @@ local function examine_one(reservation_id, born_ms)
 end
 
 while tenant and examined < examine do
-  local entries = tenant == '' and {} or index_walk.index_stretch(keys.reservation_index(tag, tenant), false, '-inf', '+inf', walked_ms, walked_id,
+  local entries = tenant == '' and {}
+    or index_walk.index_stretch(keys.reservation_index(tag, tenant), false, '-inf', '+inf', walked_ms, walked_id,
     examine - examined)
   if #entries == 0 then
     if tenant ~= '' then
@@ -191,9 +201,11 @@ while tenant and examined < examine do
   end
 end
 if tenant then
-  tally = table.concat({ time.ms_text(since or now), time.ms_text(counted), time.ms_text(recounts), time.ms_text(low), time.ms_text(high) }, ' ')
+  tally = table.concat({ time.ms_text(since or now), time.ms_text(counted), time.ms_text(recounts), time.ms_text(low),
+    time.ms_text(high) }, ' ')
 end
-local reply = { 'RECONCILED', time.ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
+local reply = { 'RECONCILED', time.ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '',
+  tostring(examined) }
 for _, list in ipairs({ recounted, near, found }) do
   reply[#reply + 1] = tostring(list.count)
   for _, text in ipairs(list) do

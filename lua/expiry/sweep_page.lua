@@ -15,8 +15,9 @@
 -- EMITS     nothing
 -- @include  keys, sweep_figures, time
 --
--- due counts all due entries, including skipped ones. oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty if there are
--- no such entries. awaiting counts the holds past their grace that an operator has to clean up; they are not due.
+-- due counts all due entries, including skipped ones. oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty
+-- if there are no such entries. awaiting counts the holds past their grace that an operator has to clean up; they are
+-- not due.
 -- The lease is written last: if the index cannot be read, no instance gets the lease, and each one fails with an error.
 local lease, ttl_index = KEYS[1], KEYS[2]
 local token, lease_ms, take, skip, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -38,9 +39,11 @@ local tag = keys.tag_of(ttl_index)
 local due, oldest = sweep_figures.due_count(ttl_index, now)
 local following = sweep_figures.first_score(ttl_index, time.ms_text(now))
 local quarantined, awaiting, oldest_awaiting = sweep_figures.set_aside(tag, now)
-local reply = { 'HELD', time.ms_text(now), how, tostring(due), oldest, following, quarantined, awaiting, oldest_awaiting }
+local reply = { 'HELD', time.ms_text(now), how, tostring(due), oldest, following, quarantined, awaiting,
+  oldest_awaiting }
 if limit > 0 and due > 0 then
-  for _, reservation_id in ipairs(redis.call('ZRANGEBYSCORE', ttl_index, '-inf', '(' .. time.ms_text(now), 'LIMIT', skip, limit)) do
+  for _, reservation_id in ipairs(redis.call('ZRANGEBYSCORE', ttl_index, '-inf', '(' .. time.ms_text(now), 'LIMIT',
+    skip, limit)) do
     reply[#reply + 1] = reservation_id
   end
 end

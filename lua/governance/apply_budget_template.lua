@@ -14,16 +14,20 @@
 -- ARGV[9]   request_id       of the action's first attempt; the set of changed rows is named after it
 -- ARGV[10]  trace            trace id and flags
 -- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
--- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
---           | BUDGET_EXCEEDED | INT64_OVERFLOW | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+--           | BUDGET_FROZEN
+--           | BUDGET_EXCEEDED | INT64_OVERFLOW | UNPLANNED tenant_id template_id
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     one budget, 4 windows, 100 instants of each rule; 100 due holds, if it reclaims
--- EMITS     budget.updated, budget.reset, budget.funded, budget.debited, budget.reset_spent, budget.debt_repaid, budget.exhausted, budget.over_limit_entered, budget.over_limit_exited,
---           budget.threshold_crossed; those of a rollover; those of the expiry transition
+-- EMITS     budget.updated, budget.reset, budget.funded, budget.debited, budget.reset_spent, budget.debt_repaid,
+--           budget.exhausted, budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a
+--           rollover; those of the expiry transition
 -- @include  event_writer, extras, funding, governed_budget, keys, period_starts, template_record, time, waking,
 --           window_record, window_turn
 --
--- The allocation changes as by RESET, and windows and periods as by set_windows and set_recurrence: what is spent and held stays. Metadata
--- that the template does not set stays, too. A period of a fixed length begins anew only if the budget had none of that length.
+-- The allocation changes as by RESET, and windows and periods as by set_windows and set_recurrence: what is spent and
+-- held stays. Metadata that the template does not set stays, too. A period of a fixed length begins anew only if the
+-- budget had none of that length.
 local budget_record, template_key = KEYS[1], KEYS[2]
 local tenant_id, scope, unit, template_id, keep_ms, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[11]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10], correlation = ARGV[6] }
@@ -41,7 +45,8 @@ end
 if budget.status ~= 'ACTIVE' then
   return { 'BUDGET_FROZEN' }
 end
-local stored = redis.call('HMGET', budget_record, 'template_id', 'template_revision', 'recurrence', 'period_start', 'period_end')
+local stored = redis.call('HMGET', budget_record, 'template_id', 'template_revision', 'recurrence', 'period_start',
+  'period_end')
 local revision, period_ms, template_unit = unpack(redis.call('HMGET', template_key, 'revision', 'period_ms', 'unit'))
 -- Another template may have the id of the one that made the budget.
 if stored[1] ~= template_id or not revision or template_unit ~= unit then
@@ -51,7 +56,8 @@ if stored[2] == revision then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
 end
 local now, former, former_names = budget.now, {}, {}
-for _, window in ipairs(budget.windows_text and window_record.current_windows(budget_record, budget.windows_text, budget.status, now) or {}) do
+for _, window in ipairs(budget.windows_text
+  and window_record.current_windows(budget_record, budget.windows_text, budget.status, now) or {}) do
   former[window.name], former_names[#former_names + 1] = window, window.name
 end
 local birth = template_record.birth_of(tag, tenant_id, template_id, unit, scope, now, former)
@@ -73,7 +79,8 @@ redis.call('SADD', changed_rows, row)
 redis.call('PEXPIRE', changed_rows, keep_ms)
 local now_text = time.ms_text(now)
 redis.call('HDEL', budget_record, 'commit_overage_policy', 'rollover_policy')
-redis.call('HSET', budget_record, 'overdraft_limit', birth.overdraft_limit, 'template_revision', revision, 'updated_at', now_text, unpack(birth.fields))
+redis.call('HSET', budget_record, 'overdraft_limit', birth.overdraft_limit, 'template_revision', revision, 'updated_at',
+  now_text, unpack(birth.fields))
 
 local function end_periods()
   redis.call('ZREM', keys.period_index(tag), row)
@@ -110,11 +117,14 @@ else
   extras.mark_extras(budget_record)
 end
 event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
-  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
-    'changed_fields', 'overdraft_limit,commit_overage_policy,rollover_policy,recurrence,windows', 'template_id', template_id })
+  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status',
+  budget.status,
+    'changed_fields', 'overdraft_limit,commit_overage_policy,rollover_policy,recurrence,windows', 'template_id',
+    template_id })
 if funding.funding_changes(budget, planned, 'RESET') then
-  funding.apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = 'RESET', spent = '',
-    reason = '', metadata = '' }, now_text, origin)
+  funding.apply_funding(tag, budget, planned,
+    { tenant_id = tenant_id, scope = scope, unit = unit, operation = 'RESET', spent = '', reason = '', metadata = '' },
+    now_text, origin)
 elseif budget.waiting then
   waking.wake_waiters(budget_record)
 end

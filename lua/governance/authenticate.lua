@@ -2,14 +2,15 @@
 -- authenticate: find the owner of an API key, and check that the key is valid.
 --
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
--- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter references_evidence:flag use_noted:flag | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
+-- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter references_evidence:flag use_noted:flag
+--           | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
 -- BOUND     three records, of which only small fields are read
 -- EMITS     nothing
 -- @include  api_key_record, keys, tenant_state, time
 --
--- A key of a closed tenant that is not revoked passes, so that the operation itself can return TENANT_CLOSED. A tenant without a record has
--- no status to check: its keys work. This script writes nothing, so that a Redis that cannot write still answers reads; if use_noted is 0,
--- the caller calls note_key_use.
+-- A key of a closed tenant that is not revoked passes, so that the operation itself can return TENANT_CLOSED. A tenant
+-- without a record has no status to check: its keys work. This script writes nothing, so that a Redis that cannot write
+-- still answers reads; if use_noted is 0, the caller calls note_key_use.
 local secret_hash = KEYS[1]
 
 local tag = keys.tag_of(secret_hash)

@@ -1,5 +1,6 @@
 #!lua
--- bulk_budget: apply a bulk action to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does.
+-- bulk_budget: apply a bulk action to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget
+-- does.
 --
 -- KEYS[1]   budget           hash
 -- ARGV[1]   tenant_id
@@ -16,7 +17,8 @@
 -- ARGV[12]  request_id       of the action's first attempt; the set of changed rows is named after it
 -- ARGV[13]  trace            trace id and flags
 -- ARGV[14]  retention_ms     how long the records of holds that this run expires are kept
--- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
+-- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+--           | BUDGET_FROZEN
 --           | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     one budget; 100 due holds, if it reclaims
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
@@ -26,7 +28,8 @@
 --
 -- Unlike fund_budget, it skips REPAY_DEBT on a budget without debt, and an operation that would not change any figure.
 local budget_record = KEYS[1]
-local tenant_id, scope, unit, operation, amount, given_spent, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local tenant_id, scope, unit, operation, amount, given_spent, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5],
+  ARGV[6], ARGV[7]
 local keep_ms, retention_ms = ARGV[8], ARGV[14]
 local origin = { actor = ARGV[10], key = ARGV[11], request = ARGV[12], trace = ARGV[13], correlation = ARGV[9] }
 
@@ -60,6 +63,7 @@ event_writer.require_event_log(tag)
 -- Nothing is refused below this line.
 redis.call('SADD', changed_rows, row)
 redis.call('PEXPIRE', changed_rows, keep_ms)
-funding.apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
-  reason = reason, metadata = '' }, time.ms_text(budget.now), origin)
+funding.apply_funding(tag, budget, planned,
+  { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent, reason = reason,
+  metadata = '' }, time.ms_text(budget.now), origin)
 return { 'SUCCEEDED' }

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- close_tenant: one bounded step of closing what a closed tenant owns.
--- The order is: holds that the sweeper reclaims, holds that it does not (MANUAL_CLEANUP), budgets, webhook subscriptions, API keys.
+-- The order is: holds that the sweeper reclaims, holds that it does not (MANUAL_CLEANUP), budgets, webhook
+-- subscriptions, API keys.
 -- allow-oom: it returns budget, and must work when Redis is full.
 --
 -- KEYS[1]   tenant           hash
@@ -17,12 +18,13 @@
 -- @include  audit_log, close_budget_of_closed_tenant, disable_webhook_of_closed_tenant, event_writer, index_walk,
 --           keys, release_holds_of_closed_tenant, revoke_key_of_closed_tenant, scope_tree, tenant_state, time
 --
--- The outcomes are those of the expiry transition, for holds that expired before the tenant closed, and FAILED budget|webhook|api_key <id>
--- for a damaged record. The other records are closed nevertheless, and the caller does not continue to the end. A closed tenant cannot
--- create anything behind the cursor. The end emits tenant.closed once and removes the tenant from the set of closing tenants; steps of
--- other callers then return NOT_CLOSING.
+-- The outcomes are those of the expiry transition, for holds that expired before the tenant closed, and FAILED
+-- budget|webhook|api_key <id> for a damaged record. The other records are closed nevertheless, and the caller does not
+-- continue to the end. A closed tenant cannot create anything behind the cursor. The end emits tenant.closed once and
+-- removes the tenant from the set of closing tenants; steps of other callers then return NOT_CLOSING.
 local tenant_record = KEYS[1]
-local tenant_id, phase, cursor, limit, retention_ms, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local tenant_id, phase, cursor, limit, retention_ms, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]),
+  ARGV[5], ARGV[6]
 
 local tag = keys.tag_of(tenant_record)
 
@@ -47,8 +49,8 @@ local function append_outcome(outcome)
   end
 end
 
--- Walks over the live holds in one index of the partition, in the order of their deadlines. The cursor is the deadline and id of the last
--- hold: holds may share a deadline, and that hold may have left the index since.
+-- Walks over the live holds in one index of the partition, in the order of their deadlines. The cursor is the deadline
+-- and id of the last hold: holds may share a deadline, and that hold may have left the index since.
 local function close_holds(index)
   local deadline, last_id = string.match(cursor, '^(%S+) (%S+)$')
   local entries = index_walk.index_stretch(index, false, '-inf', '+inf', deadline or '', last_id or '', limit)
@@ -64,7 +66,8 @@ local function close_holds(index)
   return #ids == limit and entries[#entries] .. ' ' .. ids[limit] or nil
 end
 
--- Budgets and webhooks are in the order of their names, keys in the order of creation. No index loses a member meanwhile.
+-- Budgets and webhooks are in the order of their names, keys in the order of creation. No index loses a member
+-- meanwhile.
 local function close_owned(members, close)
   for _, member in ipairs(members) do
     local outcome, kind, name = close(member)
@@ -79,7 +82,8 @@ end
 
 local function close_budgets()
   local from = cursor == '' and '-' or '(' .. cursor
-  return close_owned(redis.call('ZRANGEBYLEX', keys.budget_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
+  return close_owned(redis.call('ZRANGEBYLEX', keys.budget_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit),
+    function(member)
     local scope, unit = scope_tree.budget_of_member(member)
     return close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin), 'budget', scope .. ' ' .. unit
   end)
@@ -87,7 +91,8 @@ end
 
 local function close_webhooks()
   local from = cursor == '' and '-' or '(' .. cursor
-  return close_owned(redis.call('ZRANGEBYLEX', keys.webhook_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
+  return close_owned(redis.call('ZRANGEBYLEX', keys.webhook_index(tag, tenant_id), from, '+', 'LIMIT', 0, limit),
+    function(member)
     return disable_webhook_of_closed_tenant(tag, tenant_id, member, now, origin), 'webhook'
   end)
 end
@@ -105,7 +110,8 @@ if phase == 'end' then
     -- All tenants closed by one bulk action share its correlation id.
     origin.correlation = redis.call('HGET', tenant_record, 'close_correlation') or origin.correlation
     event_writer.append_event(tag, 'tenant.closed', tenant_id, nil, origin,
-      { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })
+      { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields',
+      '["status"]' })
   end
   redis.call('HDEL', keys.closing(tag), tenant_id)
   return { 'DONE' }

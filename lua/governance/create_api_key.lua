@@ -19,7 +19,8 @@
 -- ARGV[12]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[13]  max_api_keys     the deployment's limit, 0 for none
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
--- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed:int used:int
+-- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST
+--           | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one key
 -- EMITS     api_key.created
 -- @include  audit_log, event_writer, keys, owned_counts, tenant_state, time

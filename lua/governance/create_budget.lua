@@ -24,7 +24,8 @@
 -- EMITS     budget.created
 -- @include  audit_log, budget_birth, budget_figures, keys, owned_counts, period_starts, tenant_state, time
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
-local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4],
+  ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
 local max_budgets, first_field = ARGV[11], 14
 
@@ -53,7 +54,8 @@ budget_birth.require_places(tag, tenant_id)
 audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
-budget_birth.make(tag, { key = budget, tenant_id = tenant_id, ledger_id = ledger_id, scope = scope, unit = unit, allocated = allocated,
+budget_birth.make(tag,
+  { key = budget, tenant_id = tenant_id, ledger_id = ledger_id, scope = scope, unit = unit, allocated = allocated,
   overdraft_limit = overdraft_limit, fields = { unpack(ARGV, first_field) }, period = period }, now, origin)
 audit_log.append_audit(tag, 'createBudget', 201, tenant_id, 'budget', ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'allocated', allocated, 'overdraft_limit', overdraft_limit,

@@ -40,8 +40,8 @@ audit_log.require_audit_log(tag)
 redis.call('ZCARD', operator_index)
 
 -- Nothing is refused below this line.
-redis.call('HSET', operator, 'name', name, 'role', role, 'status', 'ACTIVE', 'secret_hash', hash, 'key_prefix', key_prefix,
-  'created_at', time.ms_text(now))
+redis.call('HSET', operator, 'name', name, 'role', role, 'status', 'ACTIVE', 'secret_hash', hash, 'key_prefix',
+  key_prefix, 'created_at', time.ms_text(now))
 if expires_at then
   redis.call('HSET', operator, 'expires_at', time.ms_text(expires_at))
 end

@@ -79,6 +79,8 @@ end
 if effective_until ~= '' then
   redis.call('HSET', policy, 'effective_until', effective_until)
 end
-event_writer.append_event(tag, 'policy.created', tenant_id, nil, origin, { 'policy_id', policy_id, 'name', name, 'scope_pattern', scope_pattern })
-audit_log.append_audit(tag, 'createPolicy', 201, tenant_id, 'policy', policy_id, origin, { 'scope_pattern', scope_pattern })
+event_writer.append_event(tag, 'policy.created', tenant_id, nil, origin,
+  { 'policy_id', policy_id, 'name', name, 'scope_pattern', scope_pattern })
+audit_log.append_audit(tag, 'createPolicy', 201, tenant_id, 'policy', policy_id, origin,
+  { 'scope_pattern', scope_pattern })
 return { 'CREATED', unpack(redis.call('HGETALL', policy)) }

@@ -38,11 +38,13 @@ local derived = derived_fields(tag, tenant_id)
 local now = time.ms_text(time.now_ms())
 -- The index first: if it is damaged, the script fails here.
 redis.call('ZADD', tenant_index, now, tenant_id)
-redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now, 'updated_at', now,
+redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now,
+  'updated_at', now,
   unpack(ARGV, first_field))
 if #derived > 0 then
   redis.call('HSET', tenant, unpack(derived))
 end
-event_writer.append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
+event_writer.append_event(tag, 'tenant.created', tenant_id, nil, origin,
+  { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
 audit_log.append_audit(tag, 'createTenant', 201, tenant_id, 'tenant', tenant_id, origin, { 'name', name })
 return { 'CREATED', unpack(redis.call('HGETALL', tenant)) }

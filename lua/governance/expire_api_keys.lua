@@ -10,8 +10,8 @@
 -- @include  api_key_record, event_writer, keys, time
 --
 -- more is 1 if the limit ended the run.
--- Validity does not depend on this script: authentication compares the expiry time. Keys that were revoked before get no event, nor do keys
--- whose record cannot be read, which do not work anyway.
+-- Validity does not depend on this script: authentication compares the expiry time. Keys that were revoked before get
+-- no event, nor do keys whose record cannot be read, which do not work anyway.
 local key_expiries = KEYS[1]
 local limit = tonumber(ARGV[1])
 
@@ -26,7 +26,8 @@ for _, key_id in ipairs(due) do
   local readable, record = pcall(api_key_record.read_api_key, keys.api_key(tag, key_id))
   if readable and record and record.status == 'ACTIVE' then
     event_writer.append_event(tag, 'api_key.expired', record.tenant, nil, { actor = 'system' },
-      { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'EXPIRED', 'permissions', record.permissions })
+      { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'EXPIRED', 'permissions',
+      record.permissions })
     expired = expired + 1
   end
 end

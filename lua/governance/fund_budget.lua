@@ -19,8 +19,9 @@
 -- ARGV[14]  retention_ms     how long the records of holds that this run expires are kept
 -- ARGV[15]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt
---           new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN
---           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED
+--           | BUDGET_FROZEN | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     one budget; 100 due holds, if it reclaims
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
 --           budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a rollover;
@@ -60,12 +61,13 @@ audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = time.ms_text(budget.now)
-funding.apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
-  reason = reason, metadata = metadata }, now, origin)
+funding.apply_funding(tag, budget, planned,
+  { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent, reason = reason,
+  metadata = metadata }, now, origin)
 audit_log.append_audit(tag, 'fundBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'funding', operation, 'amount', amount, 'reason', reason })
-local parts = { budget.allocated, planned.allocated, budget.remaining, planned.remaining, budget.debt, planned.debt, budget.spent,
-  planned.spent, now }
+local parts = { budget.allocated, planned.allocated, budget.remaining, planned.remaining, budget.debt, planned.debt,
+  budget.spent, planned.spent, now }
 if fingerprint ~= '' then
   idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 end

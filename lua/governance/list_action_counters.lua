@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- list_action_counters: a tenant's counters of actions that still count, in bounded pages: those of calendar windows, or those of runs.
+-- list_action_counters: a tenant's counters of actions that still count, in bounded pages: those of calendar windows,
+-- or those of runs.
 --
 -- KEYS[1]   run_counter_index  sorted set of the counters of the tenant's runs
 -- ARGV[1]   tenant_id
@@ -8,14 +9,16 @@
 -- ARGV[4]   scope_prefix     only counters of this scope and those below it, or empty
 -- ARGV[5]   after            the position at which the previous page ended, or empty
 -- ARGV[6]   limit            counters to look at, at least 1
--- RETURNS   now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms expires_ms)*
+-- RETURNS   now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms
+--           expires_ms)*
 -- BOUND     limit counters
 -- EMITS     nothing
 -- @include  action_counters, keys, scope_tree, time
 --
--- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
--- at the end. A damaged counter has no window, and the name of its field as its kind.
-local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+-- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page
+-- begins. It is empty at the end. A damaged counter has no window, and the name of its field as its kind.
+local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5],
+  tonumber(ARGV[6])
 local by_run = section == 'runs'
 local tag = keys.tag_of(index)
 local now = time.now_ms()
@@ -25,7 +28,8 @@ local prefix = by_run and (run == '' and '' or run .. '|' .. scope_prefix) or sc
 -- Members behind the last one of the prefix are of no interest. No member has a byte above that of a DEL.
 local from = after ~= '' and '(' .. after or prefix ~= '' and '[' .. prefix or '-'
 local to = prefix ~= '' and '(' .. prefix .. '\127' or '+'
-local members = redis.call('ZRANGEBYLEX', by_run and index or keys.action_counter_index(tag, tenant_id, day), from, to, 'LIMIT', 0, limit)
+local members = redis.call('ZRANGEBYLEX', by_run and index or keys.action_counter_index(tag, tenant_id, day), from, to,
+  'LIMIT', 0, limit)
 
 local reply = { time.ms_text(now), #members == limit and members[limit] or '' }
 
@@ -40,9 +44,11 @@ local function append_counters(key, their_run, first, fields)
       for _, text in ipairs({ members[first + i - 1], scope or '', '', field, '', '0', '0', '', '0', '0' }) do
         reply[#reply + 1] = text
       end
-    elseif counter and scope_tree.is_within(scope, scope_prefix) and action_counters.is_current(window, counter, now) then
+    elseif counter and scope_tree.is_within(scope, scope_prefix)
+      and action_counters.is_current(window, counter, now) then
       reply[#reply + 1] = members[first + i - 1]
-      for _, text in ipairs({ scope, window_name, kind, unpack(action_counters.counter_figures(window, counter, their_run)) }) do
+      for _, text in ipairs({ scope, window_name, kind,
+        unpack(action_counters.counter_figures(window, counter, their_run)) }) do
         reply[#reply + 1] = text
       end
     end

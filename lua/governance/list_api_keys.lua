@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- list_api_keys: the API keys of one tenant or of all tenants of a partition, without free-text fields, in bounded pages.
+-- list_api_keys: the API keys of one tenant or of all tenants of a partition, without free-text fields, in bounded
+-- pages.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id        or empty for all
@@ -15,6 +16,7 @@
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.api_key_index, function(reply, tag, key_id)
+return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.api_key_index,
+  function(reply, tag, key_id)
   return listing.append_record(reply, keys.api_key(tag, key_id), 'api_key', { 'key_id', key_id })
 end)

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- list_budget_templates: the budget templates of one tenant, oldest first, without the boundaries that are planned for them.
+-- list_budget_templates: the budget templates of one tenant, oldest first, without the boundaries that are planned for
+-- them.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id
@@ -15,6 +16,8 @@
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.budget_template_index, function(reply, tag, template_id)
-  return listing.append_record(reply, keys.budget_template(tag, tenant_id, template_id), 'budget_template', { 'template_id', template_id })
+return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.budget_template_index,
+  function(reply, tag, template_id)
+  return listing.append_record(reply, keys.budget_template(tag, tenant_id, template_id), 'budget_template',
+    { 'template_id', template_id })
 end)

@@ -3,7 +3,8 @@
 --
 -- KEYS[1]   budget_index     sorted set of the tenant's budgets
 -- ARGV[1]   direction        asc or desc, for scopes and for the units of a scope alike
--- ARGV[2]   after            the run starts after this text, which need not be a member of the index; empty for the first run
+-- ARGV[2]   after            the run starts after this text, which need not be a member of the index; empty for the
+--           first run
 -- ARGV[3]   limit            records per run, at least 1
 -- RETURNS   now_ms next_member? budgets*
 -- BOUND     limit records or 256 KiB of them, without free-text fields

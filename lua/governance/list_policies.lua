@@ -15,6 +15,7 @@
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.policy_index, function(reply, tag, policy_id)
+return listing.list_owned(tenant_index, tenant_id, tenant, after, limit, keys.policy_index,
+  function(reply, tag, policy_id)
   return listing.append_record(reply, keys.policy(tag, policy_id), 'policy', { 'policy_id', policy_id })
 end)

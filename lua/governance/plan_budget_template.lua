@@ -13,8 +13,8 @@
 -- EMITS     nothing
 -- @include  keys, template_index
 --
--- As plan_periods does for a budget. SKIP: another change has planned the template, or it leaves the plans, because it is gone, its tenant is
--- closed, or its rules cannot be read any more. Then it keeps what it has.
+-- As plan_periods does for a budget. SKIP: another change has planned the template, or it leaves the plans, because it
+-- is gone, its tenant is closed, or its rules cannot be read any more. Then it keeps what it has.
 local template = KEYS[1]
 local tenant_id, template_id, revision, boundaries, window_plans = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 

@@ -12,7 +12,8 @@
 -- EMITS     nothing
 -- @include  keys, period_starts
 --
--- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is closed or damaged.
+-- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is
+-- closed or damaged.
 -- The boundaries of another rule, and the time at which they are planned again, are left as they are.
 local budget_record = KEYS[1]
 local scope, unit, recurrence, first_instant = ARGV[1], ARGV[2], ARGV[3], 4

@@ -13,7 +13,8 @@
 -- EMITS     nothing
 -- @include  keys, period_starts, window_record, window_turn
 --
--- As plan_periods does for the periods of a budget. SKIP: the window has another rule by now or is gone, or the budget is closed or damaged.
+-- As plan_periods does for the periods of a budget. SKIP: the window has another rule by now or is gone, or the budget
+-- is closed or damaged.
 local budget_record = KEYS[1]
 local scope, unit, name, recurrence, first_instant = ARGV[1], ARGV[2], ARGV[3], ARGV[4], 5
 

@@ -18,9 +18,10 @@
 -- EMITS     quota.counter_reset
 -- @include  action_counters, audit_log, event_writer, keys, time
 --
--- Only counters that still count are found. A threshold that was already reported in this window is not reported again. A run begins
--- anew, so a hold from before the reset takes nothing off when it ends.
-local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+-- Only counters that still count are found. A threshold that was already reported in this window is not reported again.
+-- A run begins anew, so a hold from before the reset takes nothing off when it ends.
+local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4],
+  ARGV[5], ARGV[6], ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
 
 local tag = keys.tag_of(KEYS[1])
@@ -29,11 +30,13 @@ local window = action_counters.WINDOWS[window_name]
 if window.ms and window_key ~= action_counters.date_of(window, math.floor(now / window.ms)) then
   return { 'NOT_FOUND' }
 end
-local key = window.ms and action_counters.day_counters_key(tag, tenant_id, now) or keys.run_counters(tag, tenant_id, window_key)
+local key = window.ms and action_counters.day_counters_key(tag, tenant_id, now)
+  or keys.run_counters(tag, tenant_id, window_key)
 local kind = risk_class ~= '' and action_kind .. ':' .. risk_class or action_kind
 local field = scope .. '|' .. window.code .. '|' .. kind
 local text = redis.call('HGET', key, field)
-local counter = text and (action_counters.parse_counter(text) or error('corrupt action counter ' .. field .. ' in ' .. key))
+local counter = text
+  and (action_counters.parse_counter(text) or error('corrupt action counter ' .. field .. ' in ' .. key))
 if not counter or not action_counters.is_current(window, counter, now) then
   return { 'NOT_FOUND' }
 end
@@ -53,13 +56,18 @@ redis.call('HSET', key, field, action_counters.counter_text(counter))
 if run then
   action_counters.keep_run(tag, key, tenant_id, run, now, counter.ttl or 0, false)
 end
-origin.correlation = action_counters.counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
+origin.correlation = action_counters.counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class
+  or action_kind, window_name, window_key)
 event_writer.append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,
-  { 'tenant_id', tenant_id, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,
-    'previous_used', previous_used, 'limit', time.ms_text(counter.limit), 'actor_id', origin.key ~= '' and origin.key or origin.actor,
-    'reason', reason, 'policy_id', counter.policy })
-audit_log.append_audit(tag, 'resetActionQuotaCounter', 200, tenant_id, 'action_quota_counter', origin.correlation, origin,
-  { 'scope', scope, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,
+  { 'tenant_id', tenant_id, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key',
+  window_key,
+    'previous_used', previous_used, 'limit', time.ms_text(counter.limit), 'actor_id', origin.key ~= '' and origin.key
+    or origin.actor, 'reason', reason, 'policy_id', counter.policy })
+audit_log.append_audit(tag, 'resetActionQuotaCounter', 200, tenant_id, 'action_quota_counter',
+  origin.correlation, origin,
+  { 'scope', scope, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key',
+  window_key,
     'previous_used', previous_used, 'reason', reason })
-local _, used, limit, policy_id, last_ms, expires_ms = unpack(action_counters.counter_figures(window, counter, window_key))
+local _, used, limit, policy_id, last_ms, expires_ms =
+  unpack(action_counters.counter_figures(window, counter, window_key))
 return { 'RESET', kind, used, limit, policy_id, last_ms, expires_ms, previous_used }

@@ -45,6 +45,7 @@ end
 event_writer.append_event(tag, 'api_key.revoked', record.tenant, nil, origin,
   { 'key_id', key_id, 'key_name', record.name, 'previous_status', record.expires_at > now and 'ACTIVE' or 'EXPIRED',
     'new_status', 'REVOKED', 'permissions', record.permissions })
-audit_log.append_audit(tag, 'revokeApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'name', record.name, 'reason', reason })
+audit_log.append_audit(tag, 'revokeApiKey', 200, record.tenant, 'api_key', key_id, origin,
+  { 'name', record.name, 'reason', reason })
 redis.call('PUBLISH', channel, record.secret_hash)
 return { 'REVOKED', unpack(redis.call('HGETALL', api_key)) }

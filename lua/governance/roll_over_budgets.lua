@@ -4,18 +4,21 @@
 --
 -- KEYS[1]   period_index     sorted set of 'scope unit', score = the end of its period in ms
 -- KEYS[2]   rolled           string, rollovers since the last run of this script
--- KEYS[3]   period_plans     sorted set of 'scope unit', 'scope unit window' or 'template tenant id', score = when its boundaries must be planned again, in ms
+-- KEYS[3]   period_plans     sorted set of 'scope unit', 'scope unit window' or 'template tenant id', score = when its
+--           boundaries must be planned again, in ms
 -- KEYS[4]   turned           string, windows that have turned since the last run of this script
 -- KEYS[5]   born             string, budgets that templates have made since the last run of this script
 -- ARGV[1]   limit            budgets per run, at least 1
--- RETURNS   now_ms rolled:int turned:int born:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)*
+-- RETURNS   now_ms rolled:int turned:int born:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope
+--           unit window? recurrence? ends?)*
 -- BOUND     limit budgets, eight rollovers each; limit plans
 -- EMITS     those of a rollover
 -- @include  due_rollovers, keys, time
 --
--- rolled, turned and born count since the last run, whichever script it was. unplanned are budgets for lua/governance/plan_periods.lua,
--- or windows of budgets for plan_window.lua, which turn first; ends is when the current period or window ends. Templates for
--- plan_budget_template.lua are also among them, with `template`, the tenant and their id as scope, unit and window.
+-- rolled, turned and born count since the last run, whichever script it was. unplanned are budgets for
+-- lua/governance/plan_periods.lua, or windows of budgets for plan_window.lua, which turn first; ends is when the
+-- current period or window ends. Templates for plan_budget_template.lua are also among them, with `template`, the
+-- tenant and their id as scope, unit and window.
 local period_index, rolled, period_plans, turned, born = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local limit = tonumber(ARGV[1])
 
@@ -25,7 +28,8 @@ local due = redis.call('ZRANGEBYSCORE', period_index, '-inf', time.ms_text(now),
 
 -- Nothing is refused below this line.
 local damaged, plans = due_rollovers.roll_over_members(tag, period_index, due, now), {}
-due_rollovers.append_unplanned(plans, damaged, tag, period_plans, redis.call('ZRANGEBYSCORE', period_plans, '-inf', time.ms_text(now), 'LIMIT', 0, limit), now)
+due_rollovers.append_unplanned(plans, damaged, tag, period_plans,
+  redis.call('ZRANGEBYSCORE', period_plans, '-inf', time.ms_text(now), 'LIMIT', 0, limit), now)
 local following = redis.call('ZRANGE', period_index, 0, 0, 'WITHSCORES')[2] or ''
 
 local function taken(key)
@@ -33,7 +37,8 @@ local function taken(key)
   return type(count) == 'string' and count or '0'
 end
 
-local reply = { time.ms_text(now), taken(rolled), taken(turned), taken(born), following, #due == limit and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
+local reply = { time.ms_text(now), taken(rolled), taken(turned), taken(born), following,
+  #due == limit and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
 for _, text in ipairs(plans) do
   reply[#reply + 1] = text
 end

@@ -17,10 +17,11 @@
 -- EMITS     nothing
 -- @include  audit_log, keys, operator_record, time
 --
--- There are at most two keys: a rotation during an overlap ends the older of them. An operator that has expired stays so: a rotation keeps
--- somebody's key safe, and must not bring back whose time is over.
+-- There are at most two keys: a rotation during an overlap ends the older of them. An operator that has expired stays
+-- so: a rotation keeps somebody's key safe, and must not bring back whose time is over.
 local operator, operator_secret = KEYS[1], KEYS[2]
-local hash, key_prefix, overlap_ms, expires_at, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local hash, key_prefix, overlap_ms, expires_at, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]),
+  tonumber(ARGV[4]), ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
 
 local tag = keys.tag_of(operator)
@@ -57,5 +58,6 @@ if record.previous_hash then
   redis.call('PUBLISH', channel, record.previous_hash)
 end
 redis.call('PUBLISH', channel, record.secret_hash)
-audit_log.append_audit(tag, 'rotateOperator', 200, '__system__', 'operator', record.name, origin, { 'overlap_ms', ARGV[3] })
+audit_log.append_audit(tag, 'rotateOperator', 200, '__system__', 'operator', record.name, origin,
+  { 'overlap_ms', ARGV[3] })
 return { 'ROTATED', time.ms_text(now), unpack(redis.call('HGETALL', operator)) }

@@ -22,8 +22,8 @@
 -- EMITS     custom.budget_template.created, custom.budget_template.updated
 -- @include  audit_log, event_writer, keys, template_index, tenant_state, time
 --
--- A replacement sets all that the template sets, and its pattern and unit cannot change. One that changes nothing but the plans writes
--- these, and emits nothing. Budgets that the template has made stay as they are.
+-- A replacement sets all that the template sets, and its pattern and unit cannot change. One that changes nothing but
+-- the plans writes these, and emits nothing. Budgets that the template has made stay as they are.
 local template, index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, template_id, scope_pattern, unit, revision = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
@@ -50,7 +50,8 @@ end
 if is_new and redis.call('ZCARD', index) >= template_index.MOST_TEMPLATES then
   return { 'TOO_MANY', tostring(template_index.MOST_TEMPLATES) }
 end
-local STANDING = { tenant_id = true, scope_pattern = true, unit = true, revision = true, created_at = true, updated_at = true, boundaries = true, window_plans = true }
+local STANDING = { tenant_id = true, scope_pattern = true, unit = true, revision = true, created_at = true,
+  updated_at = true, boundaries = true, window_plans = true }
 for i = first_field, #ARGV, 2 do
   given[ARGV[i]] = ARGV[i + 1]
   if record[ARGV[i]] ~= ARGV[i + 1] then
@@ -91,5 +92,6 @@ else
   figures[#figures + 1], figures[#figures + 2] = 'changed_fields', table.concat(changed, ',')
   event_writer.append_event(tag, 'custom.budget_template.updated', tenant_id, nil, origin, figures)
 end
-audit_log.append_audit(tag, 'setBudgetTemplate', is_new and 201 or 200, tenant_id, 'budget_template', template_id, origin, figures)
+audit_log.append_audit(tag, 'setBudgetTemplate', is_new and 201 or 200, tenant_id, 'budget_template', template_id,
+  origin, figures)
 return { is_new and 'CREATED' or 'UPDATED', unpack(redis.call('HGETALL', template)) }

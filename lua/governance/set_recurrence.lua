@@ -17,8 +17,8 @@
 -- EMITS     budget.updated; those of a rollover
 -- @include  audit_log, event_writer, extras, governed_budget, keys, period_starts, time
 --
--- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now. Ending
--- the periods of a budget that has none changes nothing.
+-- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now.
+-- Ending the periods of a budget that has none changes nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, recurrence, rollover_policy = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
@@ -52,7 +52,8 @@ if recurrence == '' then
   extras.mark_extras(budget_record)
 else
   starts, ends = redis.call('HGET', budget_record, 'period_start') or time.ms_text(now), table.remove(following, 1)
-  period_starts.set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends }, not budget.period_end and budget.allocated)
+  period_starts.set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends },
+    not budget.period_end and budget.allocated)
   redis.call('HSET', budget_record, 'recurrence', recurrence)
   period_starts.set_boundaries(tag, budget_record, unit, scope, following)
 end
@@ -62,8 +63,10 @@ end
 redis.call('HSET', budget_record, 'updated_at', time.ms_text(now))
 local fields = 'recurrence,period_start,period_end' .. (rollover_policy ~= '' and ',rollover_policy' or '')
 event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
-  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
+  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status',
+  budget.status,
     'new_period_start', starts, 'new_period_end', ends, 'changed_fields', fields })
-audit_log.append_audit(tag, recurrence == '' and 'removeBudgetRecurrence' or 'setBudgetRecurrence', 200, tenant_id, 'budget', budget.ledger_id,
-  origin, { 'scope', scope, 'unit', unit, 'recurrence', recurrence, 'rollover_policy', rollover_policy, 'period_end', ends })
+audit_log.append_audit(tag, recurrence == '' and 'removeBudgetRecurrence' or 'setBudgetRecurrence', 200, tenant_id,
+  'budget', budget.ledger_id, origin, { 'scope', scope, 'unit', unit, 'recurrence', recurrence, 'rollover_policy',
+  rollover_policy, 'period_end', ends })
 return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

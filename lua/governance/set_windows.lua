@@ -9,17 +9,17 @@
 -- ARGV[5]   key_id           empty for an operator
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
--- ARGV[...] of each window: name, limit, recurrence in the form of src/governance/budgets/recurrence.ts, and instants of that rule in ms,
---           ascending, among them those after now, with commas between. No window ends all.
+-- ARGV[...] of each window: name, limit, recurrence in the form of src/governance/budgets/recurrence.ts, and instants
+--           of that rule in ms, ascending, among them those after now, with commas between. No window ends all.
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 4 windows, 100 instants of each
 -- EMITS     budget.updated; those of a rollover
 -- @include  audit_log, event_writer, extras, governed_budget, keys, time, waking, window_record,
 --           window_turn
 --
--- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its limit or its
--- recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent. Ending the windows of a
--- budget that has none changes nothing.
+-- The list replaces the former one. A window whose name stays keeps what is spent in it and when it began, even if its
+-- limit or its recurrence changes; it ends at the next instant of the rule. A new one begins now, with nothing spent.
+-- Ending the windows of a budget that has none changes nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
@@ -33,7 +33,8 @@ if not budget then
 end
 local now, former, former_names = budget.now, {}, {}
 -- Damaged windows can be replaced or removed, but what was spent in them is lost.
-local readable, current = pcall(window_record.current_windows, budget_record, budget.windows_text or '', budget.status, now)
+local readable, current =
+  pcall(window_record.current_windows, budget_record, budget.windows_text or '', budget.status, now)
 for _, window in ipairs(readable and current or {}) do
   former[window.name], former_names[#former_names + 1] = window, window.name
 end
@@ -69,8 +70,10 @@ if budget.waiting then
   waking.wake_waiters(budget_record)
 end
 event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
-  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
+  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status',
+  budget.status,
     'changed_fields', 'windows' })
-audit_log.append_audit(tag, #windows == 0 and 'removeBudgetWindows' or 'setBudgetWindows', 200, tenant_id, 'budget', budget.ledger_id, origin,
+audit_log.append_audit(tag, #windows == 0 and 'removeBudgetWindows' or 'setBudgetWindows', 200, tenant_id, 'budget',
+  budget.ledger_id, origin,
   { 'scope', scope, 'unit', unit, 'windows', text, 'window_rules', table.concat(rules, '|') })
 return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

@@ -3,7 +3,8 @@
 --
 -- KEYS[1]   api_key          hash
 -- ARGV[1]   api_key_id
--- ARGV[2]   channel          pub/sub channel for the hash of the secret; every instance then reads the key's permissions again
+-- ARGV[2]   channel          pub/sub channel for the hash of the secret; every instance then reads the key's
+--           permissions again
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
@@ -53,11 +54,13 @@ for i = first_field, #ARGV, 2 do
 end
 if #changes > 0 then
   redis.call('HSET', api_key, unpack(changes))
-  audit_log.append_audit(tag, 'updateApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'changed_fields', table.concat(changed, ',') })
+  audit_log.append_audit(tag, 'updateApiKey', 200, record.tenant, 'api_key', key_id, origin,
+    { 'changed_fields', table.concat(changed, ',') })
 end
 if rights_changed then
   event_writer.append_event(tag, 'api_key.permissions_changed', record.tenant, nil, origin,
-    { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'ACTIVE', 'permissions', permissions })
+    { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'ACTIVE', 'permissions',
+    permissions })
   redis.call('PUBLISH', channel, record.secret_hash)
 end
 return { 'UPDATED', time.ms_text(now), unpack(redis.call('HGETALL', api_key)) }

@@ -18,7 +18,8 @@
 --           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END|RECURRING
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     one budget; 100 due holds, if it reclaims
--- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover; those of the expiry transition
+-- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover; those of the
+--           expiry transition
 -- @include  audit_log, budget_figures, event_writer, expiry, governed_budget, int64, keys, over_limit, period_starts,
 --           time, waking
 --
@@ -37,7 +38,8 @@ end
 local now, period, reason = budget.now, nil, nil
 if starts .. ends ~= '' then
   local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end', 'recurrence')
-  period, reason = period_starts.new_period(tag, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
+  period, reason = period_starts.new_period(tag, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends
+    or stored[2] or '', now)
   reason = stored[3] and 'RECURRING' or reason or not period and 'NO_END' or nil
 end
 if reason then
@@ -46,8 +48,8 @@ end
 local was_over = budget_figures.budget_over_limit(budget)
 local over = was_over
 if overdraft_limit ~= '' then
-  -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the scope ran out of
-  -- funds: only funds clear it, no limit does.
+  -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the
+  -- scope ran out of funds: only funds clear it, no limit does.
   local by_debt = over_limit.debt_over_limit(budget.debt, budget.overdraft_limit)
   local is_capped = budget.is_over_limit == '1' and not by_debt and not int64.positive(budget.remaining)
   local first = is_capped and budget.reserved ~= '0' and expiry.reclaimed(nil, tag, now, retention_ms, origin)
@@ -82,8 +84,8 @@ if #changed > 0 then
   local fields = table.concat(changed, ',')
   event_writer.append_event(tag, 'budget.updated', tenant_id, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status,
-      'new_status', budget.status, 'new_period_start', period and period.starts or '', 'new_period_end', period and period.ends or '',
-      'changed_fields', fields })
+      'new_status', budget.status, 'new_period_start', period and period.starts or '', 'new_period_end', period
+      and period.ends or '', 'changed_fields', fields })
   over_limit.emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
     overdraft_limit == '' and budget.overdraft_limit or overdraft_limit)
   audit_log.append_audit(tag, 'updateBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,

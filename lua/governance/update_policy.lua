@@ -21,7 +21,8 @@ local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV
 local first_field = 7
 -- The member of the protocol's Policy that each field belongs to.
 local MEMBER_OF = {
-  default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions = 'reservation_ttl_override',
+  default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions =
+    'reservation_ttl_override',
   max_reservations_per_minute = 'rate_limits', max_commits_per_minute = 'rate_limits',
 }
 
@@ -103,6 +104,8 @@ if policy_rate.limits_commits(record) ~= limited_commits then
 end
 local changed_fields = table.concat(members, ',')
 event_writer.append_event(tag, 'policy.updated', owner_id, nil, origin,
-  { 'policy_id', policy_id, 'name', record.name, 'scope_pattern', record.scope_pattern, 'changed_fields', changed_fields })
-audit_log.append_audit(tag, 'updatePolicy', 200, owner_id, 'policy', policy_id, origin, { 'changed_fields', changed_fields })
+  { 'policy_id', policy_id, 'name', record.name, 'scope_pattern', record.scope_pattern, 'changed_fields',
+  changed_fields })
+audit_log.append_audit(tag, 'updatePolicy', 200, owner_id, 'policy', policy_id, origin,
+  { 'changed_fields', changed_fields })
 return { 'UPDATED', unpack(redis.call('HGETALL', policy)) }

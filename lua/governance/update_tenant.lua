@@ -15,9 +15,9 @@
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
 -- @include  audit_log, event_writer, keys, tenant_moves, tenant_state, time
 --
--- After CLOSING, the caller must run lua/governance/close_tenant.lua until it is done: it closes what the tenant owns, then emits
--- tenant.closed. This script also adds the tenant to the set of closing tenants, so the closing completes even if the caller dies. Closing
--- a closed tenant again closes whatever was left open.
+-- After CLOSING, the caller must run lua/governance/close_tenant.lua until it is done: it closes what the tenant owns,
+-- then emits tenant.closed. This script also adds the tenant to the set of closing tenants, so the closing completes
+-- even if the caller dies. Closing a closed tenant again closes whatever was left open.
 local tenant_record = KEYS[1]
 local tenant_id, status = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
@@ -56,7 +56,8 @@ for i = first_field, #ARGV, 2 do
   end
 end
 -- An unset default follows the maximum.
-local default_ttl_ms = given.default_reservation_ttl_ms or redis.call('HGET', tenant_record, 'default_reservation_ttl_ms')
+local default_ttl_ms = given.default_reservation_ttl_ms
+  or redis.call('HGET', tenant_record, 'default_reservation_ttl_ms')
 local max_ttl_ms = tonumber(given.max_reservation_ttl_ms) or tenant.max_ttl_ms
 if default_ttl_ms and tonumber(default_ttl_ms) > max_ttl_ms then
   return { 'TTL_ABOVE_MAX', time.ms_text(max_ttl_ms) }

@@ -11,8 +11,9 @@
 -- EMITS     nothing
 -- @include  int64, keys, listing, scope_tree, time
 --
--- The following run starts at next_tenant. There is none at the end. What is used is spent or held. Closed budgets and those that cannot be
--- read are left out; the overview names the latter. If nothing is allocated and something is used, the share is 1.
+-- The following run starts at next_tenant. There is none at the end. What is used is spent or held. Closed budgets and
+-- those that cannot be read are left out; the overview names the latter. If nothing is allocated and something is used,
+-- the share is 1.
 local tenant_index = KEYS[1]
 local tenant, after, share, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -23,9 +24,11 @@ local next_tenant, next_after = '', ''
 
 local function look_at(owner, member)
   local scope, unit = scope_tree.budget_of_member(member)
-  local record = scope and redis.pcall('HMGET', keys.budget(tag, unit, scope), 'status', 'spent', 'reserved', 'allocated') or {}
+  local record = scope
+    and redis.pcall('HMGET', keys.budget(tag, unit, scope), 'status', 'spent', 'reserved', 'allocated') or {}
   local allocated = record[4]
-  if record[1] == 'CLOSED' or not (int64.is_amount(record[2]) and int64.is_amount(record[3]) and int64.is_amount(allocated)) then
+  if record[1] == 'CLOSED'
+    or not (int64.is_amount(record[2]) and int64.is_amount(record[3]) and int64.is_amount(allocated)) then
     return
   end
   -- Doubles are precise enough for a share.

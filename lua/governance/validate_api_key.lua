@@ -18,8 +18,8 @@
 local secret_hash = KEYS[1]
 local malformed = ARGV[1] == '1'
 local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }
-local WORDS = { INVALID_FORMAT = 'invalid_format', NOT_FOUND = 'key_not_found', REVOKED = 'key_revoked', EXPIRED = 'key_expired',
-  TENANT_SUSPENDED = 'tenant_suspended', TENANT_CLOSED = 'tenant_closed' }
+local WORDS = { INVALID_FORMAT = 'invalid_format', NOT_FOUND = 'key_not_found', REVOKED = 'key_revoked',
+  EXPIRED = 'key_expired', TENANT_SUSPENDED = 'tenant_suspended', TENANT_CLOSED = 'tenant_closed' }
 
 local tag = keys.tag_of(secret_hash)
 

@@ -14,10 +14,11 @@
 -- EMITS     nothing
 -- @include  budget_figures, index_walk, keys, period, scope_tree, time
 --
--- A budget that cannot be read is left out of budgets, and is in damaged. A member of the index that names no budget is in neither.
+-- A budget that cannot be read is left out of budgets, and is in damaged. A member of the index that names no budget is
+-- in neither.
 -- next is where the following run starts, and empty at the end.
--- Segments match as a whole: agent:bot does not match agent:bot2. The figures of one budget are from one instant, those of different
--- runs from different ones. A budget whose period has ended has those of its new period.
+-- Segments match as a whole: agent:bot does not match agent:bot2. The figures of one budget are from one instant, those
+-- of different runs from different ones. A budget whose period has ended has those of its new period.
 local budget_index = KEYS[1]
 local after, limit, examine, include_children = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local prefix, deepest = ARGV[5], ARGV[6]
@@ -45,7 +46,9 @@ local reply, damaged, found, examined, last = { '' }, {}, 0, 0, after
 -- Nil if the budget is gone, and an error if it is damaged.
 local function balance_of(scope, unit)
   local budget = budget_figures.read_budget(tag, unit, scope)
-  return budget and budget_figures.balance_text(period.state_now(budget.key, scope, budget.period_end, budget.status, now) or budget)
+  return budget
+    and budget_figures.balance_text(period.state_now(budget.key, scope, budget.period_end, budget.status, now)
+    or budget)
 end
 
 -- Examines the entries from `first` up to, but not including, `stop`.
@@ -74,7 +77,8 @@ local function walk(first, stop)
   end
 end
 
--- The scope that the prefix names, in each of its units, and then the scopes below it. In byte order, '!' and '"' follow a space.
+-- The scope that the prefix names, in each of its units, and then the scopes below it. In byte order, '!' and '"'
+-- follow a space.
 local is_named = string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)
 local start = scope_tree.in_tree_order(prefix)
 walk(start .. ' ', start .. ((include_children or not is_named) and '"' or '!'))

@@ -18,21 +18,22 @@
 -- ARGV[12]  trace            trace id and flags
 -- RETURNS   COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)*
 --           | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
---           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
---           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
---           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int
---           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims; 1,000 tenants if a damaged record does not name its own
+--           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms]
+--           | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope
+--           | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+--           | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims; 1,000 tenants if a damaged
+--           record does not name its own
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
--- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
---           those of the expiry transition
+-- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted,
+--           budget.threshold_crossed; those of the expiry transition
 -- @include  charging, event_writer, expiry, field, funds, grouped, hold_form, hold_record, idempotency_record,
 --           int64, journal, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle,
 --           shared_budgets, threshold
 --
--- An expired hold never caps or refuses a charge, marks a scope or drives it into debt: if what goes beyond the estimate does not remain,
--- due holds are reclaimed first, and the caller runs the script again.
+-- An expired hold never caps or refuses a charge, marks a scope or drives it into debt: if what goes beyond the
+-- estimate does not remain, due holds are reclaimed first, and the caller runs the script again.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata, metrics = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
@@ -47,7 +48,8 @@ if earlier then
   return earlier
 end
 
-local hold, refusal = settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.constants)
+local hold, refusal =
+  settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.constants)
 if not hold then
   return refusal
 end
@@ -82,7 +84,8 @@ local charge, over
 if is_plain then
   charge = { charged = actual, released = int64.text(estimate - cost), overage = '0', debt = '0' }
 else
-  if policy ~= 'REJECT' and int64.less(estimate, cost) and funds.short_budget(budgets, int64.text(int64.sub(cost, estimate))) then
+  if policy ~= 'REJECT' and int64.less(estimate, cost)
+    and funds.short_budget(budgets, int64.text(int64.sub(cost, estimate))) then
     local first = expiry.reclaimed(group, tag, now, retention_ms, origin)
     if first then
       return first
@@ -108,8 +111,10 @@ end
 -- The index comes first: if it is damaged, the call ends here, before a figure has changed.
 grouped.remove_from_index(group, hold_record.deadline_index_key(tag, hold), reservation_id)
 -- With room for three budgets, because a table that grows is reallocated each time.
-local parts = { charge.charged, charge.released, hold_form.POLICY_LETTERS[policy] or policy, charge.overage, charge.debt, nil, nil, nil }
-local reply = { 'COMMITTED', 'fresh', charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil, nil, nil, nil, nil, nil }
+local parts = { charge.charged, charge.released, hold_form.POLICY_LETTERS[policy] or policy, charge.overage,
+  charge.debt, nil, nil, nil }
+local reply = { 'COMMITTED', 'fresh', charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil,
+  nil, nil, nil, nil, nil }
 local size, parts_size = 8, 5
 for _, budget in ipairs(budgets) do
   local text, stored
@@ -128,8 +133,8 @@ if charge.overage ~= '0' then
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
       'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
-local ended = { 'HSET', reservation, field.state, 'COMMITTED', field.ended_at, run_time.now_text(group), field.ended_by, key_id,
-  field.charged, charge.charged }
+local ended = { 'HSET', reservation, field.state, 'COMMITTED', field.ended_at, run_time.now_text(group),
+  field.ended_by, key_id, field.charged, charge.charged }
 if metadata ~= '' then
   ended[#ended + 1] = field.commit_metadata
   ended[#ended + 1] = metadata

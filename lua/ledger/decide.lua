@@ -25,8 +25,10 @@
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  admission, denial, emit_denial, grouped, idempotency_record, keys, run_time, tenant_state
 --
--- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
--- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
+-- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended
+-- tenant is an error.
+-- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it
+-- again.
 local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, scopes = ARGV[5], { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
@@ -59,7 +61,8 @@ end
 if refusal then
   -- The protocol has no event for throttling.
   if denial.reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
-    emit_denial(tag, tenant_id, scopes[#scopes], admission.origin_of(plan), unit, amount, refusal, { unpack(ARGV, first_field) }, true)
+    emit_denial(tag, tenant_id, scopes[#scopes], admission.origin_of(plan), unit, amount, refusal,
+      { unpack(ARGV, first_field) }, true)
   end
   local parts = denial.denial_parts(refusal, plan.policy, ARGV, first_field)
   idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)

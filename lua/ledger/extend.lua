@@ -12,15 +12,18 @@
 -- ARGV[7]   key_id           the requesting API key
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
--- RETURNS   ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN
---           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms]
+-- RETURNS   ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect]
+--           | FORBIDDEN
+--           | TENANT_CLOSED | RESERVATION_FINALIZED state
+--           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms]
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  all_or_none, field, grouped, hold_record, idempotency_record, keys, run_time, settle, tenant_state, time
 --
--- Like the reserve's lease, one extension is cut to the max_ttl_ms of the policy that governed the reserve, or else at the
--- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
+-- Like the reserve's lease, one extension is cut to the max_ttl_ms of the policy that governed the reserve, or else at
+-- the tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is
+-- authoritative.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, extend_by_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[5]), ARGV[6], ARGV[7]
@@ -39,8 +42,9 @@ elseif earlier then
   return { 'ACTIVE', 'replay', earlier[1], time.ms_text(remaining_ttl_ms) }
 end
 
-local hold, refusal = settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.extensions_used, field.constants,
-  field.idempotency_key, field.idempotency_uuid, field.max_ttl_ms, field.reservation_set)
+local hold, refusal = settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin,
+  field.extensions_used, field.constants, field.idempotency_key, field.idempotency_uuid, field.max_ttl_ms,
+  field.reservation_set)
 if not hold then
   return refusal
 end
@@ -68,7 +72,8 @@ local expires_text = time.ms_text(expires_at)
 local used = time.ms_text(extensions + 1)
 redis.call('ZADD', hold_record.deadline_index_key(tag, hold), time.ms_text(expires_at + hold.grace_ms), reservation_id)
 local granted = time.ms_text(now) .. '+' .. time.ms_text(extend_by_ms) .. (key_id == made_by and '' or '+' .. key_id)
-redis.call('HSET', reservation, field.expires_at, expires_text, field.extensions_used, used, field.extension .. used, granted)
+redis.call('HSET', reservation, field.expires_at, expires_text, field.extensions_used, used,
+  field.extension .. used, granted)
 local reserve_key = hold_record.key_of_hold(hold)
 if reserve_key then
   -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
@@ -80,5 +85,6 @@ if reserve_key then
     idempotency_record.lapse_together(records)
   end
 end
-idempotency_record.remember(idempotency, fingerprint, { expires_text }, time.ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
+idempotency_record.remember(idempotency, fingerprint, { expires_text },
+  time.ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
 return { 'ACTIVE', 'fresh', expires_text, time.ms_text(math.max(0, expires_at - now)) }

@@ -1,26 +1,30 @@
 #!lua flags=no-writes
--- forecast_funds: what the budgets lack for an amount, and when holds that end, new periods or new windows will have returned it.
+-- forecast_funds: what the budgets lack for an amount, and when holds that end, new periods or new windows will have
+-- returned it.
 --
 -- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms
 -- ARGV[1]   tenant_id       the owner of the budgets
 -- ARGV[2]   unit
 -- ARGV[3]   amount          int64 as a decimal string: what a request wanted to hold or charge
 -- ARGV[4]   reservation_id  the hold that a commit settles, or empty
--- ARGV[5]   use             hold; charge, which neither debt nor an over-limit mark refuses; or overdraft, a charge that may become debt
+-- ARGV[5]   use             hold; charge, which neither debt nor an over-limit mark refuses; or overdraft, a charge
+--           that may become debt
 -- ARGV[...] scopes          of the request; none for a commit, whose hold has them
 -- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
--- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index, four fields of each hold
+-- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index,
+--           four fields of each hold
 -- EMITS     nothing
--- @include  budget_figures, budget_templates, field, hold_record, int64, keys, period, template_record, tenant_state, time, window_record
+-- @include  budget_figures, budget_templates, field, hold_record, int64, keys, period, template_record, tenant_state,
+--           time, window_record
 --
--- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that does. `holds` are the
--- first five to end there that return something, each with that amount and the instant at which it is back at the latest; what an expiry
--- charges does not return. enough_at_ms is the instant at which all
--- scopes have enough if nothing else happens. If it is empty, `unknown` says why: TOO_MANY_HOLDS if more holds live in the partition than
--- the script reads, else FUNDING_REQUIRED. The next period of each budget and the next turn of each window count, later ones do not. They
--- may also leave less than the current ones. Behind the last hold that the script reads, they give an instant that is not always the
--- first. Holds that only a cleanup ends are in another index and do not count. If nothing is lacking any more, scope is empty and
--- enough_at_ms is now_ms.
+-- The reply describes the first scope, from the root, that lacks something, or a window of its budget if only that
+-- does. `holds` are the first five to end there that return something, each with that amount and the instant at which
+-- it is back at the latest; what an expiry charges does not return. enough_at_ms is the instant at which all scopes
+-- have enough if nothing else happens. If it is empty, `unknown` says why: TOO_MANY_HOLDS if more holds live in the
+-- partition than the script reads, else FUNDING_REQUIRED. The next period of each budget and the next turn of each
+-- window count, later ones do not. They may also leave less than the current ones. Behind the last hold that the script
+-- reads, they give an instant that is not always the first. Holds that only a cleanup ends are in another index and do
+-- not count. If nothing is lacking any more, scope is empty and enough_at_ms is now_ms.
 local ttl_index = KEYS[1]
 local tenant_id, unit, amount, reservation_id, use, first_scope = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], 6
 local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
@@ -35,8 +39,9 @@ if reservation_id ~= '' then
   requested = held and int64.sub(requested, held) or requested
 end
 
--- The limits that the amount must fit in: each budget, then its windows. `need` is what one needs beyond what remains, `returned` what
--- holds have returned to it since, `is_blocked` whether its budget refuses holds of any amount. `count` is how many lack something.
+-- The limits that the amount must fit in: each budget, then its windows. `need` is what one needs beyond what remains,
+-- `returned` what holds have returned to it since, `is_blocked` whether its budget refuses holds of any amount. `count`
+-- is how many lack something.
 local limits, limits_at, count, boundaries = {}, {}, 0, {}
 
 local function lacks(limit)
@@ -64,7 +69,9 @@ end
 
 -- Whether the budget refuses every hold.
 local function is_blocked(budget)
-  return use == 'hold' and (budget_figures.budget_over_limit(budget) or int64.positive(budget.debt) and not int64.positive(budget.overdraft_limit))
+  return use == 'hold'
+    and (budget_figures.budget_over_limit(budget) or int64.positive(budget.debt)
+    and not int64.positive(budget.overdraft_limit))
 end
 
 -- By how much the debt of a budget may still grow.
@@ -93,7 +100,8 @@ local function add_budget(budget)
   local limit = { scope = budget.scope, remaining = current.remaining, is_blocked = is_blocked(current) }
   add_limit(limit, slack)
   if readable and next_one then
-    boundaries[#boundaries + 1] = { instant = current.ends, limit = limit, need = need_of(next_one.remaining, slack), is_blocked = is_blocked(next_one) }
+    boundaries[#boundaries + 1] = { instant = current.ends, limit = limit, need = need_of(next_one.remaining, slack),
+      is_blocked = is_blocked(next_one) }
   end
 end
 
@@ -101,11 +109,13 @@ end
 local function add_windows(budget)
   local reserved = budget.reserved_figure
   for _, window in ipairs(window_record.current_windows(budget.key, budget.windows_text, budget.status, now)) do
-    local limit = { scope = budget.scope, window = window.name, remaining = int64.text(window_record.window_room(window, reserved)) }
+    local limit = { scope = budget.scope, window = window.name,
+      remaining = int64.text(window_record.window_room(window, reserved)) }
     add_limit(limit)
     if window.ends > now then
       local turned = { limit = window.limit, spent = 0 }
-      boundaries[#boundaries + 1] = { instant = window.ends, limit = limit, need = need_of(int64.text(window_record.window_room(turned, reserved))) }
+      boundaries[#boundaries + 1] = { instant = window.ends, limit = limit,
+        need = need_of(int64.text(window_record.window_room(turned, reserved))) }
     end
   end
 end
@@ -141,7 +151,8 @@ end
 
 local owner, enough_at, holds = tenant_id .. '\31', '', {}
 
--- The subject of a live hold of this tenant in this unit, and the amount that its expiry returns; or nil. A damaged record returns nothing.
+-- The subject of a live hold of this tenant in this unit, and the amount that its expiry returns; or nil. A damaged
+-- record returns nothing.
 local function live_hold(id)
   local key = keys.reservation(tag, id)
   local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.charge_on_expiry)
@@ -185,7 +196,8 @@ for i = 1, #entries, 2 do
       holds[#holds + 1], holds[#holds + 2] = held, time.ms_text(deadline)
     end
     for _, limit in ipairs(limits_at[scope] or {}) do
-      change(limit, limit.need, int64.figure(int64.text(int64.saturating_add(limit.returned, int64.figure(held)))), limit.is_blocked)
+      change(limit, limit.need, int64.figure(int64.text(int64.saturating_add(limit.returned, int64.figure(held)))),
+        limit.is_blocked)
     end
   end
   if count == 0 and enough_at == '' then
@@ -201,5 +213,5 @@ if enough_at == '' then
   unknown = #entries == HOLDS_READ * 2 and 'TOO_MANY_HOLDS' or 'FUNDING_REQUIRED'
 end
 local short_by = int64.sub(requested, int64.figure(first.remaining)) or MOST
-return { 'FORECAST', time.ms_text(now), first.scope, first.remaining, int64.text(requested), int64.negative(short_by) and '0' or int64.text(short_by), enough_at,
-  unknown, first.window or '', unpack(holds) }
+return { 'FORECAST', time.ms_text(now), first.scope, first.remaining, int64.text(requested),
+  int64.negative(short_by) and '0' or int64.text(short_by), enough_at, unknown, first.window or '', unpack(holds) }

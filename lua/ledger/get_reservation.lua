@@ -9,12 +9,13 @@
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN
 --           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms]
--- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
+-- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name
+--           its own
 -- EMITS     those of the expiry transition
 -- @include  damage, expiry, field, hold_form, hold_record, keys, time
 --
--- defect is what is wrong with the record, or empty. If it is set, the fields are what is known of the record. quarantined is the
--- reason if this read has put the reservation into quarantine, which happens once.
+-- defect is what is wrong with the record, or empty. If it is set, the fields are what is known of the record.
+-- quarantined is the reason if this read has put the reservation into quarantine, which happens once.
 local reservation = KEYS[1]
 local tenant_id, reservation_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = 'system', request = ARGV[4], trace = ARGV[5] }

@@ -1,7 +1,9 @@
 #!lua flags=no-writes
--- list_holds: the live holds of a budget in the order of their reclaim deadlines, in bounded pages of an index of deadlines.
+-- list_holds: the live holds of a budget in the order of their reclaim deadlines, in bounded pages of an index of
+-- deadlines.
 --
--- KEYS[1]   deadline_index  zset, score = reclaim deadline in ms: the TTL index, or that of holds that only a cleanup ends
+-- KEYS[1]   deadline_index  zset, score = reclaim deadline in ms: the TTL index, or that of holds that only a cleanup
+--           ends
 -- ARGV[1]   tenant_id       the owner of the budget
 -- ARGV[2]   scope
 -- ARGV[3]   unit
@@ -15,9 +17,9 @@
 -- EMITS     nothing
 -- @include  field, hold_record, index_walk, int64, keys, time
 --
--- walked_ms is empty at the end of the index, which other tenants share. A hold whose deadline has passed is listed until
--- it is expired, because its budgets still hold the amount. Damaged records that may be holds of the budget are only
--- named, and so is an index of another type.
+-- walked_ms is empty at the end of the index, which other tenants share. A hold whose deadline has passed is listed
+-- until it is expired, because its budgets still hold the amount. Damaged records that may be holds of the budget are
+-- only named, and so is an index of another type.
 local index = KEYS[1]
 local tenant_id, scope, unit, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -40,8 +42,8 @@ local function holds_budget(subject)
   return false
 end
 
--- The amount of a live hold of the budget, the end of its lease, and what it costs if it expires, or empty; nil for anything else. `true` instead
--- of an amount if the record is damaged and may be such a hold.
+-- The amount of a live hold of the budget, the end of its lease, and what it costs if it expires, or empty; nil for
+-- anything else. `true` instead of an amount if the record is damaged and may be such a hold.
 local function live_hold(reservation_id)
   local key = keys.reservation(tag, reservation_id)
   local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.expires_at,
@@ -56,11 +58,14 @@ local function live_hold(reservation_id)
   if text and string.sub(text, 1, #owner) ~= owner then
     return nil
   end
-  local hold = text and { subject = hold_record.known_subject(text), amount = amount, expires_at = hold_record.whole_number(expires_at) } or hold_record.load_hold(key)
+  local hold = text
+    and { subject = hold_record.known_subject(text), amount = amount,
+    expires_at = hold_record.whole_number(expires_at) } or hold_record.load_hold(key)
   if not holds_budget(hold.subject) then
     return nil
   end
-  return hold.subject.defect == nil and int64.is_amount(hold.amount) and hold.expires_at and hold.amount or true, hold.expires_at,
+  return hold.subject.defect == nil and int64.is_amount(hold.amount) and hold.expires_at and hold.amount
+    or true, hold.expires_at,
     int64.is_amount(record[5]) and record[5] or ''
 end
 
@@ -78,7 +83,8 @@ while examined < #entries / 2 and found < limit do
   elseif amount then
     found = found + 1
     local last = #holds
-    holds[last + 1], holds[last + 2], holds[last + 3], holds[last + 4] = walked_id, amount, time.ms_text(expires_at), walked_ms
+    holds[last + 1], holds[last + 2], holds[last + 3], holds[last + 4] =
+      walked_id, amount, time.ms_text(expires_at), walked_ms
     holds[last + 5] = charge
   end
 end

@@ -14,8 +14,9 @@
 -- ARGV[9]   retention_ms     how long the records of holds that this run expires are kept
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
--- ARGV[...] the conditions, as name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset (lower case);
---           expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order other than the index's:
+-- ARGV[...] the conditions, as name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset
+--           (lower case); expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order
+--           other than the index's:
 --           sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive);
 --           a scope_path among these values is in tree order (scope_tree)
 -- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
@@ -26,9 +27,10 @@
 --           scope_tree, time
 --
 -- walked_ms is empty at the end of the index.
--- Rows come in the order of the index. For another order, the caller has to walk the whole index: it passes the two rows between
--- which a page may still change, and gets only the rows between them. A damaged record is returned with what is known of it
--- (lua/lib/damage.lua), and also listed as unreadable. A key that is not a record is only listed as unreadable.
+-- Rows come in the order of the index. For another order, the caller has to walk the whole index: it passes the two
+-- rows between which a page may still change, and gets only the rows between them. A damaged record is returned with
+-- what is known of it (lua/lib/damage.lua), and also listed as unreadable. A key that is not a record is only listed as
+-- unreadable.
 local index = KEYS[1]
 local tenant_id, walk_dir, from_ms, to_ms, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local examine, limit, retention_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
@@ -60,7 +62,8 @@ end
 
 -- The record, or nil if it no longer exists or is not a record.
 local function read_record(reservation_id)
-  local is_record, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id), field.created_at, field.idempotency_key,
+  local is_record, hold =
+    pcall(hold_record.load_hold, keys.reservation(tag, reservation_id), field.created_at, field.idempotency_key,
     field.idempotency_uuid)
   if not is_record then
     note_damage(reservation_id, 'NOT_A_RECORD')
@@ -93,7 +96,8 @@ end
 
 -- What is known of a damaged record. A live one that cannot be settled is quarantined.
 local function known_of_damaged(reservation_id, hold, defect, created_at)
-  local known = damage.known_hold(hold.key, damage.known_fields(hold.key, hold.fields or hold_form.short_fields(hold.key), tenant_id, created_at))
+  local known = damage.known_hold(hold.key,
+    damage.known_fields(hold.key, hold.fields or hold_form.short_fields(hold.key), tenant_id, created_at))
   note_damage(reservation_id, defect)
   if known.state == 'ACTIVE' and defect ~= 'INVALID_CREATION' then
     local outcome = expiry.quarantine(tag, reservation_id, hold.key, defect, origin, tenant_id, true)
@@ -144,7 +148,8 @@ local function stands_before(value, id, other_value, other_id)
   if value == other_value then
     return index_walk.bytes_less(id, other_id)
   end
-  local less = (conditions.sort_by == 'reserved' or conditions.sort_by == 'expires_at_ms') and int64.less or index_walk.bytes_less
+  local less = (conditions.sort_by == 'reserved' or conditions.sort_by == 'expires_at_ms') and int64.less
+    or index_walk.bytes_less
   return less(value, other_value) == (conditions.sort_dir == 'asc')
 end
 
@@ -154,7 +159,8 @@ local function is_wanted(reservation_id, hold)
   end
   local value = sort_value(reservation_id, hold)
   return (not conditions.after_id or stands_before(conditions.after_value, conditions.after_id, value, reservation_id))
-    and (not conditions.before_id or stands_before(value, reservation_id, conditions.before_value, conditions.before_id))
+    and (not conditions.before_id
+    or stands_before(value, reservation_id, conditions.before_value, conditions.before_id))
 end
 
 local function append_row(reservation_id, hold)
@@ -195,7 +201,8 @@ local function examine_entry(reservation_id, created_at)
   elseif hold_record.is_overdue(hold, now) then
     expire_overdue(reservation_id, hold)
   end
-  if satisfies(hold) and within(hold.expires_at, conditions.expires_from, conditions.expires_to) and is_wanted(reservation_id, hold) then
+  if satisfies(hold) and within(hold.expires_at, conditions.expires_from, conditions.expires_to)
+    and is_wanted(reservation_id, hold) then
     append_row(reservation_id, hold)
   end
 end
@@ -215,11 +222,13 @@ local function reply()
   return parts
 end
 
--- While the reserve's idempotency record exists, it leads directly to the hold. Afterwards, the walk through the index finds it.
+-- While the reserve's idempotency record exists, it leads directly to the hold. Afterwards, the walk through the index
+-- finds it.
 if conditions.idempotency_key and walked_ms == '' then
   local record = redis.call('GET', keys.reserve_idempotency(tag, tenant_id, conditions.idempotency_key))
   local _, first, second, third = unpack(record and idempotency_record.recorded_texts(record) or {})
-  local reservation_id = first and (string.match(second or '', '^rsv_%w+$') or hold_record.hold_from_parts(tag, first, third))
+  local reservation_id =
+    first and (string.match(second or '', '^rsv_%w+$') or hold_record.hold_from_parts(tag, first, third))
   local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)
   if created_at then
     if within(tonumber(created_at), tonumber(from_ms), tonumber(to_ms)) then

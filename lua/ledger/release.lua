@@ -13,9 +13,11 @@
 -- ARGV[7]   key_id           the requesting API key, or the operator; empty for the admin key
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/audit_log
--- RETURNS   RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect]
+-- RETURNS   RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH
+--           | NOT_FOUND [defect]
 --           | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
---           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
+--           | RESERVATION_EXPIRED [on_access:now|charged tenant deadline_ms now_ms]
+--           | QUARANTINED reason tenant? [again:again]
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
@@ -23,14 +25,16 @@
 --           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, journal, keys,
 --           owned_counts, run_time, settle, shared_budgets, threshold, time, waking
 --
--- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
--- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
+-- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can,
+-- and its record is valid afterwards. If only the budgets do not match, an operator alone may write off what they
+-- cannot take back.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
 local by_operator = tenant_id == ''
 local ended_by = by_operator and key_id == '' and 'admin' or key_id
-local origin = { actor = by_operator and 'admin_on_behalf_of' or 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
+local origin = { actor = by_operator and 'admin_on_behalf_of' or 'api_key', key = key_id, request = ARGV[8],
+  trace = ARGV[9] }
 
 local tag = keys.tag_of(reservation)
 local group = grouped.new()
@@ -44,7 +48,8 @@ if by_operator then
   audit_log.require_audit_log(tag)
 end
 
-local hold, refusal, damaged, owner, created_at = settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.run_counters)
+local hold, refusal, damaged, owner, created_at =
+  settle.open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, field.run_counters)
 local budgets
 if hold then
   local sound, found = pcall(settle.held_budgets, group, tag, hold)
@@ -54,7 +59,9 @@ if hold then
     budgets = shared_budgets.copies_of(found)
   else
     owner, created_at = damage.owner_of(tag, reservation_id, hold.tenant)
-    damaged, refusal = hold, expiry.quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', origin, owner, true)
+    damaged, refusal = hold,
+      expiry.quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', origin,
+      owner, true)
   end
 end
 if not hold and not damaged or damaged and not by_operator and not damaged.defect then
@@ -62,7 +69,8 @@ if not hold and not damaged or damaged and not by_operator and not damaged.defec
 end
 -- Returns what can be returned of a hold in quarantine.
 local function release_from_quarantine()
-  local refunded, _, known = damaged_release.release_damaged(tag, reservation_id, damaged, owner, created_at, ended_by, reason, now,
+  local refunded, _, known =
+    damaged_release.release_damaged(tag, reservation_id, damaged, owner, created_at, ended_by, reason, now,
     settle.settled_retention(retention_ms, idempotency_ttl_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
   local reply, parts = { 'RELEASED', 'fresh', amount, known[field.unit] }, { amount }
@@ -74,10 +82,12 @@ local function release_from_quarantine()
   end
   local quarantine_reason = refusal[2]
   event_writer.append_event(tag, 'custom.reservation.quarantine_decided', known[field.tenant], nil, origin,
-    damaged_release.decision_figures(reservation_id, 'release', 'RELEASED', quarantine_reason, reason, #refunded > 0 and amount or ''))
+    damaged_release.decision_figures(reservation_id, 'release', 'RELEASED', quarantine_reason, reason,
+    #refunded > 0 and amount or ''))
   if by_operator then
     audit_log.append_audit(tag, 'releaseReservation', 200, known[field.tenant], 'reservation', reservation_id, origin,
-      { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known[field.unit], 'amount', amount, 'reason', reason,
+      { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known[field.unit], 'amount', amount,
+      'reason', reason,
         'quarantine_reason', quarantine_reason })
   end
   idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)

@@ -5,16 +5,18 @@
 -- KEYS[1]   waiters        zset of the tenant's places, score = until when each counts, in ms
 -- ARGV[1]   tenant_id
 -- ARGV[2]   lease_ms       how long the places count from now on
--- ARGV[...] of each place: the place itself, the number of its arrival, its unit, the scope whose queue it is in, and its idempotency key
+-- ARGV[...] of each place: the place itself, the number of its arrival, its unit, the scope whose queue it is in, and
+--           its idempotency key
 -- RETURNS   RENEWED places*
 -- BOUND     the places given, at most 100; 1,000 places of dead instances
 -- EMITS     nothing
 -- @include  extras, keys, time, waking
 --
--- Returns the places that are first in their queues and for which enough remains, or may remain once due holds are reclaimed: the reserve does
--- that when it runs. Also those for which the budget has become too small. Usually their instance knows: this finds what a lost
--- message or a lost instance has left behind. It also returns those whose idempotency key has got an outcome meanwhile, from another
--- request. A place that Redis has lost is put back where it was.
+-- Returns the places that are first in their queues and for which enough remains, or may remain once due holds are
+-- reclaimed: the reserve does that when it runs. Also those for which the budget has become too small. Usually their
+-- instance knows: this finds what a lost message or a lost instance has left behind. It also returns those whose
+-- idempotency key has got an outcome meanwhile, from another request. A place that Redis has lost is put back where it
+-- was.
 local waiters = KEYS[1]
 local tenant_id, lease_ms, first_place, A_PLACE = ARGV[1], ARGV[2], 3, 5
 local KEPT_MS = 120000

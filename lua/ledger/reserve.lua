@@ -7,7 +7,8 @@
 -- ARGV[1]   fingerprint      of the canonical payload
 -- ARGV[2]   subject          effective tenant, levels and unit, as lua/lib/hold_form.lua stores them
 -- ARGV[3]   amount           int64 as a decimal string, not negative
--- ARGV[4]   terms            what the request says beside: overage policy, ttl_ms, dry_run, grace_ms; see lib/reserve_terms
+-- ARGV[4]   terms            what the request says beside: overage policy, ttl_ms, dry_run, grace_ms; see
+--           lib/reserve_terms
 -- ARGV[5]   limits           what the deployment says: see there
 -- ARGV[6]   key_id           the requesting API key
 -- ARGV[7]   request_id
@@ -15,34 +16,40 @@
 -- ARGV[9]   action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[10]  observe          what the request says of observe mode: see lib/observe
 -- ARGV[11]  waiter           the place of a request that waits for funds, as lib/waiters.lua takes it, or empty
--- ARGV[...] further field and value pairs of the record, the action's kind and name first; if the request says what it costs if it
---           expires, that is among them
--- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
+-- ARGV[...] further field and value pairs of the record, the action's kind and name first; if the request says what it
+--           costs if it expires, that is among them
+-- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope
+--           balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)*
 --           | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)*
---           | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class]
---           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
---           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
---           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining [window limit]
---           | KEPT_FOR_WAITER scope remaining
---           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
---           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
---           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
---           | OBSERVED_SET | WAITING number scope | UNPLANNED tenant_id template_id | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget; 100 due holds, if one reclaims
+--           | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit
+--           risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy
+--           | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
+--           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining
+--           | BUDGET_EXCEEDED scope remaining [window limit] | KEPT_FOR_WAITER scope remaining | INT64_OVERFLOW scope
+--           | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
+--           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID
+--           | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
+--           | OBSERVED_SET | WAITING number scope | UNPLANNED tenant_id template_id
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+-- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget; 100 due
+--           holds, if one reclaims
 -- GROUP     16
 -- SET       8, which are granted together or not at all: see lib/all_or_none
 -- ATTESTED  its outcome can become evidence
--- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted,
---           budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, denial, emit_denial, event_writer, field, grouped,
---           hold_record, idempotency_record, int64, keys, observe, owned_counts, plain_move, policy_rate, reserve_replay, reserve_terms,
---           run_time, shared_budgets, tenant_state, threshold, time, waiters
+-- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed,
+--           budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
+-- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, denial, emit_denial,
+--           event_writer, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts,
+--           plain_move, policy_rate, reserve_replay, reserve_terms, run_time, shared_budgets, tenant_state, threshold,
+--           time, waiters
 --
--- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
+-- An expired hold never causes a denial. If holds are due in the partition, the script expires some of them and returns
+-- their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
-local fingerprint, subject, amount, terms = ARGV[1], hold_record.requested_subject(ARGV[2]), ARGV[3], reserve_terms.terms(ARGV[4])
+local fingerprint, subject, amount, terms = ARGV[1], hold_record.requested_subject(ARGV[2]), ARGV[3],
+  reserve_terms.terms(ARGV[4])
 local limits, key_id, request_id, trace = reserve_terms.limits(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
 local action_facts, asked, first_field = ARGV[9], ARGV[10], 12
 local ttl_ms, dry_run = terms.ttl_ms, terms.dry_run
@@ -72,11 +79,13 @@ end
 dry_run = dry_run or is_observed
 local waiter = ARGV[11] ~= '' and not dry_run and waiters.parse(ARGV[11]) or nil
 local plan = admission.REQUEST
-plan.tag, plan.now, plan.tenant, plan.subject, plan.amount, plan.overage_policy = tag, now, tenant, subject, amount, terms.policy
+plan.tag, plan.now, plan.tenant, plan.subject, plan.amount, plan.overage_policy = tag, now, tenant, subject, amount,
+  terms.policy
 plan.facts, plan.fields, plan.first, plan.limits = action_facts, ARGV, first_field, limits
 plan.key_id, plan.request_id, plan.trace, plan.way, plan.waiter = key_id, request_id, trace, 'hold', waiter
 plan.is_counted = not set or all_or_none.counts(set, subject, action_facts, ARGV, first_field)
--- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
+-- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not
+-- stored.
 local refusal, ending = admission.admit(plan, group)
 if ending then
   return ending
@@ -90,10 +99,11 @@ if refusal then
   end
   -- The protocol has no event for throttling, but one for everything that is observed.
   if is_observed then
-    observe.emit_observed_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, hold_record.with_levels(subject, ARGV, first_field))
+    observe.emit_observed_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal,
+      hold_record.with_levels(subject, ARGV, first_field))
   elseif denial.reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
-    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, hold_record.with_levels(subject, ARGV, first_field),
-      dry_run, observance == 'ENFORCED')
+    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal,
+      hold_record.with_levels(subject, ARGV, first_field), dry_run, observance == 'ENFORCED')
   end
   if not dry_run then
     return refusal
@@ -149,8 +159,8 @@ local approaches = count_actions.require_counting(tag, tenant_id, counts)
 -- Nothing is refused below this line.
 local lives_ms = ttl_ms + terms.grace_ms
 if group.rehearses then
-  -- What the members behind this one need to know, and an index that would end the script in the middle of its change if it is damaged. That of
-  -- deadlines is the first that the second pass writes.
+  -- What the members behind this one need to know, and an index that would end the script in the middle of its change
+  -- if it is damaged. That of deadlines is the first that the second pass writes.
   redis.call('ZCARD', keys.reservation_index(tag, tenant_id))
   births.give_birth(group, tag, unborn)
   for _, budget in ipairs(budgets) do
@@ -184,15 +194,17 @@ if dry_run then
     parts[#parts + 1] = text
   end
   if is_observed then
-    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], admission.origin_of(plan), asked, unit, amount, caps, hold_record.with_levels(subject, ARGV, first_field), action_facts)
+    observe.emit_observed_allowed(tag, tenant_id, scopes[#scopes], admission.origin_of(plan), asked, unit, amount, caps,
+      hold_record.with_levels(subject, ARGV, first_field), action_facts)
   end
   idempotency_record.remember(idempotency, fingerprint, parts, limits.idempotency_ttl_ms)
   return reply
 end
 
--- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
--- the first is an orphan, which the sweeper removes.
-grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy), time.ms_text(expires_at + terms.grace_ms), reservation_id)
+-- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one
+-- is, the entry in the first is an orphan, which the sweeper removes.
+grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy),
+  time.ms_text(expires_at + terms.grace_ms), reservation_id)
 grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), run_time.now_text(group), reservation_id)
 if unborn then
   births.give_birth(group, tag, unborn, now, request_id, trace)
@@ -202,7 +214,8 @@ if waiter then
 end
 local expires_text = time.ms_text(expires_at)
 -- With room for three budgets, because a table that grows is reallocated each time.
-local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == terms.ttl_ms and terms.ttl_text or time.ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
+local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ttl_ms == terms.ttl_ms and terms.ttl_text
+  or time.ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
 local parts = hold_record.hold_parts(reservation_id, expires_at, overage_policy, mask)
 local size, parts_size = 6, 3
 if caps then
@@ -219,8 +232,9 @@ for _, budget in ipairs(budgets) do
   reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, stored
   size, parts_size = size + 2, parts_size + 1
 end
-redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text, field.grace_ms, terms.grace_text,
-  field.created_at, run_time.now_text(group), hold_record.lasting_fields(subject, mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
+redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text,
+  field.grace_ms, terms.grace_text, field.created_at, run_time.now_text(group), hold_record.lasting_fields(subject,
+  mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, field.max_ttl_ms, time.ms_text(policy.max_ttl_ms))
 end
@@ -253,5 +267,6 @@ end
 if set then
   parts[parts_size + 1], lives_ms = all_or_none.last_part(set, ARGV, first_field), set.lives_ms
 end
-idempotency_record.remember(idempotency, fingerprint, parts, lives_ms > tonumber(limits.idempotency_ttl_ms) and time.ms_text(lives_ms) or limits.idempotency_ttl_ms)
+idempotency_record.remember(idempotency, fingerprint, parts,
+  lives_ms > tonumber(limits.idempotency_ttl_ms) and time.ms_text(lives_ms) or limits.idempotency_ttl_ms)
 return reply

@@ -1,16 +1,17 @@
--- action_counters: how many actions were reserved in a window, for the quotas of policies. WINDOW MODEL and PER_RUN COUNTER LIFECYCLE
--- of cycles-action-kinds-v0.1.26.
+-- action_counters: how many actions were reserved in a window, for the quotas of policies. WINDOW MODEL and PER_RUN
+-- COUNTER LIFECYCLE of cycles-action-kinds-v0.1.26.
 -- @include keys, time
 --
--- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its counters at once,
--- and that none outlives its use for long. A field is `<scope>|<window>|<kind>`, or `__risk__:<risk class>` for the kind. Its value is
--- `bucket|used|last_ms|limit|policy_id|told|ttl_ms`: the number of the minute, hour or day that it counts, or for a run when the counter
--- began, which distinguishes it from an earlier one of the same name; the limit and policy that counted last; and the thresholds that
--- events have reported.
+-- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its
+-- counters at once, and that none outlives its use for long. A field is `<scope>|<window>|<kind>`, or `__risk__:<risk
+-- class>` for the kind. Its value is `bucket|used|last_ms|limit|policy_id|told|ttl_ms`: the number of the minute, hour
+-- or day that it counts, or for a run when the counter began, which distinguishes it from an earlier one of the same
+-- name; the limit and policy that counted last; and the thresholds that events have reported.
 -- The counters of minutes and hours are used again for the next minute or hour.
 --
--- Lists need the fields in order and a few at a time, which a hash cannot give. So each day has a sorted set of its fields, and each
--- tenant one of `<run>|<field>`, all scores 0. A counter is entered when it is new, so other reserves do not pay for them.
+-- Lists need the fields in order and a few at a time, which a hash cannot give. So each day has a sorted set of its
+-- fields, and each tenant one of `<run>|<field>`, all scores 0. A counter is entered when it is new, so other reserves
+-- do not pay for them.
 local DAY_MS = 86400000
 local WINDOWS = {
   per_run = { code = 'r' },
@@ -19,7 +20,8 @@ local WINDOWS = {
   per_day_tumbling = { code = 'd', ms = DAY_MS, date_length = 10 },
   per_tenant_per_day = { code = 't', ms = DAY_MS, date_length = 10 },
 }
-local NAME_OF_CODE = { r = 'per_run', m = 'per_minute_tumbling', h = 'per_hour_tumbling', d = 'per_day_tumbling', t = 'per_tenant_per_day' }
+local NAME_OF_CODE = { r = 'per_run', m = 'per_minute_tumbling', h = 'per_hour_tumbling', d = 'per_day_tumbling',
+  t = 'per_tenant_per_day' }
 
 -- The bucket that a calendar window has at an instant, as `YYYY-MM-DDTHH:MM` or the start of it, in UTC.
 local function date_of(window, bucket)
@@ -27,7 +29,8 @@ local function date_of(window, bucket)
   local days, minutes = math.floor(at_ms / DAY_MS), math.floor(at_ms % DAY_MS / 60000)
   -- Years begin in March here, so that a leap day is the last one of its year. An era has 400 years.
   local era, day_of_era = math.floor((days + 719468) / 146097), (days + 719468) % 146097
-  local year_of_era = math.floor((day_of_era - math.floor(day_of_era / 1460) + math.floor(day_of_era / 36524) - math.floor(day_of_era / 146096)) / 365)
+  local leap_days = math.floor(day_of_era / 1460) - math.floor(day_of_era / 36524) + math.floor(day_of_era / 146096)
+  local year_of_era = math.floor((day_of_era - leap_days) / 365)
   local day_of_year = day_of_era - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
   local month = math.floor((5 * day_of_year + 2) / 153)
   local day = day_of_year - math.floor((153 * month + 2) / 5) + 1
@@ -39,18 +42,22 @@ end
 
 -- What a value has behind the time at which it last counted. Few calls change it.
 local function tail_of(counter)
-  return '|' .. time.ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and time.ms_text(counter.ttl) or '')
+  return '|' .. time.ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|'
+    .. (counter.ttl and time.ms_text(counter.ttl) or '')
 end
 
 local function counter_text(counter)
-  return counter.bucket_text .. '|' .. time.ms_text(counter.used) .. '|' .. time.ms_text(counter.last) .. tail_of(counter)
+  return counter.bucket_text .. '|' .. time.ms_text(counter.used) .. '|' .. time.ms_text(counter.last)
+    .. tail_of(counter)
 end
 
 -- The counter with this value, or nil for a value that is damaged.
 local function parse_counter(text)
-  local bucket, used, last, limit, policy, told, ttl = string.match(text, '^(%d+)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|(%d*)$')
-  return bucket and { bucket = tonumber(bucket), bucket_text = bucket, used = tonumber(used), last = tonumber(last), limit = tonumber(limit),
-    policy = policy, told = told, ttl = tonumber(ttl) }
+  local bucket, used, last, limit, policy, told, ttl =
+    string.match(text, '^(%d+)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|(%d*)$')
+  return bucket
+    and { bucket = tonumber(bucket), bucket_text = bucket, used = tonumber(used), last = tonumber(last),
+    limit = tonumber(limit), policy = policy, told = told, ttl = tonumber(ttl) }
 end
 
 -- Whether the counter still counts at this time.
@@ -67,10 +74,13 @@ local function parts_of_field(field)
   return scope, NAME_OF_CODE[code], kind
 end
 
--- What a list shows of a counter: the key of its window, how often, of how many, by which policy, when last, and when it lapses.
+-- What a list shows of a counter: the key of its window, how often, of how many, by which policy, when last, and when
+-- it lapses.
 local function counter_figures(window, counter, run)
-  return { window.ms and date_of(window, counter.bucket) or run, time.ms_text(counter.used), time.ms_text(counter.limit), counter.policy,
-    time.ms_text(counter.last), time.ms_text(window.ms and (counter.bucket + 1) * window.ms or counter.last + (counter.ttl or 0)) }
+  return { window.ms and date_of(window, counter.bucket) or run, time.ms_text(counter.used),
+    time.ms_text(counter.limit), counter.policy,
+    time.ms_text(counter.last), time.ms_text(window.ms and (counter.bucket + 1) * window.ms
+    or counter.last + (counter.ttl or 0)) }
 end
 
 -- The correlation id of all that is told of one counter. `name` is its kind or risk class.
@@ -83,14 +93,16 @@ local function day_counters_key(tag, tenant_id, now)
   return keys.action_counters(tag, tenant_id, time.ms_text(math.floor(now / DAY_MS)))
 end
 
--- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin, or when the tenant's indexes are trimmed.
+-- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin, or when the tenant's
+-- indexes are trimmed.
 local RUNS_CHECKED, COUNTERS_FORGOTTEN = 2, 100
 
 -- Removes a lapsed run from the indexes, or a part of it if it had many counters. Returns how many entries that were.
 local function forget_run(tag, tenant_id, run)
   local index = keys.run_counter_index(tag, tenant_id)
   -- The character after a bar is a brace, so these are the members that begin with the run and a bar.
-  local members = redis.pcall('ZRANGEBYLEX', index, '[' .. run .. '|', '(' .. run .. '}', 'LIMIT', 0, COUNTERS_FORGOTTEN)
+  local members = redis.pcall('ZRANGEBYLEX', index, '[' .. run .. '|', '(' .. run .. '}', 'LIMIT', 0,
+    COUNTERS_FORGOTTEN)
   if #members > 0 then
     redis.call('ZREM', index, unpack(members))
   end
@@ -101,8 +113,8 @@ local function forget_run(tag, tenant_id, run)
   return #members + 1
 end
 
--- Checks the first runs that should have lapsed: forgets those that have, and corrects the entries of the others. Returns how many entries
--- it examined, and how many of them it removed.
+-- Checks the first runs that should have lapsed: forgets those that have, and corrects the entries of the others.
+-- Returns how many entries it examined, and how many of them it removed.
 local function forget_lapsed_runs(tag, tenant_id, now)
   local index, examined, removed = keys.run_index(tag, tenant_id), 0, 0
   for _, run in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', time.ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do

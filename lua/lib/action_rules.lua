@@ -2,8 +2,9 @@
 -- cycles-protocol-extensions-v0.1.26.
 -- @include field, kept
 --
--- A policy's record has four lists, each as JSON: allowed_action_kinds, denied_action_kinds, action_quotas and risk_class_quotas. Its
--- field `rules` has all of them again as one text, so that a reserve reads a single field, which is unset if all four are empty.
+-- A policy's record has four lists, each as JSON: allowed_action_kinds, denied_action_kinds, action_quotas and
+-- risk_class_quotas. Its field `rules` has all of them again as one text, so that a reserve reads a single field, which
+-- is unset if all four are empty.
 local RULE_FIELDS = { 'denied_action_kinds', 'allowed_action_kinds', 'risk_class_quotas', 'action_quotas' }
 -- JSON escapes it.
 local BETWEEN_LISTS = '\30'
@@ -25,7 +26,8 @@ local function set_of(list, form)
   return next(set) and set
 end
 
--- Texts that earlier runs have parsed. What follows from a text never changes, so it may outlive the run. A text has at most 40 KB.
+-- Texts that earlier runs have parsed. What follows from a text never changes, so it may outlive the run. A text has at
+-- most 40 KB.
 local RULES_KEPT = 100
 
 local DEFAULT_RUN_TTL_MS, DEFAULT_THRESHOLD = 86400000, 0.8
@@ -54,8 +56,9 @@ local function quotas_by(member, quotas)
       kind = quota.action_kind, risk_class = quota.risk_class, limit = quota.max_calls, window = quota.window,
       ttl_ms = quota.per_run_counter_ttl_ms or DEFAULT_RUN_TTL_MS, crossing = crossing_of(quota.max_calls, threshold),
       threshold_text = string.format('%.14g', threshold),
-      hosts = set_of(quota.host_allowlist or {}, string.lower), domains = set_of(quota.recipient_domain_allowlist or {}, string.lower),
-      resources = set_of(quota.resource_type_allowlist or {}),
+      hosts = set_of(quota.host_allowlist or {}, string.lower), domains =
+      set_of(quota.recipient_domain_allowlist or {}, string.lower), resources =
+        set_of(quota.resource_type_allowlist or {}),
     }
   end
   return next(by) and by
@@ -81,8 +84,8 @@ local function kind_of(fields, first)
   return nil
 end
 
--- The refusal of an action that the policy does not permit, or nil: a status word, the scope and the policy's id. `fields` has the
--- action from `first` on.
+-- The refusal of an action that the policy does not permit, or nil: a status word, the scope and the policy's id.
+-- `fields` has the action from `first` on.
 local function action_refusal(policy, scopes, fields, first)
   local rules = policy and policy.rules and known_rules(policy.rules)
   if not rules or not (rules.denied or rules.allowed) then

@@ -1,17 +1,18 @@
 -- audit_index: indexes that find the rows of an audit log without a scan.
 -- @include archived, keys, time
 --
--- Each log has indexes by tenant (t), request id (q), trace id (x) and resource id (r): sorted sets of `<digest><ms>-<sequence>`,
--- with all scores 0, so the rows of one value are adjacent and in the order of time. The digest is the first eight hex digits of the
--- value's SHA-1. Two values may share a digest, so readers check the rows. Each index is split into 64 sets by the digest's first two
--- digits. They stay small enough for Redis' compact encoding for long: a stream costs 4 KB even with one entry, and a key per value
--- costs more than the row.
+-- Each log has indexes by tenant (t), request id (q), trace id (x) and resource id (r): sorted sets of
+-- `<digest><ms>-<sequence>`, with all scores 0, so the rows of one value are adjacent and in the order of time. The
+-- digest is the first eight hex digits of the value's SHA-1. Two values may share a digest, so readers check the rows.
+-- Each index is split into 64 sets by the digest's first two digits. They stay small enough for Redis' compact encoding
+-- for long: a stream costs 4 KB even with one entry, and a key per value costs more than the row.
 -- src/audit/audit-log/audit-log-rows.ts has to match.
 local INDEXED_FIELDS = { rq = 'q', tr = 'x', ri = 'r' }
 local INDEX_PARTS = 64
 local TRACE_ID_LENGTH = 32
 
--- The tenant that a row is listed under: the owner of the resource, else the tenant that made the request, else a sentinel.
+-- The tenant that a row is listed under: the owner of the resource, else the tenant that made the request, else a
+-- sentinel.
 local function audit_tenant(asked_by, owner)
   if owner and owner ~= '__system__' then
     return owner
@@ -61,7 +62,8 @@ local function append_audit_row(tag, log_name, log, fields)
   return entry_id
 end
 
--- Removes the oldest rows from a log and its indexes. The caller has read these rows. `kept` is the first entry id that stays.
+-- Removes the oldest rows from a log and its indexes. The caller has read these rows. `kept` is the first entry id that
+-- stays.
 local function remove_audit_rows(tag, log_name, log, rows, kept)
   -- Of the two logs, only the lasting one is archived.
   if log_name == 'audit' and #rows > 0 then

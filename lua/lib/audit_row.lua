@@ -1,12 +1,13 @@
 -- audit_row: appends one row to the partition's audit log, a stream that only scripts write.
 -- @include audit_index, keys
 --
--- An entry has short field names: op operation, tn the tenant that made the request or __admin__, ow the tenant whose resource it is,
--- ac actor type, ki actor key id, rq request id, tr trace id and flags, co correlation id, rt resource type, ri resource id, st HTTP
--- status, ip source address, ua user agent, and then the operation's own details as the row's
--- metadata. tn is __admin__ for an operator, but the tenant for an operator who acts on a tenant's behalf.
+-- An entry has short field names: op operation, tn the tenant that made the request or __admin__, ow the tenant whose
+-- resource it is, ac actor type, ki actor key id, rq request id, tr trace id and flags, co correlation id, rt resource
+-- type, ri resource id, st HTTP status, ip source address, ua user agent, and then the operation's own details as the
+-- row's metadata. tn is __admin__ for an operator, but the tenant for an operator who acts on a tenant's behalf.
 --
--- origin.trace is the trace id and its flags. If the edge knows them, a space, the source address, a space and the user agent follow.
+-- origin.trace is the trace id and its flags. If the edge knows them, a space, the source address, a space and the user
+-- agent follow.
 local function put_audit_row(tag, operation, status, tenant, resource_type, resource_id, origin, details)
   local trace, source_ip, user_agent = string.match(origin.trace or '', '^(%S*) ?(%S*) ?(.*)$')
   local fields = { 'op', operation, 'tn', origin.actor == 'admin' and '__admin__' or tenant,

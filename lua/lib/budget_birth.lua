@@ -1,9 +1,11 @@
--- budget_birth: how a budget comes into being, whoever makes it: an operator, a client of the governance plane, or a template.
+-- budget_birth: how a budget comes into being, whoever makes it: an operator, a client of the governance plane, or a
+-- template.
 -- @include event_writer, keys, period_starts, scope_tree, time, window_turn
 --
--- `birth` is what is to be made: `key`, `tenant_id`, `ledger_id`, `scope`, `unit`, `allocated`, `overdraft_limit`, `fields` (field and value
--- pairs of the record), and where it has them: `period` of period_starts.new_period, `recurrence` with the `following` boundaries,
--- `windows` with their `rules` and `plans`, and the `template_id` that made it with its `revision`.
+-- `birth` is what is to be made: `key`, `tenant_id`, `ledger_id`, `scope`, `unit`, `allocated`, `overdraft_limit`,
+-- `fields` (field and value pairs of the record), and where it has them: `period` of period_starts.new_period,
+-- `recurrence` with the `following` boundaries, `windows` with their `rules` and `plans`, and the `template_id` that
+-- made it with its `revision`.
 
 -- Ends the script if something that a birth writes beside the record is damaged. Called before the first write.
 local function require_places(tag, tenant_id)
@@ -33,9 +35,10 @@ local function make(tag, birth, now, origin)
     window_turn.set_windows(tag, key, unit, scope, birth.windows, birth.rules, birth.plans)
   end
   event_writer.append_event(tag, 'budget.created', birth.tenant_id, scope, origin,
-    { 'ledger_id', birth.ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
-      'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE', 'new_period_start', starts, 'new_period_end', ends,
-      'template_id', birth.template_id or '' })
+    { 'ledger_id', birth.ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining',
+    allocated,
+      'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE', 'new_period_start', starts,
+      'new_period_end', ends, 'template_id', birth.template_id or '' })
 end
 
 return { make = make, require_places = require_places }

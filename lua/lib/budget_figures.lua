@@ -2,17 +2,19 @@
 -- SHAPE balance = remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit:flag
 -- @include int64, keys
 --
--- remaining = allocated - spent - reserved - debt holds in every record after every script, and only remaining may be negative.
+-- remaining = allocated - spent - reserved - debt holds in every record after every script, and only remaining may be
+-- negative.
 -- require_balanced checks this for each record that a decision starts from, and again before figures are written.
 -- `remaining_figure` is `remaining` as a figure of lua/lib/int64.lua, and so on. Most decisions use these.
 -- A figure outside int64 was not written by this service: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
--- The figures of a record, its status, its overage policy, whether reserves wait for its funds, the end of its period, and its windows.
+-- The figures of a record, its status, its overage policy, whether reserves wait for its funds, the end of its period,
+-- and its windows.
 -- Few budgets have one of the last three, and only those are read twice.
 local function budget_fields(key)
-  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'extras')
+  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
+    'is_over_limit', 'status', 'commit_overage_policy', 'extras')
   if f[10] then
     local extras = redis.call('HMGET', key, 'waiting', 'period_end', 'windows')
     f[10], f[11], f[12] = extras[1], extras[2], extras[3]
@@ -44,23 +46,27 @@ local function parse_budget(key, scope, f)
     end
   end
   return {
-    key = key, scope = scope, remaining_figure = int64.figure(f[1]), reserved_figure = int64.figure(f[2]), spent_figure = int64.figure(f[3]),
+    key = key, scope = scope, remaining_figure = int64.figure(f[1]), reserved_figure =
+      int64.figure(f[2]), spent_figure = int64.figure(f[3]),
     allocated_figure = int64.figure(f[4]), debt_figure = int64.figure(f[5]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
-    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil, waiting = f[10], period_end = f[11] or nil,
-    windows_text = f[12] or nil,
+    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil, waiting = f[10], period_end =
+    f[11] or nil, windows_text = f[12] or nil,
   }
 end
 
--- A copy to change, of a budget that has no texts of the figures that most calls change. Written out, because this is several times
--- as fast as a loop or a table that grows.
+-- A copy to change, of a budget that has no texts of the figures that most calls change. Written out, because this is
+-- several times as fast as a loop or a table that grows.
 local function copy_budget(budget)
   return {
-    key = budget.key, scope = budget.scope, remaining_figure = budget.remaining_figure, reserved_figure = budget.reserved_figure,
+    key = budget.key, scope = budget.scope, remaining_figure = budget.remaining_figure, reserved_figure =
+      budget.reserved_figure,
     spent_figure = budget.spent_figure, allocated_figure = budget.allocated_figure, debt_figure = budget.debt_figure,
-    remaining = int64.text(budget.remaining_figure), reserved = int64.text(budget.reserved_figure), spent = int64.text(budget.spent_figure),
-    allocated = budget.allocated, debt = budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = budget.is_over_limit,
-    status = budget.status, commit_overage_policy = budget.commit_overage_policy, waiting = budget.waiting, became_exhausted = false, windows = budget.windows,
+    remaining = int64.text(budget.remaining_figure), reserved = int64.text(budget.reserved_figure), spent =
+    int64.text(budget.spent_figure), allocated = budget.allocated, debt = budget.debt, overdraft_limit =
+      budget.overdraft_limit, is_over_limit = budget.is_over_limit,
+    status = budget.status, commit_overage_policy = budget.commit_overage_policy, waiting =
+      budget.waiting, became_exhausted = false, windows = budget.windows,
     shared = budget,
   }
 end
@@ -79,9 +85,11 @@ end
 
 -- Whether the figures satisfy the invariant. Doubles hold sums of figures of 15 digits exactly.
 local function is_balanced(remaining, reserved, spent, allocated, debt)
-  if type(remaining) == 'number' and type(reserved) == 'number' and type(spent) == 'number' and type(allocated) == 'number'
+  if type(remaining) == 'number' and type(reserved) == 'number' and type(spent) == 'number'
+    and type(allocated) == 'number'
     and type(debt) == 'number' then
-    return remaining == allocated - spent - reserved - debt and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0
+    return remaining == allocated - spent - reserved - debt
+      and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0
   end
   -- In this order, the terms leave int64 only if remaining itself does.
   local rest = int64.sub(allocated, spent)
@@ -91,7 +99,8 @@ local function is_balanced(remaining, reserved, spent, allocated, debt)
     and not (int64.negative(reserved) or int64.negative(spent) or int64.negative(allocated) or int64.negative(debt))
 end
 
--- Ends the script if a budget is out of balance, as it was read or as it is about to be written. Called before the first write.
+-- Ends the script if a budget is out of balance, as it was read or as it is about to be written. Called before the
+-- first write.
 local function require_balanced(budgets)
   for i = 1, #budgets do
     local budget = budgets[i]

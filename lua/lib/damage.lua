@@ -1,8 +1,9 @@
--- damage: recovers what it can of a reservation with a damaged record, so that it can still be read, listed and released.
+-- damage: recovers what it can of a reservation with a damaged record, so that it can still be read, listed and
+-- released.
 -- @include field, hold_record, int64, keys
 --
--- If the record lacks its owner or creation time, the tenant's index of reservations has them. Anything unknown gets the value that
--- claims least: nothing is held, at no scope, and the lease ended when it began.
+-- If the record lacks its owner or creation time, the tenant's index of reservations has them. Anything unknown gets
+-- the value that claims least: nothing is held, at no scope, and the lease ended when it began.
 
 -- How many tenants' indexes are searched for a reservation whose record does not name its tenant.
 local MOST_TENANTS = 1000
@@ -76,8 +77,8 @@ local function drop_damaged_extensions(known)
   end
 end
 
--- The fields of a damaged record, with what is known in place of what is damaged. `fields` are those of record_fields or
--- short_fields; `tenant` and `created_at` are those of owner_of, nil if unknown.
+-- The fields of a damaged record, with what is known in place of what is damaged. `fields` are those of record_fields
+-- or short_fields; `tenant` and `created_at` are those of owner_of, nil if unknown.
 local function known_fields(key, fields, tenant, created_at)
   local known = {}
   for name, value in pairs(fields) do
@@ -86,24 +87,29 @@ local function known_fields(key, fields, tenant, created_at)
       known[name] = value
     end
   end
-  local subject = hold_record.new_subject(tenant or '__system__', fields[field.workspace], fields[field.app], fields[field.workflow],
-    fields[field.agent], fields[field.toolset], fields[field.unit], fields[field.scope_mask] or '')
+  local subject = hold_record.new_subject(tenant or '__system__', fields[field.workspace], fields[field.app],
+    fields[field.workflow], fields[field.agent], fields[field.toolset], fields[field.unit], fields[field.scope_mask]
+    or '')
   known[field.tenant] = subject.tenant
   for i, name in ipairs(field.LEVELS) do
     known[name] = subject.levels[i] or nil
   end
   local given_tenant = fields[field.given_tenant]
   known[field.given_tenant] = given_tenant and string.lower(given_tenant) == subject.tenant and given_tenant or nil
-  known[field.scope_mask] = tenant and not subject.defect and fields[field.tenant] == tenant and fields[field.scope_mask]
+  known[field.scope_mask] = tenant and not subject.defect and fields[field.tenant] == tenant
+    and fields[field.scope_mask]
     or string.rep('0', #subject.scopes)
   known[field.amount] = subject.unit and known[field.amount] or '0'
   known[field.unit] = subject.unit or 'USD_MICROCENTS'
   known[field.state] = known_state(key, fields[field.state])
-  known[field.created_at] = known[field.created_at] or hold_record.whole_number(created_at) and created_at or known[field.ended_at] or '0'
+  known[field.created_at] = known[field.created_at] or hold_record.whole_number(created_at) and created_at
+    or known[field.ended_at] or '0'
   known[field.expires_at] = known[field.expires_at] or known[field.created_at]
   known[field.grace_ms] = known[field.grace_ms] or '0'
-  known[field.overage_policy] = hold_record.HOLD_POLICIES[fields[field.overage_policy]] and fields[field.overage_policy] or nil
-  known[field.expiry_policy] = hold_record.EXPIRY_POLICIES[fields[field.expiry_policy]] and fields[field.expiry_policy] or nil
+  known[field.overage_policy] = hold_record.HOLD_POLICIES[fields[field.overage_policy]]
+    and fields[field.overage_policy] or nil
+  known[field.expiry_policy] = hold_record.EXPIRY_POLICIES[fields[field.expiry_policy]]
+    and fields[field.expiry_policy] or nil
   local charge = known[field.charge_on_expiry]
   known[field.charge_on_expiry] = charge and not int64.less(known[field.amount], charge) and charge or nil
   drop_damaged_extensions(known)
@@ -112,12 +118,13 @@ end
 
 -- A hold in the form of load_hold, made from known_fields.
 local function known_hold(key, known)
-  local subject = hold_record.new_subject(known[field.tenant], known[field.workspace], known[field.app], known[field.workflow], known[field.agent],
-    known[field.toolset], known[field.unit], known[field.scope_mask])
+  local subject = hold_record.new_subject(known[field.tenant], known[field.workspace], known[field.app],
+    known[field.workflow], known[field.agent], known[field.toolset], known[field.unit], known[field.scope_mask])
   local hold = {
     key = key, state = known[field.state], amount = known[field.amount], expires_at = tonumber(known[field.expires_at]),
     grace_ms = tonumber(known[field.grace_ms]), fields = known,
-    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
+    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels =
+    subject.levels, scopes = subject.scopes,
     [field.created_at] = known[field.created_at], [field.idempotency_key] = known[field.idempotency_key],
   }
   hold.expiry_letter = known[field.expiry_policy]

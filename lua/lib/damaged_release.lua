@@ -1,9 +1,10 @@
--- damaged_release: ends a live hold that cannot be settled. Returns what it can to the budgets and leaves a valid record.
+-- damaged_release: ends a live hold that cannot be settled. Returns what it can to the budgets and leaves a valid
+-- record.
 -- @include action_counters, damage, ended_holds, event_writer, field, hold_form, hold_record, journal, keys,
 --          owned_counts, returnable, threshold, time, waking
 --
--- Each budget is checked separately (lua/lib/returnable.lua). The record's scope mask then has the scopes that got their
--- share back. Errors occur only before the first write.
+-- Each budget is checked separately (lua/lib/returnable.lua). The record's scope mask then has the scopes that got
+-- their share back. Errors occur only before the first write.
 
 local function released_mask(scopes, refunded)
   local given = {}
@@ -36,7 +37,9 @@ local function rewrite_record(key, fields)
     end
   end
   redis.call('DEL', key)
-  redis.call('HSET', key, unpack(hold_record.fields_with_subject(fields[field.tenant], fields[field.unit], fields[field.scope_mask], levels, 1)))
+  redis.call('HSET', key,
+    unpack(hold_record.fields_with_subject(fields[field.tenant], fields[field.unit], fields[field.scope_mask],
+    levels, 1)))
   for first = 1, #flat, FIELDS_A_WRITE do
     redis.call('HSET', key, unpack(flat, first, math.min(first + FIELDS_A_WRITE - 1, #flat)))
   end
@@ -60,7 +63,8 @@ local function mend_ended(tag, reservation_id, hold, tenant, created_at)
   ended_holds.leave_quarantine(tag, reservation_id)
 end
 
--- `by` ended it, for `reason` (or empty). Returns the lists of returnable_budgets, with the refunds written, and the record's fields.
+-- `by` ended it, for `reason` (or empty). Returns the lists of returnable_budgets, with the refunds written, and the
+-- record's fields.
 local function release_damaged(tag, reservation_id, hold, tenant, created_at, by, reason, now, retention_ms, origin)
   event_writer.require_event_log(tag)
   journal.require_journal(tag)
@@ -94,7 +98,8 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   end
   ended_holds.end_uncharged(tag, reservation_id, retention_ms, origin)
   for _, budget in ipairs(refunded) do
-    local crossings = threshold.crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, budget.remaining, budget.debt)
+    local crossings = threshold.crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt,
+      budget.remaining, budget.debt)
     if crossings then
       threshold.emit_crossings(tag, tenant, origin, hold.unit, budget, crossings)
     end
@@ -104,8 +109,8 @@ end
 
 -- The figures of an event about a decision on a reservation in quarantine.
 local function decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
-  return { 'reservation_id', reservation_id, 'action', action, 'outcome', outcome, 'quarantine_reason', quarantine_reason,
-    'reason', reason, 'returned_amount', returned }
+  return { 'reservation_id', reservation_id, 'action', action, 'outcome', outcome, 'quarantine_reason',
+    quarantine_reason, 'reason', reason, 'returned_amount', returned }
 end
 
 return { decision_figures = decision_figures, mend_ended = mend_ended, release_damaged = release_damaged }

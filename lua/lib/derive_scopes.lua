@@ -1,7 +1,7 @@
 -- derive_scopes: the scope paths of a reservation, derived from its own record.
 --
--- A record stores the subject's levels as given; the paths are their lower-case form, root first. Deriving them costs less than
--- storing them: a live record of three scopes would grow by 150 bytes.
+-- A record stores the subject's levels as given; the paths are their lower-case form, root first. Deriving them costs
+-- less than storing them: a live record of three scopes would grow by 150 bytes.
 local SCOPE_LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 
 -- `levels` holds the values of the levels in this order, false or nil for a level that was not given.

@@ -1,8 +1,8 @@
 -- due_rollovers: rolls over budgets that an index of boundaries says are due.
 -- @include keys, rollover, time, window_record, window_turn
 
--- Returns the scope and unit of each budget that is damaged, and the number of rollovers. A damaged budget leaves the index, so that it
--- does not come up forever. The operations on it report it.
+-- Returns the scope and unit of each budget that is damaged, and the number of rollovers. A damaged budget leaves the
+-- index, so that it does not come up forever. The operations on it report it.
 local function roll_over_members(tag, index, members, now)
   local damaged, rolled = {}, 0
   for _, member in ipairs(members) do
@@ -46,8 +46,8 @@ local function plan_in(_, key)
   return redis.pcall('HMGET', key, 'recurrence', 'period_end')
 end
 
--- Appends the budgets and windows whose boundaries must be planned: scope, unit, window, recurrence, and the end of the current period or
--- window of each. A damaged one leaves the index, and its scope and unit are appended to `damaged`.
+-- Appends the budgets and windows whose boundaries must be planned: scope, unit, window, recurrence, and the end of the
+-- current period or window of each. A damaged one leaves the index, and its scope and unit are appended to `damaged`.
 local function append_unplanned(list, damaged, tag, index, members, now)
   for _, member in ipairs(members) do
     local scope, unit, window = string.match(member, '^(%S+) (%S+) ?(%S*)$')

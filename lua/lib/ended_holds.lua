@@ -1,8 +1,8 @@
 -- ended_holds: what each script does with the reservations that it has ended.
 -- @include field, journal, keys
 
--- Reservations that were repaired and settled leave the quarantine. If one of these writes fails, an entry only stays there longer than
--- necessary.
+-- Reservations that were repaired and settled leave the quarantine. If one of these writes fails, an entry only stays
+-- there longer than necessary.
 local function leave_quarantine(tag, ...)
   local left = redis.pcall('HDEL', keys.quarantine(tag), ...)
   if type(left) == 'number' and left > 0 then
@@ -12,7 +12,8 @@ local function leave_quarantine(tag, ...)
   end
 end
 
--- The end of a reservation that was charged nothing, by a request of this origin. Its record expires after the retention.
+-- The end of a reservation that was charged nothing, by a request of this origin. Its record expires after the
+-- retention.
 local function end_uncharged(tag, reservation_id, retention_ms, origin)
   redis.call('PEXPIRE', keys.reservation(tag, reservation_id), retention_ms)
   journal.append_end(tag, reservation_id, '0', origin)

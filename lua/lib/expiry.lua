@@ -1,13 +1,14 @@
 -- expiry: the one transition from ACTIVE to EXPIRED.
--- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run it expires the
--- hold, so there is one refund, one charge if it has one, and one event.
+-- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run
+-- it expires the hold, so there is one refund, one charge if it has one, and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
 -- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, int64, journal, keys,
 --          owned_counts, refund, time
 
--- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
--- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
--- recorded or reported again; its outcome ends with `again`. `tenant` is its owner, or nil if unknown.
+-- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do
+-- not change until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for
+-- the same reason is not recorded or reported again; its outcome ends with `again`. `tenant` is its owner, or nil if
+-- unknown.
 local function quarantine(tag, reservation_id, key, reason, origin, tenant, writable)
   event_writer.require_event_log(tag)
   -- Read before an index is written: if the key is damaged, the entry must not be lost from the indexes.
@@ -40,8 +41,8 @@ local function expired_outcome(hold, deadline)
 end
 
 -- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, which comes
--- first: if it is damaged, the script ends here, before a figure has changed. Then come the budgets, once each, and then each hold's
--- record and event.
+-- first: if it is damaged, the script ends here, before a figure has changed. Then come the budgets, once each, and
+-- then each hold's record and event.
 local function end_expired(tag, refunds, now, retention_ms, origin)
   local ids = refunds.ids
   if #ids == 0 then
@@ -68,7 +69,8 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
       figures[#figures + 1], figures[#figures + 2] = 'charged', hold.charge
     end
     local entry = event_writer.append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller, figures)
-    redis.call('HSET', hold.key, field.state, 'EXPIRED', field.ended_at, now_text, field.ended_by, ended_by, field.end_event, entry)
+    redis.call('HSET', hold.key, field.state, 'EXPIRED', field.ended_at, now_text, field.ended_by, ended_by,
+      field.end_event, entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
     journal.append_end(tag, ids[i], hold.charge or '0')
     -- A charge has used its place in the quota of the run, as a commit has.
@@ -87,7 +89,8 @@ end
 -- The fields of a record that an expiry needs beside those that load_hold always reads.
 local EXPIRY_FIELDS = { field.charge_on_expiry, field.created_at, field.extensions_used, field.run_counters }
 
--- Expires one overdue hold. Returns { 'EXPIRED' or 'CHARGED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
+-- Expires one overdue hold. Returns { 'EXPIRED' or 'CHARGED', tenant, reclaim deadline } or { 'QUARANTINED', reason,
+-- tenant }.
 local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   local refunds = refund.new_refunds(now)
   local f = redis.call('HMGET', hold.key, unpack(EXPIRY_FIELDS))
@@ -123,8 +126,8 @@ local function skip_reason(hold, now, origin)
   return hold.state == 'ACTIVE' and 'in_grace_period' or nil
 end
 
--- Checks entries of `index`, by default the TTL index, or the cleanup index for an operator's cleanup, and acts on them. Returns an
--- outcome for each, as lua/expiry/expire.lua does.
+-- Checks entries of `index`, by default the TTL index, or the cleanup index for an operator's cleanup, and acts on
+-- them. Returns an outcome for each, as lua/expiry/expire.lua does.
 -- All entries are checked before the first due one expires. Entries that are not due are handled during the check.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
   local refunds = refund.new_refunds(now)
@@ -183,10 +186,11 @@ end
 -- The entries that one run checks before its script decides.
 local RECLAIM_LIMIT = 100
 
--- Checks and reclaims what is due in the partition. Returns the reply of the script, RECLAIMED, after which its caller runs it again; or nil
--- if nothing is due.
--- An expired hold counts for nothing. So a script calls this before it refuses, caps, indebts or marks anything because of what remains in
--- a budget or a window, or because of what a tenant or a run has live. `group` is nil in a script that has none.
+-- Checks and reclaims what is due in the partition. Returns the reply of the script, RECLAIMED, after which its caller
+-- runs it again; or nil if nothing is due.
+-- An expired hold counts for nothing. So a script calls this before it refuses, caps, indebts or marks anything because
+-- of what remains in a budget or a window, or because of what a tenant or a run has live. `group` is nil in a script
+-- that has none.
 local function reclaimed(group, tag, now, retention_ms, origin)
   local index = keys.ttl_index(tag)
   local due = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(now), 'LIMIT', 0, RECLAIM_LIMIT)

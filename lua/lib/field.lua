@@ -1,26 +1,31 @@
 -- field: the one table of the fields of a reservation's record in Redis, and of where else each of them goes.
 --
--- The record is a hash. The names are short so that it stays a compact listpack. Scripts use FIELD.<name> wherever they read or write
--- a field: in commands, and as the key of a table that holds fields under their stored names (`fields[FIELD.amount]`).
--- `npm run lint` rejects the stored name itself in any other file. Other kinds of records (subscriptions, deliveries, events, audit
--- rows) have their own names, defined in the parts that write them.
+-- The record is a hash. The names are short so that it stays a compact listpack. Scripts use FIELD.<name> wherever they
+-- read or write a field: in commands, and as the key of a table that holds fields under their stored names
+-- (`fields[FIELD.amount]`).
+-- `npm run lint` rejects the stored name itself in any other file. Other kinds of records (subscriptions, deliveries,
+-- events, audit rows) have their own names, defined in the parts that write them.
 --
--- A packed record has its values in fields '0', '1', ... instead: see lua/lib/hold_form.lua. It keeps a field that is not packed as it is.
+-- A packed record has its values in fields '0', '1', ... instead: see lua/lib/hold_form.lua. It keeps a field that is
+-- not packed as it is.
 --
--- `npm run generate` reads the rows, one a line, for TypeScript, and writes stored names in place of FIELD.<name> in the library. A row has
--- the name, the stored name, and the kind, which says what a damaged record may show of it (lua/lib/damage.lua) and how requests and answers
--- have it: text; form (of other fields); json (an object), list (of texts) and map (an object of texts), all three stored as JSON; amount (int64); time (an instant
--- or a duration in ms); count; entry (an id in the event log); other, which is judged by itself. Further members:
--- - of: the part of a reserve's request that has it, and of answers: action, subject or request. There it is called `member`, if not by its
---   name. `most` is its greatest length in characters, and that of each text in a list or map. `otherwise` stands for a damaged value.
+-- `npm run generate` reads the rows, one a line, for TypeScript, and writes stored names in place of FIELD.<name> in
+-- the library. A row has the name, the stored name, and the kind, which says what a damaged record may show of it
+-- (lua/lib/damage.lua) and how requests and answers have it: text; form (of other fields); json (an object), list (of
+-- texts) and map (an object of texts), all three stored as JSON; amount (int64); time (an instant or a duration in ms);
+-- count; entry (an id in the event log); other, which is judged by itself. Further members:
+-- - of: the part of a reserve's request that has it, and of answers: action, subject or request. There it is called
+-- `member`, if not by its
+--   name. `most` is its greatest length in characters, and that of each text in a list or map. `otherwise` stands for a
+--   damaged value.
 -- - row: lists of reservations show it. archived: the archive of charges has it.
 -- - long: it may have kilobytes. It is not read where many records are, and no list's row has it.
 -- - untold: events of denied and observed reserves lack it. unattested: so do the requests in evidence.
 local ROWS = {
   -- ACTIVE, COMMITTED, RELEASED or EXPIRED.
   { 'state', 'st', 'other', row = true, archived = true },
-  -- Live records only: tenant, levels, unit and scope_mask as one text, as lua/lib/hold_form.lua splits it. If it would be too long for
-  -- a compact record, they are separate fields.
+  -- Live records only: tenant, levels, unit and scope_mask as one text, as lua/lib/hold_form.lua splits it. If it would
+  -- be too long for a compact record, they are separate fields.
   { 'subject', 'su', 'form' },
   -- Live records only: overage_policy, max_extensions, key_id, action_kind and action_name as one text, likewise.
   { 'constants', 'cn', 'form' },
@@ -33,8 +38,10 @@ local ROWS = {
   { 'workflow', 'wf', 'other', row = true, archived = true },
   { 'agent', 'ag', 'other', row = true, archived = true },
   { 'toolset', 'ts', 'other', row = true, archived = true },
-  { 'action_kind', 'ak', 'text', of = 'action', member = 'kind', most = 64, otherwise = 'unknown', row = true, archived = true },
-  { 'action_name', 'an', 'text', of = 'action', member = 'name', most = 256, otherwise = 'unknown', row = true, archived = true },
+  { 'action_kind', 'ak', 'text', of = 'action', member = 'kind', most = 64, otherwise = 'unknown', row = true,
+  archived = true },
+  { 'action_name', 'an', 'text', of = 'action', member = 'name', most = 256, otherwise = 'unknown', row = true,
+  archived = true },
   { 'action_tags', 'at', 'list', of = 'action', member = 'tags', most = 64, row = true, archived = true },
   -- By what policies can tell actions of a kind apart.
   { 'policy_keys', 'pk', 'json', of = 'action', row = true, unattested = true },
@@ -58,15 +65,16 @@ local ROWS = {
   { 'run_counters', 'rn', 'text' },
   -- Unset for AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY.
   { 'expiry_policy', 'xp', 'other' },
-  -- What it costs if it expires: an amount up to that held. Unset for nothing. An expired reservation was charged exactly this.
+  -- What it costs if it expires: an amount up to that held. Unset for nothing. An expired reservation was charged
+  -- exactly this.
   { 'charge_on_expiry', 'ce', 'amount', untold = true },
   { 'created_at', 'ca', 'time', row = true, archived = true },
   { 'expires_at', 'ex', 'time', row = true },
   { 'grace_ms', 'gr', 'time' },
   { 'max_extensions', 'mx', 'count' },
   { 'extensions_used', 'xc', 'other' },
-  -- A number from 1 on follows, one per granted extension. The value is its time, '+', the milliseconds granted, and '+' and the API
-  -- key id if it differs from that of the reserve.
+  -- A number from 1 on follows, one per granted extension. The value is its time, '+', the milliseconds granted, and
+  -- '+' and the API key id if it differs from that of the reserve.
   { 'extension', 'x', 'other' },
   -- The API key id of the reserve.
   { 'key_id', 'ki', 'text', archived = true },

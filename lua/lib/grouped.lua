@@ -2,18 +2,20 @@
 -- @include ended_holds, kept_counters, keys, owned_counts, shared_budgets
 --
 -- The service sends calls of a partition that come at once, or that have waited for runs in flight, together in one run
--- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share:
+-- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its
+-- run share:
 --   `now`, `now_text`                              lua/lib/run_time.lua
 --   `budgets`, `changed`, `charged_windows`        lua/lib/shared_budgets.lua
 --   `turn`, `counted`                              lua/lib/kept_counters.lua
 --   `policies`                                     lua/ledger/lib/policy_search.lua
 --   `has_journal`                                  lua/lib/journal.lua
 --   `tenants`, `indexes`, `owned`, `ended`         here
--- Each call decides as if the calls before it had been separate runs. Its changes to budgets, indexes and counts stay in memory until
--- `write`. It writes its own keys itself: record, idempotency record and events.
+-- Each call decides as if the calls before it had been separate runs. Its changes to budgets, indexes and counts stay
+-- in memory until `write`. It writes its own keys itself: record, idempotency record and events.
 --
--- INVARIANT: a call that is refused or fails changes nothing. It works on copies, and hands its changes to the group only after its last
--- check. A call that needs to find the other calls' changes in Redis, as an expiry does, calls `leave` first.
+-- INVARIANT: a call that is refused or fails changes nothing. It works on copies, and hands its changes to the group
+-- only after its last check. A call that needs to find the other calls' changes in Redis, as an expiry does, calls
+-- `leave` first.
 
 -- The prefix of a failed call's text, and the separator between the texts of a reply. No reply contains either.
 local FAILED, SEPARATOR = '\30', '\31'
@@ -32,7 +34,8 @@ local function group_tenant(group, read, key)
   return known[1], known[2], known[3]
 end
 
--- Makes the first change of a sorted set at once, so that the call ends here if the set is damaged. The others wait for `write`.
+-- Makes the first change of a sorted set at once, so that the call ends here if the set is damaged. The others wait for
+-- `write`.
 local function add_to_index(group, key, score, member)
   local command = group.indexes[key]
   if not command then
@@ -110,8 +113,8 @@ local function write(group, tag)
   end
 end
 
--- Called before a call does extra work and changes what other calls share: the run ends with this call, and the service sends the
--- other calls again. A rehearsal (lua/ledger/lib/all_or_none.lua) forgets what it has changed.
+-- Called before a call does extra work and changes what other calls share: the run ends with this call, and the service
+-- sends the other calls again. A rehearsal (lua/ledger/lib/all_or_none.lua) forgets what it has changed.
 local function leave(group, tag)
   if not group.rehearses then
     write(group, tag)
@@ -135,15 +138,16 @@ local function made_call(call, key_list, args, group)
   return done and reply or FAILED .. (type(reply) == 'table' and reply.err or 'ERR ' .. reply)
 end
 
--- The keys and arguments of each call of a run. `key_list` has the keys of all calls, one after the other. `args` has their arguments in the same
--- way, then the number of arguments of each call, then the number of calls.
+-- The keys and arguments of each call of a run. `key_list` has the keys of all calls, one after the other. `args` has
+-- their arguments in the same way, then the number of arguments of each call, then the number of calls.
 local function calls_in(key_list, args)
   local calls, size = {}, #args
   local count = tonumber(args[size])
   local keys_of_each, first = #key_list / count, 1
   for i = 1, count do
     local last = first + tonumber(args[size - 1 - count + i]) - 1
-    calls[i] = { keys = { unpack(key_list, (i - 1) * keys_of_each + 1, i * keys_of_each) }, args = { unpack(args, first, last) } }
+    calls[i] = { keys = { unpack(key_list, (i - 1) * keys_of_each + 1, i * keys_of_each) },
+      args = { unpack(args, first, last) } }
     first = last + 1
   end
   return calls
@@ -170,6 +174,7 @@ local function run_calls(call, key_list, args)
 end
 
 return {
-  add_to_index = add_to_index, calls_in = calls_in, end_in_group = end_in_group, leave = leave, new = new_group, owned = group_owned,
+  add_to_index = add_to_index, calls_in = calls_in, end_in_group = end_in_group, leave = leave, new = new_group, owned =
+    group_owned,
   remove_from_index = remove_from_index, run_calls = run_calls, tenant = group_tenant, text_of = text_of, write = write,
 }

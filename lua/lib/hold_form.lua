@@ -1,11 +1,12 @@
--- hold_form: the forms of a reservation's record, live and packed. A live one has its subject in one field, and what else never changes and
--- no expiry needs in another. What would be too long for that is in a field for each value.
+-- hold_form: the forms of a reservation's record, live and packed. A live one has its subject in one field, and what
+-- else never changes and no expiry needs in another. What would be too long for that is in a field for each value.
 -- @include field, time, units
 --
--- Millions of ended records stay for weeks, so a record is packed after its end (lua/audit/lib/pack_record.lua): its values in a fixed
--- order with separators, without field names, and with ids and times as differences. They are in fields '0', '1', ... of at most 64
--- bytes, because a longer value makes Redis store the hash as a table of three times the size. The state and everything else
--- (metadata and other JSON) stay separate fields. A field that is set in a packed record later takes precedence.
+-- Millions of ended records stay for weeks, so a record is packed after its end (lua/audit/lib/pack_record.lua): its
+-- values in a fixed order with separators, without field names, and with ids and times as differences. They are in
+-- fields '0', '1', ... of at most 64 bytes, because a longer value makes Redis store the hash as a table of three times
+-- the size. The state and everything else (metadata and other JSON) stay separate fields. A field that is set in a
+-- packed record later takes precedence.
 --
 -- Live records are never packed, so the tables that only packed records need are created where they are used.
 
@@ -28,7 +29,8 @@ local function unpack_fields(text, code)
     if first == '=' then
       return maker
     end
-    return first == '*' and 'system' or first == '~' and 'key_' .. code .. string.sub(short, 2) or short ~= '' and short or nil
+    return first == '*' and 'system' or first == '~' and 'key_' .. code .. string.sub(short, 2)
+      or short ~= '' and short or nil
   end
   local function long_key(short)
     if #short ~= 17 or string.sub(short, 1, 1) ~= '~' then
@@ -42,8 +44,9 @@ local function unpack_fields(text, code)
   end
 
   -- The idempotency key comes last, because only it may contain any byte.
-  local tenant, workspace, app, workflow, agent, toolset, terms, amount, charged, created_at, expires_at, ended_at, grace_ms, max_extensions,
-    max_ttl_ms, key_id, ended_by, action_kind, action_name, extensions, end_event, given_tenant, release_reason, idempotency_key =
+  local tenant, workspace, app, workflow, agent, toolset, terms, amount, charged, created_at, expires_at, ended_at,
+    grace_ms, max_extensions, max_ttl_ms, key_id, ended_by, action_kind, action_name, extensions, end_event,
+    given_tenant, release_reason, idempotency_key =
     string.match(text, '^' .. string.rep('([^\31]*)\31', 23) .. '(.*)$')
   if not tenant then
     error('a packed record has not the form of one')
@@ -80,27 +83,30 @@ local function unpack_fields(text, code)
   local count = 0
   for at, granted, by in string.gmatch(extensions, '(%-?%x+)%+(%x+)%+([^,]*)') do
     count = count + 1
-    fields[field.extension .. count] = from_hex(at, born) .. '+' .. from_hex(granted, 0) .. (by == '' and '' or '+' .. long_id(by, maker))
+    fields[field.extension .. count] =
+      from_hex(at, born) .. '+' .. from_hex(granted, 0) .. (by == '' and '' or '+' .. long_id(by, maker))
   end
   fields[field.extensions_used] = count > 0 and time.ms_text(count) or nil
   return fields
 end
 
--- The values in a live record's subject, in order. None contains the separator. list_holds.lua and forecast_funds.lua rely on the
--- tenant coming first.
-local SUBJECT_FIELDS = { field.tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.unit, field.scope_mask }
+-- The values in a live record's subject, in order. None contains the separator. list_holds.lua and forecast_funds.lua
+-- rely on the tenant coming first.
+local SUBJECT_FIELDS =
+  { field.tenant, field.workspace, field.app, field.workflow, field.agent, field.toolset, field.unit, field.scope_mask }
 
 -- These values from the text of a subject, nil for each that is empty; all nil if the text is malformed.
 local function split_subject(text)
-  local tenant, workspace, app, workflow, agent, toolset, unit, mask = string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
+  local tenant, workspace, app, workflow, agent, toolset, unit, mask =
+    string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
   local function own(value)
     return value ~= '' and value or nil
   end
   return own(tenant), own(workspace), own(app), own(workflow), own(agent), own(toolset), own(unit), own(mask)
 end
 
--- The overage policy, the most extensions, the API key, and the action's kind and name from a live record's constants, all nil if the text
--- is malformed. Only the name may contain the separator.
+-- The overage policy, the most extensions, the API key, and the action's kind and name from a live record's constants,
+-- all nil if the text is malformed. Only the name may contain the separator.
 local function split_constants(text)
   local letter, max_extensions, key_id, kind, name = string.match(text, '^(%a)(%d+)\31([^\31]*)\31([^\31]*)\31(.*)$')
   if not POLICIES_BY_LETTER[letter] then
@@ -109,7 +115,8 @@ local function split_constants(text)
   return POLICIES_BY_LETTER[letter], max_extensions, key_id, kind, name
 end
 
-local CONSTANT_FIELDS = { field.overage_policy, field.max_extensions, field.key_id, field.action_kind, field.action_name }
+local CONSTANT_FIELDS =
+  { field.overage_policy, field.max_extensions, field.key_id, field.action_kind, field.action_name }
 
 local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 -- By byte. Filled at first use: a library has no string functions while it is loaded.
@@ -136,7 +143,8 @@ local function uuid_text(short)
   end
   local hex = string.format('%03x%03x%03x%03x%03x%03x%03x%03x%03x%03x%03x', unpack(pairs_of_six))
   return table.concat({
-    string.sub(hex, 1, 8), string.sub(hex, 9, 12), string.sub(hex, 13, 16), string.sub(hex, 17, 20), string.sub(hex, 21, 32),
+    string.sub(hex, 1, 8), string.sub(hex, 9, 12), string.sub(hex, 13, 16), string.sub(hex, 17, 20),
+      string.sub(hex, 21, 32),
   }, '-')
 end
 
@@ -185,8 +193,8 @@ local function spell_out(fields, key)
   return fields
 end
 
--- All fields of a record by name, in whichever form it is stored. Empty if it does not exist. A record may have a megabyte of
--- metadata: use short_fields to read many.
+-- All fields of a record by name, in whichever form it is stored. Empty if it does not exist. A record may have a
+-- megabyte of metadata: use short_fields to read many.
 local function record_fields(key)
   local flat, fields = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do

@@ -16,11 +16,13 @@ local function is_segment(text)
   return text and #text <= 128 and string.find(text, '^[%w_.-]+$') ~= nil
 end
 
--- The owner, unit and scopes of a hold, with all that follows from them. `scopes` are the derived scopes, `held` those that have a
--- budget, both root first. `defect` is why they are not known. Values that no request can have are left out.
+-- The owner, unit and scopes of a hold, with all that follows from them. `scopes` are the derived scopes, `held` those
+-- that have a budget, both root first. `defect` is why they are not known. Values that no request can have are left
+-- out.
 local function new_subject(tenant, workspace, app, workflow, agent, toolset, unit, mask)
-  local subject = { tenant = is_segment(tenant) and tenant or nil, unit = units.LETTER_OF[unit] and unit or nil, mask = mask,
-    levels = { workspace or false, app or false, workflow or false, agent or false, toolset or false }, held = {} }
+  local subject = { tenant = is_segment(tenant) and tenant or nil, unit = units.LETTER_OF[unit] and unit or nil,
+    mask = mask, levels = { workspace or false, app or false, workflow or false, agent or false, toolset or false },
+    held = {} }
   if not subject.tenant or not mask then
     subject.defect = 'MISSING_SCOPES'
   end
@@ -45,13 +47,14 @@ local function new_subject(tenant, workspace, app, workflow, agent, toolset, uni
   return subject
 end
 
--- The subjects used last, by their text: the holds of a page share a few, and most requests repeat them. What follows from a text
--- never changes, so it may outlive the run. Entries must not be changed. A kilobyte or two each.
+-- The subjects used last, by their text: the holds of a page share a few, and most requests repeat them. What follows
+-- from a text never changes, so it may outlive the run. Entries must not be changed. A kilobyte or two each.
 local SUBJECTS_KEPT = 1000
 local known_subject = kept(SUBJECTS_KEPT, function(text) return new_subject(hold_form.split_subject(text)) end)
 
 -- The positions of the levels in the text of a subject.
-local LEVEL_PLACES = { [field.workspace] = 2, [field.app] = 3, [field.workflow] = 4, [field.agent] = 5, [field.toolset] = 6 }
+local LEVEL_PLACES = { [field.workspace] = 2, [field.app] = 3, [field.workflow] = 4, [field.agent] = 5,
+  [field.toolset] = 6 }
 -- Redis stores a hash with a longer value as a table of three times the size.
 local LONGEST_VALUE = 64
 
@@ -73,7 +76,8 @@ local function fields_with_subject(tenant, unit, mask, fields, first)
   return { field.tenant, tenant, field.unit, unit, field.scope_mask, mask, unpack(fields, first) }
 end
 
--- The subjects of the last requests, by their text, which is that of a record's subject without its mask: kept as `subjects` are.
+-- The subjects of the last requests, by their text, which is that of a record's subject without its mask: kept as
+-- `subjects` are.
 local LEVEL_NAMES = { field.workspace, field.app, field.workflow, field.agent, field.toolset }
 
 -- The tenant, unit and scopes of a request, and the fields and values of its levels.
@@ -86,7 +90,8 @@ local requested_subject = kept(SUBJECTS_KEPT, function(text)
       fields[#fields + 1], fields[#fields + 2] = LEVEL_NAMES[i], levels[i]
     end
   end
-  return { text = text, tenant = values[1], unit = values[7], scopes = derive_scopes(values[1], levels), levels = fields }
+  return { text = text, tenant = values[1], unit = values[7], scopes = derive_scopes(values[1], levels),
+    levels = fields }
 end)
 
 -- The fields and values of a request's levels, then those of `fields` from `first` on.
@@ -107,11 +112,12 @@ local function subject_fields(subject, mask, fields, first)
   return unpack(fields_with_subject(subject.tenant, subject.unit, mask, with_levels(subject, fields, first), 1))
 end
 
--- The fields and values of a new record that do not change while it lives, one by one. `fields` are those of the request, which begin with
--- the action's kind and name.
+-- The fields and values of a new record that do not change while it lives, one by one. `fields` are those of the
+-- request, which begin with the action's kind and name.
 local function lasting_fields(subject, mask, policy, max_extensions, key_id, fields, first)
   local kind, text = fields[first + 1], subject.text .. '\31' .. mask
-  local constants = hold_form.POLICY_LETTERS[policy] .. max_extensions .. '\31' .. key_id .. '\31' .. kind .. '\31' .. fields[first + 3]
+  local constants = hold_form.POLICY_LETTERS[policy] .. max_extensions .. '\31' .. key_id .. '\31' .. kind .. '\31'
+    .. fields[first + 3]
   if #text <= LONGEST_VALUE and #constants <= LONGEST_VALUE and not string.find(kind, '\31', 1, true) then
     return field.subject, text, field.constants, constants, unpack(fields, first + 4)
   end
@@ -119,8 +125,8 @@ local function lasting_fields(subject, mask, policy, max_extensions, key_id, fie
     subject_fields(subject, mask, fields, first)
 end
 
--- What the idempotency record of a reserve has of its hold: the random part of the id, the end of the lease, and the policy's letter with the
--- mask. There is room for three balances, because a table that grows is reallocated each time.
+-- What the idempotency record of a reserve has of its hold: the random part of the id, the end of the lease, and the
+-- policy's letter with the mask. There is room for three balances, because a table that grows is reallocated each time.
 local function hold_parts(reservation_id, expires_at, policy, mask)
   return { string.sub(reservation_id, 7), expires_at, hold_form.POLICY_LETTERS[policy] .. mask, nil, nil, nil }
 end
@@ -151,14 +157,17 @@ local function key_of_hold(hold)
   if hold.fields then
     return hold.fields[field.idempotency_key]
   end
-  return hold[field.idempotency_key] or hold[field.idempotency_uuid] and hold_form.uuid_text(hold[field.idempotency_uuid]) or nil
+  return hold[field.idempotency_key] or hold[field.idempotency_uuid]
+    and hold_form.uuid_text(hold[field.idempotency_uuid]) or nil
 end
 
 -- The record, or nil if it does not exist. Its figures are text as stored; hold_defect checks whether they are valid.
--- Each field costs about a third of a microsecond to read, so callers name those that not every script needs. They are returned under
--- their stored names, as stored. `fields` is set only for a record without FIELD.subject: its values, as short_fields reads them.
+-- Each field costs about a third of a microsecond to read, so callers name those that not every script needs. They are
+-- returned under their stored names, as stored. `fields` is set only for a record without FIELD.subject: its values, as
+-- short_fields reads them.
 local function load_hold(key, ...)
-  local f = redis.call('HMGET', key, field.state, field.subject, field.amount, field.expires_at, field.grace_ms, field.expiry_policy,
+  local f = redis.call('HMGET', key, field.state, field.subject, field.amount, field.expires_at, field.grace_ms,
+    field.expiry_policy,
     ...)
   if not f[1] then
     if redis.call('EXISTS', key) == 0 then
@@ -175,8 +184,10 @@ local function load_hold(key, ...)
   end
   local subject = known_subject(text)
   local hold = {
-    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), fields = fields,
-    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
+    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms =
+      whole_number(f[5]), fields = fields,
+    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels =
+      subject.levels, scopes = subject.scopes,
     expiry_letter = f[6] or nil,
   }
   for i = 1, select('#', ...) do
@@ -225,14 +236,14 @@ local function is_overdue(hold, now)
   return is_past_grace(hold, now) and hold.expiry_letter ~= 'm'
 end
 
--- True if the hold's grace is over and its policy is MANUAL_CLEANUP. It can be neither committed nor extended, and keeps its amount
--- until it is released or an operator's cleanup expires it.
+-- True if the hold's grace is over and its policy is MANUAL_CLEANUP. It can be neither committed nor extended, and
+-- keeps its amount until it is released or an operator's cleanup expires it.
 local function awaits_cleanup(hold, now)
   return is_past_grace(hold, now) and hold.expiry_letter == 'm'
 end
 
--- The index that has a live hold with this letter at its reclaim deadline. Holds that the sweeper must not expire are not in the
--- sweeper's index.
+-- The index that has a live hold with this letter at its reclaim deadline. Holds that the sweeper must not expire are
+-- not in the sweeper's index.
 local function deadline_index_of(tag, letter)
   return letter == 'm' and keys.cleanup_index(tag) or keys.ttl_index(tag)
 end

@@ -1,9 +1,9 @@
 -- idempotency_record: the record that makes a repeated request return its first outcome.
 -- @include time
 --
--- A record is a string of MessagePack values: the payload's fingerprint, then the parts of which the reply is made. A part is a text, a number,
--- or the three figures of a balance that lua/lib/brief_figures.lua has shortened. The fingerprint may be followed by a colon and the
--- stamp of lua/lib/attest.lua, which is not part of the payload.
+-- A record is a string of MessagePack values: the payload's fingerprint, then the parts of which the reply is made. A
+-- part is a text, a number, or the three figures of a balance that lua/lib/brief_figures.lua has shortened. The
+-- fingerprint may be followed by a colon and the stamp of lua/lib/attest.lua, which is not part of the payload.
 local function same_payload(one, other)
   return string.match(one, '^[^:]*') == string.match(other, '^[^:]*')
 end
@@ -76,6 +76,7 @@ local function lapse_together(keys)
 end
 
 return {
-  lapse_together = lapse_together, outlast = outlast, parts_of = parts_of, recall = recall, recorded_texts = recorded_texts,
+  lapse_together = lapse_together, outlast = outlast, parts_of = parts_of, recall = recall, recorded_texts =
+    recorded_texts,
   remember = remember,
 }

@@ -75,9 +75,9 @@ local function descending_stretch(index, from, to, score, member, count)
   return entries
 end
 
--- At most `count` entries after (score, member), or the first ones if `score` is empty, with scores from `from` to `to`, both
--- inclusive, or '-inf' and '+inf'. Members with equal scores come in ascending byte order, even if the scores descend. Returns
--- member, score, member, score, ...
+-- At most `count` entries after (score, member), or the first ones if `score` is empty, with scores from `from` to
+-- `to`, both inclusive, or '-inf' and '+inf'. Members with equal scores come in ascending byte order, even if the
+-- scores descend. Returns member, score, member, score, ...
 local function index_stretch(index, descending, from, to, score, member, count)
   return (descending and descending_stretch or ascending_stretch)(index, from, to, score, member, count)
 end

@@ -2,7 +2,8 @@
 -- Amounts of up to 15 digits, which is nearly all, use doubles, which hold them and their sums exactly.
 -- Longer ones are split into 14 low digits and up to 5 high ones. A result outside int64 is nil: nothing wraps.
 --
--- Convert a value that takes part in several sums to a figure first: a number if it is short enough, else the text itself.
+-- Convert a value that takes part in several sums to a figure first: a number if it is short enough, else the text
+-- itself.
 -- The sum of two numbers is a number; any other sum is text. i64_text converts back to text.
 local I64_SHORT = 15
 local I64_LIMB = 1e14

@@ -1,21 +1,27 @@
--- journal: the partition's stream of what was charged and given back: one entry for each end of a reservation and each direct debit.
+-- journal: the partition's stream of what was charged and given back: one entry for each end of a reservation and each
+-- direct debit.
 -- @include entry_order, field, keys, stream_walk, time
 --
--- The script of a change appends the entry in the same run, so an entry exists if and only if its change does. What an entry lacks is in what
--- it names, which is kept for at least as long: the record of a reservation, or the event of a debit. A field that is also one of a record
--- has its name there (lua/lib/field.lua):
--- - `id`, of a reservation: what follows its prefix and partition; `event`, of a debit: the id of its event in the event log.
+-- The script of a change appends the entry in the same run, so an entry exists if and only if its change does. What an
+-- entry lacks is in what it names, which is kept for at least as long: the record of a reservation, or the event of a
+-- debit. A field that is also one of a record has its name there (lua/lib/field.lua):
+-- - `id`, of a reservation: what follows its prefix and partition; `event`, of a debit: the id of its event in the
+-- event log.
 -- - charged: the charge of each scope that the record's mask names. '0' if nothing was.
--- - `actual`: what the client reported, if less of it was charged. `debt`: what the budgets could not pay, added up over the scopes.
+-- - `actual`: what the client reported, if less of it was charged. `debt`: what the budgets could not pay, added up
+-- over the scopes.
 -- - commit_metrics: as in the record.
 -- - scope_mask, idempotency_key: of a debit, because its event has neither.
 -- - rq, tr: of a commit or release, the id and trace id of its request, as in an event.
--- - `mended`: nothing has ended or was charged now. An operator repaired the record of a reservation that had ended before.
+-- - `mended`: nothing has ended or was charged now. An operator repaired the record of a reservation that had ended
+-- before.
 -- Entries with the same fields share one list of them in Redis: 26 to 34 bytes each, and 75 more with a request.
 -- Packing and the archiver follow the journal, each to a place of its own in the hash `journal-places`:
 -- - packed: the last entry that packing has passed. `kept`: how many entries up to there the stream still has.
--- - cursor: the last entry that is archived; `through`: the instant up to which everything is. Without them, nothing is archived.
--- - first: the entry after which the archive began; `began`: the instant at which it did, in ms. `seen`: that of the last renewal of the archiver's lease, by Redis' own clock.
+-- - cursor: the last entry that is archived; `through`: the instant up to which everything is. Without them, nothing is
+-- archived.
+-- - first: the entry after which the archive began; `began`: the instant at which it did, in ms. `seen`: that of the
+-- last renewal of the archiver's lease, by Redis' own clock.
 -- - lost: the last entry that was removed before it was archived.
 
 -- The prefix of the ids of a partition's reservations. An id of another form, as damaged data may have, is kept whole.
@@ -27,8 +33,9 @@ local function short_id(tag, reservation_id)
   return string.sub(reservation_id, 1, 6) == prefix_of(tag) and string.sub(reservation_id, 7) or reservation_id
 end
 
--- Ends the script if the journal is not a stream. Scripts that append entries call this before their first write: a later error would
--- leave a change without its entry. Calls that share a run pass their `group`, and it is checked once.
+-- Ends the script if the journal is not a stream. Scripts that append entries call this before their first write: a
+-- later error would leave a change without its entry. Calls that share a run pass their `group`, and it is checked
+-- once.
 local function require_journal(tag, group)
   if not group or not group.has_journal then
     redis.call('XLEN', keys.journal(tag))
@@ -65,8 +72,8 @@ local function append_commit(tag, reservation_id, charge, actual, metrics, origi
     return append_end(tag, reservation_id, charge.charged, origin)
   end
   local journal = keys.journal(tag)
-  local entry = { 'XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charge.charged,
-    'rq', origin.request, 'tr', string.sub(origin.trace, 1, TRACE_ID_LENGTH) }
+  local entry = { 'XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged,
+    charge.charged, 'rq', origin.request, 'tr', string.sub(origin.trace, 1, TRACE_ID_LENGTH) }
   if charge.charged ~= actual then
     entry[#entry + 1], entry[#entry + 2] = 'actual', actual
   end
@@ -81,13 +88,14 @@ end
 
 local function append_mended(tag, reservation_id, charged)
   local journal = keys.journal(tag)
-  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged, 'mended', '1')
+  redis.call('XADD', journal, time.entry_id(journal), 'id', short_id(tag, reservation_id), field.charged, charged,
+    'mended', '1')
 end
 
 local function append_debit(tag, event, charge, actual, mask, idempotency_key)
   local journal = keys.journal(tag)
-  local entry = { 'XADD', journal, time.entry_id(journal), 'event', event, field.charged, charge.charged, field.scope_mask, mask,
-    field.idempotency_key, idempotency_key }
+  local entry = { 'XADD', journal, time.entry_id(journal), 'event', event, field.charged, charge.charged,
+    field.scope_mask, mask, field.idempotency_key, idempotency_key }
   if charge.charged ~= actual then
     entry[#entry + 1], entry[#entry + 2] = 'actual', actual
   end
@@ -109,11 +117,12 @@ end
 
 -- Entries of a partition that wait to be archived: about 20 MB of them. Further ones push out the oldest.
 local LONGEST_BACKLOG = 200000
--- An archiver that has been away for longer counts as switched off. In the time of Redis itself: an advance of a test clock is no absence.
+-- An archiver that has been away for longer counts as switched off. In the time of Redis itself: an advance of a test
+-- clock is no absence.
 local AWAY_MS = 7 * 86400000
 
--- Removes what packing and the archiver have passed, and what exceeds the bounds of waiting for the archiver. Returns how many entries
--- were removed before they were archived.
+-- Removes what packing and the archiver have passed, and what exceeds the bounds of waiting for the archiver. Returns
+-- how many entries were removed before they were archived.
 local function trim(tag)
   local stream, places = keys.journal(tag), keys.journal_places(tag)
   local at = redis.call('HMGET', places, 'packed', 'cursor', 'seen', 'kept')

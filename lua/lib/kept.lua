@@ -1,5 +1,5 @@
--- kept: what follows from a text alone, kept for later runs. At most `most` values; then it begins anew. `make` gets what else the caller
--- gives, which must follow from the text, too.
+-- kept: what follows from a text alone, kept for later runs. At most `most` values; then it begins anew. `make` gets
+-- what else the caller gives, which must follow from the text, too.
 local function kept(most, make)
   local values, count = {}, 0
   return function(text, given)

@@ -1,23 +1,24 @@
--- kept_counters: the counters that the calls of a run read and change. They stay in memory between runs, so that only those that something
--- else has changed are parsed again.
+-- kept_counters: the counters that the calls of a run read and change. They stay in memory between runs, so that only
+-- those that something else has changed are parsed again.
 -- @include action_counters, keys, run_time, time
 --
--- A `hash` is what is known of a hash of counters: its `key`, `tenant` and `run` (nil for that of a day), and its `counters` by field. A
--- counter has what parse_counter returns, and
+-- A `hash` is what is known of a hash of counters: its `key`, `tenant` and `run` (nil for that of a day), and its
+-- `counters` by field. A counter has what parse_counter returns, and
 --   `text`     its value in Redis, false if there is none, nil if it must be parsed again; every run reads it again
 --   `minute`   when its window was last compared with the time
 --   `tail`     the end of its value, from its limit on, for those `terms`
 --   `is_new`   whether it is in no index yet
--- A part is a list of entries that count in one hash, with the `fields`, `limits`, `crossings` and `ttls` of their counters: see
--- lua/ledger/lib/action_quota.lua. It gets `hash`, `counters` and `has_new` here, the `command` that writes them, and `terms`: its limits and times
--- to live under one policy, as a table to compare.
+-- A part is a list of entries that count in one hash, with the `fields`, `limits`, `crossings` and `ttls` of their
+-- counters: see lua/ledger/lib/action_quota.lua. It gets `hash`, `counters` and `has_new` here, the `command` that
+-- writes them, and `terms`: its limits and times to live under one policy, as a table to compare.
 --
--- INVARIANT: between runs, a counter in memory says what its `text` says. While a run counts, `is_ahead` is true; if it still is when the
--- next run begins, the former has failed, and all is parsed again. test/property/groups.test.ts and
+-- INVARIANT: between runs, a counter in memory says what its `text` says. While a run counts, `is_ahead` is true; if it
+-- still is when the next run begins, the former has failed, and all is parsed again. test/property/groups.test.ts and
 -- test/lua/failed-runs.test.ts check it.
 --
--- Why in memory and by place: when each run parsed its counters and looked at each by itself, four quotas cost a reserve 24 % alone in a run and
--- 12 % with 16 in a run, instead of 14 % and 9 % (docs/adr/0021-quotas-are-counted-with-the-reserve.md).
+-- Why in memory and by place: when each run parsed its counters and looked at each by itself, four quotas cost a
+-- reserve 24 % alone in a run and 12 % with 16 in a run, instead of 14 % and 9 %
+-- (docs/adr/0021-quotas-are-counted-with-the-reserve.md).
 local MINUTE_MS = 60000
 -- Of a day's hash, from its last new counter on.
 local DAY_TTL_MS = 90000000
@@ -66,20 +67,23 @@ local function place_part(part, hash)
 end
 
 local function set_counter(counter, figures, is_new)
-  counter.bucket, counter.bucket_text, counter.used, counter.last = figures.bucket, figures.bucket_text, figures.used, figures.last
+  counter.bucket, counter.bucket_text, counter.used, counter.last = figures.bucket, figures.bucket_text, figures.used,
+    figures.last
   counter.told, counter.ttl, counter.is_new, counter.terms = figures.told, figures.ttl, is_new, nil
 end
 
--- Parses a counter again if its value in Redis has changed, and begins it anew if its window is over. Calls of this run may have changed
--- it since: then Redis still has the text that they began with.
+-- Parses a counter again if its value in Redis has changed, and begins it anew if its window is over. Calls of this run
+-- may have changed it since: then Redis still has the text that they began with.
 local function bring_up_to_date(hash, counter, entry, text, now)
   if text and counter.text ~= text then
-    set_counter(counter, action_counters.parse_counter(text) or error('corrupt action counter ' .. entry.field .. ' in ' .. hash.key))
+    set_counter(counter, action_counters.parse_counter(text)
+      or error('corrupt action counter ' .. entry.field .. ' in ' .. hash.key))
   end
   local window = entry.window
   if not text and counter.text ~= text or not action_counters.is_current(window, counter, now) then
     local bucket = window.ms and math.floor(now / window.ms) or now
-    set_counter(counter, { bucket = bucket, bucket_text = time.ms_text(bucket), used = 0, last = now, told = '' }, not text)
+    set_counter(counter, { bucket = bucket, bucket_text = time.ms_text(bucket), used = 0, last = now, told = '' },
+      not text)
   end
   counter.text = text
 end
@@ -101,7 +105,8 @@ local function read_counters(group, part, key, tenant_id, run, now)
   end
 end
 
--- Whether a counter of the part is at its limit; then whether one is new, or reaches the threshold of a rule by one action.
+-- Whether a counter of the part is at its limit; then whether one is new, or reaches the threshold of a rule by one
+-- action.
 local function limits_of(part)
   local counters, limits, crossings, has_new, crosses = part.counters, part.limits, part.crossings, false, false
   for i = 1, #counters do
@@ -156,8 +161,8 @@ local function note_told(entry, threshold)
   counter.tail = action_counters.tail_of(counter)
 end
 
--- Enters new counters into the index of their day or of the tenant's runs. A damaged index must not end the script in the middle of its
--- change.
+-- Enters new counters into the index of their day or of the tenant's runs. A damaged index must not end the script in
+-- the middle of its change.
 local function index_counters(index, entries)
   local command = { 'ZADD', index }
   for _, entry in ipairs(entries) do

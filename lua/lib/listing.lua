@@ -1,8 +1,8 @@
 -- listing: the records of a partition's tenants, a bounded run at a time, for lists that no ledger decision depends on.
 -- @include keys, time
 --
--- A reply is: now_ms, the tenant and the member after which the next run continues (both empty at the end), and then each record as
--- the number of its fields and values, followed by these.
+-- A reply is: now_ms, the tenant and the member after which the next run continues (both empty at the end), and then
+-- each record as the number of its fields and values, followed by these.
 
 -- At most `limit` members after `last`, or from the start if `last` is empty.
 local function members_after(index, last, limit)
@@ -17,7 +17,8 @@ local function members_after(index, last, limit)
   return redis.call('ZRANGE', index, from, from + limit - 1)
 end
 
--- The same for an index whose members may be removed during the walk. All its scores are 0, so a removed name still has a position.
+-- The same for an index whose members may be removed during the walk. All its scores are 0, so a removed name still has
+-- a position.
 local function members_after_name(index, last, limit)
   return redis.call('ZRANGEBYLEX', index, last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, limit)
 end
@@ -27,8 +28,8 @@ local function members_before_name(index, last, limit)
   return redis.call('ZREVRANGEBYLEX', index, last == '' and '+' or '(' .. last, '-', 'LIMIT', 0, limit)
 end
 
--- What one of these walks finds. An index of another type counts as one damaged record with its own name, because lists name what they
--- leave out, and the indexes of other tenants are not damaged.
+-- What one of these walks finds. An index of another type counts as one damaged record with its own name, because lists
+-- name what they leave out, and the indexes of other tenants are not damaged.
 local function members_or_index(walk, index, last, limit)
   local is_walked, members = pcall(walk, index, last, limit)
   if is_walked then
@@ -41,8 +42,8 @@ local function members_or_index(walk, index, last, limit)
 end
 
 -- A record may have a megabyte of free text, and a list reads every record. So lists leave these texts out, and
--- lua/governance/read_texts.lua reads them for the records that are returned. The rest of a record is a few kilobytes, and a run ends
--- early after RUN_BYTES.
+-- lua/governance/read_texts.lua reads them for the records that are returned. The rest of a record is a few kilobytes,
+-- and a run ends early after RUN_BYTES.
 local LIST_TEXTS = {
   tenant = { 'metadata' },
   api_key = { 'description', 'metadata' },
@@ -85,8 +86,8 @@ local function without_texts(key, texts)
   return flat
 end
 
--- Appends a record to the reply, with the `extra` fields that its key implies. Returns their bytes. A record that is gone or of another
--- type has only the extra fields, so that whoever reads the list can name it.
+-- Appends a record to the reply, with the `extra` fields that its key implies. Returns their bytes. A record that is
+-- gone or of another type has only the extra fields, so that whoever reads the list can name it.
 local function append_record(reply, key, kind, extra)
   local is_hash, fields = pcall(without_texts, key, LIST_TEXTS[kind])
   fields = is_hash and fields or {}
@@ -101,9 +102,9 @@ local function append_record(reply, key, kind, extra)
   return bytes
 end
 
--- Walks the members of each tenant's index, or of one tenant's if `only` is not empty. A step to the next tenant counts as much as a
--- record, so that many tenants without members cannot make a run long. `append` appends a member's record to the reply and returns
--- its bytes; `walk` is members_after by default.
+-- Walks the members of each tenant's index, or of one tenant's if `only` is not empty. A step to the next tenant counts
+-- as much as a record, so that many tenants without members cannot make a run long. `append` appends a member's record
+-- to the reply and returns its bytes; `walk` is members_after by default.
 local function list_owned(tenant_index, only, tenant, last, limit, index_of, append, walk)
   local tag = keys.tag_of(tenant_index)
   local reply, bytes = { time.ms_text(time.now_ms()), '', '' }, 0

@@ -1,23 +1,27 @@
 -- period: the period of a budget, and what its figures are in the next one.
 -- @include budget_figures, int64, time
 --
--- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the next period),
--- rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as the one before, unless the
--- budget has a recurrence. Then `recurrence` is its rule, which only the service reads, and `boundaries` has the ends of the periods to
--- come, ascending, with commas between. The service plans them far ahead. If none is left, the budget stays in its last period until
--- there is a new plan: a rollover may be late then, but never at a wrong instant.
+-- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the
+-- next period), rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as
+-- the one before, unless the budget has a recurrence. Then `recurrence` is its rule, which only the service reads, and
+-- `boundaries` has the ends of the periods to come, ascending, with commas between. The service plans them far ahead.
+-- If none is left, the budget stays in its last period until there is a new plan: a rollover may be late then, but
+-- never at a wrong instant.
 --
--- A rollover starts the next period at its boundary: spent becomes 0, reserved and debt stay, and allocated follows from the policy:
+-- A rollover starts the next period at its boundary: spent becomes 0, reserved and debt stay, and allocated follows
+-- from the policy:
 -- NONE              period_allocated.
 -- CARRY_FORWARD     period_allocated and what was not spent, allocated - spent.
 -- CAP_AT_ALLOCATED  the same, but at most one period_allocated is carried over.
--- What is not spent includes what is reserved, and debt is not subtracted: both go along, and would count twice. So holds may be made,
--- released and expire before or after the rollover, and the figures are the same.
+-- What is not spent includes what is reserved, and debt is not subtracted: both go along, and would count twice. So
+-- holds may be made, released and expire before or after the rollover, and the figures are the same.
 --
--- Each script that decides from a budget rolls it over first, by Redis' clock, and a job does so with idle ones. Scripts that only
--- read show the figures of the new period without writing them. A closed budget keeps its last period.
+-- Each script that decides from a budget rolls it over first, by Redis' clock, and a job does so with idle ones.
+-- Scripts that only read show the figures of the new period without writing them. A closed budget keeps its last
+-- period.
 
--- Rollovers of one run. The last one covers all boundaries that are left, so a budget is always in its current period afterwards.
+-- Rollovers of one run. The last one covers all boundaries that are left, so a budget is always in its current period
+-- afterwards.
 local MOST_ROLLOVERS = 8
 local POLICIES = { NONE = true, CARRY_FORWARD = true, CAP_AT_ALLOCATED = true }
 
@@ -50,9 +54,9 @@ end
 
 -- The budget with its period. Ends the script if a field is damaged.
 local function read_period(key, scope)
-  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'waiting', 'period_end', 'windows', 'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id',
-    'recurrence', 'boundaries')
+  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
+    'is_over_limit', 'status', 'commit_overage_policy', 'waiting', 'period_end', 'windows', 'period_start',
+    'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id', 'recurrence', 'boundaries')
   local budget = budget_figures.parse_budget(key, scope, f)
   if not budget then
     error('there is no budget ' .. key)
@@ -100,7 +104,8 @@ local function rolled_over(budget, starts, ends, count)
   local remaining = int64.sub(allocated, budget.reserved)
   remaining = remaining and int64.sub(remaining, budget.debt)
   if not remaining then
-    -- Holds and debt are together more than an int64. With what was not spent carried over, `remaining` does not change.
+    -- Holds and debt are together more than an int64. With what was not spent carried over, `remaining` does not
+    -- change.
     allocated, remaining = int64.sub(budget.allocated, budget.spent), budget.remaining
   end
   -- As after a funding operation: funds clear the mark of a capped charge, but debt above its limit stays over limit.
@@ -110,9 +115,9 @@ local function rolled_over(budget, starts, ends, count)
   elseif int64.positive(remaining) or int64.less(budget.remaining, remaining) then
     over = '0'
   end
-  return { scope = budget.scope, starts = starts, ends = ends, base = budget.base, policy = budget.policy, allocated = allocated,
-    remaining = remaining, reserved = budget.reserved, spent = '0', debt = budget.debt, overdraft_limit = budget.overdraft_limit,
-    is_over_limit = over, status = budget.status, count = count }
+  return { scope = budget.scope, starts = starts, ends = ends, base = budget.base, policy = budget.policy,
+    allocated = allocated, remaining = remaining, reserved = budget.reserved, spent = '0', debt =
+    budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = over, status = budget.status, count = count }
 end
 
 -- The next period of a recurrence, and how many boundaries lead to it: one, or all up to now. Nil if it is not planned.

@@ -4,8 +4,8 @@
 -- A shorter period would only make many rollovers of little use.
 local SHORTEST_MS = 60000
 
--- The period between two instants in ms, where an empty start means now, or nil if the end is empty. The second value is the reason
--- why there can be no such period: ENDED, NOT_BEGUN or TOO_SHORT.
+-- The period between two instants in ms, where an empty start means now, or nil if the end is empty. The second value
+-- is the reason why there can be no such period: ENDED, NOT_BEGUN or TOO_SHORT.
 local function new_period(tag, starts, ends, now)
   if ends == '' then
     return nil
@@ -23,7 +23,8 @@ local function new_period(tag, starts, ends, now)
   return { starts = starts, ends = ends }
 end
 
--- Writes the period, if there is one. `allocated` is the allocation of the periods to come, or nil to leave it as it is.
+-- Writes the period, if there is one. `allocated` is the allocation of the periods to come, or nil to leave it as it
+-- is.
 local function set_period(tag, key, unit, scope, period, allocated)
   if not period then
     return

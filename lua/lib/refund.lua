@@ -1,9 +1,9 @@
--- refund: returns the amounts of ended holds to their budgets, however many holds end in one run. An expired hold may cost something, which
--- is then charged instead.
+-- refund: returns the amounts of ended holds to their budgets, however many holds end in one run. An expired hold may
+-- cost something, which is then charged instead.
 -- @include int64, keys, rollover, threshold, waking, window_record, window_turn
 --
--- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
--- this family of budgets is looked up once.
+-- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their
+-- budgets, and this family of budgets is looked up once.
 -- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund.
 local function new_refunds(now)
   return { now = now, ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
@@ -13,8 +13,10 @@ local function is_figure(text)
   return text and string.find(text, '^%-?%d+$') ~= nil
 end
 
--- The budget with the two figures that a refund changes, as i64_figure returns them, or with the reason why it cannot take a refund.
--- Only these two must be valid: a budget that is otherwise damaged still gets its refund. `spent` and the windows count for charges alone.
+-- The budget with the two figures that a refund changes, as i64_figure returns them, or with the reason why it cannot
+-- take a refund.
+-- Only these two must be valid: a budget that is otherwise damaged still gets its refund. `spent` and the windows count
+-- for charges alone.
 local function refunded_budget(tag, refunds, hold, scope)
   local unit = hold.unit
   local key = keys.budget(tag, unit, scope)
@@ -30,8 +32,8 @@ local function refunded_budget(tag, refunds, hold, scope)
   if rolled == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
   end
-  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = extras[1],
-    status = f[3], has_extras = has_extras }
+  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6],
+    waiting = extras[1], status = f[3], has_extras = has_extras }
   if not f.err and not f[3] and not f[1] and not f[2] then
     budget.defect = 'MISSING_BUDGET'
   elseif not (f[3] and is_figure(f[1]) and is_figure(f[2])) then
@@ -89,7 +91,8 @@ end
 
 -- Why the budget cannot take back a hold of this amount, or nil. `then_` figures are those after it.
 local function refund_defect(tag, refunds, budget, amount, charge)
-  budget.then_remaining, budget.then_reserved = moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)
+  budget.then_remaining, budget.then_reserved =
+    moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)
   if not budget.then_remaining or charge and not is_chargeable(tag, refunds, budget) then
     return 'INVALID_BUDGET'
   end
@@ -103,9 +106,9 @@ local function refund_defect(tag, refunds, budget, amount, charge)
   return nil
 end
 
--- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed. `charge` is what every
--- budget is charged of its amount, or nil for nothing: the rest returns. It is at most the amount, so it needs no funds and no overage policy,
--- and makes no debt.
+-- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed.
+-- `charge` is what every budget is charged of its amount, or nil for nothing: the rest returns. It is at most the
+-- amount, so it needs no funds and no overage policy, and makes no debt.
 local function take_back(tag, refunds, reservation_id, hold, charge)
   local family = family_of(tag, refunds, hold)
   if family.defect then
@@ -160,7 +163,8 @@ end
 local function emit_refund_crossings(tag, refunds, origin)
   for _, budget in ipairs(refunds.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
-      local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant, budget.unit), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
+      local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant, budget.unit),
+        budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
       if crossings then
         threshold.emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
       end

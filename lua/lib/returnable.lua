@@ -1,9 +1,9 @@
 -- returnable: finds the budgets that can take back their share of a hold that cannot be settled.
 -- @include budget_figures, int64
 --
--- Each budget is checked separately: if one is missing, or has less reserved than the hold, the others still get their share. Returns
--- the refunded budgets, not yet written, and { scope, reason } for the others. A hold without a valid amount, unit, tenant or scopes
--- returns nothing, because what it took is unknown.
+-- Each budget is checked separately: if one is missing, or has less reserved than the hold, the others still get their
+-- share. Returns the refunded budgets, not yet written, and { scope, reason } for the others. A hold without a valid
+-- amount, unit, tenant or scopes returns nothing, because what it took is unknown.
 local function returnable_budgets(tag, hold)
   local refunded, kept = {}, {}
   if not int64.is_amount(hold.amount) or not hold.unit or hold.subject.defect then

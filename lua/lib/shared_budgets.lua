@@ -1,29 +1,36 @@
--- shared_budgets: the budgets that the calls of a run read and change. Each is read once, and written once at the end of the run.
+-- shared_budgets: the budgets that the calls of a run read and change. Each is read once, and written once at the end
+-- of the run.
 -- @include brief_figures, budget_figures, int64, keys, rollover, run_time, waking, window_record, window_turn
 --
--- A shared budget is one that budget_figures.parse_budget has returned, but for the three figures that nearly every call changes. Of
--- `remaining`, `reserved` and `spent` it has
+-- A shared budget is one that budget_figures.parse_budget has returned, but for the three figures that nearly every
+-- call changes. Of `remaining`, `reserved` and `spent` it has
 --   `remaining_figure`, `reserved_figure`, `spent_figure`: what decisions use
 --   `moving_text`: the same as 'remaining,reserved,spent', formatted once for reply, idempotency record and write
 -- and of its other figures, which few calls change:
 --   `lasting_text`: the end of its balance, from the comma on
 --   `is_brief`: whether idempotency records have its short form
---   `is_plain`: what lua/ledger/lib/plain_move.lua needs: neither debt nor windows, all figures numbers, nothing over a limit
--- INVARIANT: these agree with each other. Only set_moving and note_lasting set them, and test/property/groups.test.ts checks it.
+--   `is_plain`: what lua/ledger/lib/plain_move.lua needs: neither debt nor windows, all figures numbers, nothing over a
+--   limit
+-- INVARIANT: these agree with each other. Only set_moving and note_lasting set them, and test/property/groups.test.ts
+-- checks it.
 --
--- Why texts beside figures: a balance that is concatenated from its seven figures wherever it is needed costs a reserve at three scopes
--- 48,000 instructions more alone in a run and 83,000 more with 16 in a run, of 588,000 and 279,000 (docs/adr/0022-what-a-reserve-and-a-commit-cost.md).
+-- Why texts beside figures: a balance that is concatenated from its seven figures wherever it is needed costs a reserve
+-- at three scopes 48,000 instructions more alone in a run and 83,000 more with 16 in a run, of 588,000 and 279,000
+-- (docs/adr/0022-what-a-reserve-and-a-commit-cost.md).
 
 -- Sets the three figures with their text.
 local function set_moving(budget, remaining, reserved, spent, text)
-  budget.remaining_figure, budget.reserved_figure, budget.spent_figure, budget.moving_text = remaining, reserved, spent, text
+  budget.remaining_figure, budget.reserved_figure, budget.spent_figure, budget.moving_text =
+    remaining, reserved, spent, text
 end
 
 -- Sets what follows from the other figures.
 local function note_lasting(budget)
-  budget.lasting_text = ',' .. budget.allocated .. ',' .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
+  budget.lasting_text = ',' .. budget.allocated .. ',' .. budget.debt .. ',' .. budget.overdraft_limit .. ','
+    .. budget.is_over_limit
   budget.is_brief = brief_figures.is_brief(budget.allocated, budget.debt, budget.overdraft_limit, budget.is_over_limit)
-  budget.is_plain = budget.debt_figure == 0 and not budget.windows and budget.is_over_limit == '0' and type(budget.allocated_figure) == 'number'
+  budget.is_plain = budget.debt_figure == 0 and not budget.windows and budget.is_over_limit == '0'
+    and type(budget.allocated_figure) == 'number'
     and budget.allocated_figure > 0 and type(budget.remaining_figure) == 'number' and budget.remaining_figure >= 0
     and type(budget.reserved_figure) == 'number' and type(budget.spent_figure) == 'number'
 end
@@ -42,11 +49,11 @@ local function parse_shared(key, scope, fields)
   return budget
 end
 
--- Budgets that earlier runs have parsed, by key, about a kilobyte each. INVARIANT: a run uses one only if it equals the record, all of
--- whose fields each run reads. So it does not matter who has changed the record since, or whether the run that changed the budget was
--- written at all.
--- Without them, a lone reserve at three scopes costs Redis 707,000 instructions instead of 577,000, and one of 16 in a run 281,000 instead of
--- 271,000.
+-- Budgets that earlier runs have parsed, by key, about a kilobyte each. INVARIANT: a run uses one only if it equals the
+-- record, all of whose fields each run reads. So it does not matter who has changed the record since, or whether the
+-- run that changed the budget was written at all.
+-- Without them, a lone reserve at three scopes costs Redis 707,000 instructions instead of 577,000, and one of 16 in a
+-- run 281,000 instead of 271,000.
 local BUDGETS_KEPT = 1000
 local kept, kept_count = {}, 0
 
@@ -62,7 +69,8 @@ end
 
 -- Whether the figures that few calls change, and the rest of the record, are those of the budget.
 local function is_same_otherwise(budget, f)
-  return budget.allocated == f[4] and budget.debt == f[5] and budget.overdraft_limit == f[6] and budget.is_over_limit == (f[7] or '0')
+  return budget.allocated == f[4] and budget.debt == f[5] and budget.overdraft_limit == f[6]
+    and budget.is_over_limit == (f[7] or '0')
     and budget.status == f[8] and budget.commit_overage_policy == (f[9] or nil) and budget.period_end == (f[11] or nil)
     and budget.windows_text == (f[12] or nil)
 end
@@ -81,7 +89,8 @@ local function take_moving(budget, f, text)
   return true
 end
 
--- Whether the kept budget equals the record with these fields, after an update of the figures that other runs change most.
+-- Whether the kept budget equals the record with these fields, after an update of the figures that other runs change
+-- most.
 local function bring_up_to_date(budget, f)
   if not (f[1] and f[2] and f[3]) or not is_same_otherwise(budget, f) then
     return false
@@ -91,8 +100,8 @@ local function bring_up_to_date(budget, f)
   return budget.moving_text == text or take_moving(budget, f, text)
 end
 
--- The fields of a budget's record, after what time has made due. The first call of a run that reads a budget rolls it over and turns its
--- windows, so no call has changed it in memory yet.
+-- The fields of a budget's record, after what time has made due. The first call of a run that reads a budget rolls it
+-- over and turns its windows, so no call has changed it in memory yet.
 local function due_fields(group, tag, unit, key, scope)
   local f = budget_figures.budget_fields(key)
   if f[11] and rollover.roll_over_if_due(tag, key, unit, scope, f[11], f[8], run_time.now(group)) then
@@ -118,8 +127,8 @@ local function current_budget(group, tag, unit, key, scope)
   return budget
 end
 
--- The budget at a scope as the calls before this one left it, or nil. All calls share it: a call changes copies_of it, or moves its
--- figures with keep_plain_move after the last check.
+-- The budget at a scope as the calls before this one left it, or nil. All calls share it: a call changes copies_of it,
+-- or moves its figures with keep_plain_move after the last check.
 local function shared_budget(group, tag, unit, scope)
   local key = keys.budget(tag, unit, scope)
   local budget = group.budgets[key]
@@ -153,10 +162,11 @@ local function note_change(group, budget, change)
   end
 end
 
--- Moves the figures of a shared budget, after moves_plainly has checked it. Returns the balance as balance_text does, and as an idempotency
--- record stores it. Cannot fail.
+-- Moves the figures of a shared budget, after moves_plainly has checked it. Returns the balance as balance_text does,
+-- and as an idempotency record stores it. Cannot fail.
 local function keep_plain_move(group, budget, by_remaining, by_reserved, by_spent)
-  local remaining, reserved, spent = budget.remaining_figure + by_remaining, budget.reserved_figure + by_reserved, budget.spent_figure + by_spent
+  local remaining, reserved, spent = budget.remaining_figure + by_remaining, budget.reserved_figure + by_reserved,
+    budget.spent_figure + by_spent
   set_moving(budget, remaining, reserved, spent, string.format('%d,%d,%d', remaining, reserved, spent))
   note_change(group, budget, by_spent == 0 and 'reserved' or 'spent')
   local text = budget.moving_text .. budget.lasting_text
@@ -214,6 +224,7 @@ local function write(group)
 end
 
 return {
-  adopt = adopt, budget = shared_budget, copies_of = copies_of, keep_copy = keep_copy, keep_plain_move = keep_plain_move,
+  adopt = adopt, budget = shared_budget, copies_of = copies_of, keep_copy = keep_copy, keep_plain_move =
+    keep_plain_move,
   parse = parse_shared, write = write,
 }

@@ -1,7 +1,7 @@
 -- stream_walk: reads entries of a stream, bounded by their number and their bytes.
 --
--- An entry may have a megabyte of metadata, from a version without limits, and its size is unknown before it is read. So a run reads
--- a few entries at a time, and stops once it has read enough.
+-- An entry may have a megabyte of metadata, from a version without limits, and its size is unknown before it is read.
+-- So a run reads a few entries at a time, and stops once it has read enough.
 local STREAM_BYTES = 262144
 local STREAM_PORTION = 16
 
@@ -14,9 +14,10 @@ local function entry_bytes(fields)
   return bytes
 end
 
--- Calls `visit` with each entry, its id and its fields, from `start` to `stop`, until the run has read `count` of them or 256 KiB.
--- `visit` returns true to stop, and how many bytes it read elsewhere. Returns the id of the last entry visited or nil, how many there
--- were, and whether there may be more.
+-- Calls `visit` with each entry, its id and its fields, from `start` to `stop`, until the run has read `count` of them
+-- or 256 KiB.
+-- `visit` returns true to stop, and how many bytes it read elsewhere. Returns the id of the last entry visited or nil,
+-- how many there were, and whether there may be more.
 local function walk_stream(command, stream, start, stop, count, visit)
   local last, seen, bytes = nil, 0, 0
   local portion = 4

@@ -1,12 +1,15 @@
 -- template_record: a template that makes budgets. lua/ledger/lib/budget_templates.lua says which one makes which.
 -- @include keys, period_starts, time, window_record
 --
--- A hash: tenant_id, scope_pattern, unit, allocated, overdraft_limit, created_at, updated_at, revision, and what else it sets:
--- commit_overage_policy, rollover_policy, metadata; period_ms, or recurrence with its `boundaries`; window_limits (name,limit of each, with
--- spaces between), window_rules and window_plans, as a budget has them. The service plans the boundaries ahead, as it does for budgets.
+-- A hash: tenant_id, scope_pattern, unit, allocated, overdraft_limit, created_at, updated_at, revision, and what else
+-- it sets:
+-- commit_overage_policy, rollover_policy, metadata; period_ms, or recurrence with its `boundaries`; window_limits
+-- (name,limit of each, with spaces between), window_rules and window_plans, as a budget has them. The service plans the
+-- boundaries ahead, as it does for budgets.
 
-local FIELDS = { 'tenant_id', 'unit', 'allocated', 'overdraft_limit', 'revision', 'commit_overage_policy', 'rollover_policy', 'metadata',
-  'period_ms', 'recurrence', 'boundaries', 'window_limits', 'window_rules', 'window_plans' }
+local FIELDS = { 'tenant_id', 'unit', 'allocated', 'overdraft_limit', 'revision', 'commit_overage_policy',
+  'rollover_policy', 'metadata', 'period_ms', 'recurrence', 'boundaries', 'window_limits', 'window_rules',
+  'window_plans' }
 
 local function instants_of(text)
   local instants = {}
@@ -50,15 +53,17 @@ local function add_windows(birth, template, former, now)
   end
 end
 
--- What a template makes at a scope, as lua/lib/budget_birth.lua takes it. `former` has the windows by name that go on, if any. It
--- `is_unplanned` if the boundaries that the template has are over, as after days in which nothing has run: only the service can plan others.
+-- What a template makes at a scope, as lua/lib/budget_birth.lua takes it. `former` has the windows by name that go on,
+-- if any. It `is_unplanned` if the boundaries that the template has are over, as after days in which nothing has run:
+-- only the service can plan others.
 local function birth_of(tag, tenant_id, template_id, unit, scope, now, former)
   local key, template = keys.budget_template(tag, tenant_id, template_id), {}
   local stored = redis.call('HMGET', key, unpack(FIELDS))
   for i = 1, #FIELDS do
     template[FIELDS[i]] = stored[i] or nil
   end
-  if template.tenant_id ~= tenant_id or template.unit ~= unit or not template.allocated or not template.overdraft_limit then
+  if template.tenant_id ~= tenant_id or template.unit ~= unit or not template.allocated
+    or not template.overdraft_limit then
     error('corrupt budget template ' .. key)
   end
   local fields = {}
@@ -69,9 +74,9 @@ local function birth_of(tag, tenant_id, template_id, unit, scope, now, former)
   end
   -- A tenant has at most one budget of a scope and unit, ever, so the hash of both names it.
   local ledger_id = 'ldg_' .. string.sub(tag, 3, 4) .. string.sub(redis.sha1hex(scope .. ' ' .. unit), 1, 16)
-  local birth = { key = keys.budget(tag, unit, scope), tenant_id = tenant_id, ledger_id = ledger_id, scope = scope, unit = unit,
-    allocated = template.allocated, overdraft_limit = template.overdraft_limit, fields = fields, template_id = template_id,
-    revision = template.revision }
+  local birth = { key = keys.budget(tag, unit, scope), tenant_id = tenant_id, ledger_id = ledger_id, scope = scope,
+    unit = unit, allocated = template.allocated, overdraft_limit = template.overdraft_limit, fields =
+    fields, template_id = template_id, revision = template.revision }
   add_period(birth, template, now)
   add_windows(birth, template, former or {}, now)
   return birth

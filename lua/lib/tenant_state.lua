@@ -1,10 +1,10 @@
 -- tenant_state: the owner's status, read before any other decision.
 --
 -- read_tenant returns the tenant's record as a table, or nil if the tenant was never created (it has no status).
--- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and how many active policies limit commits,
--- which is all that a settlement needs.
--- set_derived sets a field that follows from what the tenant owns, or removes it if the value is nil. A tenant without a record gets no
--- field: a record without a status would stop everything of the tenant.
+-- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and how many active policies limit
+-- commits, which is all that a settlement needs.
+-- set_derived sets a field that follows from what the tenant owns, or removes it if the value is nil. A tenant without
+-- a record gets no field: a record without a status would stop everything of the tenant.
 -- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/field.lua), nil for AUTO_RELEASE.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
@@ -25,8 +25,8 @@ end
 
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'default_commit_overage_policy', 'default_reservation_ttl_ms',
-    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy', 'observe_mode',
-    'charge_on_expiry_percent', 'templates')
+    'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy',
+    'observe_mode', 'charge_on_expiry_percent', 'templates')
   if not fields[1] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -62,7 +62,8 @@ local function expiry_letter(tenant)
   if not policy or policy == 'AUTO_RELEASE' then
     return nil
   end
-  return EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
+  return EXPIRY_LETTERS[policy]
+    or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
 end
 
 return {

@@ -1,11 +1,12 @@
 -- threshold: emits an event when the utilization of a budget crosses a watched mark.
 -- @include event_writer, keys
 --
--- The protocol's utilization is (spent + reserved) / allocated. Each crossing of a mark emits an event: `rising` if utilization
--- reaches the mark or exceeds it, `falling` if it drops below. The marks are those that the tenant's webhook subscriptions ask for
--- (field `th` of the tenant's record, comma-separated), or 0.8, 0.95 and 1 if that field is unset. Whatever changes one of the figures
--- emits its crossings, so a rising one of a mark is followed by a falling one. A mark can also be an amount of one unit, such as
--- TOKENS:5000, which is compared with spent + reserved. Doubles are precise enough: only the event depends on the comparison.
+-- The protocol's utilization is (spent + reserved) / allocated. Each crossing of a mark emits an event: `rising` if
+-- utilization reaches the mark or exceeds it, `falling` if it drops below. The marks are those that the tenant's
+-- webhook subscriptions ask for (field `th` of the tenant's record, comma-separated), or 0.8, 0.95 and 1 if that field
+-- is unset. Whatever changes one of the figures emits its crossings, so a rising one of a mark is followed by a falling
+-- one. A mark can also be an amount of one unit, such as TOKENS:5000, which is compared with spent + reserved. Doubles
+-- are precise enough: only the event depends on the comparison.
 -- While a library loads, there is no math.huge.
 local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8, lowest_amount = 1 / 0 }
 
@@ -34,8 +35,8 @@ local function watched_marks(tag, tenant, unit)
   return marks_of(type(text) == 'string' and text, unit)
 end
 
--- Takes figures of lua/lib/int64.lua, or text, which arithmetic converts to numbers. A budget that is used although nothing is allocated,
--- after a RESET to 0 for example, exceeds each mark.
+-- Takes figures of lua/lib/int64.lua, or text, which arithmetic converts to numbers. A budget that is used although
+-- nothing is allocated, after a RESET to 0 for example, exceeds each mark.
 local function utilization(used, allocated)
   return used == 0 and 0 or used / allocated
 end
@@ -50,10 +51,12 @@ local function add_crossings(crossings, name, form, marks, before, after)
   end
 end
 
--- The marks crossed between two states of a budget, with their directions, or nil. `used` is allocated - remaining - debt.
+-- The marks crossed between two states of a budget, with their directions, or nil. `used` is allocated - remaining -
+-- debt.
 local function crossings_between(marks, former_allocated, former_used, allocated, used)
   local before, after = utilization(former_used, former_allocated), utilization(used, allocated)
-  if before < marks.lowest and after < marks.lowest and former_used < marks.lowest_amount and used < marks.lowest_amount then
+  if before < marks.lowest and after < marks.lowest and former_used < marks.lowest_amount
+    and used < marks.lowest_amount then
     return nil
   end
   local crossings = { use = after }
@@ -66,16 +69,18 @@ end
 
 -- The same of a budget whose allocation stays as it is.
 local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt)
-  return crossings_between(marks, allocated, allocated - former_remaining - former_debt, allocated, allocated - remaining - debt)
+  return crossings_between(marks, allocated, allocated - former_remaining - former_debt, allocated,
+    allocated - remaining - debt)
 end
 
 local function name_of(crossing)
   return crossing[1] == 'threshold' and crossing[2] or 'amount:' .. crossing[2]
 end
 
--- Says of each rising crossing whether it is the first of its mark since the period began, and notes that in the budget: its field
--- `reached` has the start of the period, or nothing, and the marks. A mark stays noted when holds end, so use that hovers about it is told
--- of once. If funding, a reset or another period has put the use below it, the mark is as new.
+-- Says of each rising crossing whether it is the first of its mark since the period began, and notes that in the
+-- budget: its field `reached` has the start of the period, or nothing, and the marks. A mark stays noted when holds
+-- end, so use that hovers about it is told of once. If funding, a reset or another period has put the use below it, the
+-- mark is as new.
 local function note_first(tag, unit, scope, crossings, is_change)
   if not unit then
     return
@@ -105,7 +110,8 @@ local function note_first(tag, unit, scope, crossings, is_change)
   end
 end
 
--- Returns the last entry's id. `is_change` says that something other than a reservation or a charge has changed the figures.
+-- Returns the last entry's id. `is_change` says that something other than a reservation or a charge has changed the
+-- figures.
 local function emit_crossings(tag, tenant, origin, unit, budget, crossings, is_change)
   local entry
   note_first(tag, unit, budget.scope, crossings, is_change)
@@ -113,8 +119,8 @@ local function emit_crossings(tag, tenant, origin, unit, budget, crossings, is_c
   for _, crossing in ipairs(crossings) do
     entry = event_writer.append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,
       { 'unit', unit, crossing[1], crossing[2], 'utilization', use, 'direction', crossing[3],
-        'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved,
-        'first_in_period', crossing.is_first and '1' or '' })
+        'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved',
+        budget.reserved, 'first_in_period', crossing.is_first and '1' or '' })
   end
   return entry
 end

@@ -1,7 +1,8 @@
 -- time: Redis' clock, in whole milliseconds. No decision uses any other clock.
 -- In a deployment with a test clock, lua/clock/lib/test_clock.lua replaces now_ms and entry_id.
 
--- Only for what is kept for a time, and for what Redis itself lets lapse: an advance of a test clock leaves these alone.
+-- Only for what is kept for a time, and for what Redis itself lets lapse: an advance of a test clock leaves these
+-- alone.
 local function redis_ms()
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

@@ -1,20 +1,23 @@
 -- waking: tells the first reserve that waits for a budget's funds that it can try again.
 -- @include extras, int64, keys, time, window_record
 --
--- A script that may have raised what remains of a budget, or has closed or frozen it, calls this after it has written the budget, if the
--- budget's field `waiting` is set.
+-- A script that may have raised what remains of a budget, or has closed or frozen it, calls this after it has written
+-- the budget, if the budget's field `waiting` is set.
 --
--- A place in the queue of a budget is a text: the instance that waits, a number, and the amount, with dots between. It counts as long as
--- the tenant's waiters have it with a time in the future, which its instance extends (lua/ledger/renew_waiters.lua).
+-- A place in the queue of a budget is a text: the instance that waits, a number, and the amount, with dots between. It
+-- counts as long as the tenant's waiters have it with a time in the future, which its instance extends
+-- (lua/ledger/renew_waiters.lua).
 
--- Places that are checked at once, and how often. What lies behind more places of dead instances is found by the next call.
+-- Places that are checked at once, and how often. What lies behind more places of dead instances is found by the next
+-- call.
 local PAGE, PAGES = 100, 10
 
 local function unit_and_scope(budget)
   return string.match(budget, '^b:([^:]+):(.+)$', 6)
 end
 
--- The first place in the queue of a budget, its number, and whether places before it were removed because their instances are gone.
+-- The first place in the queue of a budget, its number, and whether places before it were removed because their
+-- instances are gone.
 -- Nil if nobody waits; then the budget's field is removed.
 local function first_waiter(budget, now)
   local tag, unit, scope = keys.tag_of(budget), unit_and_scope(budget)
@@ -44,15 +47,19 @@ local function first_waiter(budget, now)
   return nil
 end
 
--- Whether the reserve at this place may succeed, or is refused for good, also because the budget has become too small for it.
+-- Whether the reserve at this place may succeed, or is refused for good, also because the budget has become too small
+-- for it.
 local function is_worth_a_try(budget, place)
-  local f, wanted = redis.call('HMGET', budget, 'status', 'remaining', 'reserved', 'windows', 'allocated'), int64.figure(string.match(place, '%d+$'))
+  local f, wanted = redis.call('HMGET', budget, 'status', 'remaining', 'reserved', 'windows', 'allocated'),
+    int64.figure(string.match(place, '%d+$'))
   if f[1] ~= 'ACTIVE' or not f[2] or f[5] and int64.less(int64.figure(f[5]), wanted) then
     return true
   elseif int64.less(int64.figure(f[2]), wanted) then
     return false
   end
-  return not f[4] or not window_record.short_window(window_record.current_windows(budget, f[4], f[1], time.now_ms()), int64.figure(f[3]), wanted)
+  return not f[4]
+    or not window_record.short_window(window_record.current_windows(budget, f[4], f[1], time.now_ms()),
+    int64.figure(f[3]), wanted)
 end
 
 local function wake_first(budget)

@@ -1,14 +1,16 @@
 -- webhook_record: the record of a subscription, and what has to follow each change of it.
 -- @include keys, tenant_state
 --
--- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description, ur URL,
--- et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON), tu the utilizations
--- among them (comma list), ta amounts that are thresholds, too (comma list of UNIT:amount), eg 1 if an answer of 410 ends it, pf what
--- members of the payload must equal (JSON), rp max_retries,initial_delay_ms,multiplier,max_delay_ms, df disable_after_failures, st ACTIVE, PAUSED or
--- DISABLED, hd headers (sealed JSON), hn their names (comma list), se signing secret (sealed), sp the previous secret (sealed) and su
--- the end of its validity (ms), ca and ua creation and last change (ms), md metadata (JSON), cf consecutive failures, lt, ls, lf last
--- trigger, success and failure (ms), ld the delivery last counted as a failure, um the utilizations and amounts counted for this
--- subscription (comma list), sw why, when (ms) and by which key it was last stopped. Fields that do not apply are unset.
+-- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds
+-- description, ur URL, et event types and ec event categories (comma lists, possibly empty), sf scope filter, th
+-- thresholds (JSON), tu the utilizations among them (comma list), ta amounts that are thresholds, too (comma list of
+-- UNIT:amount), eg 1 if an answer of 410 ends it, pf what members of the payload must equal (JSON), rp
+-- max_retries,initial_delay_ms,multiplier,max_delay_ms, df disable_after_failures, st ACTIVE, PAUSED or DISABLED, hd
+-- headers (sealed JSON), hn their names (comma list), se signing secret (sealed), sp the previous secret (sealed) and
+-- su the end of its validity (ms), ca and ua creation and last change (ms), md metadata (JSON), cf consecutive
+-- failures, lt, ls, lf last trigger, success and failure (ms), ld the delivery last counted as a failure, um the
+-- utilizations and amounts counted for this subscription (comma list), sw why, when (ms) and by which key it was last
+-- stopped. Fields that do not apply are unset.
 local SYSTEM_OWNER = '__system__'
 local WEBHOOK_STATUS = { ACTIVE = true, PAUSED = true, DISABLED = true }
 -- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what a tenant may subscribe to.
@@ -35,7 +37,8 @@ local function read_webhook(key)
   return record
 end
 
--- What is wrong with a subscription's selectors, as a reply, or nil. Checks both invariants, for every caller and every path.
+-- What is wrong with a subscription's selectors, as a reply, or nil. Checks both invariants, for every caller and every
+-- path.
 local function selector_refusal(owner, event_types, event_categories)
   if event_types == '' and event_categories == '' then
     return { 'NO_SELECTOR' }
@@ -71,8 +74,8 @@ local function wanted_marks(record)
   return wanted
 end
 
--- What is wrong with the utilizations of a changed subscription, as a reply, or nil. All subscriptions of an owner share
--- MARKS_PER_OWNER distinct ones.
+-- What is wrong with the utilizations of a changed subscription, as a reply, or nil. All subscriptions of an owner
+-- share MARKS_PER_OWNER distinct ones.
 local function marks_refusal(tag, owner, record)
   if owner == SYSTEM_OWNER then
     return nil
@@ -81,10 +84,12 @@ local function marks_refusal(tag, owner, record)
   for text in pairs(wanted_marks(record)) do
     added = added + 1 - redis.call('HEXISTS', marks, text)
   end
-  return added > 0 and redis.call('HLEN', marks) + added > MARKS_PER_OWNER and { 'TOO_MANY_MARKS', tostring(MARKS_PER_OWNER) } or nil
+  return added > 0 and redis.call('HLEN', marks) + added > MARKS_PER_OWNER
+    and { 'TOO_MANY_MARKS', tostring(MARKS_PER_OWNER) } or nil
 end
 
--- Adds what a subscription asks for to its owner's counts, and subtracts what was counted for it before. Returns whether anything changed.
+-- Adds what a subscription asks for to its owner's counts, and subtracts what was counted for it before. Returns
+-- whether anything changed.
 local function count_marks(tag, owner, key, record)
   local marks, wanted, counted, names, moved = keys.webhook_marks(tag, owner), wanted_marks(record), {}, {}, false
   for text in string.gmatch(record.um or '', '[^,]+') do
@@ -126,7 +131,8 @@ local function comes_before(a, b)
   return tonumber(amount) < tonumber(other_amount)
 end
 
--- These marks and the default utilizations in order, or nil if there are only the default ones. `texts` are comma lists.
+-- These marks and the default utilizations in order, or nil if there are only the default ones. `texts` are comma
+-- lists.
 local function asked_utilizations(texts)
   local known, wanted = {}, {}
   for text in string.gmatch(DEFAULT_UTILIZATIONS .. ',' .. texts, '[^,]+') do
@@ -145,8 +151,8 @@ local function stored_utilizations(tag, owner)
   return asked_utilizations(table.concat(redis.call('HKEYS', keys.webhook_marks(tag, owner)), ','))
 end
 
--- Stores with the tenant the utilizations that its active subscriptions ask for, after a change of one of them. Stores nothing if
--- these are the default ones, so that tenants without such subscriptions cost the ledger nothing.
+-- Stores with the tenant the utilizations that its active subscriptions ask for, after a change of one of them. Stores
+-- nothing if these are the default ones, so that tenants without such subscriptions cost the ledger nothing.
 local function write_utilizations(tag, owner, key, record)
   if owner == SYSTEM_OWNER then
     return
@@ -156,8 +162,8 @@ local function write_utilizations(tag, owner, key, record)
   end
 end
 
--- Makes every dispatcher read a subscription again. The owner's changes are a sorted set: the subscriptions that changed last,
--- including deleted ones, with the revisions of their changes as scores.
+-- Makes every dispatcher read a subscription again. The owner's changes are a sorted set: the subscriptions that
+-- changed last, including deleted ones, with the revisions of their changes as scores.
 local function note_webhook_change(tag, owner, subscription_id)
   local changes = keys.webhook_changes(tag, owner)
   redis.call('ZADD', changes, redis.call('INCR', keys.webhook_revision(tag)), subscription_id)
@@ -168,7 +174,8 @@ local function note_webhook_change(tag, owner, subscription_id)
   redis.call('PEXPIRE', changes, CHANGES_KEPT_MS)
 end
 
--- Ends the script if another key that a change of a subscription writes has the wrong type. Called before the first write.
+-- Ends the script if another key that a change of a subscription writes has the wrong type. Called before the first
+-- write.
 local function require_webhook_keys(tag, owner)
   redis.call('GET', keys.webhook_revision(tag))
   redis.call('ZCARD', keys.webhook_index(tag, owner))
@@ -177,8 +184,8 @@ local function require_webhook_keys(tag, owner)
   redis.call('HLEN', keys.tenant(tag, owner))
 end
 
--- Called after the writes of every change of a subscription. `record` is the changed record. For a deleted subscription it has only
--- the owner (tn) and what was counted for it (um).
+-- Called after the writes of every change of a subscription. `record` is the changed record. For a deleted subscription
+-- it has only the owner (tn) and what was counted for it (um).
 local function webhooks_changed(tag, subscription_id, record)
   note_webhook_change(tag, record.tn, subscription_id)
   write_utilizations(tag, record.tn, keys.webhook(tag, subscription_id), record)

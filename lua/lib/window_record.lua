@@ -1,14 +1,19 @@
--- window_record: further limits of a budget, each for one window of the calendar, such as a day inside the month that the budget is for.
+-- window_record: further limits of a budget, each for one window of the calendar, such as a day inside the month that
+-- the budget is for.
 -- @include int64
 --
 -- A budget with windows has three more fields, each with the windows in the same order:
--- windows       name,limit,spent,starts,ends of each, with spaces between windows; instants in ms, the end is the start of the next one.
+-- windows       name,limit,spent,starts,ends of each, with spaces between windows; instants in ms, the end is the start
+--               of the next one.
 -- window_rules  their recurrences, with | between.
 -- window_plans  the ends of the windows to come, ascending, with commas between, and | between windows.
--- A window has no figure for what is held: a hold counts in the window in which it is committed, so what the budget holds counts in every
--- current window. So whatever makes, releases or expires holds does not write windows, and only charges do.
--- limit - spent - reserved is what remains in a window. An amount needs that much in each of them, and in the budget itself.
--- A window without a planned end stays as it is until there is one: it may turn late then, but never at a wrong instant.
+-- A window has no figure for what is held: a hold counts in the window in which it is committed, so what the budget
+-- holds counts in every current window. So whatever makes, releases or expires holds does not write windows, and only
+-- charges do.
+-- limit - spent - reserved is what remains in a window. An amount needs that much in each of them, and in the budget
+-- itself.
+-- A window without a planned end stays as it is until there is one: it may turn late then, but never at a wrong
+-- instant.
 local LOWEST = '-9223372036854775808'
 local WINDOW_FORM = '^([%w_-]+),(%d+),(%d+),(%d+),(%d+)$'
 
@@ -25,10 +30,12 @@ local function parse_windows(key, text)
   local windows = {}
   for part in string.gmatch(text, '[^ ]+') do
     local name, limit, spent, starts, ends = string.match(part, WINDOW_FORM)
-    if not (name and int64.is_amount(limit) and int64.is_amount(spent) and instant(starts) and instant(ends) and instant(starts) < instant(ends)) then
+    if not (name and int64.is_amount(limit) and int64.is_amount(spent) and instant(starts) and instant(ends)
+      and instant(starts) < instant(ends)) then
       damaged_windows(key, 'windows')
     end
-    windows[#windows + 1] = { name = name, limit = int64.figure(limit), spent = int64.figure(spent), starts = instant(starts), ends = instant(ends) }
+    windows[#windows + 1] = { name = name, limit = int64.figure(limit), spent = int64.figure(spent),
+      starts = instant(starts), ends = instant(ends) }
   end
   if #windows == 0 then
     damaged_windows(key, 'windows')
@@ -39,7 +46,8 @@ end
 local function windows_text(windows)
   local parts = {}
   for i, window in ipairs(windows) do
-    parts[i] = string.format('%s,%s,%s,%d,%d', window.name, int64.text(window.limit), int64.text(window.spent), window.starts, window.ends)
+    parts[i] = string.format('%s,%s,%s,%d,%d', window.name, int64.text(window.limit), int64.text(window.spent),
+      window.starts, window.ends)
   end
   return table.concat(parts, ' ')
 end
@@ -82,8 +90,9 @@ local function rules_of(text)
   return rules
 end
 
--- A window of a budget, and the ends of those after it, ascending, as texts. `boundaries` are instants of its rule, with commas between. It
--- begins now with nothing spent, unless there is a `former` one of its name, which it continues. Nil if too few of them are to come.
+-- A window of a budget, and the ends of those after it, ascending, as texts. `boundaries` are instants of its rule,
+-- with commas between. It begins now with nothing spent, unless there is a `former` one of its name, which it
+-- continues. Nil if too few of them are to come.
 local function begun_window(name, limit, boundaries, former, now)
   local plan = {}
   for boundary in string.gmatch(boundaries, '%d+') do
@@ -95,7 +104,8 @@ local function begun_window(name, limit, boundaries, former, now)
     return nil
   end
   local earlier, ends = former or { spent = 0, starts = now }, table.remove(plan, 1)
-  return { name = name, limit = int64.figure(limit), spent = earlier.spent, starts = earlier.starts, ends = tonumber(ends) }, plan
+  return { name = name, limit = int64.figure(limit), spent = earlier.spent, starts = earlier.starts,
+    ends = tonumber(ends) }, plan
 end
 
 local function has_ended(windows, now)
@@ -107,8 +117,8 @@ local function has_ended(windows, now)
   return false
 end
 
--- The windows that `now` is in, what is left of their plans, and how many of them have turned. However many windows have passed, a
--- window turns once: those in between had nothing to count.
+-- The windows that `now` is in, what is left of their plans, and how many of them have turned. However many windows
+-- have passed, a window turns once: those in between had nothing to count.
 local function windows_at(windows, plans, now)
   local current, left, turned = {}, {}, 0
   for i, window in ipairs(windows) do
@@ -159,13 +169,15 @@ local function charged_windows(windows, amount)
     if not spent then
       return nil
     end
-    charged[i] = { name = window.name, limit = window.limit, spent = int64.figure(int64.text(spent)), starts = window.starts, ends = window.ends }
+    charged[i] = { name = window.name, limit = window.limit, spent = int64.figure(int64.text(spent)),
+      starts = window.starts, ends = window.ends }
   end
   return charged
 end
 
 return {
-  begun_window = begun_window, charged_windows = charged_windows, current_windows = current_windows, has_ended = has_ended,
+  begun_window = begun_window, charged_windows = charged_windows, current_windows = current_windows, has_ended =
+    has_ended,
   parse_plans = parse_plans, parse_windows = parse_windows, plans_text = plans_text, rules_of = rules_of,
   short_window = short_window, window_room = window_room, windows_at = windows_at, windows_text = windows_text,
 }

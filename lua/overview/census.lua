@@ -1,26 +1,29 @@
 #!lua flags=no-writes
--- census: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run at a time.
+-- census: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run
+-- at a time.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant           where the run before ended, or empty
--- ARGV[2]   kind             what it counted of that tenant: budgets, webhooks, policies, day, runs or nothing more; empty at the start
+-- ARGV[2]   kind             what it counted of that tenant: budgets, webhooks, policies, day, runs or nothing more;
+--           empty at the start
 -- ARGV[3]   after            the member that ended it, of day and runs the cursor, or empty
 -- ARGV[4]   limit            records a run, at least 1
 -- ARGV[5]   with_system      1 where the operators' own subscriptions stand in this partition
 -- RETURNS   now_ms next_tenant? next_kind? next_after? examined:int text_count counts{}
---           held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
---           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)*
+--           held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt
+--           overdraft_limit)* webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)*
 --           damaged_count damaged(kind record)* quotas(scope action_kind window used:int limit:int)*
--- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget have one; of
---           counters as many more as a scan returns at once, and 100 of a run
+-- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget
+--           have one; of counters as many more as a scan returns at once, and 100 of a run
 -- EMITS     nothing
 -- @include  action_counters, int64, keys, listing, scope_tree, time
 --
--- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
--- and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a unit: budgets below them hold the
--- same reservations again. A reservation that is older than the topmost budget is not in it. The subscriptions that are listed have
--- failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged
--- tenant, budget or subscription counts as far as it can be read, and is named; none of it is in a list or a sum. So is an index of another type.
+-- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit
+-- or have debt, and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a
+-- unit: budgets below them hold the same reservations again. A reservation that is older than the topmost budget is not
+-- in it. The subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed
+-- are those most used in proportion to their limit. A damaged tenant, budget or subscription counts as far as it can be
+-- read, and is named; none of it is in a list or a sum. So is an index of another type.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local SYSTEM = '__system__'
@@ -49,7 +52,8 @@ end
 
 -- The form in which this service writes a figure that may be negative.
 local function is_figure(text)
-  return int64.is_amount(text) or (text and text ~= '-0' and string.byte(text) == 45 and int64.is_amount(string.sub(text, 2)))
+  return int64.is_amount(text)
+    or (text and text ~= '-0' and string.byte(text) == 45 and int64.is_amount(string.sub(text, 2)))
 end
 
 -- A number or an instant in ms that a double holds exactly.
@@ -108,7 +112,8 @@ local function count_budget(member)
   if not scope then
     return name_damaged('budget', member)
   end
-  local record = fields_of(keys.budget(tag, unit, scope), 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining', 'reserved')
+  local record = fields_of(keys.budget(tag, unit, scope), 'status', 'is_over_limit', 'debt', 'overdraft_limit',
+    'allocated', 'remaining', 'reserved')
   local status, debt, overdraft_limit = record[1] or '', record[3] or '', record[4] or ''
   count('budgets')
   count('budgets.' .. status)
@@ -172,7 +177,8 @@ local function count_counters(flat)
   for i = 1, #flat, 2 do
     local scope, window, action_kind = action_counters.parts_of_field(flat[i])
     local counter = action_counters.parse_counter(flat[i + 1])
-    if window and counter and counter.used > 0 and action_counters.is_current(action_counters.WINDOWS[window], counter, now) then
+    if window and counter and counter.used > 0
+      and action_counters.is_current(action_counters.WINDOWS[window], counter, now) then
       local used_part = counter.used / math.max(counter.limit, 1)
       if used_part >= 0.8 then
         count('quotas.above_80pct')
@@ -180,7 +186,8 @@ local function count_counters(flat)
       if used_part >= 1 then
         count('quotas.at_limit')
       end
-      quotas[#quotas + 1] = { part = used_part, scope, action_kind, window, time.ms_text(counter.used), time.ms_text(counter.limit) }
+      quotas[#quotas + 1] =
+        { part = used_part, scope, action_kind, window, time.ms_text(counter.used), time.ms_text(counter.limit) }
     end
   end
 end
@@ -197,8 +204,8 @@ local function scan_set(key, cursor)
   return redis.call('ZSCAN', key, cursor, 'COUNT', left)
 end
 
--- Scans what a tenant has under a key from a cursor on. Returns false when the run ends there; then the next one starts there, or with
--- the `following` kind.
+-- Scans what a tenant has under a key from a cursor on. Returns false when the run ends there; then the next one starts
+-- there, or with the `following` kind.
 local function scan_all(owner, this_kind, following, scan, key, cursor, count_some)
   cursor = cursor == '' and '0' or cursor
   while left > 0 do
@@ -218,7 +225,9 @@ end
 -- The counters of a tenant's quotas: of the day, and of its runs.
 local function count_quotas(owner, from_kind, last)
   if from_kind == 'day' then
-    if not scan_all(owner, 'day', 'runs', scan_hash, keys.action_counters(tag, owner, time.ms_text(math.floor(now / action_counters.DAY_MS))), last, count_counters) then
+    if not scan_all(owner, 'day', 'runs', scan_hash,
+      keys.action_counters(tag, owner, time.ms_text(math.floor(now / action_counters.DAY_MS))), last,
+      count_counters) then
       return false
     end
     from_kind, last = 'runs', ''

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- count_events: how many events of each type a partition's log has, by time, newest first, a bounded stretch of it at a time.
+-- count_events: how many events of each type a partition's log has, by time, newest first, a bounded stretch of it at a
+-- time.
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[1]   start          entry to start with, or '(' and the entry to start behind
@@ -7,7 +8,8 @@
 -- ARGV[3]   examine        entries that a run looks at, at most
 -- ARGV[4]   slot_ms        events are counted together whose times divided by it are the same
 -- ARGV[5]   keep           denials, and expirations, that a run names at most
--- RETURNS   next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id type)*
+-- RETURNS   next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id
+--           type)*
 -- BOUND     examine entries, 256 KiB of entries
 -- EMITS     nothing
 -- @include  stream_walk, time

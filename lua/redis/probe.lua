@@ -9,8 +9,8 @@
 -- BOUND     the commands given
 -- EMITS     nothing
 --
--- Redis refuses a script without the flag no-writes whenever it would refuse a write: with too few replicas, after a disk failed, as a
--- replica. This one changes nothing.
+-- Redis refuses a script without the flag no-writes whenever it would refuse a write: with too few replicas, after a
+-- disk failed, as a replica. This one changes nothing.
 local key, channel = ARGV[1], ARGV[2]
 
 local denied = {}

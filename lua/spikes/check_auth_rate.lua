@@ -1,5 +1,6 @@
 #!lua
--- check_auth_rate: count authentications of all instances, and emit the events of a failure rate that exceeds a threshold.
+-- check_auth_rate: count authentications of all instances, and emit the events of a failure rate that exceeds a
+-- threshold.
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[1]   attempts       authentications that the instance has not counted yet
@@ -23,7 +24,8 @@ for i = first_threshold, #ARGV, 2 do
   local failed = failures + rate_window.count_in_window(tag, SYSTEM, 'auth_failed', tonumber(window_s) * 1000, now)
   local tried = attempts + rate_window.count_in_window(tag, SYSTEM, 'auth', tonumber(window_s) * 1000, now)
   -- A damaged counter must not make more failures than attempts.
-  local figures = failed >= least and spike_marks.spike_of(tag, SYSTEM, METRIC, threshold, window_s, failed, math.max(failed, tried))
+  local figures = failed >= least
+    and spike_marks.spike_of(tag, SYSTEM, METRIC, threshold, window_s, failed, math.max(failed, tried))
   if figures then
     spikes[#spikes + 1] = { threshold, window_s, figures }
   end

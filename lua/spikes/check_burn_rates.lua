@@ -1,5 +1,6 @@
 #!lua
--- check_burn_rates: compare how fast a tenant's budgets are spent with how fast they were spent before, a bounded run at a time.
+-- check_burn_rates: compare how fast a tenant's budgets are spent with how fast they were spent before, a bounded run
+-- at a time.
 --
 -- KEYS[1]   event_log      stream
 -- KEYS[2]   budget_index   sorted set of the tenant's budgets
@@ -14,9 +15,10 @@
 -- EMITS     budget.burn_rate_anomaly
 -- @include  event_writer, keys, listing, scope_tree, time
 --
--- What is known of a budget and window: the time and `spent` of the last look, the average spent a minute in the windows before, and how
--- many these were. A look after a whole window compares what the window spent with that average, and then adds it. So each window is
--- judged once, whoever looks. Doubles are precise enough: only the event depends on the rates. The text lapses when nobody looks.
+-- What is known of a budget and window: the time and `spent` of the last look, the average spent a minute in the
+-- windows before, and how many these were. A look after a whole window compares what the window spent with that
+-- average, and then adds it. So each window is judged once, whoever looks. Doubles are precise enough: only the event
+-- depends on the rates. The text lapses when nobody looks.
 local event_log, budget_index, checked = KEYS[1], KEYS[2], KEYS[3]
 local tenant, after, limit, rest_ms, first_window = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], 5
 -- The baseline is an average over about as many windows. It is not judged before it has the least.
@@ -36,11 +38,13 @@ local known, anomalies = {}, {}
 local function figures_of(unit, scope)
   local record = redis.pcall('HMGET', keys.budget(tag, unit, scope), 'spent', 'remaining', 'status')
   local spent, remaining = tonumber(record[1] or ''), tonumber(record[2] or '')
-  return record[3] ~= 'CLOSED' and spent and remaining and { spent = spent, spent_text = record[1], remaining = remaining }
+  return record[3] ~= 'CLOSED' and spent and remaining
+    and { spent = spent, spent_text = record[1], remaining = remaining }
 end
 
 local function keep(key, window_ms, spent, baseline, windows)
-  known[#known + 1] = { key, table.concat({ time.ms_text(now), spent, string.format('%.17g', baseline), windows }, ' '), window_ms }
+  known[#known + 1] = { key, table.concat({ time.ms_text(now), spent, string.format('%.17g', baseline), windows }, ' '),
+    window_ms }
 end
 
 local function judge(unit, scope, figures, window_s, lowest)
@@ -67,8 +71,9 @@ local function judge(unit, scope, figures, window_s, lowest)
   local ratio = baseline > 0 and tonumber(string.format('%.4f', rate / baseline)) or 0
   if windows >= LEAST_WINDOWS and ratio >= lowest then
     anomalies[#anomalies + 1] = { scope, { 'unit', unit, 'current_rate', string.format('%.4f', rate), 'baseline_rate',
-      string.format('%.4f', baseline), 'multiplier', string.format('%.4f', ratio), 'window_seconds', time.ms_text(window_s),
-      'projected_exhaustion_minutes', string.format('%.2f', math.max(0, figures.remaining) / rate) } }
+      string.format('%.4f', baseline), 'multiplier', string.format('%.4f', ratio), 'window_seconds',
+      time.ms_text(window_s), 'projected_exhaustion_minutes',
+      string.format('%.2f', math.max(0, figures.remaining) / rate) } }
   end
   local counted = math.min(windows, BASELINE_WINDOWS - 1)
   keep(key, window_ms, figures.spent_text, (baseline * counted + rate) / (counted + 1), counted + 1)

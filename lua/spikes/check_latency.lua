@@ -1,5 +1,6 @@
 #!lua
--- check_latency: count how long an operation took on all instances, and emit an event if its 99th percentile exceeds the threshold.
+-- check_latency: count how long an operation took on all instances, and emit an event if its 99th percentile exceeds
+-- the threshold.
 --
 -- KEYS[1]   event_log      stream
 -- KEYS[2]   announced      string that lives for a window after an event
@@ -7,7 +8,8 @@
 -- ARGV[2]   threshold_ms   above it the event is emitted
 -- ARGV[3]   window_s       window of the percentile
 -- ARGV[4]   least          requests in the window below which it is not judged
--- ARGV[...] for each bucket, the fastest first: its upper bound in ms, empty for the last, and the requests not counted yet
+-- ARGV[...] for each bucket, the fastest first: its upper bound in ms, empty for the last, and the requests not counted
+--           yet
 -- RETURNS   QUIET | EMITTED p99_ms:int
 -- BOUND     15 buckets, 360 counters for each
 -- EMITS     system.high_latency
@@ -25,7 +27,8 @@ local function kind_of(bucket)
   return operation .. ' ' .. bucket
 end
 
--- The percentile by linear interpolation in its bucket, as Prometheus estimates it. In the last bucket it is that bucket's lower bound.
+-- The percentile by linear interpolation in its bucket, as Prometheus estimates it. In the last bucket it is that
+-- bucket's lower bound.
 local function percentile(buckets, rank)
   local lower, seen = 0, 0
   for _, bucket in ipairs(buckets) do
@@ -58,7 +61,8 @@ if not is_slow then
 end
 redis.call('SET', announced, '1', 'PX', time.ms_text(window_ms))
 event_writer.append_event(tag, 'system.high_latency', SYSTEM, nil, { actor = 'system' },
-  { 'component', 'api', 'message', 'the 99th percentile of ' .. operation .. ' exceeds the threshold', 'severity', 'warning',
-    'operation', operation, 'p99_ms', time.ms_text(p99_ms), 'threshold_ms', time.ms_text(threshold_ms), 'window_seconds', time.ms_text(window_s),
-    'sample_count', time.ms_text(total) })
+  { 'component', 'api', 'message', 'the 99th percentile of ' .. operation .. ' exceeds the threshold', 'severity',
+  'warning',
+    'operation', operation, 'p99_ms', time.ms_text(p99_ms), 'threshold_ms', time.ms_text(threshold_ms),
+    'window_seconds', time.ms_text(window_s), 'sample_count', time.ms_text(total) })
 return { 'EMITTED', time.ms_text(p99_ms) }

@@ -12,8 +12,8 @@
 -- EMITS     reservation.denial_rate_spike, reservation.expiry_rate_spike
 -- @include  event_writer, keys, rate_window, spike_marks, time
 --
--- A denial rate is the fraction of attempts that were denied: of the denials and the reservations made in the window. An expiry rate is
--- the expirations for each reservation made in the window, at most 1.
+-- A denial rate is the fraction of attempts that were denied: of the denials and the reservations made in the window.
+-- An expiry rate is the expirations for each reservation made in the window, at most 1.
 local event_log, reservation_index, rates_due = KEYS[1], KEYS[2], KEYS[3]
 local tenant, least, first_threshold = ARGV[1], tonumber(ARGV[2]), 3
 local KINDS = { denial_rate = 'denied', expiry_rate = 'expired' }

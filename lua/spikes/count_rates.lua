@@ -56,7 +56,8 @@ if last then
   redis.call('SET', rates_cursor, last)
 end
 for _, group in ipairs(order) do
-  rate_window.add_to_rate(tag, group[TENANT], group[KIND], group[SECOND] * 1000, time.ms_text(group[NUMBER]), longest_ms)
+  rate_window.add_to_rate(tag, group[TENANT], group[KIND], group[SECOND] * 1000, time.ms_text(group[NUMBER]),
+    longest_ms)
   redis.call('SADD', rates_due, group[TENANT])
 end
 return { more and '1' or '0', time.ms_text(counted), unpack(redis.call('SRANDMEMBER', rates_due, due)) }

@@ -38,7 +38,8 @@ if action == 'RESUME' then
     return { 'INVALID_TRANSITION', record.st }
   end
   local refusal = webhook_record.selector_refusal(record.tn, record.et, record.ec)
-    or webhook_record.marks_refusal(tag, record.tn, { st = 'ACTIVE', tu = record.tu, ta = record.ta, et = record.et, ec = record.ec })
+    or webhook_record.marks_refusal(tag, record.tn,
+    { st = 'ACTIVE', tu = record.tu, ta = record.ta, et = record.et, ec = record.ec })
   if refusal then
     return refusal
   end

@@ -15,14 +15,16 @@
 -- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[10]  max_webhooks     the deployment's limit for each tenant, 0 for none
 -- ARGV[...] field and value pairs of the record
--- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int
+-- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector
+--           | TOO_MANY limit:int
 --           | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one subscription
 -- EMITS     webhook.created
 -- @include  audit_log, event_writer, keys, owned_counts, tenant_state, time, webhook_record
 local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, subscription_id, event_types, event_categories, operation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9], correlation = 'webhook_create:' .. subscription_id }
+local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9],
+  correlation = 'webhook_create:' .. subscription_id }
 local max_webhooks, first_field = ARGV[10], 11
 -- Each event of a tenant is matched against all of its subscriptions.
 local WEBHOOKS_PER_OWNER = 1000
@@ -43,7 +45,8 @@ local refusal = webhook_record.selector_refusal(tenant_id, event_types, event_ca
 if refusal then
   return refusal
 end
-refusal = tenant_id ~= webhook_record.SYSTEM_OWNER and owned_counts.count_refusal(tag, tenant_id, 'webhooks', max_webhooks, webhook_index)
+refusal = tenant_id ~= webhook_record.SYSTEM_OWNER
+  and owned_counts.count_refusal(tag, tenant_id, 'webhooks', max_webhooks, webhook_index)
 if refusal then
   return refusal
 end
@@ -66,11 +69,13 @@ audit_log.require_audit_log(tag)
 webhook_record.require_webhook_keys(tag, tenant_id)
 
 -- Nothing is refused below this line.
-redis.call('HSET', webhook, 'tn', tenant_id, 'et', event_types, 'ec', event_categories, 'st', 'ACTIVE', 'cf', '0', 'ca', now, 'ua', now,
+redis.call('HSET', webhook, 'tn', tenant_id, 'et', event_types, 'ec', event_categories, 'st', 'ACTIVE', 'cf', '0', 'ca',
+  now, 'ua', now,
   unpack(ARGV, first_field))
 redis.call('ZADD', webhook_index, 0, subscription_id)
 webhook_record.webhooks_changed(tag, subscription_id, record)
 event_writer.append_event(tag, 'webhook.created', tenant_id, nil, origin,
   { 'subscription_id', subscription_id, 'tenant_id', tenant_id, 'new_status', 'ACTIVE', 'changed_fields', '[]' })
-audit_log.append_audit(tag, operation, 201, tenant_id, 'webhook', subscription_id, origin, { 'event_types', event_types })
+audit_log.append_audit(tag, operation, 201, tenant_id, 'webhook', subscription_id, origin,
+  { 'event_types', event_types })
 return { 'CREATED', unpack(redis.call('HGETALL', webhook)) }

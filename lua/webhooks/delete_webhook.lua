@@ -18,7 +18,8 @@
 -- Deliveries in flight no longer find the subscription, and fail.
 local webhook = KEYS[1]
 local tenant_id, subscription_id, operation = ARGV[1], ARGV[2], ARGV[3]
-local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7], correlation = 'webhook_delete:' .. subscription_id }
+local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7],
+  correlation = 'webhook_delete:' .. subscription_id }
 
 local tag = keys.tag_of(webhook)
 local record, refusal = changeable_webhook(tag, webhook, tenant_id)
@@ -31,5 +32,6 @@ webhook_record.require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 remove_webhook(tag, subscription_id, record, origin)
-audit_log.append_audit(tag, operation, 204, record.tn, 'webhook', subscription_id, origin, { 'previous_status', record.st })
+audit_log.append_audit(tag, operation, 204, record.tn, 'webhook', subscription_id, origin,
+  { 'previous_status', record.st })
 return { 'DELETED' }

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- due_retries: the deliveries of a partition whose next attempt is due, oldest first, and when the next one will be due.
+-- due_retries: the deliveries of a partition whose next attempt is due, oldest first, and when the next one will be
+-- due.
 --
 -- KEYS[1]   lease        string, the token of the instance that dispatches the partition
 -- KEYS[2]   retrying     zset, score = when the next attempt is due, in ms

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- finish_replay: record what a replay queued, and block the next replay only until these deliveries had their first attempts.
+-- finish_replay: record what a replay queued, and block the next replay only until these deliveries had their first
+-- attempts.
 -- allow-oom: what was queued must be recorded, even if Redis got full meanwhile.
 --
 -- KEYS[1]   webhook          hash, names the partition

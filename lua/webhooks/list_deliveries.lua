@@ -11,14 +11,15 @@
 -- ARGV[6]   examine          maximum entries to examine
 -- ARGV[7]   limit            maximum deliveries to return
 -- RETURNS   next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*
--- BOUND     examine entries, and twice the deliveries of one millisecond, about as many as one run of queue_deliveries creates
+-- BOUND     examine entries, and twice the deliveries of one millisecond, about as many as one run of queue_deliveries
+--           creates
 -- EMITS     nothing
 -- @include  index_walk, keys
 --
 -- next_ms and next_ref are empty at the end.
--- Entries whose record has expired are skipped. One that is no record is returned without fields. The index orders entries of the same millisecond by their bytes, which puts the tenth event
--- of a millisecond before the ninth. So this script reads all entries of a millisecond together and sorts them. There are few more of them
--- than one script queues.
+-- Entries whose record has expired are skipped. One that is no record is returned without fields. The index orders
+-- entries of the same millisecond by their bytes, which puts the tenth event of a millisecond before the ninth. So this
+-- script reads all entries of a millisecond together and sorts them. There are few more of them than one script queues.
 local delivery_index = KEYS[1]
 local from_ms, to_ms, after_ms, after_ref, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -28,7 +29,8 @@ local tag = keys.tag_of(delivery_index)
 -- A ref starts with the id of its event: its time in ms and its number within that millisecond.
 local function place_of(ref, created_ms)
   local event_ms, number = string.match(ref, '^(%d+)-(%d+):')
-  return { ref = ref, created_ms = created_ms, at = tonumber(created_ms), event_ms = tonumber(event_ms) or 0, number = tonumber(number) or 0 }
+  return { ref = ref, created_ms = created_ms, at = tonumber(created_ms), event_ms = tonumber(event_ms) or 0,
+    number = tonumber(number) or 0 }
 end
 
 local function is_newer(a, b)

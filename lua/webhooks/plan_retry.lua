@@ -10,7 +10,8 @@
 -- EMITS     nothing
 -- @include  keys, time
 --
--- settle_delivery updates the due time. Until then the record says PENDING, and the index entry alone starts no attempt.
+-- settle_delivery updates the due time. Until then the record says PENDING, and the index entry alone starts no
+-- attempt.
 local delivery = KEYS[1]
 local ref, retry_in_ms = ARGV[1], tonumber(ARGV[2])
 

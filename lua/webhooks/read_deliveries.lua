@@ -3,7 +3,8 @@
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
--- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? response_status:int? field_count event{})*
+-- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? response_status:int?
+--           field_count event{})*
 -- BOUND     the given deliveries, until 256 KiB of events are read
 -- EMITS     nothing
 -- @include  keys, stream_walk, time

@@ -12,8 +12,8 @@
 -- @include  delivery_record, keys, stream_walk, time
 --
 -- taken is how many of the events were examined: the first ones, at least one.
--- An event that has left the log since it was found is skipped. forgotten counts the removed index entries of deliveries whose records have
--- expired.
+-- An event that has left the log since it was found is skipped. forgotten counts the removed index entries of
+-- deliveries whose records have expired.
 local event_log = KEYS[1]
 local subscription_id, replay_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local first_entry = 4
@@ -30,7 +30,8 @@ for i = first_entry, #ARGV do
     end
     delivery_record.require_delivery_keys(tag, subscription_id, subscription_id .. ':' .. event.tn)
     deliveries[#deliveries + 1] = {
-      ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id, tenant = event.tn, event_type = event.ty,
+      ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id, tenant =
+        event.tn, event_type = event.ty,
       trace = event.tr, now = now, retention_ms = retention_ms,
     }
     bytes = bytes + stream_walk.entry_bytes(entry[2])

@@ -21,5 +21,6 @@ audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('SET', webhook_security, config)
-audit_log.append_audit(tag, 'updateWebhookSecurityConfig', 200, '__system__', 'config', 'webhook-security', origin, { 'metadata', config })
+audit_log.append_audit(tag, 'updateWebhookSecurityConfig', 200, '__system__', 'config', 'webhook-security', origin,
+  { 'metadata', config })
 return { 'SET' }

@@ -25,12 +25,14 @@
 -- EMITS     system.webhook_delivery_failed
 -- @include  delivery_record, event_writer, keys, time
 --
--- ENDED: the delivery was settled before; it does not change. A failed delivery of a system.webhook_delivery_failed event emits none, or
--- they would never end. A failure that counts stays in the index `outcomes` until record_delivery_outcome has counted it.
+-- ENDED: the delivery was settled before; it does not change. A failed delivery of a system.webhook_delivery_failed
+-- event emits none, or they would never end. A failure that counts stays in the index `outcomes` until
+-- record_delivery_outcome has counted it.
 local delivery = KEYS[1]
 local ref, queue, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local announce, reason, subscription_id, delivery_id, event_id, answer = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[16]
+local announce, reason, subscription_id, delivery_id, event_id, answer = ARGV[9], ARGV[10], ARGV[11], ARGV[12],
+  ARGV[13], ARGV[16]
 local origin = { actor = 'system', request = ARGV[15], trace = ARGV[14] }
 
 local tag = keys.tag_of(delivery)

@@ -5,16 +5,18 @@
 -- KEYS[1]   lease          string, the token of the instance that dispatches the partition
 -- KEYS[2]   event_log      stream
 -- ARGV[1]   token          the calling instance
--- ARGV[2]   up_to          the last entry to skip, as returned by an earlier run; empty to get the last entry of the log
+-- ARGV[2]   up_to          the last entry to skip, as returned by an earlier run; empty to get the last entry of the
+--           log
 -- ARGV[3]   entries_added  as returned by that run
--- RETURNS   UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms
+-- RETURNS   UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms
+--           | FREE now_ms
 -- BOUND     one entry of the log
 -- EMITS     nothing
 -- @include  dispatch_group, keys, time
 --
--- It takes two runs, because the operators' subscriptions are in another partition. The caller checks them in between, and skips only if
--- there are none, so a subscription created before an event does not miss it. WATCHED: the events must be read, because this partition has
--- or had a subscription, or has no consumer group yet.
+-- It takes two runs, because the operators' subscriptions are in another partition. The caller checks them in between,
+-- and skips only if there are none, so a subscription created before an event does not miss it. WATCHED: the events
+-- must be read, because this partition has or had a subscription, or has no consumer group yet.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, up_to, entries_added = ARGV[1], ARGV[2], ARGV[3]
 

@@ -13,8 +13,8 @@
 -- EMITS     nothing
 -- @include  changeable_webhook, keys
 --
--- WAITING returns the last delivery in each queue of the last replay. They may be in other partitions, so the caller checks them. When none
--- is waiting any more, it calls again with that replay as known_done.
+-- WAITING returns the last delivery in each queue of the last replay. They may be in other partitions, so the caller
+-- checks them. When none is waiting any more, it calls again with that replay as known_done.
 local webhook, replay = KEYS[1], KEYS[2]
 local tenant_id, replay_id, lease_ms, known_done = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

@@ -14,23 +14,26 @@
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
--- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
+-- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector
+--           | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
 -- @include  audit_log, changeable_webhook, emit_webhook_change, event_writer, keys, time, webhook_record
 --
--- STALE: a concurrent request sealed a secret or a header; the caller must read the record again. A request that changes nothing returns
--- the subscription and emits nothing. Becoming ACTIVE resets the count of failures.
+-- STALE: a concurrent request sealed a secret or a header; the caller must read the record again. A request that
+-- changes nothing returns the subscription and emits nothing. Becoming ACTIVE resets the count of failures.
 local webhook = KEYS[1]
-local tenant_id, subscription_id, status, known_secret, known_headers, rotation_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local tenant_id, subscription_id, status, known_secret, known_headers, rotation_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4],
+  ARGV[5], tonumber(ARGV[6])
 local operation = ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11],
   correlation = 'webhook_update:' .. subscription_id .. ':' .. ARGV[10] }
 local first_field = 12
 -- The member of the protocol's WebhookSubscription, or of Holdfast's options of one, that each field belongs to.
-local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_types', ec = 'event_categories', sf = 'scope_filter',
-  th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures', hd = 'headers', hn = 'headers',
-  se = 'signing_secret', md = 'metadata', ta = 'used_amounts', eg = 'end_on_gone', er = 'events_per_request', oc = 'thresholds_once_a_period',
+local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_types', ec = 'event_categories',
+  sf = 'scope_filter', th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures', hd =
+  'headers', hn = 'headers', se = 'signing_secret', md = 'metadata', ta = 'used_amounts', eg = 'end_on_gone', er =
+    'events_per_request', oc = 'thresholds_once_a_period',
   pf = 'payload_filter' }
 local KEPT_EMPTY = { et = true, ec = true }
 
@@ -47,7 +50,8 @@ local changed, members, changed_member = {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   if (record[field] or '') ~= value then
-    if (field == 'se' and previous_secret ~= known_secret) or (field == 'hd' and (record.hd or '') ~= known_headers) then
+    if (field == 'se' and previous_secret ~= known_secret)
+      or (field == 'hd' and (record.hd or '') ~= known_headers) then
       return { 'STALE' }
     end
     changed[#changed + 1] = field
@@ -62,7 +66,9 @@ end
 local new_status = status ~= '' and status or previous_status
 local only_pauses = #changed == 0 and new_status ~= 'ACTIVE'
 record.st = new_status
-local refusal = not only_pauses and (webhook_record.selector_refusal(record.tn, record.et, record.ec) or webhook_record.marks_refusal(tag, record.tn, record))
+local refusal = not only_pauses
+  and (webhook_record.selector_refusal(record.tn, record.et, record.ec)
+  or webhook_record.marks_refusal(tag, record.tn, record))
 if refusal then
   return refusal
 end

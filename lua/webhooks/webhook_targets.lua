@@ -1,17 +1,19 @@
 #!lua flags=no-writes
--- webhook_targets: the active subscriptions of some owners for the dispatcher: all of them, or those changed since a revision.
+-- webhook_targets: the active subscriptions of some owners for the dispatcher: all of them, or those changed since a
+-- revision.
 --
 -- KEYS[1]   webhook_revision string, changes with every subscription of the partition
--- ARGV[...] for each owner: the owner, the revision at which its list was read, or empty, and the id after which a reading of the
---           whole list continues, or empty
+-- ARGV[...] for each owner: the owner, the revision at which its list was read, or empty, and the id after which a
+--           reading of the whole list continues, or empty
 -- RETURNS   revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*
 -- BOUND     100 owners, 100 subscriptions or 256 KiB of them
 -- EMITS     nothing
 -- @include  keys, read_target, webhook_record
 --
 -- The reply covers the first of the given owners, at least one.
--- next is empty if the list is complete. Otherwise it is the id after which the whole list continues, or the revision up to which the
--- changes were returned. A subscription that is no longer active has no fields in a list of changes, and is left out of a whole list.
+-- next is empty if the list is complete. Otherwise it is the id after which the whole list continues, or the revision
+-- up to which the changes were returned. A subscription that is no longer active has no fields in a list of changes,
+-- and is left out of a whole list.
 local webhook_revision = KEYS[1]
 local OWNERS, SUBSCRIPTIONS, BYTES = 100, 100, 262144
 
@@ -54,7 +56,8 @@ end
 
 -- Returns the value of next.
 local function append_changes(owner, known)
-  local page = redis.call('ZRANGEBYSCORE', keys.webhook_changes(tag, owner), '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, left + 1)
+  local page = redis.call('ZRANGEBYSCORE', keys.webhook_changes(tag, owner), '(' .. known, '+inf', 'WITHSCORES',
+    'LIMIT', 0, left + 1)
   for i = 1, #page, 2 do
     if left == 0 or bytes >= BYTES then
       return i == 1 and known or page[i - 1]
@@ -65,7 +68,8 @@ local function append_changes(owner, known)
 end
 
 local function append_all(owner, last)
-  local ids = redis.call('ZRANGEBYLEX', keys.webhook_index(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, left + 1)
+  local ids = redis.call('ZRANGEBYLEX', keys.webhook_index(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT',
+    0, left + 1)
   for _, id in ipairs(ids) do
     if left == 0 or bytes >= BYTES then
       return last

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- lease_announce: announce that an instance shares in leased work, and return how many instances do and its place among them.
+-- lease_announce: announce that an instance shares in leased work, and return how many instances do and its place among
+-- them.
 -- allow-oom: sweep and dispatch must continue when Redis is full.
 --
 -- KEYS[1]   instances      zset of instances, score = when the announcement expires, in ms

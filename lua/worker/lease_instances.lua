@@ -10,7 +10,8 @@
 local instances, reports = KEYS[1], KEYS[2]
 
 local now = time.now_ms()
-local reply, alive = { 'INSTANCES', time.ms_text(now) }, redis.call('ZRANGEBYSCORE', instances, '(' .. time.ms_text(now), '+inf', 'WITHSCORES')
+local reply, alive = { 'INSTANCES', time.ms_text(now) },
+  redis.call('ZRANGEBYSCORE', instances, '(' .. time.ms_text(now), '+inf', 'WITHSCORES')
 for i = 1, #alive, 2 do
   reply[#reply + 1] = alive[i]
   reply[#reply + 1] = time.ms_text(tonumber(alive[i + 1]) - now)

@@ -14,7 +14,7 @@ export interface FieldRow {
   readonly unattested?: true;
 }
 
-const ROW = /^ {2}\{ '(\w+)', '(\w+)', '(\w+)'((?:, \w+ = (?:true|\d+|'\w+'))*) \},$/gm;
+const ROW = /^ {2}\{ '(\w+)', '(\w+)', '(\w+)'((?:,\s+\w+ = (?:true|\d+|'\w+'))*) \},$/gm;
 const MEMBER = /(\w+) = (true|\d+|'\w+')/g;
 
 /** The rows of the table. @throws Error if a row has another form, or two fields one name. */

@@ -46,7 +46,7 @@ export type Shapes = ReadonlyMap<string, readonly ValueItem[]>;
 
 export interface ScriptHeader {
   readonly name: string;
-  /** What the script does: the first line of its header. */
+  /** What the script does: the first sentence of its header. */
   readonly title: string;
   readonly flags: readonly string[];
   readonly keys: readonly string[];
@@ -126,7 +126,9 @@ function numbered(text: string, kind: 'KEYS' | 'ARGV', name: string): string[] {
  */
 export function parseHeader(name: string, text: string): ScriptHeader {
   const shebang = /^#!lua(?: flags=([a-z,-]+))?\n/.exec(text);
-  const title = new RegExp(`^-- ${name}: (\\S.*)$`, 'm').exec(text)?.[1];
+  const title = new RegExp(`^-- ${name}: (\\S(?:.*[^.]\\n-- )*?.*\\.)$`, 'm')
+    .exec(text)?.[1]
+    ?.replaceAll('\n-- ', ' ');
   const [returns, bound, emits] = ['RETURNS', 'BOUND', 'EMITS'].map((field) => headerField(text, field));
   const group = headerField(text, 'GROUP');
   const set = headerField(text, 'SET');

@@ -10,6 +10,7 @@ import { loadTools } from './load.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
+const COLUMNS = 120;
 /** Called by the code that scripts/lua/library.ts puts around a script. */
 const CALLED_FROM_OUTSIDE = [
   'audit_log.with_audited_request',
@@ -134,9 +135,20 @@ function luacheckProblems(files) {
   }
 }
 
+/** @param {Map<string, string>} files */
+function lengthProblems(files) {
+  return [...files].flatMap(([path, text]) =>
+    text
+      .split('\n')
+      .flatMap((line, index) =>
+        line.length > COLUMNS ? [`lua/${path}:${index + 1}: ${line.length} columns, at most ${COLUMNS}`] : [],
+      ),
+  );
+}
+
 function main() {
   const files = readFiles();
-  const problems = [...fieldProblems(), ...memberProblems(files)];
+  const problems = [...fieldProblems(), ...memberProblems(files), ...lengthProblems(files)];
   const isInstalled = spawnSync('luacheck', ['--version'], { stdio: 'ignore' }).status === 0;
   problems.push(
     ...(isInstalled ? (luacheckProblems(files) ?? ['luacheck could not check the files of lua']) : []),

@@ -1,8 +1,9 @@
 -- charge_fields: what an entry of the journal and the record or event that it names say of a charge.
 -- @include field, hold_form, journal, keys, stream_walk
 --
--- A flat list of names and values. Fields of a record have their stored names (lua/lib/field.lua), those of an event theirs
--- (lua/lib/event_writer.lua); those of the entry come last and win, with `id` spelled out. A record that is gone or damaged adds nothing.
+-- A flat list of names and values. Fields of a record have their stored names (lua/lib/field.lua), those of an event
+-- theirs (lua/lib/event_writer.lua); those of the entry come last and win, with `id` spelled out. A record that is gone
+-- or damaged adds nothing.
 local METADATA = { [field.metadata] = true, [field.commit_metadata] = true }
 
 local function of_record(tag, reservation_id, with_metadata, fields)

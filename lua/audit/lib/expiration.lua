@@ -1,6 +1,6 @@
 -- expiration: finds expirations and quarantines in an event log.
--- A search is `from` and `to`, inclusive, in ms; `tenant_id` and `scope`, the reservation's or one above it; `state`, EXPIRED or
--- QUARANTINED. The last three may be empty for all.
+-- A search is `from` and `to`, inclusive, in ms; `tenant_id` and `scope`, the reservation's or one above it; `state`,
+-- EXPIRED or QUARANTINED. The last three may be empty for all.
 -- @include stream_walk
 local EXPIRATION_STATES = { ['reservation.expired'] = 'EXPIRED', ['custom.reservation.quarantined'] = 'QUARANTINED' }
 
@@ -23,9 +23,9 @@ local function expiration_search(from_ms, to_ms, tenant_id, scope, state)
   }
 end
 
--- Returns when the entry's expiration happened and its state, or nil if the search is not about it; third, whether the entry and
--- all after it are later than the search. The time is the one its script decided by. It is slightly earlier than that of the entry's
--- id but in the same order, as scripts run one after another.
+-- Returns when the entry's expiration happened and its state, or nil if the search is not about it; third, whether the
+-- entry and all after it are later than the search. The time is the one its script decided by. It is slightly earlier
+-- than that of the entry's id but in the same order, as scripts run one after another.
 local function expiration_of(entry, search)
   local fields = entry[2]
   local found = EXPIRATION_STATES[stream_walk.value_of(fields, 'ty')]

@@ -36,15 +36,17 @@ local function short_extensions(fields, prefix, born)
   local parts, used, maker = {}, fields[field.extensions_used] or '', fields[field.key_id]
   for i = 1, string.find(used, '^%d%d?%d?$') and tonumber(used) or 0 do
     local at, granted, by = string.match(fields[field.extension .. i] or '', '^(%d+)%+(%d+)%+?(.*)$')
-    parts[i] = to_hex(at or nil, born) .. '+' .. to_hex(granted or nil, 0) .. '+' .. short_id(by ~= '' and by or nil, prefix, maker)
+    parts[i] = to_hex(at or nil, born) .. '+' .. to_hex(granted or nil, 0) .. '+'
+      .. short_id(by ~= '' and by or nil, prefix, maker)
   end
   return table.concat(parts, ',')
 end
 
--- The values of an ended record as one text, and the fields that this text unpacks to. Nil if they would differ from the record's,
--- which then stays unpacked.
+-- The values of an ended record as one text, and the fields that this text unpacks to. Nil if they would differ from
+-- the record's, which then stays unpacked.
 local function pack_fields(fields, code)
-  local born, event_ms, sequence = tonumber(fields[field.created_at]), string.match(fields[field.end_event] or '', '^(%d+)(%-%d+)$')
+  local born, event_ms, sequence = tonumber(fields[field.created_at]),
+    string.match(fields[field.end_event] or '', '^(%d+)(%-%d+)$')
   local unit, policy = units.LETTER_OF[fields[field.unit]], fields[field.overage_policy]
   policy = policy == nil and '-' or hold_form.POLICY_LETTERS[policy]
   local amount, charged, maker = fields[field.amount], fields[field.charged], fields[field.key_id]
@@ -54,7 +56,8 @@ local function pack_fields(fields, code)
   local prefix = 'key_' .. code
   local text = table.concat({
     fields[field.tenant],
-    fields[field.workspace] or '', fields[field.app] or '', fields[field.workflow] or '', fields[field.agent] or '', fields[field.toolset] or '',
+    fields[field.workspace] or '', fields[field.app] or '', fields[field.workflow] or '', fields[field.agent]
+    or '', fields[field.toolset] or '',
     unit .. policy .. fields[field.scope_mask],
     amount, charged == amount and '=' or charged or '',
     to_hex(fields[field.created_at], 0), to_hex(fields[field.expires_at], born), to_hex(fields[field.ended_at], born),
@@ -81,7 +84,8 @@ local LONGEST_TEXT = 4096
 
 -- Packs the record of an ended reservation and keeps its expiry. Returns whether it did.
 local function pack_record(key)
-  local fields = redis.call('HEXISTS', key, '0') == 0 and hold_form.text_length(key) <= LONGEST_TEXT and hold_form.record_fields(key) or {}
+  local fields = redis.call('HEXISTS', key, '0') == 0 and hold_form.text_length(key) <= LONGEST_TEXT
+    and hold_form.record_fields(key) or {}
   local ends_at = redis.call('PEXPIRETIME', key)
   if not fields[field.state] or fields[field.state] == 'ACTIVE' or ends_at < 0 then
     return false

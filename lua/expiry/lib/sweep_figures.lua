@@ -10,8 +10,8 @@ local function due_count(index, now)
   return due, due > 0 and first_score(index, '-inf') or ''
 end
 
--- What awaits an operator, as texts: the number of reservations in quarantine, the number of holds that await cleanup, and the oldest
--- one's deadline. If these keys are damaged, the sweep must not stop.
+-- What awaits an operator, as texts: the number of reservations in quarantine, the number of holds that await cleanup,
+-- and the oldest one's deadline. If these keys are damaged, the sweep must not stop.
 local function set_aside(tag, now)
   local quarantined = redis.pcall('HLEN', keys.quarantine(tag))
   local readable, awaiting, oldest = pcall(due_count, keys.cleanup_index(tag), now)

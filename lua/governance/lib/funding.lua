@@ -2,11 +2,13 @@
 -- @include event_writer, expiry, int64, new_figures, over_limit, waking
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
--- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining both grow by the
+-- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining
+-- both grow by the
 --   whole amount; a negative remaining is filled up before anything can be reserved.
 -- DEBIT takes the amount from allocated and remaining, and never makes remaining negative.
 -- RESET sets allocated, RESET_SPENT sets allocated and spent; remaining may then be negative.
--- In a budget with a period, both also set the allocation of the periods to come. CREDIT and DEBIT change the current one only.
+-- In a budget with a period, both also set the allocation of the periods to come. CREDIT and DEBIT change the current
+-- one only.
 -- REPAY_DEBT forgives debt, and remaining grows by as much. Any amount beyond the debt is added as funds.
 
 -- The figures after an operation, or nil and a refusal: BUDGET_EXCEEDED, INT64_OVERFLOW. Writes nothing.
@@ -35,20 +37,20 @@ local function planned_funding(budget, operation, amount, given_spent)
   if not remaining then
     return nil, { 'INT64_OVERFLOW' }
   end
-  -- A capped charge marks a scope that ran out of funds. Any operation that leaves or adds funds clears the mark, but debt above its
-  -- limit stays over limit.
+  -- A capped charge marks a scope that ran out of funds. Any operation that leaves or adds funds clears the mark, but
+  -- debt above its limit stays over limit.
   local over = budget.is_over_limit
   if over_limit.debt_over_limit(debt, budget.overdraft_limit) then
     over = '1'
   elseif int64.positive(remaining) or int64.less(budget.remaining, remaining) then
     over = '0'
   end
-  return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved, spent = spent, debt = debt,
-    overdraft_limit = budget.overdraft_limit, is_over_limit = over }
+  return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved,
+    spent = spent, debt = debt, overdraft_limit = budget.overdraft_limit, is_over_limit = over }
 end
 
--- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if something is, and
--- the operation is refused, or leaves nothing in the budget.
+-- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if
+-- something is, and the operation is refused, or leaves nothing in the budget.
 local function reclaimed_before(tag, budget, planned, retention_ms, origin)
   if budget.reserved == '0' or planned and int64.positive(planned.remaining) then
     return nil
@@ -81,9 +83,10 @@ local function apply_funding(tag, budget, planned, request, now, origin)
   end
   local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
     'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,
-    'new_remaining', planned.remaining, 'previous_debt', budget.debt, 'new_debt', planned.debt, 'previous_spent', budget.spent,
-    'new_spent', planned.spent, 'previous_reserved', budget.reserved, 'new_reserved', budget.reserved,
-    'previous_status', budget.status, 'new_status', budget.status, 'reason', request.reason, 'metadata', request.metadata }
+    'new_remaining', planned.remaining, 'previous_debt', budget.debt, 'new_debt', planned.debt, 'previous_spent',
+    budget.spent, 'new_spent', planned.spent, 'previous_reserved', budget.reserved, 'new_reserved', budget.reserved,
+    'previous_status', budget.status, 'new_status', budget.status, 'reason', request.reason, 'metadata',
+    request.metadata }
   if operation == 'CREDIT' then
     event_writer.append_event(tag, 'budget.funded', tenant_id, scope, origin, figures)
   elseif operation == 'DEBIT' then

@@ -1,8 +1,10 @@
 -- governed_budget: the budget that an operation of the governance plane will change.
 -- @include budget_figures, keys, rollover, tenant_state, time
 --
--- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence over a closed budget.
--- A budget whose period has ended is rolled over first, even if the caller then refuses. `now` of the budget is the time.
+-- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence
+-- over a closed budget.
+-- A budget whose period has ended is rolled over first, even if the caller then refuses. `now` of the budget is the
+-- time.
 local function governed_budget(tag, unit, scope, tenant_id)
   local budget = budget_figures.read_budget(tag, unit, scope)
   if not budget then

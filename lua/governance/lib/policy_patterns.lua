@@ -1,4 +1,5 @@
--- policy_patterns: keeps the hash of patterns in step with the policies. lua/ledger/lib/policy_search.lua describes the hash.
+-- policy_patterns: keeps the hash of patterns in step with the policies. lua/ledger/lib/policy_search.lua describes the
+-- hash.
 -- @include keys, tenant_state
 --
 -- The most policies per pattern. A reserve under the pattern may have to check each of them.

@@ -1,12 +1,13 @@
 -- release_holds_of_closed_tenant: releases the holds of a closed tenant.
--- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Holds that have already ended are skipped, so the cascade
--- may start over at any time, and several may run concurrently.
+-- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Holds that have already ended are skipped,
+-- so the cascade may start over at any time, and several may run concurrently.
 -- @include action_counters, ended_holds, expiry, field, hold_record, int64, journal, keys, owned_counts, refund, time
 
--- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
--- budget's record and reported when it is closed: the protocol has one event per budget for this, not one per reservation. Each
--- budget is read and written once, however many of the holds it has. Returns how many holds ended or were quarantined, and the outcomes
--- to report: expiries of holds that were already overdue, quarantines, and stale entries.
+-- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added
+-- up in each budget's record and reported when it is closed: the protocol has one event per budget for this, not one
+-- per reservation. Each budget is read and written once, however many of the holds it has. Returns how many holds ended
+-- or were quarantined, and the outcomes to report: expiries of holds that were already overdue, quarantines, and stale
+-- entries.
 local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
   for _, reservation_id in ipairs(reservation_ids) do

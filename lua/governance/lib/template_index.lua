@@ -1,8 +1,9 @@
 -- template_index: what else changes with a tenant's budget templates, which lua/lib/template_record.lua describes.
 -- @include keys, tenant_state
 --
--- One hash per tenant maps each `unit pattern` to the ids of the templates that have it, oldest first, with spaces between. Its field
--- `revision`, which is also in the tenant's record, is another one after each change, as a text that occurs once.
+-- One hash per tenant maps each `unit pattern` to the ids of the templates that have it, oldest first, with spaces
+-- between. Its field `revision`, which is also in the tenant's record, is another one after each change, as a text that
+-- occurs once.
 
 -- The most templates of a tenant.
 local MOST_TEMPLATES = 200
@@ -38,7 +39,8 @@ local function set_revision(tag, tenant_id, revision)
   tenant_state.set_derived(keys.tenant(tag, tenant_id), 'templates', has_templates and revision or nil)
 end
 
--- Notes when the boundaries of a template are to be planned again: before half of those of its period, or of one of its windows, have passed.
+-- Notes when the boundaries of a template are to be planned again: before half of those of its period, or of one of its
+-- windows, have passed.
 -- Its entry among the plans of budgets is `template`, the tenant and its id.
 local function plan_again(tag, tenant_id, template_id, boundaries, window_plans)
   local member, earliest = 'template ' .. tenant_id .. ' ' .. template_id, nil

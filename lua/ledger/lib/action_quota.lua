@@ -2,12 +2,13 @@
 -- cycles-protocol-extensions-v0.1.26.
 -- @include action_counters, action_rules, kept_counters, keys, time
 --
--- A quota counts at the deepest scope that its policy's pattern matches, and per_tenant_per_day at the tenant. Counters do not depend
--- on the policy, so a changed or another policy goes on counting, and rules that mean the same counter share it.
+-- A quota counts at the deepest scope that its policy's pattern matches, and per_tenant_per_day at the tenant. Counters
+-- do not depend on the policy, so a changed or another policy goes on counting, and rules that mean the same counter
+-- share it.
 --
--- `facts` are what a request says of its action, with bars between: its risk class, its run, and those policy keys that its kind
--- declares: host, recipient domain and resource type. They are percent-encoded. Empty facts are those of a custom kind that the
--- deployment does not declare; no request with such a kind comes this far.
+-- `facts` are what a request says of its action, with bars between: its risk class, its run, and those policy keys that
+-- its kind declares: host, recipient domain and resource type. They are percent-encoded. Empty facts are those of a
+-- custom kind that the deployment does not declare; no request with such a kind comes this far.
 local RISK = '__risk__'
 
 local function decoded(text)
@@ -42,13 +43,16 @@ local function exhausted(plan, step, policy)
     return nil
   end
   local rule = worst.rule
-  return { 'ACTION_QUOTA_EXCEEDED', worst.scope, policy.id, rule.window, window_key_of(worst, plan), time.ms_text(worst_used), time.ms_text(rule.limit),
+  return { 'ACTION_QUOTA_EXCEEDED', worst.scope, policy.id, rule.window, window_key_of(worst, plan),
+    time.ms_text(worst_used), time.ms_text(rule.limit),
     rule.risk_class or '' }
 end
 
--- Adds a rule to a plan. Rules that mean the same counter share an index in their part, the lowest limit and the longest time to live.
+-- Adds a rule to a plan. Rules that mean the same counter share an index in their part, the lowest limit and the
+-- longest time to live.
 local function add_entry(plan, step, rule, scope)
-  local window, name = action_counters.WINDOWS[rule.window], rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind
+  local window, name = action_counters.WINDOWS[rule.window], rule.risk_class and RISK .. ':' .. rule.risk_class
+    or rule.kind
   local part, field = window.ms and plan.day or plan.of_run, scope .. '|' .. window.code .. '|' .. name
   local index = part.index_of[field]
   plan.has_doubles = plan.has_doubles or index ~= nil
@@ -65,13 +69,14 @@ local function new_part()
   return { index_of = {}, fields = {}, limits = {}, crossings = {}, ttls = {} }
 end
 
--- The quotas that cover a request, in the order of the steps. `day` and `of_run` are the parts that count in the day's hash and in that of
--- the run.
+-- The quotas that cover a request, in the order of the steps. `day` and `of_run` are the parts that count in the day's
+-- hash and in that of the run.
 local function new_plan(rules, scope, root, kind, facts)
   local risk_class, run, key_list = string.match(facts, '^([^|]*)|([^|]*)|(.*)$')
   local host, domain, resource = string.match(key_list, '^([^|]*)|([^|]*)|([^|]*)$')
   local plan = { day = new_part(), of_run = new_part(), run = run }
-  local steps = { rules.risk_quotas and rules.risk_quotas[risk_class] or {}, rules.kind_quotas and rules.kind_quotas[kind] or {} }
+  local steps = { rules.risk_quotas and rules.risk_quotas[risk_class] or {},
+    rules.kind_quotas and rules.kind_quotas[kind] or {} }
   for step, of_step in ipairs(steps) do
     for _, rule in ipairs(of_step) do
       if applies(rule, host, domain, resource) then
@@ -82,7 +87,8 @@ local function new_plan(rules, scope, root, kind, facts)
   return plan
 end
 
--- The plans of a policy's rules for the requests of earlier runs. What follows from the same rules, scope, kind and facts never changes.
+-- The plans of a policy's rules for the requests of earlier runs. What follows from the same rules, scope, kind and
+-- facts never changes.
 local PLANS_KEPT = 50
 
 local function plan_of(rules, scope, root, kind, facts)
@@ -123,8 +129,9 @@ local function read_plan(group, tag, tenant_id, plan, now)
   plan.turn, plan.now = turn, now
 end
 
--- What the policy's quotas say of a request: a refusal (ACTION_QUOTA_EXCEEDED or MISSING_RUN_ID), or nil and the plan that it counts by,
--- or nothing if no quota covers it. The plan's `needs_checks` says whether counting it may be more than adding one.
+-- What the policy's quotas say of a request: a refusal (ACTION_QUOTA_EXCEEDED or MISSING_RUN_ID), or nil and the plan
+-- that it counts by, or nothing if no quota covers it. The plan's `needs_checks` says whether counting it may be more
+-- than adding one.
 local function quota_refusal(group, tag, tenant_id, scopes, policy, facts, fields, first, now)
   local rules = policy and policy.rules and action_rules.known_rules(policy.rules)
   if not rules or not (rules.risk_quotas or rules.kind_quotas) then

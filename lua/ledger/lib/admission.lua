@@ -1,13 +1,14 @@
 -- admission: whether a reserve, a decision or a direct debit is granted, and the budgets that it draws on.
--- @include action_quota, action_rules, brief_figures, budget_templates, expiry, funds, grouped, keys, owned_counts, policy_rate,
---          policy_search, shared_budgets, template_record, units, waiters
+-- @include action_quota, action_rules, brief_figures, budget_templates, expiry, funds, grouped, keys, owned_counts,
+--          policy_rate, policy_search, shared_budgets, template_record, units, waiters
 --
 -- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
--- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the budgets. Those that the
--- tenant's templates would make are among them, each with its `birth`, and are the third value if there are any. The fourth value is the
--- reply of the script if one of these templates has no boundaries left, after which the service plans others and calls again.
+-- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the
+-- budgets. Those that the tenant's templates would make are among them, each with its `birth`, and are the third value
+-- if there are any. The fourth value is the reply of the script if one of these templates has no boundaries left, after
+-- which the service plans others and calls again.
 local function budgets_at(group, tag, unit, scopes, tenant_id, tenant, now)
   local budgets, count, mask, unborn = {}, 0, '', nil
   local templates = tenant and tenant.templates
@@ -48,7 +49,8 @@ local function missing_budget(tag, scopes)
   return { 'NOT_FOUND' }
 end
 
--- Precedence: the request's own overage policy, the governing policy's, the deepest budget's, the tenant's, the protocol's default.
+-- Precedence: the request's own overage policy, the governing policy's, the deepest budget's, the tenant's, the
+-- protocol's default.
 local function overage_policy_of(requested, policy, budgets, tenant)
   if requested ~= '' then
     return requested
@@ -63,8 +65,8 @@ local function overage_policy_of(requested, policy, budgets, tenant)
   return inherited
 end
 
--- Appends the balances in an idempotency record to a replayed reply. The record has a mask of the scopes, and a balance for each
--- scope in it.
+-- Appends the balances in an idempotency record to a replayed reply. The record has a mask of the scopes, and a balance
+-- for each scope in it.
 local function with_balances(reply, scopes, parts, mask_at)
   local mask, figure = parts[mask_at], mask_at + 1
   for i = 1, #mask do
@@ -121,7 +123,8 @@ local function judge(request, group)
     return refusal, refusal[1] ~= 'NOT_FOUND' and refusal or nil
   end
   local limits = request.limits
-  -- An action that has happened is refused neither for debt nor for an over-limit mark, and only under REJECT for what does not remain.
+  -- An action that has happened is refused neither for debt nor for an over-limit mark, and only under REJECT for what
+  -- does not remain.
   if way == 'debit' then
     refusal = funds.stopped_budget(budgets)
       or unborn and budget_templates.limit_refusal(group, tag, tenant_id, unborn, limits.max_budgets)
@@ -162,16 +165,19 @@ end
 
 -- Whether the end of a hold could change the answer.
 local function depends_on_holds(refusal)
-  return refusal[1] == 'BUDGET_EXCEEDED' or refusal[1] == 'KEPT_FOR_WAITER' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run'
+  return refusal[1] == 'BUDGET_EXCEEDED' or refusal[1] == 'KEPT_FOR_WAITER' or refusal[2] == 'live_reservations'
+    or refusal[4] == 'per_run'
 end
 
--- The request that is judged: one table for all calls, which come one after the other. A new one for each costs a reserve 6 % of its
--- instructions alone in a run, and 9 % with 16 in a run. Whoever takes it sets all that it has:
+-- The request that is judged: one table for all calls, which come one after the other. A new one for each costs a
+-- reserve 6 % of its instructions alone in a run, and 9 % with 16 in a run. Whoever takes it sets all that it has:
 --   `tag`, `now`, `tenant`        the time of the run, and the tenant's record if there is one
 --   `way`                         hold, debit (what has happened), or question
---   `subject`                     the effective tenant, the unit and the scopes; for a hold, as lua/lib/hold_record.lua has it
+--   `subject`                     the effective tenant, the unit and the scopes; for a hold, as lua/lib/hold_record.lua
+--                                 has it
 --   `amount`, `overage_policy`    as requested, or empty; nil if nothing will be charged
---   `facts`                       what quotas need of the action, empty if the service does not know its kind; nil if it has happened
+--   `facts`                       what quotas need of the action, empty if the service does not know its kind; nil if
+--                                 it has happened
 --   `is_counted`                  whether it counts as an action of its own
 --   `fields`, `first`             the request's field and value pairs, and where they begin
 --   `key_id`, `request_id`, `trace`
@@ -179,10 +185,10 @@ end
 --   `waiter`                      the place of a reserve that waits for funds
 local REQUEST = {}
 
--- Judges a request, and returns the refusal, or nil if it is granted. The second value is the reply of the script if it ends here: due holds
--- come first, and the service calls again. The third says that a debit is more than what remains.
--- The request gets the plan: `policy`, `counts`, `budgets` with `mask` and `unborn`, `overage_policy`, and for a hold `owned`, `text_bytes`
--- and `stored_after`.
+-- Judges a request, and returns the refusal, or nil if it is granted. The second value is the reply of the script if it
+-- ends here: due holds come first, and the service calls again. The third says that a debit is more than what remains.
+-- The request gets the plan: `policy`, `counts`, `budgets` with `mask` and `unborn`, `overage_policy`, and for a hold
+-- `owned`, `text_bytes` and `stored_after`.
 local function admit(request, group)
   local refusal, reply, short = judge(request, group)
   if not reply and (short or refusal and depends_on_holds(refusal)) then

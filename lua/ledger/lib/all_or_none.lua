@@ -1,14 +1,16 @@
 -- all_or_none: a set of reserves in one run, which grants all of them or none.
 -- @include field, grouped, idempotency_record, keys
 --
--- The run calls the script `reserve` twice for each member. The first pass is a rehearsal on tables of its own: every check of a reserve is made
--- on what the members before it would have left, nothing is written, and the first refusal ends it. Its reply and its denial event are those of
--- that reserve alone. What time has made due is done at the first touch, as for every reserve: rollovers, turns of windows, and the reclaiming of
--- overdue holds, after which the service calls again. The second pass has the same instant and cannot be refused.
+-- The run calls the script `reserve` twice for each member. The first pass is a rehearsal on tables of its own: every
+-- check of a reserve is made on what the members before it would have left, nothing is written, and the first refusal
+-- ends it. Its reply and its denial event are those of that reserve alone. What time has made due is done at the first
+-- touch, as for every reserve: rollovers, turns of windows, and the reclaiming of overdue holds, after which the
+-- service calls again. The second pass has the same instant and cannot be refused.
 --
 -- `group.set` is what the calls of a pass share, and `group.rehearses` is true in the first one.
 
--- The last text of a member's idempotency record: the id of its set, and the names of the records of all members, without their tag.
+-- The last text of a member's idempotency record: the id of its set, and the names of the records of all members,
+-- without their tag.
 local SET_FORM = '^set:(%S+) (.*)$'
 
 -- The idempotency record among the keys of a reserve.
@@ -40,10 +42,11 @@ local function new_set(calls, lives_ms)
   }
 end
 
--- Whether a member counts in quotas and rates: members with the same subject and action in different units are one action. `fields` are the
--- request's, from `first` on, which begin with the action's kind and name.
+-- Whether a member counts in quotas and rates: members with the same subject and action in different units are one
+-- action. `fields` are the request's, from `first` on, which begin with the action's kind and name.
 local function counts(set, subject, facts, fields, first)
-  local action = table.concat(subject.scopes, '|') .. '|' .. fields[first + 1] .. '|' .. fields[first + 3] .. '|' .. facts
+  local action = table.concat(subject.scopes, '|') .. '|' .. fields[first + 1] .. '|' .. fields[first + 3]
+    .. '|' .. facts
   local of_unit = subject.unit .. '|' .. action
   set.units[of_unit] = (set.units[of_unit] or 0) + 1
   if set.units[of_unit] <= (set.actions[action] or 0) then
@@ -86,8 +89,8 @@ local function replies_of(call, calls, group)
   return replies, nil
 end
 
--- `keys` and `args` are those of a run of several calls. Returns the place of the refused member, counted from 0, and its text; or an empty text, the
--- id of the set if it is replayed, and the texts of all.
+-- `keys` and `args` are those of a run of several calls. Returns the place of the refused member, counted from 0, and
+-- its text; or an empty text, the id of the set if it is replayed, and the texts of all.
 local function run_set(call, key_list, args)
   local calls, tag = grouped.calls_in(key_list, args), keys.tag_of(key_list[1])
   local rehearsal = grouped.new()

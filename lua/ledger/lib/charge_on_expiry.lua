@@ -1,10 +1,11 @@
 -- charge_on_expiry: what a new hold costs if it expires, where its request does not say so.
 -- @include int64
 --
--- Policies and tenants set a share of the amount, as whole percents. It is rounded up: a cut call is not cheaper than its share.
+-- Policies and tenants set a share of the amount, as whole percents. It is rounded up: a cut call is not cheaper than
+-- its share.
 
--- What is left of an amount after `percent` of it, rounded down, as text. No step leaves int64 or loses a digit: a product of up to 15 digits
--- is exact in doubles, and a longer one is added up.
+-- What is left of an amount after `percent` of it, rounded down, as text. No step leaves int64 or loses a digit: a
+-- product of up to 15 digits is exact in doubles, and a longer one is added up.
 local function rest_of(amount, percent)
   if #amount <= 13 then
     return int64.text(math.floor(tonumber(amount) * (100 - percent) / 100))

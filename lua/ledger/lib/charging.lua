@@ -2,15 +2,17 @@
 -- @include budget_figures, event_writer, int64, threshold, window_record
 --
 -- All scopes are charged the same amount, or none is. Budgets are changed in memory.
--- A window is charged all of it, what becomes debt included, because it limits use. It has no overdraft: what does not remain in it is
--- capped under either policy, but does not mark its scope as over limit, because the window's end is enough to lift it. A scope is marked
--- if what remains in it does not cover the whole overage, even if a window or another scope caps the charge at less than that.
+-- A window is charged all of it, what becomes debt included, because it limits use. It has no overdraft: what does not
+-- remain in it is capped under either policy, but does not mark its scope as over limit, because the window's end is
+-- enough to lift it. A scope is marked if what remains in it does not cover the whole overage, even if a window or
+-- another scope caps the charge at less than that.
 
 local function floor_zero(amount)
   return string.sub(amount, 1, 1) == '-' and '0' or amount
 end
 
--- The part of `delta` that every capping scope and every window can pay from what remains. Marks the capping scopes that cannot pay all of it.
+-- The part of `delta` that every capping scope and every window can pay from what remains. Marks the capping scopes
+-- that cannot pay all of it.
 local function capped_delta(budgets, delta, is_capping)
   local granted = delta
   for _, budget in ipairs(budgets) do
@@ -31,8 +33,8 @@ local function capped_delta(budgets, delta, is_capping)
   return granted
 end
 
--- Charges one budget in memory: the estimate leaves `reserved`, the funded part of the charge is added to `spent`, the unfunded part
--- to `debt`. Returns false if a figure would leave int64. Takes figures, and the unfunded part as text.
+-- Charges one budget in memory: the estimate leaves `reserved`, the funded part of the charge is added to `spent`, the
+-- unfunded part to `debt`. Returns false if a figure would leave int64. Takes figures, and the unfunded part as text.
 local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   local former, former_debt, may_enter = budget.remaining_figure, budget.debt_figure, budget.capped or unfunded ~= '0'
   local was_over = may_enter and budget_figures.budget_over_limit(budget)
@@ -72,8 +74,9 @@ local IS_CAPPING = {
   ALLOW_WITH_OVERDRAFT = function(budget) return not int64.positive(budget.overdraft_limit) end,
 }
 
--- Changes every budget in memory and returns the charge { charged, released, overage, debt }, or nil and a refusal: BUDGET_EXCEEDED
--- scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of lua/lib/threshold.lua.
+-- Changes every budget in memory and returns the charge { charged, released, overage, debt }, or nil and a refusal:
+-- BUDGET_EXCEEDED scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of
+-- lua/lib/threshold.lua.
 local function charge_of(budgets, estimate, actual, overage_policy, marks)
   estimate, actual = int64.figure(estimate), int64.figure(actual)
   local delta = int64.sub(actual, estimate)
@@ -107,7 +110,8 @@ local function charge_of(budgets, estimate, actual, overage_policy, marks)
     debt = unfunded == '0' and debt or int64.saturating_add(debt, unfunded)
   end
   budget_figures.require_balanced(budgets)
-  return { charged = int64.text(charged), released = exceeds and '0' or int64.text(int64.sub(estimate, actual)), overage = overage, debt = debt }
+  return { charged = int64.text(charged), released = exceeds and '0' or int64.text(int64.sub(estimate, actual)),
+    overage = overage, debt = debt }
 end
 
 -- Whether emit_charge will emit an event.

@@ -1,5 +1,5 @@
--- count_actions: counts an action that lua/ledger/lib/action_quota.lua has let pass. Step 5 of RESERVATION EVALUATION ORDER in
--- cycles-protocol-extensions-v0.1.26.
+-- count_actions: counts an action that lua/ledger/lib/action_quota.lua has let pass. Step 5 of RESERVATION EVALUATION
+-- ORDER in cycles-protocol-extensions-v0.1.26.
 -- @include action_counters, action_quota, event_writer, kept_counters, keys, time
 --
 -- `plan` is that of quota_refusal, or nil.
@@ -7,7 +7,8 @@ local RISK = '__risk__'
 
 -- Whether a counter that has counted this one reaches the rule's threshold for the first time.
 local function crosses(rule, counter, used)
-  return used == rule.crossing and not string.find(',' .. counter.told .. ',', ',' .. rule.threshold_text .. ',', 1, true)
+  return used == rule.crossing
+    and not string.find(',' .. counter.told .. ',', ',' .. rule.threshold_text .. ',', 1, true)
 end
 
 -- Checks what count_actions needs: nothing may fail after the first write. Returns whether it will emit an event.
@@ -34,10 +35,11 @@ local function emit_approach(tag, tenant_id, policy, origin, entry, plan, used)
   local rule, window_key = entry.rule, action_quota.window_key_of(entry, plan)
   event_writer.append_event(tag, 'quota.threshold_approaching', tenant_id, entry.scope,
     { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
-      correlation = action_counters.counter_correlation(tenant_id, entry.scope, rule.risk_class or rule.kind, rule.window, window_key) },
+      correlation = action_counters.counter_correlation(tenant_id, entry.scope, rule.risk_class or rule.kind,
+      rule.window, window_key) },
     { 'action_kind', rule.risk_class and RISK or rule.kind, 'risk_class', rule.risk_class or '', 'window', rule.window,
-      'window_key', window_key, 'used', time.ms_text(used), 'limit', time.ms_text(rule.limit), 'threshold_pct', rule.threshold_text,
-      'policy_id', policy.id })
+      'window_key', window_key, 'used', time.ms_text(used), 'limit', time.ms_text(rule.limit), 'threshold_pct',
+      rule.threshold_text, 'policy_id', policy.id })
 end
 
 local function emit_approaches(tag, tenant_id, policy, plan, origin)
@@ -70,8 +72,8 @@ local function count(group, policy, plan)
   end
 end
 
--- Counts an action that quota_refusal has let pass. Returns the text of its run's counters for the hold's record, or nil. `origin` may
--- be missing if require_counting has found nothing to emit.
+-- Counts an action that quota_refusal has let pass. Returns the text of its run's counters for the hold's record, or
+-- nil. `origin` may be missing if require_counting has found nothing to emit.
 local function count_actions(group, tag, tenant_id, policy, plan, origin)
   count(group, policy, plan)
   if plan.needs_checks then

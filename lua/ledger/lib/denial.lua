@@ -1,20 +1,22 @@
 -- denial: the answer to a refused request, and what its event says.
 -- @include field, hold_form
 --
--- A refusal is a list: a status word, the scope that refused, what remains there, the window of that budget if only this was short, or an
--- empty text, and the limit of that window or of the budget's next period.
--- Where a policy's rules on actions refused, the policy's id stands third, and for a quota its window, the key of that window, how many
--- it has counted, its limit and its risk class.
+-- A refusal is a list: a status word, the scope that refused, what remains there, the window of that budget if only
+-- this was short, or an empty text, and the limit of that window or of the budget's next period.
+-- Where a policy's rules on actions refused, the policy's id stands third, and for a quota its window, the key of that
+-- window, how many it has counted, its limit and its risk class.
 --
 -- The reason code of a decision for a refusal, where it differs from the refusal's own word.
 local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED', KEPT_FOR_WAITER = 'BUDGET_EXCEEDED' }
 local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = true, ACTION_QUOTA_EXCEEDED = true }
 -- The refusals that name a scope and what remains there.
 local AT_A_SCOPE = {
-  BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
+  BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING =
+    true, BUDGET_EXCEEDED = true,
   KEPT_FOR_WAITER = true,
 }
--- What the event of a denied or observed request does not keep of it, besides fields of a record: members of direct debits.
+-- What the event of a denied or observed request does not keep of it, besides fields of a record: members of direct
+-- debits.
 local UNTOLD = { metrics = true, client_time_ms = true }
 -- Stands for a value that a refusal does not have, in the parts that its idempotency record keeps.
 local NONE = '-'
@@ -36,8 +38,8 @@ local function reason_of(refusal)
   return REASONS[refusal[1]] or refusal[1]
 end
 
--- Whether a refusal of a request that only budgets can refuse is a denial, which has an event. One about the request itself, or about a
--- suspended tenant, has none.
+-- Whether a refusal of a request that only budgets can refuse is a denial, which has an event. One about the request
+-- itself, or about a suspended tenant, has none.
 local function is_denial(refusal)
   return AT_A_SCOPE[refusal[1]] or refusal[1] == 'NOT_FOUND' or refusal[1] == 'TENANT_CLOSED'
 end
@@ -51,8 +53,8 @@ local function has_field(fields, first, name)
   return false
 end
 
--- Whether the answer to a denied request has its detail: published clients of 0.1.25 fail at a member that they do not know, so only
--- who uses the extension gets it. `fields` are those of the request, from `first` on.
+-- Whether the answer to a denied request has its detail: published clients of 0.1.25 fail at a member that they do not
+-- know, so only who uses the extension gets it. `fields` are those of the request, from `first` on.
 local function wants_detail(refusal, policy, fields, first)
   return ACTION_REFUSALS[refusal[1]] or policy and policy.rules or has_field(fields, first, field.policy_keys)
 end
@@ -97,8 +99,8 @@ local function correlated(origin, tenant_id, scope, kind, window_key, reason)
     correlation = 'denial:' .. redis.sha1hex(table.concat({ tenant_id, scope, kind, window_key, reason }, '\31')) }
 end
 
--- The scope, origin and figures of a denial's event. `fields` are the request's field and value pairs; the event keeps subject,
--- action and idempotency key. `correlates` says whether its origin gets a correlation id.
+-- The scope, origin and figures of a denial's event. `fields` are the request's field and value pairs; the event keeps
+-- subject, action and idempotency key. `correlates` says whether its origin gets a correlation id.
 local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, refusal, fields, correlates)
   local detail, reason = detail_of(refusal), reason_of(refusal)
   local scope, kind = detail[1] ~= NONE and detail[1] or leaf, ''

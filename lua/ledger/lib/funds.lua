@@ -29,7 +29,8 @@ local function next_limit(budget, now)
   local current = period.read_period(budget.key, budget.scope)
   -- The record has not what earlier calls of the run have changed.
   current.remaining, current.reserved = int64.text(budget.remaining_figure), int64.text(budget.reserved_figure)
-  current.spent, current.debt, current.is_over_limit = int64.text(budget.spent_figure), budget.debt, budget.is_over_limit
+  current.spent, current.debt, current.is_over_limit = int64.text(budget.spent_figure), budget.debt,
+    budget.is_over_limit
   local states = period.states_until(current, now)
   local following = period.states_until(states[#states] or current, (states[#states] or current).ends)
   local coming = following[#following]
@@ -40,8 +41,9 @@ local function next_limit(budget, now)
   return limit
 end
 
--- The refusal of the first budget with less remaining than the amount, or nil. If only a window of it is short, the refusal has what
--- remains there, and the window's name. Last stands what waiting can bring: the limit of that window, or that of the budget's next period.
+-- The refusal of the first budget with less remaining than the amount, or nil. If only a window of it is short, the
+-- refusal has what remains there, and the window's name. Last stands what waiting can bring: the limit of that window,
+-- or that of the budget's next period.
 local function short_budget(budgets, amount, now)
   local wanted = int64.figure(amount)
   for _, budget in ipairs(budgets) do
@@ -63,14 +65,15 @@ local function short_budget(budgets, amount, now)
   return nil
 end
 
--- Whether the budget is the reason, or one of them, to refuse a hold that lacks funds. What `hold_refusal` asks of all budgets, in one.
+-- Whether the budget is the reason, or one of them, to refuse a hold that lacks funds. What `hold_refusal` asks of all
+-- budgets, in one.
 local function lacks_funds(budget, wanted)
   return int64.less(budget.remaining_figure, wanted) or budget_figures.budget_over_limit(budget) or is_in_debt(budget)
     or budget.windows and window_record.short_window(budget.windows, budget.reserved_figure, wanted)
 end
 
--- The fast path, which nearly every request takes: true if all budgets are plain and nothing refuses the amount. False decides
--- nothing.
+-- The fast path, which nearly every request takes: true if all budgets are plain and nothing refuses the amount. False
+-- decides nothing.
 local function has_room(budgets, wanted)
   if type(wanted) ~= 'number' then
     return false

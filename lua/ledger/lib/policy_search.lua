@@ -1,18 +1,18 @@
 -- policy_search: finds which of a tenant's policies governs a request, and what it sets.
 -- @include kept, keys
 --
--- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
--- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON),
--- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute,
+-- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from
+-- and effective_until (ms), created_at, updated_at, and what it sets: caps (JSON), commit_overage_policy,
+-- default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute,
 -- charge_on_expiry_percent, and the rules on actions of lua/lib/action_rules.lua. Fields that do not apply are unset.
 --
--- One hash per tenant maps each pattern to its ACTIVE policies, separated by spaces, each as `policy_id,priority,from,until,created`
--- with times in ms or empty. They are in order of precedence: by priority, then the older first. A request matches only the patterns
--- that its own scopes form, so one HMGET finds the candidates, however many policies the tenant has, and only the first policy in
--- force of each pattern matters.
+-- One hash per tenant maps each pattern to its ACTIVE policies, separated by spaces, each as
+-- `policy_id,priority,from,until,created` with times in ms or empty. They are in order of precedence: by priority, then
+-- the older first. A request matches only the patterns that its own scopes form, so one HMGET finds the candidates,
+-- however many policies the tenant has, and only the first policy in force of each pattern matters.
 
--- What earlier runs have found, by the deepest scope, which the others follow from: the patterns, and the policy with the texts that it
--- was made of. Each run reads the texts again, but unchanged ones need not be parsed again.
+-- What earlier runs have found, by the deepest scope, which the others follow from: the patterns, and the policy with
+-- the texts that it was made of. Each run reads the texts again, but unchanged ones need not be parsed again.
 local SCOPES_KEPT = 500
 local known_scopes = kept(SCOPES_KEPT, function(_, scopes)
   local patterns = {}
@@ -34,8 +34,9 @@ local function is_same(texts, others)
   return true
 end
 
--- The id of the policy of the highest priority whose pattern and time match, and the deepest of the scopes that its pattern matches. Of
--- equal policies the one with the longer pattern wins, then the older one. The third value says whether any time was looked at.
+-- The id of the policy of the highest priority whose pattern and time match, and the deepest of the scopes that its
+-- pattern matches. Of equal policies the one with the longer pattern wins, then the older one. The third value says
+-- whether any time was looked at.
 local function winner(scopes, found, now)
   local best, best_priority, best_scope, has_times = nil, -1, nil, false
   for i = #found, 1, -1 do
@@ -65,8 +66,8 @@ local function governing_policy(tag, tenant_id, scopes, now)
     return nil
   end
   local key = keys.policy(tag, best)
-  local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms', 'max_extensions',
-    'max_reservations_per_minute', 'max_commits_per_minute', 'rules', 'charge_on_expiry_percent')
+  local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms',
+    'max_extensions', 'max_reservations_per_minute', 'max_commits_per_minute', 'rules', 'charge_on_expiry_percent')
   if fields[1] ~= tenant_id then
     error('corrupt policy record ' .. key)
   end
@@ -74,8 +75,8 @@ local function governing_policy(tag, tenant_id, scopes, now)
     known.fields = fields
     known.policy = {
       id = best, scope = scope, rules = fields[9], caps = fields[2], overage_policy = fields[3],
-      default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
-      max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
+      default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions =
+      tonumber(fields[6] or ''), max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
       charge_percent = fields[10],
     }
   end

@@ -1,8 +1,8 @@
 -- reserve_replay: the outcome of a repeated reserve, from the parts of its idempotency record.
 -- @include admission, denial, field, hold_record, keys, time
 
--- The parts in the form of those with caps: the word, the id, the end of the lease, the policy, the caps if any, the mask, and the
--- balances.
+-- The parts in the form of those with caps: the word, the id, the end of the lease, the policy, the caps if any, the
+-- mask, and the balances.
 local function full_parts(tag, parts)
   local id, policy, mask = hold_record.hold_from_parts(tag, parts[1], parts[3])
   return id and { 'ALLOW', id, parts[2], policy, mask, unpack(parts, 4) } or parts

@@ -1,13 +1,15 @@
--- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
+-- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be
+-- settled.
 -- @include brief_figures, damage, expiry, grouped, hold_form, hold_record, idempotency_record, keys, shared_budgets,
 --          tenant_state, time
 --
--- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
--- QUARANTINED reason. A hold that cannot be settled is quarantined, and returned third, followed by its owner and its creation time.
+-- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state,
+-- RESERVATION_EXPIRED, QUARANTINED reason. A hold that cannot be settled is quarantined, and returned third, followed
+-- by its owner and its creation time.
 -- Its `defect` is the reason, or nil if only its budgets do not match.
 -- `owner` is the caller's tenant, or empty for an operator, who may settle any hold.
--- A closed tenant takes precedence over the reservation's own state. An overdue hold is expired here, by the same transition as in
--- the sweeper, and then refused. `...` names further fields of the record, as for load_hold.
+-- A closed tenant takes precedence over the reservation's own state. An overdue hold is expired here, by the same
+-- transition as in the sweeper, and then refused. `...` names further fields of the record, as for load_hold.
 local function open_hold(group, tag, reservation_id, owner, now, retention_ms, origin, ...)
   local key = keys.reservation(tag, reservation_id)
   local readable, hold = pcall(hold_record.load_hold, key, ...)
@@ -51,14 +53,15 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     if outcome[1] == 'QUARANTINED' then
       return nil, outcome, hold, tenant
     end
-    return nil, { 'RESERVATION_EXPIRED', outcome.charge and 'charged' or 'now', outcome[2], outcome[3], time.ms_text(now) }
+    return nil, { 'RESERVATION_EXPIRED', outcome.charge and 'charged' or 'now', outcome[2], outcome[3],
+      time.ms_text(now) }
   end
   hold.marks, hold.has_commit_rates = marks, commit_rates
   return hold
 end
 
--- The hold's budgets, root first, or nil if one is missing: budgets are never deleted, so the record may name the wrong scopes. A
--- damaged or unbalanced budget ends the script with an error.
+-- The hold's budgets, root first, or nil if one is missing: budgets are never deleted, so the record may name the wrong
+-- scopes. A damaged or unbalanced budget ends the script with an error.
 local function held_budgets(group, tag, hold)
   local budgets = {}
   for _, scope in ipairs(hold.subject.held) do
@@ -71,13 +74,14 @@ local function held_budgets(group, tag, hold)
   return budgets
 end
 
--- How long the record of a settled hold is kept: for the audit view, and at least as long as the request's idempotency record, whose
--- replay reads the scopes here instead of storing them twice.
+-- How long the record of a settled hold is kept: for the audit view, and at least as long as the request's idempotency
+-- record, whose replay reads the scopes here instead of storing them twice.
 local function settled_retention(retention_ms, idempotency_ttl_ms)
   return tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms
 end
 
--- Where the reply to a settlement has the unit, which follows from the hold, and where the balances of the hold's scopes begin.
+-- Where the reply to a settlement has the unit, which follows from the hold, and where the balances of the hold's
+-- scopes begin.
 local PARTS = { COMMITTED = { unit = 3, balances = 7 }, RELEASED = { unit = 2, balances = 3 } }
 
 -- The reply to a settlement that the idempotency record of this name tells of, or nil.

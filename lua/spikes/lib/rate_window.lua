@@ -1,12 +1,12 @@
 -- rate_window: how often things happen to a tenant, counted in slots of time that lapse by themselves.
 -- @include keys, time
 --
--- Windows of up to an hour are counted in slots of ten seconds, longer ones in slots of five minutes, so no window has more than 360. A
--- window begins with its first whole slot, and is up to one slot shorter than its name says.
+-- Windows of up to an hour are counted in slots of ten seconds, longer ones in slots of five minutes, so no window has
+-- more than 360. A window begins with its first whole slot, and is up to one slot shorter than its name says.
 local RATE_SLOTS = { { slot_ms = 10000, longest_ms = 3600000 }, { slot_ms = 300000, longest_ms = 86400000 } }
 
--- Counts `number` occurrences of a kind at a time. Counts for no window that is longer than `longest_ms`. A damaged counter must not end
--- the script here, after its first write: it counts nothing until it lapses.
+-- Counts `number` occurrences of a kind at a time. Counts for no window that is longer than `longest_ms`. A damaged
+-- counter must not end the script here, after its first write: it counts nothing until it lapses.
 local function add_to_rate(tag, owner, kind, at, number, longest_ms)
   for _, slots in ipairs(RATE_SLOTS) do
     local key = keys.rate_count(tag, owner, kind, slots.slot_ms / 1000, time.ms_text(math.floor(at / slots.slot_ms)))

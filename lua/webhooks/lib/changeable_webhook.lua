@@ -1,8 +1,8 @@
 -- changeable_webhook: the subscription that a request names, if the caller may change it.
 -- @include keys, tenant_state, webhook_record
 
--- Returns the record, or nil and a refusal: NOT_FOUND, TENANT_CLOSED. `tenant_id` is the caller's, or empty for an operator, who may
--- change any subscription.
+-- Returns the record, or nil and a refusal: NOT_FOUND, TENANT_CLOSED. `tenant_id` is the caller's, or empty for an
+-- operator, who may change any subscription.
 local function changeable_webhook(tag, key, tenant_id)
   local record = webhook_record.read_webhook(key)
   if not record or (tenant_id ~= '' and record.tn ~= tenant_id) then

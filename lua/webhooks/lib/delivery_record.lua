@@ -1,12 +1,15 @@
--- delivery_record: the record of one event's delivery to one subscription, and the queue in which it waits for its first attempt.
+-- delivery_record: the record of one event's delivery to one subscription, and the queue in which it waits for its
+-- first attempt.
 -- @include keys, time
 --
--- A record's name, the ref, consists of the event, the subscription and, for a repeated delivery, the replay, so creating it twice is
--- detected.
--- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs response status, rt
--- response time in ms, em error, ab how the last answer begins if it was a refusal, ty event type, tr trace id and flags. A queue is named `<subscription_id>:<tenant>`.
+-- A record's name, the ref, consists of the event, the subscription and, for a repeated delivery, the replay, so
+-- creating it twice is detected.
+-- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs
+-- response status, rt response time in ms, em error, ab how the last answer begins if it was a refusal, ty event type,
+-- tr trace id and flags. A queue is named `<subscription_id>:<tenant>`.
 
--- How many deliveries wait in a queue. Ends the script if one of the queue's keys has another type: called before the first write.
+-- How many deliveries wait in a queue. Ends the script if one of the queue's keys has another type: called before the
+-- first write.
 local function queue_length(tag, queue)
   redis.call('SCARD', keys.ordered_queues(tag))
   return redis.call('LLEN', keys.ordered_queue(tag, queue))
@@ -40,12 +43,14 @@ local function create_delivery(tag, delivery)
   return length
 end
 
--- Removes index entries of deliveries whose records have expired: at most 2 * given + 8, where `given` is how many entries this run
--- has added. An index that gets no new entries expires with its last record. Called once per run for each subscription that got
--- entries. Records expire by Redis' clock, so a test clock that is ahead of it removes none. Returns how many entries it removed.
+-- Removes index entries of deliveries whose records have expired: at most 2 * given + 8, where `given` is how many
+-- entries this run has added. An index that gets no new entries expires with its last record. Called once per run for
+-- each subscription that got entries. Records expire by Redis' clock, so a test clock that is ahead of it removes none.
+-- Returns how many entries it removed.
 local function keep_index_short(tag, subscription, retention_ms, given)
   local index = keys.delivery_index(tag, subscription)
-  local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(time.redis_ms() - retention_ms), 'LIMIT', 0, 2 * given + 8)
+  local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. time.ms_text(time.redis_ms() - retention_ms), 'LIMIT',
+    0, 2 * given + 8)
   if gone > 0 then
     redis.call('ZREMRANGEBYRANK', index, 0, gone - 1)
   end
@@ -53,8 +58,9 @@ local function keep_index_short(tag, subscription, retention_ms, given)
   return gone
 end
 
--- How far from its head a queue is searched for a delivery. Deliveries are settled in the order of their queue, a few concurrently,
--- and retries are in no queue. A delivery that stays in the queue is found to have ended when its turn comes.
+-- How far from its head a queue is searched for a delivery. Deliveries are settled in the order of their queue, a few
+-- concurrently, and retries are in no queue. A delivery that stays in the queue is found to have ended when its turn
+-- comes.
 local QUEUE_SEARCHED = 100
 
 -- Removes a delivery from its queue. Returns how many of the `waiting` are left.

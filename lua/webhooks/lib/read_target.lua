@@ -1,7 +1,9 @@
--- read_target: the fields of a subscription that dispatch needs, without its description and metadata, which may be large.
+-- read_target: the fields of a subscription that dispatch needs, without its description and metadata, which may be
+-- large.
 -- lua/lib/webhook_record.lua describes the fields.
-local TARGET_FIELDS = { 'st', 'tn', 'ur', 'hd', 'se', 'sp', 'su', 'rp', 'df', 'ca', 'et', 'ec', 'sf', 'tu', 'th', 'ta', 'eg', 'er', 'pf',
-  'oc', 'sw' }
+local TARGET_FIELDS =
+  { 'st', 'tn', 'ur', 'hd', 'se', 'sp', 'su', 'rp', 'df', 'ca', 'et', 'ec', 'sf', 'tu', 'th', 'ta', 'eg', 'er', 'pf',
+    'oc', 'sw' }
 
 -- Returns the fields and values as a flat list and their bytes, or nil if the record does not exist or is not a hash.
 local function read_target(key)

@@ -185,7 +185,7 @@ export const BUDGETS = {
       },
       {
         what: 'a negative figure is in balance',
-        find: ' and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0',
+        find: '\n      and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0',
         put: '',
         because:
           'a budget with such a figure is refused as it is read, and each operation checks what it takes away; this repeats it before the write',
