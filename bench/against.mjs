@@ -114,7 +114,7 @@ const connectionsOf = (row, wanted) =>
  * @param {What} theirs
  * @param {Omit<Plan, 'ref'>} plan
  */
-export async function compare(ours, theirs, { rounds, seconds, rows, connections, redis }) {
+async function compare(ours, theirs, { rounds, seconds, rows, connections, redis }) {
   const compared = redis.flatMap((where) =>
     rows.flatMap((row) =>
       connectionsOf(row, connections).map(
@@ -234,7 +234,7 @@ export async function slowerThanLastRelease() {
 }
 
 /** @param {readonly Compared[]} compared */
-export function tableOfCompared(compared) {
+function tableOfCompared(compared) {
   /** @type {Record<string, (one: Compared) => string>} */
   const columns = {
     Redis: ({ redis }) => redis,

@@ -58,7 +58,7 @@ export function watchOthers() {
  * Includes the child that rewrites the log, which is part of the ledger's cost.
  * @param {Redis} redis
  */
-export async function redisCpuSeconds(redis) {
+async function redisCpuSeconds(redis) {
   const info = await redis.info('cpu');
   return ['user', 'sys', 'user_children', 'sys_children'].reduce(
     (sum, kind) => sum + infoNumber(info, `used_cpu_${kind}`),

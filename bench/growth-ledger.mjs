@@ -68,14 +68,6 @@ export class GrowthLedger {
   }
 
   /**
-   * A registry whose calls share no run with those of another lane.
-   * @param {number} index
-   */
-  lane(index) {
-    return this.lanes[index % LANES] ?? this.scripts;
-  }
-
-  /**
    * A tenant with its budgets, made over HTTP, and its API key.
    * @param {string} name
    */

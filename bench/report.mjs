@@ -82,14 +82,6 @@ export function aim(name, measured, { text = whole, unit = '', more = '', isHead
 }
 
 /**
- * The median of the ratios of pairs, with their range.
- * @param {string} name
- * @param {readonly number[]} ratios
- */
-export const ratioFigure = (name, ratios) =>
-  figure(`${name}: ratio`, `${hundredths(median(ratios))}${range(ratios, hundredths)}`);
-
-/**
  * A table from what it shows of each row, by the heads of its columns. An undefined cell is empty.
  * @template Row
  * @param {readonly Row[]} rows

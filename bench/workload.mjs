@@ -18,7 +18,7 @@ const IDEMPOTENCY_TTL_MS = 86_400_000;
 const RETENTION_MS = 30 * 86_400_000;
 const POLICY = 'ALLOW_IF_AVAILABLE';
 const ACTION = { kind: 'llm.completion', name: 'gpt-4o' };
-export const SUBJECT = { workspace: 'prod', agent: 'summarizer' };
+const SUBJECT = { workspace: 'prod', agent: 'summarizer' };
 /** What quotas would need to know about the action: lua/ledger/lib/action_quota.lua. */
 const ACTION_FACTS = 'side_effect||||';
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
