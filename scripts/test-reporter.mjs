@@ -1,8 +1,65 @@
-// A jest reporter that writes the counts for scripts/test.mjs. A test file that could not run counts as one failure. A skipped test has
-// the reason in its title or in that of its group: `TLS (skipped: there is no openssl)`.
+// A jest reporter that writes the counts for scripts/test.mjs, and says how far the run is. A test file that could not run counts as one
+// failure. A skipped test has the reason in its title or in that of its group: `TLS (skipped: there is no openssl)`.
 import { writeFileSync } from 'node:fs';
+import LongestFirst from '../test/support/jest/sequencer.mjs';
 
-export default class CountReporter {
+/** What a file takes of a worker on an idle machine with two processors, if jest has not measured it before. */
+const USUAL_MS = 6000;
+const SAY_EVERY_MS = 10_000;
+
+/**
+ * The time that is left, if the rest is as much slower or faster than expected as what is done.
+ * @param {{ done: number, left: number, workers: number, elapsedMs: number }} about  done, left: expected ms of files that have ended, and of the others
+ */
+export function msLeft({ done, left, workers, elapsedMs }) {
+  const pace = done === 0 ? 1 : (elapsedMs * workers) / done;
+  return (left * pace) / workers;
+}
+
+/** @param {number} ms */
+const inWords = (ms) => (ms < 90_000 ? `${Math.ceil(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`);
+
+export default class TestReporter {
+  startedAt = 0;
+  saidAt = 0;
+  done = 0;
+  left = 0;
+
+  /** @param {{ maxWorkers: number }} config */
+  constructor({ maxWorkers }) {
+    this.workers = maxWorkers;
+  }
+
+  /** @param {{ numTotalTestSuites: number }} results */
+  onRunStart({ numTotalTestSuites: files }) {
+    this.startedAt = performance.now();
+    this.left = LongestFirst.planned.reduce((sum, { duration = USUAL_MS }) => sum + duration, 0);
+    this.workers = Math.min(this.workers, files);
+    this.say(`${files} test files`);
+  }
+
+  /**
+   * @param {{ duration?: number }} test
+   * @param {unknown} _result
+   * @param {{ numTotalTestSuites: number, numPassedTestSuites: number, numFailedTestSuites: number, numPendingTestSuites: number }} results
+   */
+  onTestResult({ duration = USUAL_MS }, _result, results) {
+    this.done += duration;
+    this.left -= duration;
+    if (performance.now() - this.saidAt >= SAY_EVERY_MS) {
+      const ended = results.numPassedTestSuites + results.numFailedTestSuites + results.numPendingTestSuites;
+      this.say(`${ended} of ${results.numTotalTestSuites} test files have ended`);
+    }
+  }
+
+  /** @param {string} text */
+  say(text) {
+    this.saidAt = performance.now();
+    const { done, left, workers } = this;
+    const ms = msLeft({ done, left, workers, elapsedMs: this.saidAt - this.startedAt });
+    process.stderr.write(`${text}, about ${inWords(ms)} left\n`);
+  }
+
   /**
    * @param {unknown} _contexts
    * @param {{

@@ -129,7 +129,7 @@ async function runAll(topologies, args, directory) {
 function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
   // Last, because the option consumes all arguments that follow it.
-  const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'count-reporter.mjs')}`];
+  const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'test-reporter.mjs')}`];
   const child = spawn(process.execPath, [jest, ...JEST_OPTIONS, ...args, ...reporters], {
     cwd: ROOT,
     stdio: 'inherit',

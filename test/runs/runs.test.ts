@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import os from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { buildService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { patience, setTimeFactor, slowness } from '../support/time-limits.js';
@@ -135,6 +135,7 @@ test.each(['hook', 'timeout'])(
     expect(fixture.output.text).toContain(ending === 'hook' ? 'the hook fails' : 'Exceeded timeout');
     await expectNothingLeft(fixture);
     expect(fixture.output.text).toMatch(/\n1 skipped: this is only a fixture\n1 passed, 1 failed\n/);
+    expect(fixture.output.text).toMatch(/^2 test files, about \d+ s left$/m);
     expect(fixture.output.text).toMatch(/left running by the tests, killed after \d+ ms: [^\n]*sleep 600/);
     expect(code).toBe(1);
   },
@@ -206,17 +207,43 @@ test.each([
 test('busy processors make the measured limits longer', async () => {
   // Other tests run at the same time, so a single measurement before or after could be far off.
   const before = Math.min(await slowness(), await slowness(), await slowness());
-  const loops = Array.from({ length: 4 * availableParallelism() }, () =>
+  const loops = Array.from({ length: 4 * os.availableParallelism() }, () =>
     spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore' }),
   );
   children.push(...loops);
   expect(Math.max(await slowness(), await slowness())).toBeGreaterThan(1.3 * before);
 });
 
-test('a measurement applies to the whole run', async () => {
-  const factor = process.env['TEST_TIME_FACTOR'];
-  expect(Number(factor)).toBeGreaterThanOrEqual(1);
-  await setTimeFactor();
-  expect(process.env['TEST_TIME_FACTOR']).toBe(factor);
-  expect(patience(1000)).toBe(Math.ceil(1000 * Number(factor)));
+describe('the factor of a run', () => {
+  const before = { ...process.env };
+  beforeEach(() => {
+    delete process.env['TEST_TIME_FACTOR'];
+  });
+  afterEach(() => {
+    jest.restoreAllMocks();
+    delete process.env['TEST_TIME_FACTOR'];
+    Object.assign(process.env, before);
+  });
+
+  test('is measured once', async () => {
+    process.env['TEST_MEASURED_FACTOR'] = '1.5';
+    await setTimeFactor();
+    expect(process.env['TEST_MEASURED_FACTOR']).toBe('1.5');
+    jest.spyOn(os, 'loadavg').mockReturnValue([0, 0, 0]);
+    expect(patience(1000)).toBe(1500);
+  });
+
+  test('grows with the load, up to a limit', () => {
+    process.env['TEST_MEASURED_FACTOR'] = '1.5';
+    const load = jest.spyOn(os, 'loadavg').mockReturnValue([3 * os.availableParallelism(), 0, 0]);
+    expect(patience(1000)).toBe(3000);
+    load.mockReturnValue([1000 * os.availableParallelism(), 0, 0]);
+    expect(patience(1000)).toBe(20_000);
+  });
+
+  test('is the one that is given, whatever the load is', () => {
+    process.env['TEST_TIME_FACTOR'] = '1';
+    jest.spyOn(os, 'loadavg').mockReturnValue([1000, 0, 0]);
+    expect(patience(1000)).toBe(1000);
+  });
 });

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { LARGEST_FACTOR, timeFactor } from './jest/time-factor.mjs';
 
 /**
  * How long an idle machine with two processors takes for `WORK` in this many processes. The tests' limits
@@ -9,17 +10,6 @@ const USUAL_MS = 670;
 const PROCESSES = 4;
 const WORK =
   "const { createHash } = require('node:crypto'); let t = ''; for (let i = 0; i < 150000; i += 1) t = createHash('sha256').update(t + i).digest('hex');";
-/** The tests do not support machines that are slower than this, and a limit must end some time. */
-const LARGEST_FACTOR = 20;
-
-/**
- * How many times slower than usual this machine is, at least 1. Jest multiplies the limits of tests and hooks
- * by it. Every other time limit in tests applies it through `patience`. TEST_TIME_FACTOR sets it.
- */
-export function timeFactor(): number {
-  return Number(process.env['TEST_TIME_FACTOR'] ?? 1);
-}
-
 /**
  * A time limit adapted to the speed of the machine. Do not use it for durations that the behavior under test
  * promises.
@@ -44,11 +34,11 @@ export async function slowness(): Promise<number> {
 
 /** Measures once per run, before the first limit applies. */
 export async function setTimeFactor(): Promise<void> {
-  if (process.env['TEST_TIME_FACTOR'] !== undefined) {
+  if ((process.env['TEST_TIME_FACTOR'] ?? process.env['TEST_MEASURED_FACTOR']) !== undefined) {
     return;
   }
   const factor = Math.min(LARGEST_FACTOR, Math.max(1, await slowness()));
-  process.env['TEST_TIME_FACTOR'] = factor.toFixed(1);
+  process.env['TEST_MEASURED_FACTOR'] = factor.toFixed(1);
   if (factor > 1.5) {
     process.stderr.write(
       `this machine is busy or slow: time limits are ${factor.toFixed(1)} times as long as usual\n`,

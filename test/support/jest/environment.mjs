@@ -1,6 +1,7 @@
 import { ModernFakeTimers } from '@jest/fake-timers';
 import { DEFAULT_REDIS_OPTIONS } from 'ioredis/built/redis/RedisOptions.js';
 import { ModuleMocker } from 'jest-mock';
+import { timeFactor } from './time-factor.mjs';
 
 /** @typedef {{ timeout?: number | undefined }} Limited */
 
@@ -15,7 +16,7 @@ DEFAULT_REDIS_OPTIONS.disconnectTimeout = 100;
  * tests, of hooks and of jest.setTimeout are adapted to the speed of the machine.
  */
 export default class ProcessEnvironment {
-  factor = Number(process.env.TEST_TIME_FACTOR ?? 1);
+  factor = timeFactor();
   global = globalThis;
   moduleMocker = new ModuleMocker(globalThis);
   fakeTimers = null;

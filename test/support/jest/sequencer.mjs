@@ -38,6 +38,12 @@ const Base = /** @type {typeof Sequencer.default} */ (/** @type {unknown} */ (Se
 
 export default class LongestFirst extends Base {
   /**
+   * The files of this run, with the milliseconds that each took last time if jest knows it.
+   * @type {readonly { duration?: number | undefined }[]}
+   */
+  static planned = [];
+
+  /**
    * @override
    * @param {Tests} tests
    */
@@ -46,6 +52,8 @@ export default class LongestFirst extends Base {
       const place = LONGEST.findIndex((file) => path.endsWith(`/${file}`));
       return place === -1 ? LONGEST.length : place;
     };
-    return [...(await super.sort(tests))].sort((one, other) => rank(one) - rank(other));
+    const order = [...(await super.sort(tests))].sort((one, other) => rank(one) - rank(other));
+    LongestFirst.planned = order;
+    return order;
   }
 }
