@@ -5,14 +5,14 @@
 -- KEYS[1]   ttl_index       zset, score = reclaim deadline in ms
 -- ARGV[1]   tenant_id       the owner of the budgets
 -- ARGV[2]   unit
--- ARGV[3]   amount          int64 as a decimal string: what a request wanted to hold or charge
+-- ARGV[3]   amount          int64 as a decimal string: what a request wanted to hold or charge at each scope
 -- ARGV[4]   reservation_id  the hold that a commit settles, or empty
 -- ARGV[5]   use             hold; charge, which neither debt nor an over-limit mark refuses; or overdraft, a charge
 --           that may become debt
--- ARGV[...] scopes          of the request; none for a commit, whose hold has them
+-- ARGV[...] scope and amount pairs: where a request wanted how much; none for a commit, whose hold has the scopes
 -- RETURNS   FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown window? holds(amount deadline_ms)*
--- BOUND     scopes of one subject (at most 6), the next period and the next windows of each; 48 entries of the index,
---           four fields of each hold
+-- BOUND     scopes of the subjects of one set (at most 8 with 6), the next period and the next windows of each;
+--           48 entries of the index, four fields of each hold
 -- EMITS     nothing
 -- @include  budget_figures, budget_templates, field, hold_record, int64, keys, period, template_record, tenant_state,
 --           time, window_record
@@ -31,7 +31,10 @@ local HOLDS_READ, HOLDS_LISTED, MOST = 48, 5, '9223372036854775807'
 
 local tag = keys.tag_of(ttl_index)
 local now = time.now_ms()
-local requested, scopes = int64.figure(amount), { unpack(ARGV, first_scope) }
+local requested, scopes, wanted = int64.figure(amount), {}, {}
+for i = first_scope, #ARGV, 2 do
+  scopes[#scopes + 1], wanted[ARGV[i]] = ARGV[i], int64.figure(ARGV[i + 1])
+end
 if reservation_id ~= '' then
   local hold = hold_record.load_hold(keys.reservation(tag, reservation_id))
   local held = hold and hold.tenant == tenant_id and int64.is_amount(hold.amount) and int64.figure(hold.amount)
@@ -54,13 +57,13 @@ local function change(limit, need, returned, is_blocked)
   count = count + (lacks(limit) and 1 or 0)
 end
 
-local function need_of(remaining, slack)
-  local need = int64.sub(requested, int64.figure(remaining))
+local function need_of(limit, remaining, slack)
+  local need = int64.sub(wanted[limit.scope] or requested, int64.figure(remaining))
   return need and int64.sub(need, slack or 0) or MOST
 end
 
 local function add_limit(limit, slack)
-  limit.need, limit.returned = need_of(limit.remaining, slack), 0
+  limit.need, limit.returned = need_of(limit, limit.remaining, slack), 0
   count = count + (lacks(limit) and 1 or 0)
   limits[#limits + 1] = limit
   local at_scope = limits_at[limit.scope] or {}
@@ -100,8 +103,8 @@ local function add_budget(budget)
   local limit = { scope = budget.scope, remaining = current.remaining, is_blocked = is_blocked(current) }
   add_limit(limit, slack)
   if readable and next_one then
-    boundaries[#boundaries + 1] = { instant = current.ends, limit = limit, need = need_of(next_one.remaining, slack),
-      is_blocked = is_blocked(next_one) }
+    boundaries[#boundaries + 1] = { instant = current.ends, limit = limit,
+      need = need_of(limit, next_one.remaining, slack), is_blocked = is_blocked(next_one) }
   end
 end
 
@@ -115,7 +118,7 @@ local function add_windows(budget)
     if window.ends > now then
       local turned = { limit = window.limit, spent = 0 }
       boundaries[#boundaries + 1] = { instant = window.ends, limit = limit,
-        need = need_of(int64.text(window_record.window_room(turned, reserved))) }
+        need = need_of(limit, int64.text(window_record.window_room(turned, reserved))) }
     end
   end
 end
@@ -212,6 +215,7 @@ local unknown = ''
 if enough_at == '' then
   unknown = #entries == HOLDS_READ * 2 and 'TOO_MANY_HOLDS' or 'FUNDING_REQUIRED'
 end
+requested = wanted[first.scope] or requested
 local short_by = int64.sub(requested, int64.figure(first.remaining)) or MOST
 return { 'FORECAST', time.ms_text(now), first.scope, first.remaining, int64.text(requested),
   int64.negative(short_by) and '0' or int64.text(short_by), enough_at, unknown, first.window or '', unpack(holds) }

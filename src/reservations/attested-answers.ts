@@ -29,7 +29,7 @@ const DENIALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 const MAX_DENIED_REQUEST_BYTES = 2048;
 
 /** A call whose outcome may be attested, with its valid body. */
-interface AttestedCall {
+export interface AttestedCall {
   readonly artifact: Artifact | undefined;
   readonly call: Operation<Caller> & { readonly reservationId?: string };
   readonly body: object;

@@ -1,16 +1,24 @@
 import { Injectable } from '@nestjs/common';
 import type { IncomingHttpHeaders } from 'node:http';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
-import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
+import { deriveScopes, type ErrorCode, INT64_MAX, Refusal } from '../ledger/index.js';
 import { RedisService, type ScriptReply, tagOfTenant, ttlIndexKey } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
 import { EARLIER_WAITER } from './script-refusals.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
 import { RESERVATION_METRICS, type ReservationCounts } from './reservations.metrics.js';
 
-/** What a caller wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. */
+/**
+ * What a caller wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. A retry also
+ * needs what a set holds beside it in the same unit.
+ */
 export type Wanted = { readonly caller: TenantCaller; readonly amount: AmountDto } & (
-  { readonly subject: SubjectDto; readonly isHeld?: boolean } | { readonly reservationId: string }
+  | {
+      readonly subject: SubjectDto;
+      readonly isHeld?: boolean;
+      readonly beside?: readonly { readonly estimate: AmountDto; readonly subject: SubjectDto }[];
+    }
+  | { readonly reservationId: string }
 );
 
 /** The refusals for lack of budget. */
@@ -121,8 +129,24 @@ export class FundsForecast {
         amount: amount.toString(),
         reservationId,
         use,
-        rest: 'subject' in wanted ? deriveScopes(wanted.subject, tenantId) : [],
+        rest: 'subject' in wanted ? amountsByScope(wanted) : [],
       },
     );
   }
+}
+
+/** Scopes from the root, each followed by what is wanted there. */
+function amountsByScope({
+  caller,
+  amount,
+  subject,
+  beside = [],
+}: Extract<Wanted, { subject: unknown }>): string[] {
+  const amounts = new Map<string, bigint>();
+  for (const one of [{ estimate: amount, subject }, ...beside]) {
+    for (const scope of deriveScopes(one.subject, caller.tenantId)) {
+      amounts.set(scope, (amounts.get(scope) ?? 0n) + BigInt(one.estimate.amount));
+    }
+  }
+  return [...amounts].flatMap(([scope, sum]) => [scope, String(sum > INT64_MAX ? INT64_MAX : sum)]);
 }

@@ -4,6 +4,7 @@ import type { Caller, TenantCaller } from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { Operation } from './admission.js';
 import type { Wanted } from './funds-forecast.js';
+import { CHARGE_HEADER } from './operation-headers.js';
 
 /** What a client asks of an operation: in a request of its own, or in a batch. */
 export interface Call<Who extends Caller = TenantCaller> extends Operation<Who> {
@@ -24,7 +25,7 @@ export function callOf<Who extends Caller = TenantCaller>(request: FastifyReques
 /** Headers that say something of one operation, and why a request with several cannot have them. */
 const HEADERS_OF_ONE: Readonly<Record<string, string>> = {
   'X-Holdfast-Wait-Ms': 'several operations do not wait for funds',
-  'X-Holdfast-Charge-On-Expiry': 'one amount cannot be that of several reservations',
+  [CHARGE_HEADER]: 'give it in the `headers` of each reserve',
   'X-Idempotency-Key': 'each operation has an idempotency_key of its own',
 };
 

@@ -4,8 +4,8 @@ import type { Caller } from '../auth/index.js';
 import { sendJson } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
 import { requireSameKey } from './admission.js';
-import { AttestedAnswers, responseText } from './attested-answers.js';
-import { asksToExplain, FundsForecast } from './funds-forecast.js';
+import { type AttestedCall, AttestedAnswers, responseText } from './attested-answers.js';
+import { asksToExplain, FundsForecast, type Wanted } from './funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from './ledger-operation.js';
 
 /** The one way of every operation of the runtime plane, from the body of a call to its response. */
@@ -36,20 +36,31 @@ export class OperationAnswers {
     const body = operation.validate(call.body);
     requireSameKey(call, body.idempotency_key);
     const explains = operation.wanted !== undefined && asksToExplain(call);
+    const asked = { artifact: operation.artifact, call, body };
     let outcome: Outcome;
     try {
       outcome = await operation.perform(call, body);
     } catch (error) {
       if (error instanceof Refusal) {
-        await this.evidence.attestDenial(error, { artifact: operation.artifact, call, body });
-        if (explains && operation.wanted !== undefined) {
-          await this.forecast.explain(error, operation.wanted(body, call));
-        }
+        await this.complete(error, asked, explains ? operation.wanted?.(body, call) : undefined);
       }
       throw error;
     }
+    return this.textOf(outcome, asked);
+  }
+
+  /** The whole response as JSON text. */
+  async textOf(outcome: Outcome, asked: AttestedCall): Promise<string> {
     return outcome.stamp === undefined
       ? responseText(outcome, '')
-      : this.evidence.responseWithReference(outcome, { artifact: operation.artifact, call, body });
+      : this.evidence.responseWithReference(outcome, asked);
+  }
+
+  /** Gives a denial the reference to its evidence. @param wanted to explain it by */
+  async complete(refusal: Refusal, asked: AttestedCall, wanted: Wanted | undefined): Promise<void> {
+    await this.evidence.attestDenial(refusal, asked);
+    if (wanted !== undefined) {
+      await this.forecast.explain(refusal, wanted);
+    }
   }
 }

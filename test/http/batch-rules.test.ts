@@ -10,6 +10,7 @@ import {
   type TestTenant,
 } from '../support/holdfast.js';
 import {
+  chargeOnExpiry,
   commitOf,
   eventOf,
   extendOf,
@@ -172,16 +173,25 @@ test('a reserve says what it costs if it expires, as a request of its own does',
   const tenant = await tenantOf();
   const [one, other] = [reserveOf(tenant, 10), reserveOf(tenant, 10)];
   const results = await resultsOf(holdfast, tenant, [
-    { ...one, charge_on_expiry: 4 },
-    { ...other, charge_on_expiry: 11 },
+    { ...one, ...chargeOnExpiry(4) },
+    { ...other, ...chargeOnExpiry(11) },
   ]);
   expect(results.map(({ status }) => status as number)).toEqual([200, 400]);
   const charge = { 'x-holdfast-charge-on-expiry': '4' };
   const alone = expectStatus(await sendAlone(holdfast, tenant, one, charge), 200);
   expect(alone.reservation_id).toBe(results[0].body.reservation_id);
   expectRefusal(await sendAlone(holdfast, tenant, one), 409, 'IDEMPOTENCY_MISMATCH');
-  const wrong = [{ ...eventOf(tenant, 1), charge_on_expiry: 1 }];
-  expectRefusal(await sendBatch(holdfast, tenant, wrong), 400, 'INVALID_REQUEST');
+  const unknown = { headers: { 'X-Holdfast-Wait-Ms': '5' } };
+  const wrong = [
+    { ...eventOf(tenant, 1), ...chargeOnExpiry(1) },
+    { ...one, ...unknown },
+    { ...one, headers: { 'X-Holdfast-Charge-On-Expiry': 4 } },
+    { ...one, charge_on_expiry: 4 },
+  ];
+  for (const operation of wrong) {
+    const answer = await sendBatch(holdfast, tenant, [operation as Operation]);
+    expectRefusal(answer, 400, 'INVALID_REQUEST');
+  }
   expectRefusal(await sendBatch(holdfast, tenant, many(tenant, 2), charge), 400, 'INVALID_REQUEST');
 });
 

@@ -117,6 +117,44 @@ test('a repeated set has the same id and reservations; a key of it alone is a mi
   expect(turned.details.operation).toBe(0);
 });
 
+test('each member says in its headers what it costs if it expires', async () => {
+  const tenant = await funded();
+  const [first, second] = both(tenant, 30, 20);
+  const charged = { ...first, headers: { 'x-holdfast-charge-on-expiry': '12' } };
+  const { reservations } = expectStatus(await send(tenant, [charged, second]), 200);
+  const costs = (reservations as Json[]).map(async ({ reservation_id: id }) => {
+    const history = await on.holdfast.admin('GET', `/ops/reservations/${String(id)}`);
+    return expectStatus(history, 200).charge_on_expiry as unknown;
+  });
+  expect(await Promise.all(costs)).toEqual([{ unit: 'TOKENS', amount: 12 }, undefined]);
+  expectStatus(await send(tenant, [charged, second]), 200);
+  expectRefusal(await send(tenant, [first, second]), 409, 'IDEMPOTENCY_MISMATCH');
+  const dearer = { ...second, idempotency_key: newKey(), headers: { 'X-Holdfast-Charge-On-Expiry': '21' } };
+  const refused = expectRefusal(await send(tenant, [reserveBody(tenant, 1), dearer]), 400, 'INVALID_REQUEST');
+  expect(refused.details).toMatchObject({ field: 'X-Holdfast-Charge-On-Expiry', operation: 1 });
+  expect(await held(tenant)).toEqual({ TOKENS: '70 30', [UNIT]: '30 20' });
+});
+
+test('a refusal is explained by what the whole set needs in that unit', async () => {
+  const tenant = await funded();
+  expectStatus(await on.holdfast.reserve(tenant, 20, { ttl_ms: 300_000, grace_period_ms: 0 }), 200);
+  const members = [...both(tenant, 60, 10), reserveBody(tenant, 40)];
+  const plain = expectRefusal(await send(tenant, members), 409, 'BUDGET_EXCEEDED');
+  expect(plain.details).not.toHaveProperty('short_by');
+  const answer = await send(tenant, members, { 'x-holdfast-explain': 'true' });
+  const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+  expect(details).toMatchObject({
+    operation: 2,
+    unit: 'TOKENS',
+    remaining: 80,
+    requested: 100,
+    short_by: 20,
+  });
+  expect(details.retry_after_ms).toBeGreaterThan(290_000);
+  expect(answer.headers.get('retry-after')).toBe(String(Math.ceil(details.retry_after_ms / 1000)));
+  expectRefusal(await send(tenant, members, { 'x-holdfast-explain': 'yes' }), 400, 'INVALID_REQUEST');
+});
+
 describe('a request that is no set is refused', () => {
   test.each<[string, (tenant: TestTenant) => Json[], Record<string, string>]>([
     ['one member', (tenant) => [reserveBody(tenant, 1)], {}],

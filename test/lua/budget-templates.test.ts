@@ -362,7 +362,7 @@ test('a forecast of funds looks at the budget that a template would make', async
   const forecast = await ledger.scripts.run(
     'forecast_funds',
     [`${ledger.tag}ttl`],
-    [ledger.tenant, 'TOKENS', '60', '', 'hold', ledger.scope(), ledger.scope({ agent: 'a' })],
+    [ledger.tenant, 'TOKENS', '60', '', 'hold', ledger.scope(), '60', ledger.scope({ agent: 'a' }), '60'],
   );
   expect([forecast[2], forecast[3], forecast[5], forecast[7]]).toEqual([
     ledger.scope({ agent: 'a' }),

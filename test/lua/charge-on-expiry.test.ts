@@ -162,7 +162,7 @@ describe('an expiry that costs something', () => {
         await ledger.scripts.run(
           'forecast_funds',
           [ttlIndexKey(ledger.tag)],
-          [ledger.tenant, 'TOKENS', amount, '', 'hold', ledger.scope()],
+          [ledger.tenant, 'TOKENS', amount, '', 'hold', ledger.scope(), amount],
         )
       ).slice(6);
     const [, second, third] = holds.map(({ expiresAt }) => String(expiresAt + 5000));

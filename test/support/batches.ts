@@ -11,7 +11,7 @@ import {
 export interface Operation {
   readonly op: string;
   readonly reservation_id?: string;
-  readonly charge_on_expiry?: number;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
 }
 
@@ -30,6 +30,11 @@ export const reserveOf = (tenant: TestTenant, amount: number | bigint, more: Mor
     estimate: tokens(amount),
     ...more,
   },
+});
+
+/** What it costs if it expires. */
+export const chargeOnExpiry = (amount: number): Pick<Operation, 'headers'> => ({
+  headers: { 'X-Holdfast-Charge-On-Expiry': String(amount) },
 });
 
 export const eventOf = (tenant: TestTenant, amount: number | bigint, more: More = {}): Operation => ({

@@ -5,7 +5,14 @@ import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { RedisService } from '../../src/redis/index.js';
 import { readArchive } from '../support/archive.js';
-import { commitOf, eventOf, type Operation, releaseOf, reserveOf } from '../support/batches.js';
+import {
+  chargeOnExpiry,
+  commitOf,
+  eventOf,
+  type Operation,
+  releaseOf,
+  reserveOf,
+} from '../support/batches.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
@@ -104,7 +111,7 @@ async function playBatch(tenant: TestTenant): Promise<number> {
       ? eventOf(tenant, amount, more)
       : {
           ...reserveOf(tenant, amount, { ...more, ttl_ms: 60_000, grace_period_ms: 0 }),
-          ...(pick(3) === 0 && { charge_on_expiry: pick(amount + 1) }),
+          ...(pick(3) === 0 && chargeOnExpiry(pick(amount + 1))),
         };
   });
   const made = (await send(tenant, first)).flatMap(({ body }) => (body?.reservation_id ?? []) as string);

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -18,6 +17,7 @@ import { MetricsRegistry, Tracing } from '../../telemetry/index.js';
 import { asksToExplain } from '../funds-forecast.js';
 import { refuseHeadersOfOne } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
+import { headersOf } from '../operation-headers.js';
 import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
 import { BatchDto, type BatchedOperationDto, operationsOf } from './batch.dto.js';
 import { BatchedOperations } from './batched-operations.js';
@@ -130,7 +130,12 @@ export class BatchController {
       }
       this.access.requirePermission(caller, access);
       const { body, reservation_id: id } = batched;
-      const call = { caller, trace: request.trace, headers: headersOf(batched, request), body };
+      const call = {
+        caller,
+        trace: request.trace,
+        headers: headersOf(request.headers, batched.headers),
+        body,
+      };
       const named = id === undefined ? call : { ...call, reservationId: requireReservationId(id) };
       return { status: operation.status, body: await this.answers.answer(operation, named) };
     } catch (error) {
@@ -152,14 +157,6 @@ interface Turn {
   /** Judges the caller again, after the operations before this one. */
   readonly admitted: Promise<void> | undefined;
   readonly isFirst: boolean;
-}
-
-/** Those of a request of its own. */
-function headersOf(
-  { charge_on_expiry: charge }: BatchedOperationDto,
-  { headers }: FastifyRequest,
-): IncomingHttpHeaders {
-  return charge === undefined ? headers : { ...headers, 'x-holdfast-charge-on-expiry': charge.toString() };
 }
 
 function textOf({ status, body, retryAfterS }: Result): string {

@@ -1,9 +1,10 @@
 import { ArrayMaxSize, ArrayMinSize, IsIn, IsString } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
-import { compileValidator, IsInt64, NestedArray, Obeys, Optional, rulesToSchema } from '../../wire/index.js';
+import { compileValidator, NestedArray, Obeys, Optional, rulesToSchema } from '../../wire/index.js';
 import { CommitDto } from '../commit/commit.service.js';
 import { DirectDebitDto } from '../direct-debit/direct-debit.service.js';
 import { ExtendDto } from '../extend/extend.service.js';
+import { HeadersOfOperation, type OperationHeaders } from '../operation-headers.js';
 import { ReleaseDto } from '../release/release.service.js';
 import { ReserveDto } from '../reserve/reserve.service.js';
 
@@ -23,10 +24,8 @@ export class BatchedOperationDto {
   @IsString()
   reservation_id?: string;
 
-  /** For a reserve: what a request of its own says in `X-Holdfast-Charge-On-Expiry`. */
-  @Optional()
-  @IsInt64({ min: 0 })
-  charge_on_expiry?: number | bigint;
+  @HeadersOfOperation()
+  headers?: OperationHeaders;
 
   @Obeys({
     name: 'isBody',
@@ -82,12 +81,12 @@ function fieldThatNames({ op }: BatchedOperationDto): NamingField {
 }
 
 function requireOwnField(
-  { op, reservation_id, charge_on_expiry }: BatchedOperationDto,
+  { op, reservation_id, headers }: BatchedOperationDto,
   field: NamingField,
   index: number,
 ): void {
-  if (charge_on_expiry !== undefined && op !== 'reserve') {
-    const here = `operations[${index}].charge_on_expiry`;
+  if (headers !== undefined && op !== 'reserve') {
+    const here = `operations[${index}].headers`;
     throw new Refusal('INVALID_REQUEST', `${here} must not be given for ${op}`, { field: here });
   }
   const isNamed = reservation_id !== undefined;

@@ -2,12 +2,15 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits } from '../../auth/index.js';
-import { Access, Answers, BodySchema, sendJson } from '../../http/index.js';
+import { Access, Answers, BodySchema, ExplainHeader, sendJson } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { AttestedAnswers } from '../attested-answers.js';
-import { callOf, refuseHeadersOfOne } from '../ledger-operation.js';
+import { type AttestedCall } from '../attested-answers.js';
+import { asksToExplain, type Wanted } from '../funds-forecast.js';
+import { type Call, callOf, refuseHeadersOfOne } from '../ledger-operation.js';
+import { OperationAnswers } from '../operation-answers.js';
 import {
   type GrantedSet,
+  type MemberDto,
   MemberRefused,
   ReservationSetDto,
   ReservationSetService,
@@ -19,7 +22,7 @@ const validate = compileValidator(ReservationSetDto);
 export class ReservationSetController {
   constructor(
     private readonly service: ReservationSetService,
-    private readonly evidence: AttestedAnswers,
+    private readonly answers: OperationAnswers,
     private readonly rates: RateLimits,
   ) {}
 
@@ -32,6 +35,7 @@ export class ReservationSetController {
       'Two to eight reserves of one tenant, in any units and at any of its scopes. All are granted, or the first one that is refused is ' +
       'answered as it would be alone, with its place in `details.operation`. Afterwards each reservation is settled by itself.',
   })
+  @ExplainHeader()
   @Answers(200, 'ReservationSetResponse')
   @BodySchema(ReservationSetDto, {
     reservations: [
@@ -57,6 +61,7 @@ export class ReservationSetController {
     refuseHeadersOfOne(request);
     const dto = validate(body);
     const call = callOf(request, body);
+    const explains = asksToExplain(call);
     this.rates.perKey?.admitRest(call.caller.keyId, reply, dto.reservations.length);
     let granted: GrantedSet;
     try {
@@ -65,18 +70,26 @@ export class ReservationSetController {
       if (!(error instanceof MemberRefused)) {
         throw error;
       }
-      await this.evidence.attestDenial(error.refusal, { artifact: 'reserve', call, body: error.request });
+      const wanted = explains ? wantedOf(call, dto, error.place) : undefined;
+      await this.answers.complete(error.refusal, askedOf(call, dto, error.place), wanted);
       throw error.refusal;
     }
     const responses = await Promise.all(
-      granted.outcomes.map((outcome, place) =>
-        this.evidence.responseWithReference(outcome, {
-          artifact: 'reserve',
-          call,
-          body: dto.reservations[place] as object,
-        }),
-      ),
+      granted.outcomes.map((outcome, place) => this.answers.textOf(outcome, askedOf(call, dto, place))),
     );
     sendJson(reply, 200, `{"reservation_set_id":"${granted.setId}","reservations":[${responses.join(',')}]}`);
   }
+}
+
+/** A member, as a request of its own would be attested. */
+function askedOf(call: Call, { reservations }: ReservationSetDto, place: number): AttestedCall {
+  const { headers: _, ...body } = reservations[place] as MemberDto;
+  return { artifact: 'reserve', call, body };
+}
+
+/** A retry needs funds for the whole set. */
+function wantedOf({ caller }: Call, { reservations }: ReservationSetDto, place: number): Wanted {
+  const { estimate, subject } = reservations[place] as MemberDto;
+  const beside = reservations.filter((one, index) => index !== place && one.estimate.unit === estimate.unit);
+  return { caller, amount: estimate, subject, isHeld: true, beside };
 }

@@ -1,23 +1,30 @@
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, ArrayMinSize } from 'class-validator';
 import { fingerprintOf, randomBase62, Refusal } from '../../ledger/index.js';
-import { partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
+import { type NamedCall, partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { NestedArray } from '../../wire/index.js';
 import { admittedScopes } from '../admission.js';
 import type { Call, Outcome } from '../ledger-operation.js';
+import { HeadersOfOperation, headersOf, type OperationHeaders } from '../operation-headers.js';
 import { ReservationStore } from '../reservation-store.js';
 import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
-import { type Decided, ReserveDto, ReserveService } from '../reserve/reserve.service.js';
+import { chargeOf, type Decided, ReserveDto, ReserveService } from '../reserve/reserve.service.js';
 
 /** The SET line of lua/ledger/reserve.lua. Each member costs its run two passes. */
 const MOST_RESERVATIONS = 8;
 
+/** A reserve, with the headers that a request of its own would have. */
+export class MemberDto extends ReserveDto {
+  @HeadersOfOperation()
+  headers?: OperationHeaders;
+}
+
 export class ReservationSetDto {
-  @NestedArray(() => ReserveDto)
+  @NestedArray(() => MemberDto)
   @ArrayMinSize(2)
   @ArrayMaxSize(MOST_RESERVATIONS)
-  reservations!: ReserveDto[];
+  reservations!: MemberDto[];
 }
 
 export interface GrantedSet {
@@ -58,7 +65,7 @@ export class ReservationSetService {
 
   private async granted(
     call: Call,
-    reservations: readonly ReserveDto[],
+    reservations: readonly MemberDto[],
   ): Promise<GrantedSet & { readonly isReplay: boolean }> {
     requireMembers(reservations);
     const scopes = reservations.map((request, place) =>
@@ -67,7 +74,12 @@ export class ReservationSetService {
     const fingerprint = fingerprintOf({ reservations });
     const { tenantId } = call.caller;
     const setId = `set_${partitionCode(partitionOfTenant(tenantId, this.redis.partitions))}${randomBase62(16)}`;
-    const { refused, earlierId, replies } = await this.run(call, reservations, { fingerprint, setId });
+    const calls = reservations.map((member, place) => {
+      const own = { ...call, headers: headersOf(call.headers, member.headers) };
+      const charge = this.counted(call, member, place, () => chargeOf(own, member));
+      return this.reserves.scriptCall(own, member, { fingerprint, setId, charge });
+    });
+    const { refused, earlierId, replies } = await this.run(calls);
     const outcomes = replies.map((reply, index) => {
       const place = refused ?? index;
       const request = reservations[place] as ReserveDto;
@@ -79,11 +91,8 @@ export class ReservationSetService {
   }
 
   private async run(
-    call: Call,
-    reservations: readonly ReserveDto[],
-    circumstances: { readonly fingerprint: string; readonly setId: string },
+    calls: readonly NamedCall<'reserve'>[],
   ): Promise<{ refused: number | undefined; earlierId: string | undefined; replies: readonly Decided[] }> {
-    const calls = reservations.map((request) => this.reserves.scriptCall(call, request, circumstances));
     const { set } = await this.store.decided(async () => {
       const set = await this.redis.scripts.callSet('reserve', calls);
       return { ...(set.replies[0] as (typeof set.replies)[number]), set };
@@ -97,7 +106,7 @@ export class ReservationSetService {
       return give();
     } catch (error) {
       this.reserves.countRefusal(call, request, error);
-      throw error instanceof Refusal ? new MemberRefused(error, request, place) : error;
+      throw error instanceof Refusal ? new MemberRefused(error, place) : error;
     }
   }
 }
@@ -106,14 +115,13 @@ export class ReservationSetService {
 export class MemberRefused {
   constructor(
     readonly refusal: Refusal,
-    readonly request: ReserveDto,
-    place: number,
+    readonly place: number,
   ) {
     refusal.details = { ...refusal.details, operation: place };
   }
 }
 
-function requireMembers(reservations: readonly ReserveDto[]): void {
+function requireMembers(reservations: readonly MemberDto[]): void {
   const keys = new Set<string>();
   reservations.forEach(({ idempotency_key: key, dry_run: isDryRun, observe_mode: mode }, place) => {
     const fault = (member: string, words: string): Refusal =>

@@ -38,6 +38,7 @@ import {
 } from '../admission.js';
 import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
+import { CHARGE_HEADER } from '../operation-headers.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { FundsWaiters } from './funds-waiters.js';
@@ -124,8 +125,8 @@ export interface ReserveCall extends Call {
  * What the hold costs if it expires. Without the header, the governing policy or the tenant decides.
  * @throws Refusal INVALID_REQUEST if it is not a whole number from 0 to the estimate.
  */
-function chargeOf({ headers }: Call, { estimate }: ReserveDto): bigint | undefined {
-  const text = headers['x-holdfast-charge-on-expiry'];
+export function chargeOf({ headers }: Call, { estimate }: ReserveDto): bigint | undefined {
+  const text = headers[CHARGE_HEADER.toLowerCase()];
   if (text === undefined) {
     return undefined;
   }
@@ -133,8 +134,8 @@ function chargeOf({ headers }: Call, { estimate }: ReserveDto): bigint | undefin
   if (charge === undefined || charge > BigInt(estimate.amount)) {
     throw new Refusal(
       'INVALID_REQUEST',
-      `X-Holdfast-Charge-On-Expiry must be a whole number from 0 to the estimate, which is ${estimate.amount}`,
-      { field: 'X-Holdfast-Charge-On-Expiry' },
+      `${CHARGE_HEADER} must be a whole number from 0 to the estimate, which is ${estimate.amount}`,
+      { field: CHARGE_HEADER },
     );
   }
   return charge;
