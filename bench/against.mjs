@@ -114,7 +114,7 @@ const connectionsOf = (row, wanted) =>
  * @param {What} theirs
  * @param {Omit<Plan, 'ref'>} plan
  */
-async function compare(ours, theirs, { rounds, seconds, rows, connections, redis }) {
+export async function compare(ours, theirs, { rounds, seconds, rows, connections, redis }) {
   const compared = redis.flatMap((where) =>
     rows.flatMap((row) =>
       connectionsOf(row, connections).map(
@@ -234,7 +234,7 @@ export async function slowerThanLastRelease() {
 }
 
 /** @param {readonly Compared[]} compared */
-function tableOfCompared(compared) {
+export function tableOfCompared(compared) {
   /** @type {Record<string, (one: Compared) => string>} */
   const columns = {
     Redis: ({ redis }) => redis,

@@ -26,6 +26,9 @@ const STREAM_KEYS: Readonly<Record<Archived, (tag: string) => string>> = {
   audit: auditLogKey,
 };
 
+/** Partitions with times of their own. */
+const SPREAD = 16;
+
 /** A partition that this instance archives. */
 export class ArchivePartition {
   readonly code: string;
@@ -38,9 +41,12 @@ export class ArchivePartition {
   nowMs = 0;
   isBusy = false;
   readonly streams: Readonly<Record<Archived, StreamState>>;
+  /** By which share of the time its idle streams note their end earlier, so that partitions do not all do so in one moment. */
+  private readonly spread: number;
 
   constructor(readonly number: number) {
     this.code = partitionCode(number);
+    this.spread = (number % SPREAD) / (2 * SPREAD);
     this.tag = tagOf(this.code);
     this.leaseKey = archiveLeaseKey(this.tag);
     const begin = (): StreamState => ({
@@ -79,7 +85,7 @@ export class ArchivePartition {
         return true;
       }
       return oldestMs === undefined
-        ? settled - throughMs >= flushMs
+        ? settled - throughMs >= flushMs * (1 - this.spread)
         : settled - oldestMs >= flushMs || (waiting >= fileRows && oldestMs < settled);
     });
   }

@@ -12,8 +12,8 @@ import type { ParquetThread } from './parquet-thread.js';
 import { rowsOf } from './stream-rows.js';
 import { STREAM_COLUMNS } from './stream-columns.js';
 
-/** Entries that one script reads, with their records: a millisecond or two. */
-const READ_A_RUN = 100;
+/** Entries that one script reads, with their records: a millisecond. */
+const READ_A_RUN = 50;
 
 /** With so many full files in a row it is late: more comes than it reads on time. */
 const ON_TIME_FILES = 3;
