@@ -4,6 +4,7 @@ import ts from 'typescript';
 import { DecoderWriter } from '../../scripts/lua/decoders.js';
 import * as reading from '../../src/redis/reply-reader.js';
 import { LIBRARY } from '../../src/redis/script-library.js';
+import { code, scriptTexts } from '../support/script-text.js';
 
 const SHAPES = new Map(shapesOf('-- SHAPE balance = remaining,debt,is_over_limit:flag\n'));
 
@@ -138,4 +139,14 @@ test('keys and arguments named as in TypeScript come in the order of the header'
     rest: ['a', 'b'],
   };
   expect(argsOf?.(named)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 'a', 'b']);
+});
+
+test('below the line where nothing is refused, no script raises an error or requires anything', () => {
+  const LINE = '-- Nothing is refused below this line.';
+  const writing = scriptTexts().filter(({ own }) => own.includes(LINE));
+  expect(writing.length).toBeGreaterThan(10);
+  const refusing = writing.filter(({ own }) =>
+    /\berror\(|\brequire_|\brefus/.test(code(own.slice(own.indexOf(LINE)))),
+  );
+  expect(refusing.map(({ name }) => name)).toEqual([]);
 });
