@@ -1,6 +1,6 @@
 import type { ColumnType } from './charge-columns.js';
 
-/** What scripts/archive-thread.mjs does. */
+/** What archive-thread.mjs does. */
 export interface Column {
   readonly name: string;
   readonly type: ColumnType;

@@ -2,8 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import type { ResultOf, Task } from './parquet-tasks.js';
 
-/** As deep as `dist/bundle` and `src/archive`. */
-const THREAD = fileURLToPath(new URL('../../scripts/archive-thread.mjs', import.meta.url));
+/** From here, and from dist/bundle. */
+const THREAD = fileURLToPath(new URL('../archive/archive-thread.mjs', import.meta.url));
 /** Two row groups and what is made of them take less than a quarter of it. More is a fault that must not take the service's memory. */
 const MEMORY_MB = 512;
 /** A step is a row group of 50,000 rows, which takes seconds, also at low priority beside a busy service. */

@@ -3,9 +3,9 @@ import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { newSpill } from '../archive/index.js';
 
-/** As deep as dist/usage and dist/bundle. */
-const SCRIPT = fileURLToPath(new URL('../../scripts/duckdb.mjs', import.meta.url));
-/** scripts/duckdb.mjs exits with it. */
+/** From here, and from dist/bundle. */
+const SCRIPT = fileURLToPath(new URL('../usage/duckdb.mjs', import.meta.url));
+/** duckdb.mjs exits with it. */
 const NOT_INSTALLED = 64;
 /** For JavaScript. DuckDB has a limit of its own. */
 const HEAP_MB = 128;

@@ -100,7 +100,7 @@ test('a file with any changed byte is named and ends, even one that its reader n
 
 /** What a task does to files, in order, in a thread of its own. */
 async function recorded(task: object): Promise<{ code: string | undefined; calls: string[] }> {
-  const script = new URL('../../scripts/archive-thread.mjs', import.meta.url).href;
+  const script = new URL('../../src/archive/archive-thread.mjs', import.meta.url).href;
   const program = `
     import fs from 'node:fs';
     import { syncBuiltinESMExports } from 'node:module';
@@ -163,7 +163,7 @@ test.each(['write', 'rewrite', 'text'] as const)(
 
 // As root, who may raise a priority, it shows nothing.
 test('a process that has a low priority, as under nice, has the thread, too', () => {
-  const path = fileURLToPath(new URL('../../scripts/archive-thread.mjs', import.meta.url));
+  const path = fileURLToPath(new URL('../../src/archive/archive-thread.mjs', import.meta.url));
   const program = `
     import { setPriority } from 'node:os';
     import { Worker } from 'node:worker_threads';

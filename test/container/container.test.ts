@@ -205,10 +205,10 @@ describe('the files that the Dockerfile copies, and no others', () => {
     const bundle = join(image.root, image.workdir, 'dist/bundle');
     const chunk = readdirSync(bundle).find(
       (name) =>
-        name.endsWith('.js') && readFileSync(join(bundle, name), 'utf8').includes('scripts/duckdb.mjs'),
+        name.endsWith('.js') && readFileSync(join(bundle, name), 'utf8').includes('usage/duckdb.mjs'),
     );
     expect(chunk).toBeDefined();
-    const script = join(bundle, '../../scripts/duckdb.mjs');
+    const script = join(bundle, '../usage/duckdb.mjs');
     const duckdb = new QueryProcess(
       { folder: target, memoryMb: 128, spillMb: 0, threads: 1, timeoutMs: patience(30_000) },
       script,

@@ -109,7 +109,7 @@ describe('the process of DuckDB', () => {
 
   test('removes its spill if the process that asked is killed, or a terminal ends both', async () => {
     const script = join(root, 'asks.mjs');
-    const source = new URL('../../scripts/duckdb.mjs', import.meta.url).pathname;
+    const source = new URL('../../src/usage/duckdb.mjs', import.meta.url).pathname;
     const spill = join(folder, '.spill-made-up');
     const limits = { folder, memoryMb: 64, spill, spillMb: 1000, threads: 1 };
     writeFileSync(
@@ -209,7 +209,7 @@ describe('the process of DuckDB', () => {
 
   test('says when DuckDB is not installed', async () => {
     const script = join(root, 'duckdb.mjs');
-    copyFileSync(new URL('../../scripts/duckdb.mjs', import.meta.url), script);
+    copyFileSync(new URL('../../src/usage/duckdb.mjs', import.meta.url), script);
     const without = new QueryProcess({ ...LIMITS, folder }, script);
     const { failure } = await failureOf(without.run({ sql: 'SELECT 1', parameters: {} }));
     expect(failure).toBe('missing');

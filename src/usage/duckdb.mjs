@@ -1,4 +1,4 @@
-// The process that runs DuckDB for the service (src/usage/query-process.ts) and for npm run archive. It never runs in the service itself: a
+// The process that runs DuckDB for the service (query-process.ts) and for npm run archive. It never runs in the service itself: a
 // query may take all the memory that it is given, or crash. Its only argument has its limits as JSON. Each message gets one message back: a
 // query, one at a time, gets its first rows, and 'next' the following ones, as long as there are more. So a slow reader holds the query up, and
 // no more than a few thousand rows are in memory.
@@ -15,7 +15,7 @@ import { rmSync, utimesSync } from 'node:fs';
  * @typedef {{ columns: string[], rows: (string | null)[][], more: boolean } | { error: string }} Result
  */
 
-/** Exit code for a package that is not installed. src/usage/query-process.ts knows it. */
+/** Exit code for a package that is not installed. query-process.ts knows it. */
 const NOT_INSTALLED = 64;
 /** A spill that nobody touches for five minutes belongs to nobody; see src/archive/spill.ts. */
 const TOUCH_MS = 10_000;
@@ -122,6 +122,7 @@ process.on('message', (/** @type {Query | 'next'} */ message) => {
 });
 
 setInterval(() => {
+  // eslint-disable-next-line no-restricted-syntax -- the time of a file is that of its host
   const now = new Date();
   try {
     utimesSync(limits.spill, now, now);

@@ -1,4 +1,4 @@
-// Writes the files of the archive for scripts/archive-thread.mjs, each so that it is complete or not there.
+// Writes the files of the archive for archive-thread.mjs, each so that it is complete or not there.
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -6,8 +6,8 @@ import { gzipSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 
 /**
- * @typedef {import('../src/archive/parquet-tasks.js').Column} Column
- * @typedef {import('../src/archive/parquet-tasks.js').Written} Written
+ * @typedef {import('./parquet-tasks.js').Column} Column
+ * @typedef {import('./parquet-tasks.js').Written} Written
  * @typedef {import('hyparquet').SchemaElement} SchemaElement
  */
 
@@ -27,7 +27,7 @@ const PARQUET_TYPES = {
 /** Half the size of snappy at the lowest level, which DuckDB, ClickHouse, Trino and Athena read. Node.js 20 has no zstd. */
 const compressors = { GZIP: (/** @type {Uint8Array} */ bytes) => gzipSync(bytes, { level: 1 }) };
 
-/** Hex digits. src/archive/archive-folder.ts reads them. */
+/** Hex digits. archive-folder.ts reads them. */
 const HASH_IN_NAME = 16;
 
 /**

@@ -1,4 +1,4 @@
-// The thread that writes and reads the archive's Parquet files for src/archive/parquet-thread.ts: it may take long, and a request must not wait for
+// The thread that writes and reads the archive's Parquet files for parquet-thread.ts: it may take long, and a request must not wait for
 // it. Plain JavaScript, because it is loaded by its path from the service, its bundle and the tests.
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
@@ -9,9 +9,9 @@ import { parquetMetadata, parquetRead } from 'hyparquet';
 import { orDiscard, ParquetFile, syncFolder } from './archive-files.mjs';
 
 /**
- * @typedef {import('../src/archive/parquet-tasks.js').Column} Column
- * @typedef {import('../src/archive/parquet-tasks.js').Cell} Cell
- * @typedef {import('../src/archive/parquet-tasks.js').Task} Task
+ * @typedef {import('./parquet-tasks.js').Column} Column
+ * @typedef {import('./parquet-tasks.js').Cell} Cell
+ * @typedef {import('./parquet-tasks.js').Task} Task
  */
 
 /** @param {{ reading: string | null } | { result: unknown } | { error: object }} message */
