@@ -34,7 +34,7 @@ export class Reclaims {
    * @param first what it has answered once
    * @throws StoreUnavailable when the partition has more overdue holds than one request should wait for.
    */
-  async decided<Answer extends { readonly status: string }>(
+  async untilDecided<Answer extends { readonly status: string }>(
     run: () => Promise<Answer>,
     first?: Answer,
   ): Promise<Decided<Answer>> {

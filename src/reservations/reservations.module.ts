@@ -27,7 +27,7 @@ import { ListService, ReservationIndex } from './query/list.service.js';
 import { BudgetHoldsController, QueryController } from './query/query.controller.js';
 import { ReleaseController } from './release/release.controller.js';
 import { ReleaseService } from './release/release.service.js';
-import { ReservationStore } from './reservation-store.js';
+import { ReservationScripts } from './reservation-scripts.js';
 import { FundsWaiters } from './reserve/funds-waiters.js';
 import { ReserveController } from './reserve/reserve.controller.js';
 import { ReserveService } from './reserve/reserve.service.js';
@@ -59,7 +59,7 @@ import { DamagedRecords } from './script-refusals.js';
     ListService,
     OperationAnswers,
     ReservationIndex,
-    ReservationStore,
+    ReservationScripts,
   ],
   exports: [
     Admission,
@@ -67,7 +67,7 @@ import { DamagedRecords } from './script-refusals.js';
     DamagedRecords,
     DirectDebitService,
     OperationAnswers,
-    ReservationStore,
+    ReservationScripts,
   ],
 })
 export class ReservationsModule {}

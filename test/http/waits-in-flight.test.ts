@@ -63,7 +63,7 @@ async function waitWith(...runs: ((text: string) => Promise<Reply>)[]): Promise<
     ...{ tenantId: 'acme', unit: 'TOKENS', amount: 1, idempotencyKey: 'key', patience },
     readmit: () => Promise.resolve(),
   };
-  const reply = await waiters.decided<Reply>(wanted, (text) => {
+  const reply = await waiters.untilDecided<Reply>(wanted, (text) => {
     const run = runs[made] ?? ((): Promise<Reply> => Promise.resolve(ALLOW));
     made += 1;
     return run(text);

@@ -120,7 +120,7 @@ export class MadeBudgetsService {
   private async change(tenantId: string, templateId: string, row: string, run: BulkRun): Promise<Changed> {
     const { scope, unit } = budgetOfRow(row);
     const tag = this.records.tagOfTenant(tenantId);
-    const reply = await this.plans.decided(() =>
+    const reply = await this.plans.untilDecided(() =>
       this.redis.scripts.call(
         'apply_budget_template',
         { budget: budgetKey(tag, unit, scope), template: budgetTemplateKey(tag, tenantId, templateId) },

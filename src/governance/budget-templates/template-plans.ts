@@ -42,7 +42,7 @@ export class TemplatePlans {
    * plans them first: once for each template that the request needs, of which the reserves of a set can have dozens.
    * @throws StoreUnavailable as Reclaims does, and what `run` throws; an error if a template's rule cannot be read
    */
-  async decided<Answer extends { readonly status: string }>(
+  async untilDecided<Answer extends { readonly status: string }>(
     run: () => Promise<Answer>,
   ): Promise<Planned<Decided<Answer>>> {
     const first = await run();
@@ -51,7 +51,7 @@ export class TemplatePlans {
     }
     const planned = new Set<string>();
     for (let earlier: Answer | undefined = first; ; earlier = undefined) {
-      const reply: Decided<Answer> | Unplanned = await this.reclaims.decided(run, earlier);
+      const reply: Decided<Answer> | Unplanned = await this.reclaims.untilDecided(run, earlier);
       if (!isUnplanned(reply)) {
         return reply as Planned<Decided<Answer>>;
       }

@@ -114,7 +114,7 @@ export class BudgetBulkActionService {
       return { failed: { error_code: 'INVALID_TRANSITION', message } };
     }
     const tenantId = filter.tenant_id;
-    const reply = await this.reclaims.decided(() =>
+    const reply = await this.reclaims.untilDecided(() =>
       this.redis.scripts.call(
         'bulk_budget',
         { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },

@@ -257,7 +257,7 @@ export class BudgetChangesService {
     const { unit } = query;
     const { overdraft_limit: overdraftLimit } = request;
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
-    const reply = await this.reclaims.decided(() =>
+    const reply = await this.reclaims.untilDecided(() =>
       this.redis.scripts.call(
         'update_budget',
         { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },

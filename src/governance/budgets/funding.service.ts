@@ -52,7 +52,7 @@ export class FundingService {
     requireUnit(unit, 'amount', amount);
     requireUnit(unit, 'spent', spent);
     const tag = this.records.tagOfTenant(tenantId);
-    const reply = await this.reclaims.decided(() =>
+    const reply = await this.reclaims.untilDecided(() =>
       this.redis.scripts.call(
         'fund_budget',
         {

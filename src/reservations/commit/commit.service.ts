@@ -21,7 +21,7 @@ import {
 import type { Wanted } from '../funds-forecast.js';
 import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { stamped } from '../script-refusals.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
@@ -95,7 +95,7 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     private readonly metrics: MetricsRegistry,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
@@ -142,9 +142,9 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
   private async charge(call: SettlementCall, request: CommitDto): Promise<Committed> {
     const { caller, trace, reservationId } = call;
     const { actual, metadata, metrics } = request;
-    const tag = this.store.tagOf(reservationId);
-    await this.store.requireInScope(call, tag, reservationId);
-    const reply = await this.store.decided(() =>
+    const tag = this.calls.tagOf(reservationId);
+    await this.calls.requireInScope(call, tag, reservationId);
+    const reply = await this.calls.untilDecided(() =>
       this.redis.scripts.callAttestable(
         'commit',
         {
@@ -159,8 +159,8 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
           actual: actual.amount.toString(),
           metadata: metadata === undefined ? '' : stringifyJson(metadata),
           metrics: metrics === undefined ? '' : stringifyJson(metrics),
-          idempotencyTtlMs: this.store.idempotencyTtlMs,
-          retentionMs: this.store.retentionMs,
+          idempotencyTtlMs: this.calls.idempotencyTtlMs,
+          retentionMs: this.calls.retentionMs,
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),
@@ -175,6 +175,6 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
         reply,
       );
     }
-    return this.store.settled(reply, 'COMMITTED', reservationId);
+    return this.calls.settled(reply, 'COMMITTED', reservationId);
   }
 }

@@ -20,7 +20,7 @@ import {
 } from '../admission.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
@@ -51,7 +51,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     metrics: MetricsRegistry,
     private readonly admission: Admission,
     private readonly limits: TenantLimits,
@@ -94,7 +94,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
     const tag = tagOfTenant(tenantId, this.redis.partitions);
     const fields = recordFields(request.subject, request.action, tenantId);
     const fingerprint = fingerprintOf(request);
-    return this.store.decided(() =>
+    return this.calls.untilDecided(() =>
       this.redis.scripts.callAttestable(
         'decide',
         {
@@ -106,8 +106,8 @@ export class DecideService implements LedgerOperation<DecideDto> {
           fingerprint,
           unit: estimate.unit,
           amount: estimate.amount.toString(),
-          idempotencyTtlMs: this.store.idempotencyTtlMs,
-          retentionMs: this.store.retentionMs,
+          idempotencyTtlMs: this.calls.idempotencyTtlMs,
+          retentionMs: this.calls.retentionMs,
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),

@@ -26,7 +26,7 @@ import { StandardMetricsDto } from '../commit/commit.service.js';
 import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { writeMembers } from '../given-fields.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
@@ -70,7 +70,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     metrics: MetricsRegistry,
     private readonly limits: TenantLimits,
   ) {
@@ -128,7 +128,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     const fields = recordFields(request.subject, request.action, tenantId);
     writeDebit(fields, request);
     const fingerprint = fingerprintOf(request);
-    return this.store.decided(() =>
+    return this.calls.untilDecided(() =>
       this.redis.scripts.call(
         'direct_debit',
         {
@@ -142,8 +142,8 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
           unit: actual.unit,
           actual: actual.amount.toString(),
           overagePolicy: request.overage_policy ?? '',
-          idempotencyTtlMs: this.store.idempotencyTtlMs,
-          retentionMs: this.store.retentionMs,
+          idempotencyTtlMs: this.calls.idempotencyTtlMs,
+          retentionMs: this.calls.retentionMs,
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),

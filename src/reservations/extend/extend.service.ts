@@ -5,7 +5,7 @@ import { idempotencyKey, RedisService, reservationKey } from '../../redis/index.
 import { compileValidator, IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
 import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
@@ -34,7 +34,7 @@ export class ExtendService implements LedgerOperation<ExtendDto, SettlementCall>
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     metrics: MetricsRegistry,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
@@ -47,8 +47,8 @@ export class ExtendService implements LedgerOperation<ExtendDto, SettlementCall>
   async perform(call: SettlementCall, request: ExtendDto): Promise<Outcome> {
     const { caller, trace, reservationId } = call;
     try {
-      const tag = this.store.tagOf(reservationId);
-      await this.store.requireInScope(call, tag, reservationId);
+      const tag = this.calls.tagOf(reservationId);
+      await this.calls.requireInScope(call, tag, reservationId);
       const reply = await this.redis.scripts.call(
         'extend',
         {
@@ -60,14 +60,14 @@ export class ExtendService implements LedgerOperation<ExtendDto, SettlementCall>
           reservationId,
           fingerprint: fingerprintOf(request),
           extendByMs: request.extend_by_ms,
-          idempotencyTtlMs: this.store.idempotencyTtlMs,
-          retentionMs: this.store.retentionMs,
+          idempotencyTtlMs: this.calls.idempotencyTtlMs,
+          retentionMs: this.calls.retentionMs,
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),
         },
       );
-      const { answer, expiresAtMs, remainingTtlMs } = this.store.settled(reply, 'ACTIVE', reservationId);
+      const { answer, expiresAtMs, remainingTtlMs } = this.calls.settled(reply, 'ACTIVE', reservationId);
       const reason = answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
       this.counts.extends.inc({ tenant: caller.tenantId, decision: 'ACTIVE', reason });
       const response = `{"status":"ACTIVE","expires_at_ms":${expiresAtMs},"remaining_ttl_ms":${remainingTtlMs}}`;

@@ -6,7 +6,7 @@ import { RedisService, reservationKey, FIELD } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { DamagedRecords } from '../script-refusals.js';
 import { detailOf, type ReservationDetail, withEvidence } from './reservation-view.js';
 
@@ -15,7 +15,7 @@ import { detailOf, type ReservationDetail, withEvidence } from './reservation-vi
 export class GetService {
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     private readonly metrics: MetricsRegistry,
     private readonly damaged: DamagedRecords,
     private readonly evidence: EvidenceService,
@@ -28,8 +28,8 @@ export class GetService {
    */
   async get(operation: Operation<Caller>, reservationId: string): Promise<ReservationDetail> {
     const { caller, trace } = operation;
-    const tag = this.store.tagOf(reservationId);
-    await this.store.requireInScope(operation, tag, reservationId);
+    const tag = this.calls.tagOf(reservationId);
+    await this.calls.requireInScope(operation, tag, reservationId);
     const owner = caller.kind === 'tenant' ? caller.tenantId : '';
     const reply = await this.redis.scripts.call(
       'get_reservation',
@@ -37,12 +37,12 @@ export class GetService {
       {
         tenantId: owner,
         reservationId,
-        retentionMs: this.store.retentionMs,
+        retentionMs: this.calls.retentionMs,
         requestId: trace.requestId,
         trace: traceText(trace),
       },
     );
-    const { defect, quarantined, record } = this.store.settled(reply, 'FOUND', reservationId);
+    const { defect, quarantined, record } = this.calls.settled(reply, 'FOUND', reservationId);
     const report = (reason: string): void => this.damaged.report(reservationId, reason);
     if (defect !== undefined) {
       report(defect);

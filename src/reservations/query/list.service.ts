@@ -23,7 +23,7 @@ import {
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import type { Operation } from '../admission.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { DamagedRecords } from '../script-refusals.js';
 import { type ListQuery, listQueryOf, type ListReservationsQueryDto, type SortKey } from './list-query.js';
 import { type ReservationSummary, summaryOf, withEvidence, withMetadata } from './reservation-view.js';
@@ -49,7 +49,7 @@ export interface IndexWalk {
 export class ReservationIndex {
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     private readonly metrics: MetricsRegistry,
     private readonly damaged: DamagedRecords,
   ) {}
@@ -71,7 +71,7 @@ export class ReservationIndex {
           walkedId: place?.id ?? '',
           examine: EXAMINED_A_RUN,
           limit,
-          retentionMs: this.store.retentionMs,
+          retentionMs: this.calls.retentionMs,
           requestId: trace.requestId,
           trace: traceText(trace),
           rest: [...conditions, ...more],
@@ -147,7 +147,7 @@ export interface ListAnswer {
 export class ListService {
   constructor(
     private readonly index: ReservationIndex,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     private readonly redis: RedisService,
     private readonly damaged: DamagedRecords,
     private readonly evidence: EvidenceService,
@@ -272,7 +272,7 @@ export class ListService {
   }
 
   private extrasOf(reservationId: string, withMetadata: boolean): Promise<(string | null)[]> {
-    const key = reservationKey(this.store.tagOf(reservationId), reservationId);
+    const key = reservationKey(this.calls.tagOf(reservationId), reservationId);
     const fields = withMetadata
       ? [FIELD.reserve_evidence, FIELD.end_evidence, FIELD.metadata, FIELD.commit_metadata]
       : [FIELD.reserve_evidence, FIELD.end_evidence];

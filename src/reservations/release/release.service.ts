@@ -12,7 +12,7 @@ import {
 import { compileValidator, Length, MaxLength, Optional, traceText } from '../../wire/index.js';
 import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
 
@@ -53,7 +53,7 @@ export class ReleaseService implements LedgerOperation<ReleaseDto, ReleaseCall> 
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     metrics: MetricsRegistry,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
@@ -69,8 +69,8 @@ export class ReleaseService implements LedgerOperation<ReleaseDto, ReleaseCall> 
       caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', caller.keyId ?? ''];
     const actor_type = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
     try {
-      const tag = this.store.tagOf(reservationId);
-      await this.store.requireInScope(call, tag, reservationId);
+      const tag = this.calls.tagOf(reservationId);
+      await this.calls.requireInScope(call, tag, reservationId);
       const reply = await this.redis.scripts.callAttestable(
         'release',
         {
@@ -82,14 +82,14 @@ export class ReleaseService implements LedgerOperation<ReleaseDto, ReleaseCall> 
           reservationId,
           fingerprint: fingerprintOf(request),
           reason: oneLine(request.reason),
-          idempotencyTtlMs: this.store.idempotencyTtlMs,
-          retentionMs: this.store.retentionMs,
+          idempotencyTtlMs: this.calls.idempotencyTtlMs,
+          retentionMs: this.calls.retentionMs,
           keyId,
           requestId: trace.requestId,
           trace: traceOfRow,
         },
       );
-      const released = this.store.settled(reply, 'RELEASED', reservationId);
+      const released = this.calls.settled(reply, 'RELEASED', reservationId);
       const owner = tenantOfScope(released.balances[0]?.scope ?? '') ?? tenantId;
       const reason = released.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : 'OK';
       this.counts.releases.inc({ tenant: owner, actor_type, decision: 'RELEASED', reason });

@@ -7,7 +7,7 @@ import { NestedArray } from '../../wire/index.js';
 import { admittedScopes } from '../admission.js';
 import type { Call, Outcome } from '../ledger-operation.js';
 import { HeadersOfOperation, headersOf, type OperationHeaders } from '../operation-headers.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
 import { chargeOf, type Decided, ReserveDto, ReserveService } from '../reserve/reserve.service.js';
 
@@ -40,7 +40,7 @@ export class ReservationSetService {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     private readonly reserves: ReserveService,
     metrics: MetricsRegistry,
   ) {
@@ -93,7 +93,7 @@ export class ReservationSetService {
   private async run(
     calls: readonly NamedCall<'reserve'>[],
   ): Promise<{ refused: number | undefined; earlierId: string | undefined; replies: readonly Decided[] }> {
-    const { set } = await this.store.decided(async () => {
+    const { set } = await this.calls.untilDecided(async () => {
       const set = await this.redis.scripts.callSet('reserve', calls);
       return { ...(set.replies[0] as (typeof set.replies)[number]), set };
     });

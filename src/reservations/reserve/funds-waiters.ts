@@ -96,7 +96,7 @@ export class FundsWaiters {
    * @returns what the last run said
    * @throws what a run throws; Refusal INVALID_REQUEST if the client has disconnected, UNAUTHORIZED or FORBIDDEN if the caller may no longer act
    */
-  async decided<Reply extends { readonly status: string }>(
+  async untilDecided<Reply extends { readonly status: string }>(
     wanted: Wanted,
     run: (waiter: string) => Promise<Reply>,
   ): Promise<Exclude<Reply, { status: 'WAITING' }>> {

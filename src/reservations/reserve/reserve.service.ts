@@ -40,7 +40,7 @@ import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { CHARGE_HEADER } from '../operation-headers.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
-import { ReservationStore } from '../reservation-store.js';
+import { ReservationScripts } from '../reservation-scripts.js';
 import { FundsWaiters } from './funds-waiters.js';
 import type { Patience } from './waiter.js';
 import { writeKey, writeMembers } from '../given-fields.js';
@@ -195,7 +195,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: ReservationStore,
+    private readonly calls: ReservationScripts,
     private readonly metrics: MetricsRegistry,
     private readonly admission: Admission,
     private readonly limits: TenantLimits,
@@ -205,7 +205,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     this.counts = metrics.of(RESERVATION_METRICS);
     this.allowSampleRate = config.observeAllowSampleRate;
     const { live_reservations: live, stored_bytes: stored, budgets } = limits.deployment;
-    this.limitsText = [store.idempotencyTtlMs, store.retentionMs, live, stored, budgets].join('|');
+    this.limitsText = [calls.idempotencyTtlMs, calls.retentionMs, live, stored, budgets].join('|');
   }
 
   wanted({ estimate, subject }: ReserveDto, { caller }: Call): Wanted {
@@ -301,7 +301,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
       admittedScopes(await patience.readmit(), request.subject);
     };
     const wanted = { tenantId, unit, amount, idempotencyKey: request.idempotency_key, patience, readmit };
-    return this.waiters.decided(wanted, (waiter) => this.run(operation, request, waiter, charge));
+    return this.waiters.untilDecided(wanted, (waiter) => this.run(operation, request, waiter, charge));
   }
 
   /** @param waiter its place among those that wait for funds, or empty */
@@ -315,7 +315,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
       charge === undefined ? request : { ...request, charge_on_expiry: charge },
     );
     const { keys, args } = this.scriptCall(operation, request, { fingerprint, waiter, charge });
-    return this.store.decided(() => this.redis.scripts.callAttestable('reserve', keys, args));
+    return this.calls.untilDecided(() => this.redis.scripts.callAttestable('reserve', keys, args));
   }
 
   /** The call of the script for a request: alone, or as one of a set. */

@@ -20,7 +20,7 @@ type SettlingReply = ScriptReply<'commit' | 'release' | 'extend' | 'get_reservat
 
 /** What the operations share: calling scripts until they decide, locating a reservation, scope checks, and checking a script's reply. */
 @Injectable()
-export class ReservationStore {
+export class ReservationScripts {
   readonly retentionMs: number;
   readonly idempotencyTtlMs: number;
 
@@ -40,10 +40,10 @@ export class ReservationStore {
    * Runs a script until it decides: due holds come first, and the plans of templates.
    * @throws StoreUnavailable as Reclaims does, and what `run` throws
    */
-  decided<Answer extends { readonly status: string }>(
+  untilDecided<Answer extends { readonly status: string }>(
     run: () => Promise<Answer>,
   ): Promise<Planned<Decided<Answer>>> {
-    return this.plans.decided(run);
+    return this.plans.untilDecided(run);
   }
 
   /**
