@@ -84,8 +84,7 @@ local function entries_from(bound, count)
   local entries = {}
   for i, member in ipairs(redis.call(command, walked, index_bound(bound, is_down), index_bound(stop, not is_down),
     'LIMIT', 0, count)) do
-    local ms, sequence = string.match(string.sub(member, #digest + 1), '^(%d+)-(%d+)$')
-    local id = string.format('%d-%d', tonumber(ms), tonumber(sequence))
+    local id = audit_index.entry_of(member, digest)
     entries[i] = redis.call('XRANGE', audit_log, id, id)[1] or { id }
   end
   return entries

@@ -3,7 +3,7 @@
 -- allow-oom: it frees memory.
 --
 -- KEYS[1]   audit_log      stream
--- ARGV[1]   log_name       audit or audit-brief
+-- ARGV[1]   log_name       audit, audit-brief or refused
 -- ARGV[2]   retention_ms   how long rows are kept
 -- ARGV[3]   limit          maximum rows to remove
 -- RETURNS   TRIMMED removed:int more:flag

@@ -10,7 +10,7 @@ export const AUDIT_METRICS = {
   writes: {
     kind: 'counter',
     name: 'cycles_admin_audit_writes_total',
-    help: 'Audit rows not written by scripts: written, lost through an error or a full queue, or only counted in a summary row.',
+    help: 'Rows of the audit log not written by scripts, and of the request log (path_class refused): written, lost through an error or a full queue (error, dropped), or only counted in a summary row (sampled-out).',
     labels: ['path_class', 'outcome'],
   },
   displaced: {

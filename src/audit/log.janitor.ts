@@ -1,8 +1,10 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
+import { DAY_MS } from '../ledger/index.js';
+import { apiKeyExpiryKey, eventLogKey, RedisService } from '../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
 import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
+import { type AuditLog, LOGS } from './audit-log/audit-log-rows.js';
 import { RETENTION_METRICS } from './audit.metrics.js';
 
 const TRIM_INTERVAL_MS = 60_000;
@@ -27,8 +29,7 @@ export class LogJanitor implements OnModuleInit {
   private readonly auditWalk: PartitionWalk;
   private readonly expiryWalk: PartitionWalk;
   private readonly eventRetentionMs: number;
-  private readonly auditRetentionMs: number;
-  private readonly briefRetentionMs: number;
+  private readonly retentionMs: Readonly<Record<AuditLog, number>>;
   private heldLogs = 0;
 
   constructor(
@@ -40,8 +41,11 @@ export class LogJanitor implements OnModuleInit {
     this.counts = metrics.of(RETENTION_METRICS);
     // The record of an ended reservation refers to the event of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionMs, config.auditRetentionMs);
-    this.auditRetentionMs = config.auditLogRetentionMs;
-    this.briefRetentionMs = Math.min(config.auditLogBriefRetentionMs, config.auditLogRetentionMs);
+    this.retentionMs = {
+      audit: config.auditLogRetentionMs,
+      'audit-brief': Math.min(config.auditLogBriefRetentionMs, config.auditLogRetentionMs),
+      refused: DAY_MS,
+    };
     this.eventWalk = new PartitionWalk({
       undone: 'not trimmed',
       visit: async (tag) => (await this.trimEventsOf(tag)) || undefined,
@@ -116,15 +120,18 @@ export class LogJanitor implements OnModuleInit {
   }
 
   private async trimAuditLogOf(tag: string): Promise<boolean> {
-    const more = await this.trimRows(auditLogKey(tag), 'audit', this.auditRetentionMs);
-    return (await this.trimRows(briefAuditLogKey(tag), 'audit-brief', this.briefRetentionMs)) || more;
+    let more = false;
+    for (const log of Object.keys(LOGS) as AuditLog[]) {
+      more = (await this.trimRows(tag, log)) || more;
+    }
+    return more;
   }
 
-  private async trimRows(key: string, log: 'audit' | 'audit-brief', retentionMs: number): Promise<boolean> {
+  private async trimRows(tag: string, log: AuditLog): Promise<boolean> {
     const { removed, more } = await this.redis.scripts.call(
       'trim_audit_log',
-      { auditLog: key },
-      { logName: log, retentionMs, limit: ENTRIES_A_RUN },
+      { auditLog: LOGS[log].keyOf(tag) },
+      { logName: log, retentionMs: this.retentionMs[log], limit: ENTRIES_A_RUN },
     );
     this.counts.rows.inc(removed);
     return more;

@@ -92,6 +92,8 @@ export function tagOfKeySecret(secret: string, partitions: number): string | und
 
 /** The audit rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
 export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;
+/** The request log: the last refused requests, a stream with the indexes of an audit log. */
+export const requestLogKey = (tag: string): string => `${tag}refused`;
 /** Maps the SHA-256 of a secret (base64url) to its key id. */
 export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag}kh:${secretHash}`;
 /** The names of all operators, a sorted set whose scores are 0. */

@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { AuditQuota } from '../../src/audit/audit-log/audited-requests.js';
+import { RowQuota } from '../../src/audit/audit-log/row-quota.js';
 
 test('a window admits a limited number of rows per source, and counts the others', () => {
-  const quota = new AuditQuota({ perSource: 2, overall: 5 });
+  const quota = new RowQuota({ perSource: 2, overall: 5 });
   expect(['a', 'a', 'a', 'b', 'b', 'b', 'b', 'c', 'd', 'd'].map((source) => quota.admit(source))).toEqual([
     true,
     true,
@@ -25,7 +25,7 @@ test('a window admits a limited number of rows per source, and counts the others
 });
 
 test('a flood from 100,000 sources takes no more memory than one from a thousand, and a few rows in total', () => {
-  const quota = new AuditQuota({ perSource: 5, overall: 60 });
+  const quota = new RowQuota({ perSource: 5, overall: 60 });
   let admitted = 0;
   for (let round = 0; round < 2; round += 1) {
     for (let source = 0; source < 100_000; source += 1) {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { indexOfValue } from '../../src/audit/audit-log/audit-log-rows.js';
-import { auditIndexKey, auditLogKey, briefAuditLogKey } from '../../src/redis/keyspace.js';
+import { auditIndexKey, auditLogKey, briefAuditLogKey, requestLogKey } from '../../src/redis/keyspace.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { CheckedScripts } from '../support/checked-scripts.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -28,13 +28,16 @@ function freshTag(): string {
   return `{p${partition.toString(16).padStart(2, '0')}}`;
 }
 
+const LOGS = { audit: auditLogKey, 'audit-brief': briefAuditLogKey, refused: requestLogKey };
+
 type Fields = Readonly<Record<string, string>>;
 
 async function append(
   tag: string,
-  log: 'audit' | 'audit-brief',
+  log: keyof typeof LOGS,
   rows: readonly Fields[],
   most = 0,
+  mostATenant = 0,
 ): Promise<string[]> {
   const replies: string[][] = [];
   for (let from = 0; from < rows.length; from += 50) {
@@ -42,11 +45,7 @@ async function append(
       .slice(from, from + 50)
       .flatMap((row) => [Object.keys(row).length * 2, ...Object.entries(row).flat()]);
     replies.push(
-      await scripts.run(
-        'append_audit_rows',
-        [log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag)],
-        [log, most, ...texts],
-      ),
+      await scripts.run('append_audit_rows', [LOGS[log](tag)], [log, most, mostATenant, ...texts]),
     );
   }
   return replies.at(-1) as string[];
@@ -83,7 +82,7 @@ async function list(
 }
 
 /** The number of entries in all indexes of a log. */
-async function indexed(tag: string, log: 'audit' | 'audit-brief'): Promise<number> {
+async function indexed(tag: string, log: keyof typeof LOGS): Promise<number> {
   const keys = await redis.keys(`${auditIndexKey(tag, log, '')}*`);
   return (await Promise.all(keys.map((key) => redis.zcard(key)))).reduce((sum, count) => sum + count, 0);
 }
@@ -190,6 +189,23 @@ test('a full log loses its oldest rows, and so do the indexes', async () => {
   expect(await append(tag, 'audit-brief', [row('last', 'req_last')], 10)).toEqual(['APPENDED', '1', '1']);
   expect(await redis.xlen(briefAuditLogKey(tag))).toBe(10);
   expect(await indexed(tag, 'audit-brief')).toBe(40);
+});
+
+test('a tenant with too many rows loses its oldest ones, and no other tenant does', async () => {
+  const tag = freshTag();
+  await append(tag, 'refused', [row('quiet', 'req_quiet')], 0, 3);
+  const noisy = Array.from({ length: 60 }, (_, index) => row('noisy', `req_${index}`));
+  expect(await append(tag, 'refused', noisy, 0, 3)).toEqual(['APPENDED', '10', '10']);
+  const rows = await redis.xrange(requestLogKey(tag), '-', '+');
+  expect(rows.map(([, fields]) => fields[fields.indexOf('rq') + 1])).toEqual([
+    'req_quiet',
+    'req_57',
+    'req_58',
+    'req_59',
+  ]);
+  expect(await indexed(tag, 'refused')).toBe(16);
+  await redis.xtrim(requestLogKey(tag), 'MAXLEN', 0);
+  expect(await append(tag, 'refused', [row('noisy', 'req_last')], 0, 3)).toEqual(['APPENDED', '1', '1']);
 });
 
 test('rows are removed after their retention, from the indexes too', async () => {

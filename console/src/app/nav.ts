@@ -29,6 +29,7 @@ export const NAV: readonly NavGroup[] = [
     entries: [
       { to: '/expirations', label: 'Expirations' },
       { to: '/events', label: 'Events' },
+      { to: '/requests', label: 'Refused requests' },
       { to: '/audit', label: 'Audit log' },
     ],
   },

@@ -8,6 +8,7 @@ import { eventsRoute } from '../pages/events/route';
 import { expirationsRoute } from '../pages/expirations/route';
 import { operatorsRoute } from '../pages/operators/route';
 import { overviewRoute } from '../pages/overview/route';
+import { requestsRoute } from '../pages/requests/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
 import { sweeperRoute } from '../pages/sweeper/route';
@@ -36,6 +37,7 @@ const routeTree = rootRoute.addChildren([
   verifyRoute,
   expirationsRoute,
   eventsRoute,
+  requestsRoute,
   auditRoute,
 ]);
 

@@ -5,6 +5,7 @@ import {
   auditLogKey,
   briefAuditLogKey,
   isStreamId,
+  requestLogKey,
   RedisService,
   streamRange,
   SYSTEM_OWNER,
@@ -43,6 +44,21 @@ const JSON_DETAILS = new Set([
   'window_ms',
 ]);
 
+/** The logs of a partition, see src/redis/keyspace.ts. */
+export type AuditLog = 'audit' | 'audit-brief' | 'refused';
+
+/** Where each log is, and what the ids of its rows have before the id of the entry. */
+export const LOGS = {
+  audit: { keyOf: auditLogKey, mark: '' },
+  'audit-brief': { keyOf: briefAuditLogKey, mark: 'b' },
+  refused: { keyOf: requestLogKey, mark: 'r' },
+} as const satisfies Readonly<Record<AuditLog, { keyOf: (tag: string) => string; mark: string }>>;
+
+/** The log_id of a row, or of a place without one at which a page ended early. */
+export function logIdOf(partition: string, log: AuditLog, entryId: string): string {
+  return `log_${partition}${LOGS[log].mark}${entryId}`;
+}
+
 /** The fields of lua/lib/audit_log.lua that are not metadata. */
 const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co', 'ec', 'ip', 'ua']);
 
@@ -52,7 +68,7 @@ const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr',
  */
 export function auditEntryOf(
   partition: string,
-  log: 'audit' | 'audit-brief',
+  log: AuditLog,
   entryId: string,
   fields: Fields,
 ): AuditLogEntry {
@@ -61,7 +77,7 @@ export function auditEntryOf(
     value === undefined ? {} : { [name]: value };
   const details = [...fields].filter(([name]) => !OWN.has(name));
   return {
-    log_id: `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`,
+    log_id: logIdOf(partition, log, entryId),
     timestamp: timeOf(ms),
     tenant_id: tenantOf(fieldOf(fields, 'tn'), fields.get('ow')),
     operation: fieldOf(fields, 'op'),
@@ -100,8 +116,6 @@ function tenantOf(caller: string, owner: string | undefined): string {
   }
   return caller === SYSTEM_OWNER ? '__admin__' : caller;
 }
-
-export type AuditLog = 'audit' | 'audit-brief';
 
 /** Entries that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
@@ -145,7 +159,7 @@ export interface AuditPlace {
 }
 
 const ENTRY_ID = /^(\d{1,15})-(\d{1,20})$/;
-const LOG_ID = /^log_([0-9a-f]{2})(b?)(\d{1,15}-\d{1,20})$/;
+const LOG_ID = /^log_([0-9a-f]{2})([br]?)(\d{1,15}-\d{1,20})$/;
 
 /** @throws Error if the entry id is malformed. */
 export function placeOf(partition: string, log: AuditLog, entryId: string): AuditPlace {
@@ -165,9 +179,11 @@ export function placeOf(partition: string, log: AuditLog, entryId: string): Audi
 /** The position of a row by its log_id, or undefined if Holdfast never issued such an id. */
 export function placeOfLogId(logId: string): AuditPlace | undefined {
   const parts = LOG_ID.exec(logId);
-  return parts === null || !isStreamId(parts[3] as string)
-    ? undefined
-    : placeOf(parts[1] as string, parts[2] === 'b' ? 'audit-brief' : 'audit', parts[3] as string);
+  if (parts === null || !isStreamId(parts[3] as string)) {
+    return undefined;
+  }
+  const [log] = Object.entries(LOGS).find(([, { mark }]) => mark === parts[2]) as [AuditLog, unknown];
+  return placeOf(parts[1] as string, log, parts[3] as string);
 }
 
 /** Whether the first position precedes the second one in this direction. */
@@ -194,7 +210,7 @@ export class PartitionAuditLog {
   async readNext(): Promise<Batch<AuditLogEntry, AuditPlace>> {
     const { direction, conditions, matches, index } = this.search;
     const tag = tagOf(this.partition);
-    const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
+    const key = LOGS[this.log].keyOf(tag);
     const { nextStart, examined, rows } = await this.redis.queries.call(
       'list_audit_log',
       { auditLog: key, walked: index !== undefined ? auditIndexKey(tag, this.log, index.name) : key },

@@ -3,16 +3,17 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
-import { AuditLogQueryDto } from './audit-log.dto.js';
+import { AuditLogQueryDto, RequestLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
 
 const validateList = compileQuery(AuditLogQueryDto);
+const validateRefused = compileQuery(RequestLogQueryDto);
 
-@Controller('v1/admin/audit/logs')
+@Controller()
 export class AuditLogController {
   constructor(private readonly service: AuditLogService) {}
 
-  @Get()
+  @Get('v1/admin/audit/logs')
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
@@ -21,5 +22,19 @@ export class AuditLogController {
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
     sendJson(reply, 200, stringifyJson({ logs: rows, ...rest }));
+  }
+
+  @Get('ops/requests')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'listRefusedRequests',
+    summary: 'List the last refused requests: the request log',
+  })
+  @Answers(200, 'RefusedRequestListResponse')
+  @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
+  async listRefused(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.listRefused(validateRefused(query));
+    sendJson(reply, 200, stringifyJson({ requests: rows, ...rest }));
   }
 }

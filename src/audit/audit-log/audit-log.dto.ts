@@ -1,5 +1,5 @@
 import { ArrayMaxSize, IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { IsWindowBound, ListQueryDto, Optional } from '../../wire/index.js';
+import { IsWindowBound, ListQueryDto, MaxLength, Optional, WindowQueryDto } from '../../wire/index.js';
 
 const MAX_LIST = 25;
 
@@ -93,4 +93,53 @@ export class AuditLogQueryDto extends ListQueryDto {
   @Optional()
   @IsIn(AUDIT_SORT_KEYS)
   sort_by?: AuditSortKey;
+}
+
+/** The query of the request log, whose names mean what they mean for the audit log. */
+export class RequestLogQueryDto extends WindowQueryDto {
+  /** A tenant, or `__admin__` or `__unauth__`. */
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  key_id?: string;
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_LIST)
+  @IsString({ each: true })
+  operation?: string[];
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_LIST)
+  @IsString({ each: true })
+  error_code?: string[];
+
+  @Optional()
+  @IsInt()
+  @Min(400)
+  @Max(599)
+  status?: number;
+
+  /** The scope that refused, or one above it. */
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  scope?: string;
+
+  @Optional()
+  @IsString()
+  resource_id?: string;
+
+  @Optional()
+  @IsString()
+  request_id?: string;
+
+  @Optional()
+  @IsString()
+  @Matches(/^[0-9a-f]{32}$/)
+  trace_id?: string;
 }

@@ -15,17 +15,25 @@ import {
   sortOrderOf,
   type TimeLog,
 } from '../../wire/index.js';
-import { AUDIT_SORT_KEYS, type AuditLogQueryDto, type AuditSortKey } from './audit-log.dto.js';
+import {
+  AUDIT_SORT_KEYS,
+  type AuditLogQueryDto,
+  type AuditSortKey,
+  type RequestLogQueryDto,
+} from './audit-log.dto.js';
 import {
   type AuditIndex,
+  type AuditLog,
   type AuditLogEntry,
   type AuditPlace,
   type AuditSearch,
   PartitionAuditLog,
   comesFirst,
   indexOfValue,
+  logIdOf,
   placeOfLogId,
 } from './audit-log-rows.js';
+import { type RefusedRequest, refusedRequestOf } from './refused-request.js';
 import { AuditedRequests } from './audited-requests.js';
 import { AUDIT_METRICS } from '../audit.metrics.js';
 
@@ -33,12 +41,15 @@ import { AUDIT_METRICS } from '../audit.metrics.js';
 const SHARE_A_RUN_MERGED = 1 / 8;
 const NEWEST_FIRST: SortOrder<AuditSortKey> = { sortBy: 'timestamp', direction: 'desc' };
 /** Reads that succeed have a log of their own, together with requests of nobody known. */
-const ALL = ['audit', 'audit-brief'] as const;
-const CHANGES = ['audit'] as const;
+const ALL: readonly AuditLog[] = ['audit', 'audit-brief'];
+const CHANGES: readonly AuditLog[] = ['audit'];
+const REFUSED: readonly AuditLog[] = ['refused'];
 const REFUSED_FROM = 400;
 const SENTINELS = ['__admin__', '__unauth__'];
 
-type Filters = Omit<AuditLogQueryDto, 'cursor' | 'limit'>;
+/** The queries of the audit log and of the request log. */
+type RowQuery = AuditLogQueryDto & Pick<RequestLogQueryDto, 'scope'>;
+type Filters = Omit<RowQuery, 'cursor' | 'limit'>;
 
 /**
  * Reads the audit log: two streams in each partition. In the order of time, each is read only from the start of the page to its end.
@@ -55,6 +66,15 @@ export class AuditLogService {
     metrics: MetricsRegistry,
   ) {
     this.counts = metrics.of(AUDIT_METRICS);
+  }
+
+  /** The last refused requests, newest first. @throws Refusal INVALID_REQUEST */
+  async listRefused({ cursor, limit, ...query }: RequestLogQueryDto): Promise<Page<RefusedRequest>> {
+    await this.audited.settled();
+    const fingerprint = fingerprintOf({ list: 'requests', ...query });
+    const log = this.logOf(query, 'desc', REFUSED);
+    const page = await pageInTime(log, { cursor, limit, order: NEWEST_FIRST, fingerprint });
+    return { ...page, rows: page.rows.map(refusedRequestOf) };
   }
 
   /**
@@ -92,23 +112,28 @@ export class AuditLogService {
     return pageSorted(this.logOf(query, 'asc'), selection, 'rows');
   }
 
-  private logOf(query: Filters, direction: 'asc' | 'desc'): TimeLog<AuditLogEntry, AuditPlace> {
+  private logOf(
+    query: Filters,
+    direction: 'asc' | 'desc',
+    logs = query.changes_only === true ? CHANGES : ALL,
+  ): TimeLog<AuditLogEntry, AuditPlace> {
     const search = searchOf(query, direction);
     return {
       placeOf: placeOfLogId,
-      idOf: logIdOf,
-      read: (limit, after, maxExamined) => this.read(query, search, { limit, after }, maxExamined),
+      idOf: ({ partition, log, entryId }) => logIdOf(partition, log, entryId),
+      read: (limit, after, maxExamined) => this.read(query, search, logs, { limit, after }, maxExamined),
     };
   }
 
   private async read(
     query: Filters,
     search: AuditSearch,
+    names: readonly AuditLog[],
     { limit, after }: { limit: number; after: AuditPlace | undefined },
     maxExamined: number,
   ): Promise<MergedPage<AuditLogEntry, AuditPlace>> {
     const { direction } = search;
-    const logs = this.partitionLogsOf(query, search, limit, after);
+    const logs = this.partitionLogsOf(query, search, names, limit, after);
     const page = await mergedPage<AuditLogEntry, AuditPlace>(
       logs.map((log) => () => log.readNext()),
       {
@@ -127,15 +152,14 @@ export class AuditLogService {
   private partitionLogsOf(
     query: Filters,
     search: AuditSearch,
+    names: readonly AuditLog[],
     limit: number,
     after: AuditPlace | undefined,
   ): PartitionAuditLog[] {
     const partitions = this.partitionsOf(query);
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.ceil((limit + 1) * SHARE_A_RUN_MERGED);
     return partitions.flatMap((code) =>
-      (query.changes_only === true ? CHANGES : ALL).map(
-        (log) => new PartitionAuditLog(this.redis, code, log, search, rowsARun, after),
-      ),
+      names.map((log) => new PartitionAuditLog(this.redis, code, log, search, rowsARun, after)),
     );
   }
 
@@ -151,11 +175,6 @@ export class AuditLogService {
     const all = Array.from({ length: this.redis.partitions }, (_, partition) => partitionCode(partition));
     return tag === undefined ? all : all.filter((code) => tagOf(code) === tag);
   }
-}
-
-/** The log_id of a place, which a page that ended early need not have a row at. */
-function logIdOf({ partition, log, entryId }: AuditPlace): string {
-  return `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`;
 }
 
 function searchOf(query: Filters, direction: 'asc' | 'desc'): AuditSearch {
@@ -213,6 +232,11 @@ function requireValidStatus({ status, status_min: min, status_max: max }: Filter
   }
 }
 
+/** Whether the scope of a refusal is this one, or below it. */
+function isWithin(scope: string | undefined, of: unknown): boolean {
+  return scope === undefined || scope === '' || `${String(of)}/`.startsWith(`${scope}/`);
+}
+
 /** Combines all filters. An absent filter matches everything. */
 function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
   const isOrAny = (wanted: string | number | undefined, value: unknown): boolean =>
@@ -226,6 +250,7 @@ function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
     isOrAny(query.trace_id, entry.trace_id) &&
     isOrAny(query.request_id, entry.request_id) &&
     isOrAny(query.status, entry.status) &&
+    isWithin(query.scope, entry.metadata['scope']) &&
     (query.changes_only !== true || entry.status < REFUSED_FROM) &&
     entry.status >= (query.status_min ?? 0) &&
     entry.status <= (query.status_max ?? Infinity) &&

@@ -1,5 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { auditLogKey, briefAuditLogKey, RedisService, tagOfTenant } from '../../redis/index.js';
+import { RedisService, tagOfTenant } from '../../redis/index.js';
 import {
   HealthContributors,
   type Instruments,
@@ -8,15 +8,13 @@ import {
   MetricsRegistry,
 } from '../../telemetry/index.js';
 import { AUDIT_METRICS } from '../audit.metrics.js';
-
-/** The two logs of a partition; see src/redis/keyspace.ts. */
-export type AuditLogName = 'audit' | 'audit-brief';
+import { type AuditLog, LOGS } from './audit-log-rows.js';
 
 /** One row. lua/lib/audit_log.lua names its fields. */
 export interface AuditRow {
   /** The tenant whose partition stores it. */
   readonly partitionOf: string;
-  readonly log: AuditLogName;
+  readonly log: AuditLog;
   readonly fields: readonly (readonly [name: string, value: string | undefined])[];
 }
 
@@ -25,15 +23,25 @@ export function textsOf({ fields }: AuditRow): string[] {
   return fields.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [name, value]));
 }
 
-/** What a row is about: a request that succeeded without its script writing a row, a refusal or failure, or a missing credential. */
-export type PathClass = 'success' | 'failure' | 'unauthenticated';
+/**
+ * What a row is about: a request that succeeded without its script writing a row, a refusal or failure, or a missing credential; or a row
+ * of the request log.
+ */
+export type PathClass = 'success' | 'failure' | 'unauthenticated' | 'refused';
 
 /** The most rows that wait in this process, about a megabyte. Further ones are dropped and counted as errors. */
 export const MAX_WAITING = 2000;
 /** The most that lua/audit/append_audit_rows.lua takes. */
 const ROWS_A_RUN = 50;
-/** The most rows in a partition's brief log, 20 to 30 MB. Beyond that, the oldest are removed before their retention ends. */
-const MOST_BRIEF_ROWS = 100_000;
+/**
+ * The most rows in a partition's log, and of one tenant, or 0. Beyond that, the oldest are removed before their retention ends. The brief
+ * log takes 20 to 30 MB, the request log 10 to 15.
+ */
+const LIMITS: Readonly<Record<AuditLog, { most: number; mostATenant: number }>> = {
+  audit: { most: 0, mostATenant: 0 },
+  'audit-brief': { most: 100_000, mostATenant: 0 },
+  refused: { most: 20_000, mostATenant: 1000 },
+};
 /** How long a shutdown or a list waits for rows still to be written. */
 const DRAIN_MS = 1000;
 
@@ -52,7 +60,8 @@ export class AuditWriter implements OnModuleInit {
   private readonly counts: Instruments<typeof AUDIT_METRICS>;
   private waiting: Waiting[] = [];
   private writing: Promise<void> | undefined;
-  private isFailing = false;
+  /** The logs whose last write failed. */
+  private readonly failing = new Set<AuditLog>();
   private lost = 0;
 
   constructor(
@@ -68,7 +77,10 @@ export class AuditWriter implements OnModuleInit {
   onModuleInit(): void {
     this.health.register({
       name: 'audit',
-      check: () => ({ up: true, details: { rows_lost: this.lost, failing: this.isFailing } }),
+      check: () => ({
+        up: true,
+        details: { rows_lost: this.lost, failing: this.failing.size > (this.failing.has('refused') ? 1 : 0) },
+      }),
     });
   }
 
@@ -77,6 +89,11 @@ export class AuditWriter implements OnModuleInit {
   }
 
   write(row: AuditRow, pathClass: PathClass): void {
+    // Refusals are many where a client retries what cannot succeed; they leave room for the audit log.
+    if (pathClass === 'refused' && this.waiting.length >= MAX_WAITING / 2) {
+      this.counts.writes.inc({ path_class: pathClass, outcome: 'dropped' });
+      return;
+    }
     if (this.waiting.length >= MAX_WAITING) {
       this.lose([{ row, pathClass }], new Error(`${MAX_WAITING} rows are waiting to be written`));
       return;
@@ -114,7 +131,7 @@ export class AuditWriter implements OnModuleInit {
     this.writing = undefined;
   }
 
-  private async writeBatch(key: string, log: AuditLogName, batch: readonly Waiting[]): Promise<void> {
+  private async writeBatch(key: string, log: AuditLog, batch: readonly Waiting[]): Promise<void> {
     const texts = batch.flatMap(({ row }) => {
       const fields = textsOf(row);
       return [fields.length, ...fields];
@@ -123,13 +140,15 @@ export class AuditWriter implements OnModuleInit {
       const { removed } = await this.redis.scripts.call(
         'append_audit_rows',
         { log: key },
-        { logName: log, most: log === 'audit' ? 0 : MOST_BRIEF_ROWS, rest: texts },
+        { logName: log, ...LIMITS[log], rest: texts },
       );
-      this.counts.displaced.inc(removed);
+      if (log !== 'refused') {
+        this.counts.displaced.inc(removed);
+      }
       for (const { pathClass } of batch) {
         this.counts.writes.inc({ path_class: pathClass, outcome: 'written' });
       }
-      this.isFailing = false;
+      this.failing.delete(log);
     } catch (error) {
       this.lose(batch, error);
     }
@@ -139,18 +158,19 @@ export class AuditWriter implements OnModuleInit {
     for (const { pathClass } of batch) {
       this.counts.writes.inc({ path_class: pathClass, outcome: 'error' });
     }
-    this.lost += batch.length;
-    if (!this.isFailing) {
-      this.isFailing = true;
+    const log = batch[0]?.row.log ?? 'audit';
+    // Rows of the request log are counted only: they are there to look at, not a record.
+    this.lost += log === 'refused' ? 0 : batch.length;
+    if (!this.failing.has(log)) {
+      this.failing.add(log);
       this.logger.warn(
-        { err: error, rows: batch.length },
-        'audit rows could not be written; their requests were answered',
+        { err: error, log, rows: batch.length },
+        'rows of a log could not be written; their requests were answered',
       );
     }
   }
 
   private keyOf({ partitionOf, log }: AuditRow): string {
-    const tag = tagOfTenant(partitionOf, this.redis.partitions);
-    return log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
+    return LOGS[log].keyOf(tagOfTenant(partitionOf, this.redis.partitions));
   }
 }

@@ -1,13 +1,16 @@
 import { type BeforeApplicationShutdown, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
-import { type Caller, sourceOf } from '../../auth/index.js';
-import { CallerFinder, isRead, onOneLine, onResponseEnd, type Sender, senderOf } from '../../http/index.js';
-import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
+import type { Caller } from '../../auth/index.js';
+import { CallerFinder, isRead, onResponseEnd } from '../../http/index.js';
+import { RedisService } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { type AuditedOperation, AuditOperations, resourceTypeOf } from './audit-operations.js';
-import { type AuditRow, AuditWriter, type PathClass } from './audit-writer.js';
+import type { AuditLog } from './audit-log-rows.js';
+import { AuditOperations } from './audit-operations.js';
+import { AuditWriter, type PathClass } from './audit-writer.js';
 import { AUDIT_METRICS } from '../audit.metrics.js';
+import { type Answered, askedOf, rowOf, sourceOfRow, summaryOf } from './request-row.js';
+import { type QuotaLimits, RowQuota } from './row-quota.js';
 
 const WINDOW_MS = 60_000;
 /** Rows written per minute, by class. A dashboard causes a few dozen. Beyond these limits, a summary row counts the rest. */
@@ -15,44 +18,41 @@ const LIMITS: Readonly<Record<PathClass, QuotaLimits>> = {
   success: { perSource: 600, overall: 3000 },
   failure: { perSource: 600, overall: 3000 },
   unauthenticated: { perSource: 5, overall: 60 },
+  // A log of 1,000 rows a tenant needs no more.
+  refused: { perSource: 1000, overall: 6000 },
 };
-const CLASSES = ['success', 'failure', 'unauthenticated'] as const;
 
 /** Requests whose row a script has written but whose response is not sent yet. No instance has more in flight. */
 const MAX_AUDITED = 10_000;
 /** Requests refused early whose keys are looked up at the same time. Beyond this, the caller is recorded as unknown. */
 const MAX_IDENTIFYING = 1000;
-const MAX_MESSAGE = 1024;
-const MAX_PATH = 128;
 
 /** The paths of the governance plane, of operations, and of log-in to the console. */
 const GOVERNED =
   /^\/(?:v1\/(?:admin|auth|webhooks|events)|ops|console\/api\/(?:login|logout|provider))(?:[/?]|$)/;
-const UNAUTHENTICATED = '__unauth__';
-const ADMIN = '__admin__';
+/** The paths whose refusals are in the request log. */
+const OPERATIONS = /^\/(?:v1|ops)\//;
 
-/** A request and its response, as far as audit rows need them. */
-interface Answered {
-  readonly request: FastifyRequest;
-  readonly sender: Sender;
-  readonly status: number;
-  readonly operation: AuditedOperation | undefined;
-  /** The route with `{name}` for its parameters, or the path where there is no route. */
-  readonly template: string;
+interface Followed extends Answered {
+  readonly isGoverned: boolean;
+  readonly isRefused: boolean;
 }
 
 /**
  * Ensures that each request of the governance plane gets exactly one audit row. A script that changes something writes it; this class
- * writes all others, after the response was sent. Runtime requests have none, except for an operator's release, whose script writes it;
- * they only cost a check of the path here. The same requests are counted here, if they are not reads.
+ * writes all others, after the response was sent. Runtime requests have none, except for an operator's release, whose script writes it.
+ * The same requests are counted here, if they are not reads.
+ *
+ * Each refused request, runtime or not, gets a row of the request log, too. An accepted runtime request only costs a check of its path.
  */
 @Injectable()
 export class AuditedRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly audited = new LRUCache<string, true>({ max: MAX_AUDITED });
-  private readonly quotas: Readonly<Record<PathClass, AuditQuota>> = {
-    success: new AuditQuota(LIMITS.success),
-    failure: new AuditQuota(LIMITS.failure),
-    unauthenticated: new AuditQuota(LIMITS.unauthenticated),
+  private readonly quotas: Readonly<Record<PathClass, RowQuota>> = {
+    success: new RowQuota(LIMITS.success),
+    failure: new RowQuota(LIMITS.failure),
+    unauthenticated: new RowQuota(LIMITS.unauthenticated),
+    refused: new RowQuota(LIMITS.refused),
   };
   private readonly followed = new WeakSet<FastifyRequest>();
   private readonly identifying = new Set<Promise<void>>();
@@ -90,48 +90,51 @@ export class AuditedRequests implements OnModuleInit, BeforeApplicationShutdown 
    */
   follow(request: FastifyRequest, reply: FastifyReply): void {
     const route = request.is404 ? undefined : request.routeOptions.url;
+    const isRefused = request.refusal !== undefined && route !== undefined && OPERATIONS.test(route);
     // A stream that fails before its first byte leads to a second response.
-    if (!GOVERNED.test(route ?? request.url) || this.followed.has(request)) {
+    if (!(isRefused || GOVERNED.test(route ?? request.url)) || this.followed.has(request)) {
       return;
     }
     const operation = route === undefined ? undefined : this.operations.find(request.method, route);
     // createEvent of the runtime plane has the same path as listTenantEvents.
-    if (operation?.access.plane === 'runtime') {
+    const isGoverned = GOVERNED.test(route ?? request.url) && operation?.access.plane !== 'runtime';
+    if (!isGoverned && !isRefused) {
       return;
     }
     this.followed.add(request);
-    if (operation !== undefined && !isRead(request)) {
+    if (isGoverned && operation !== undefined && !isRead(request)) {
       const outcome = request.refusal?.code ?? 'OK';
       this.metrics.of(AUDIT_METRICS).changes.inc({ operation: operation.id, outcome });
     }
-    // Read now, because a closed connection has no address.
-    const sender = senderOf(request);
-    const template = onOneLine(
-      route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string),
-      MAX_PATH,
-    );
-    onResponseEnd(reply, () =>
-      this.observe({ request, sender, status: reply.statusCode, operation, template }),
-    );
+    const asked = askedOf(request, operation);
+    onResponseEnd(reply, () => this.observe({ ...asked, isGoverned, isRefused, status: reply.statusCode }));
   }
 
   /** Ends a window, with summary rows for what it rejected. */
   endWindow(): void {
-    for (const pathClass of CLASSES) {
-      for (const excess of this.quotas[pathClass].endWindow()) {
-        this.writer.write(summaryOf(pathClass, excess), pathClass);
+    for (const [name, quota] of Object.entries(this.quotas)) {
+      const pathClass = name as PathClass;
+      for (const excess of quota.endWindow()) {
+        this.writer.write(summaryOf(pathClass, excess, WINDOW_MS), pathClass);
       }
     }
   }
 
-  private observe(answered: Answered): void {
-    const isAudited = this.audited.delete(answered.request.trace.requestId);
-    if (!isAudited && isWanted(answered)) {
-      this.record(answered);
+  private observe(answered: Followed): void {
+    const { request, isGoverned, isRefused } = answered;
+    const isAudited = this.audited.delete(request.trace.requestId);
+    const wanted = {
+      ...answered,
+      isGoverned: isGoverned && !isAudited && isWanted(answered),
+      // Nobody got the answer to a list whose page was left before it was read.
+      isRefused: isRefused && request.isAbandoned !== true,
+    };
+    if (wanted.isGoverned || wanted.isRefused) {
+      this.record(wanted);
     }
   }
 
-  private record(answered: Answered): void {
+  private record(answered: Followed): void {
     const { request } = answered;
     if (
       request.caller !== undefined ||
@@ -149,17 +152,26 @@ export class AuditedRequests implements OnModuleInit, BeforeApplicationShutdown 
     this.identifying.add(tracked);
   }
 
-  private offer(answered: Answered, caller: Caller | undefined): void {
-    const pathClass =
-      caller === undefined ? 'unauthenticated' : answered.status < 400 ? 'success' : 'failure';
-    const source =
-      caller === undefined
-        ? sourceOf(answered.sender.sourceIp)
-        : caller.kind === 'admin'
-          ? ADMIN
-          : caller.tenantId;
-    if (this.quotas[pathClass].admit(source)) {
-      this.writer.write(rowOf(answered, caller), pathClass);
+  private offer(answered: Followed, caller: Caller | undefined): void {
+    if (answered.isGoverned) {
+      const succeeded = answered.status < 400;
+      const pathClass = caller === undefined ? 'unauthenticated' : succeeded ? 'success' : 'failure';
+      const isBrief = caller === undefined || (succeeded && isRead(answered.request));
+      this.writeRow(answered, caller, pathClass, isBrief ? 'audit-brief' : 'audit');
+    }
+    if (answered.isRefused) {
+      this.writeRow(answered, caller, 'refused', 'refused');
+    }
+  }
+
+  private writeRow(
+    answered: Answered,
+    caller: Caller | undefined,
+    pathClass: PathClass,
+    log: AuditLog,
+  ): void {
+    if (this.quotas[pathClass].admit(sourceOfRow(answered, caller, pathClass))) {
+      this.writer.write(rowOf(answered, caller, log), pathClass);
     } else {
       this.metrics.of(AUDIT_METRICS).writes.inc({ path_class: pathClass, outcome: 'sampled-out' });
     }
@@ -174,130 +186,4 @@ function isWanted({ request, status, operation }: Answered): boolean {
   }
   // Throttled authentication failures have a counter instead, and so have lists whose page was left before they were read.
   return !(status === 429 && request.caller === undefined) && request.isAbandoned !== true;
-}
-
-function rowOf(
-  { request, sender, status, operation, template }: Answered,
-  caller: Caller | undefined,
-): AuditRow {
-  const { trace, refusal } = request;
-  const succeeded = status < 400;
-  const isBrief = caller === undefined || (succeeded && isRead(request));
-  const tenant = caller === undefined ? UNAUTHENTICATED : caller.kind === 'admin' ? ADMIN : caller.tenantId;
-  return {
-    partitionOf: caller?.kind === 'tenant' ? caller.tenantId : SYSTEM_OWNER,
-    log: isBrief ? 'audit-brief' : 'audit',
-    fields: [
-      ['op', succeeded && operation !== undefined ? operation.id : `${request.method}:${template}`],
-      ['tn', tenant],
-      ['ac', actorOf(operation, caller)],
-      ['rt', operation?.resourceType ?? resourceTypeOf(template)],
-      ['ri', resourceIdOf(request)],
-      ['st', String(status)],
-      ['ec', refusal?.code],
-      ['ki', caller?.keyId],
-      ['rq', trace.requestId],
-      ['tr', `${trace.traceId}-${trace.traceFlags}`],
-      ['ip', sender.sourceIp],
-      ['ua', sender.userAgent],
-      ['message', refusal === undefined ? undefined : onOneLine(refusal.message, MAX_MESSAGE)],
-    ],
-  };
-}
-
-/** Where a tenant could make the request itself, an operator acts on the tenant's behalf. */
-function actorOf(operation: AuditedOperation | undefined, caller: Caller | undefined): string {
-  if (caller === undefined) {
-    return 'unauthenticated';
-  }
-  if (caller.kind === 'tenant') {
-    return 'api_key';
-  }
-  return operation?.access.tenant === undefined ? 'admin' : 'admin_on_behalf_of';
-}
-
-function resourceIdOf({ params }: FastifyRequest): string | undefined {
-  const last = Object.values((params ?? {}) as Record<string, unknown>).at(-1);
-  return typeof last === 'string' ? onOneLine(last, MAX_PATH) : undefined;
-}
-
-/** The summary row for requests that a window only counted. */
-function summaryOf(pathClass: PathClass, { source, count }: Excess): AuditRow {
-  const isTenant = pathClass !== 'unauthenticated' && source !== undefined && source !== ADMIN;
-  const tenant = pathClass === 'unauthenticated' ? UNAUTHENTICATED : (source ?? ADMIN);
-  return {
-    partitionOf: isTenant ? source : SYSTEM_OWNER,
-    log: pathClass === 'failure' ? 'audit' : 'audit-brief',
-    fields: [
-      ['op', `summary:${pathClass}`],
-      ['tn', tenant],
-      ['ac', 'system'],
-      ['st', pathClass === 'success' ? '200' : pathClass === 'failure' ? '400' : '401'],
-      [
-        'ec',
-        pathClass === 'success' ? undefined : pathClass === 'failure' ? 'INVALID_REQUEST' : 'UNAUTHORIZED',
-      ],
-      ['ip', pathClass === 'unauthenticated' ? source : undefined],
-      ['not_listed', String(count)],
-      ['window_ms', String(WINDOW_MS)],
-    ],
-  };
-}
-
-export interface QuotaLimits {
-  /** The most rows of one source in a window. */
-  readonly perSource: number;
-  /** The most rows of all sources together. */
-  readonly overall: number;
-}
-
-/** The requests of one source beyond the limits of a window. */
-export interface Excess {
-  /** Undefined for all sources without an entry of their own. */
-  readonly source: string | undefined;
-  readonly count: number;
-}
-
-/** Sources that a window distinguishes. All others are counted together, so that a flood from many sources costs no more memory. */
-const MAX_SOURCES = 1000;
-/** Sources that get an entry of their own at the end of a window. The others share one. */
-const MAX_REPORTED = 10;
-
-/** Limits the rows of each source and of all sources in a window, and counts the rest. */
-export class AuditQuota {
-  private readonly used = new Map<string, number>();
-  private readonly excess = new Map<string, number>();
-  private total = 0;
-  private others = 0;
-
-  constructor(private readonly limits: QuotaLimits) {}
-
-  /** Counts a row. @returns whether it may be written */
-  admit(source: string): boolean {
-    const used = this.used.get(source) ?? 0;
-    const isKnown = used > 0 || this.used.size < MAX_SOURCES;
-    if (this.total < this.limits.overall && isKnown && used < this.limits.perSource) {
-      this.total += 1;
-      this.used.set(source, used + 1);
-      return true;
-    }
-    if (this.excess.has(source) || this.excess.size < MAX_SOURCES) {
-      this.excess.set(source, (this.excess.get(source) ?? 0) + 1);
-    } else {
-      this.others += 1;
-    }
-    return false;
-  }
-
-  /** Ends the window. @returns what it rejected: an entry for each of the sources with the most, and one for all others */
-  endWindow(): Excess[] {
-    const ranked = [...this.excess].sort(([, one], [, other]) => other - one);
-    const excesses: Excess[] = ranked.slice(0, MAX_REPORTED).map(([source, count]) => ({ source, count }));
-    const rest = ranked.slice(MAX_REPORTED).reduce((sum, [, count]) => sum + count, this.others);
-    this.used.clear();
-    this.excess.clear();
-    this.total = 0;
-    this.others = 0;
-    return rest === 0 ? excesses : [...excesses, { source: undefined, count: rest }];
-  }
 }

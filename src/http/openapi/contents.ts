@@ -153,6 +153,7 @@ export const CONTENTS: readonly {
     description: "Holdfast's own operations for those who run it.",
     operations: [
       'getReservationHistory',
+      'listRefusedRequests',
       'listExpirations',
       'countExpirations',
       'verifyLedger',

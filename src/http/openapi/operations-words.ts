@@ -88,6 +88,7 @@ export const OPERATIONS_WORDS = {
   reclaim_at_ms: 'The end of the grace, in ms since 1970.',
   record: 'The record as it is stored.',
   request: 'What the request said.',
+  requests: 'The requests.',
   reservation_count: 'How many live reservations hold something of it.',
   'reservations:integer': 'How many reservations.',
   returned: 'What returned to which budget.',

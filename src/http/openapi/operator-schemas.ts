@@ -1,5 +1,5 @@
 import { OPERATOR_ROLES } from '../../auth/index.js';
-import { FLAG, list, object, oneOf, PAGE, ref, TEXT, TIME } from './parts.js';
+import { COUNT, FLAG, list, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
 
 const ALWAYS = {
   name: { ...TEXT, description: 'Audit rows and events name the operator `operator:<name>`.' },
@@ -19,7 +19,7 @@ const SOMETIMES = {
   revoked_reason: TEXT,
 };
 
-/** The answers of `/ops/operators`. */
+/** The answers of `/ops/operators` and of the request log. */
 export const OPERATOR_SCHEMAS = {
   Operator: object(ALWAYS, SOMETIMES),
   OperatorWithKey: object(
@@ -27,4 +27,27 @@ export const OPERATOR_SCHEMAS = {
     SOMETIMES,
   ),
   OperatorListResponse: object({ operators: list(ref('Operator')), has_more: FLAG }, PAGE),
+  RefusedRequest: object(
+    {
+      log_id: TEXT,
+      timestamp: TIME,
+      tenant_id: { ...TEXT, description: 'The tenant of the key, or `__admin__` or `__unauth__`.' },
+      operation: { ...TEXT, description: 'What was asked for, or `summary:refused`.' },
+      status: { type: 'integer' },
+      error_code: TEXT,
+    },
+    {
+      message: TEXT,
+      scope: { ...TEXT, description: 'The scope that refused.' },
+      key_id: TEXT,
+      resource_id: TEXT,
+      request_id: TEXT,
+      trace_id: TRACE_ID,
+      source_ip: TEXT,
+      user_agent: TEXT,
+      not_listed: { ...COUNT, description: 'Of a summary: refusals of the tenant that have no row.' },
+      window_ms: { ...COUNT, description: 'Of a summary: how long the time before it was.' },
+    },
+  ),
+  RefusedRequestListResponse: object({ requests: list(ref('RefusedRequest')), has_more: FLAG }, PAGE),
 };
