@@ -1,6 +1,5 @@
 // The second step of npm run build: puts dist/main.js and everything that it loads into a few files, because most of a start went into
 // finding, reading and compiling more than two thousand. What the compiler wrote stays for the scripts that use single modules.
-import { renameSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { build } from 'esbuild';
 import { BUNDLE, namesOfClassesOnly, packagesOutside } from './bundling.mjs';
@@ -16,16 +15,14 @@ function isOfDevelopmentPackage(file) {
   return packages[folder]?.dev === true;
 }
 
-// The same entry of single modules stays for tests, which can change a module before it runs.
-renameSync(join(ROOT, 'dist/main.js'), join(ROOT, 'dist/unbundled.js'));
-
 const { metafile } = await build({
   ...BUNDLE,
   // Some load others only if they are installed. Development packages are installed here, but must not ship.
   plugins: [packagesOutside(isOfDevelopmentPackage), namesOfClassesOnly],
   metafile: true,
   absWorkingDir: ROOT,
-  entryPoints: { main: join('dist', 'unbundled.js') },
+  // With an entry of their own, the constants of the bundle are those of the module, which tests change before the service reads them.
+  entryPoints: ['main.js', 'config/constants.js'].map((file) => join('dist', file)),
   outdir: 'dist',
   allowOverwrite: true,
   // In a folder, so that they are as deep as the modules that look for ../../lua.

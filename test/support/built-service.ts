@@ -94,14 +94,6 @@ function changing(constants: Partial<Constants>): string {
   return `data:text/javascript,${encodeURIComponent(code)}`;
 }
 
-/** The entry of the build. A bundle has constants of its own, so a test that changes some runs the single modules. */
-function entryFor(constants: Partial<Constants>): string {
-  const unbundled = join(ROOT, BUILD, 'unbundled.js');
-  return Object.keys(constants).length > 0 && existsSync(unbundled)
-    ? unbundled
-    : join(ROOT, BUILD, 'main.js');
-}
-
 /**
  * Runs main.js of the build with exactly these settings, plus PATH and TMPDIR. The caller must stop it; it
  * also ends with its parent.
@@ -109,7 +101,7 @@ function entryFor(constants: Partial<Constants>): string {
 export function spawnService(settings: Settings): ServiceProcess {
   const { env, constants } = separate(settings);
   const before = [STOP_WITH_PARENT, changing(constants)].flatMap((module) => ['--import', module]);
-  const child = spawn(process.execPath, [...before, entryFor(constants)], {
+  const child = spawn(process.execPath, [...before, join(ROOT, BUILD, 'main.js')], {
     env: { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });

@@ -6,6 +6,7 @@ import Sequencer from '@jest/test-sequencer';
  */
 export const LONGEST = [
   'test/fault/damaged-records.test.ts',
+  'test/archive/damage.test.ts',
   'test/runs/runs.test.ts',
   'test/fault/webhooks.test.ts',
   'test/container/container.test.ts',
@@ -15,6 +16,7 @@ export const LONGEST = [
   'test/operators/operations-pages.test.ts',
   'test/cli/up.test.ts',
   'test/app/workers.test.ts',
+  'test/fault/archive-killed.test.ts',
   'test/fault/crash-consistency.test.ts',
   'test/webhooks/silent-names.test.ts',
   'test/fault/cluster.test.ts',
@@ -22,6 +24,9 @@ export const LONGEST = [
   'test/fault/paused-redis.test.ts',
   'test/webhooks/dispatch-fairness.test.ts',
   'test/fault/redis-connection.test.ts',
+  'test/operators/browser.test.ts',
+  'test/http/list-reservations-order.test.ts',
+  'test/usage/query-process.test.ts',
   'test/property/fuzz.test.ts',
   'test/property/ledger.test.ts',
   'test/redis/limited-queries.test.ts',
