@@ -1,6 +1,7 @@
 import { ADMISSION } from './changes/admission.mjs';
 import { BOUNDS } from './changes/bounds.mjs';
 import { BUDGETS } from './changes/budgets.mjs';
+import { CHECKLISTS } from './changes/checklists.mjs';
 import { EVERYWHERE } from './changes/everywhere.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
 import { JOURNAL } from './changes/journal.mjs';
@@ -17,7 +18,8 @@ import { WINDOWS } from './changes/windows.mjs';
 /**
  * A change that makes a script or a service wrong. `find` must occur in the file exactly once. If all tests pass on the changed file,
  * another test is missing, or `because` says why it cannot be distinguished from the original.
- * @typedef {{ readonly what: string, readonly find: string, readonly put: string, readonly because?: string }} Mutation
+ * @typedef {{ readonly what: string, readonly find: string, readonly put: string, readonly because?: string, readonly tests?: readonly string[] }} Mutation
+ *   tests: in place of those of its file
  * @typedef {Readonly<Record<string, { readonly tests: readonly string[], readonly mutations: readonly Mutation[] }>>} Mutations
  *   by file, of scripts below lua/, of services below src/. `tests` are tried first; those of scripts are named without their folder
  */
@@ -39,6 +41,7 @@ export const MUTATIONS = together([
   EVERYWHERE,
   OVERTAKEN,
   BOUNDS,
+  CHECKLISTS,
 ]);
 
 /**

@@ -20,7 +20,8 @@ describe.each(Object.entries(MUTATIONS))('the mutants of %s', (file, { tests, mu
   );
 
   test('name tests that exist', () => {
-    const paths = tests.map((name) => (name.includes('/') ? `test/${name}` : `test/lua/${name}`));
+    const named = [...tests, ...mutations.flatMap((mutation) => mutation.tests ?? [])];
+    const paths = named.map((name) => (name.includes('/') ? `test/${name}` : `test/lua/${name}`));
     expect(paths.filter((path) => !existsSync(join(ROOT, `${path}.test.ts`)))).toEqual([]);
   });
 });
