@@ -18,6 +18,8 @@ COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
 # For `npm run verify`, `npm run evidence-keys` and `npm run verify-evidence`.
 COPY --from=build /build/scripts ./scripts
+# A new volume that is mounted there takes over that any user may write to it.
+RUN mkdir -m 1777 archive
 USER node
 EXPOSE 7878
 # Not "localhost", which may resolve to ::1, where nothing listens. Checks readiness, which is red without Redis.

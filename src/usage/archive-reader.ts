@@ -11,6 +11,9 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { QueryUnavailable } from '../ledger/index.js';
 import { partitionOfTenant, RedisService } from '../redis/index.js';
 
+const NO_ARCHIVE =
+  'this instance has no archive: set ARCHIVE_DIR to a folder on a volume, the same for all archivers and all instances that answer reports';
+
 /** What a report is made from, and how much of a span that is. */
 export type UsageReading = Omit<ArchiveReading, 'owner'>;
 
@@ -66,7 +69,7 @@ export class ArchiveReader {
 
   private get required(): ArchiveFolder {
     if (this.folder === undefined) {
-      throw new QueryUnavailable(501, 'this instance has no archive: set ARCHIVE_DIR', 'no_archive');
+      throw new QueryUnavailable(501, NO_ARCHIVE, 'no_archive');
     }
     return this.folder;
   }

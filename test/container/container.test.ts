@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { CONSTANTS } from '../../src/config/constants.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import { QueryProcess } from '../../src/usage/query-process.js';
 import { eventually } from '../support/eventually.js';
@@ -32,10 +33,14 @@ const COMPOSE = new URL('docker-compose.yml', ROOT);
 const KEYS = { ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, REDIS_PASSWORD: 'a-password-of-redis' };
 /** The user `node` of the image. Only root can switch to another user. */
 const IDENTITY = process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : {};
-/** The effect of `read_only`: every write to the file system fails. */
-const READ_ONLY = [
+/** Where the volume of the archive is mounted. */
+const archive = (): string => join(image.root, compose.services.holdfast.environment?.['ARCHIVE_DIR'] ?? '');
+
+/** The effect of `read_only`: every write to the file system fails, but for that to the volume. */
+const readOnly = (): string[] => [
   process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission',
   '--allow-fs-read=*',
+  `--allow-fs-write=${archive()}`,
   '--allow-worker',
   '--allow-child-process',
   '--no-warnings',
@@ -102,6 +107,7 @@ function environment(port: string): Record<string, string> {
     ...image.env,
     ...others,
     REDIS_URL: redis.url,
+    ARCHIVE_DIR: archive(),
     PORT: port,
   };
 }
@@ -115,7 +121,7 @@ const program = (words: readonly string[]): [string, string[]] => {
 async function start(): Promise<Container> {
   const port = String(await findFreePort());
   const [file, args] = program(image.command);
-  const child = spawn(file, [...(compose.services.holdfast.read_only === true ? READ_ONLY : []), ...args], {
+  const child = spawn(file, [...(compose.services.holdfast.read_only === true ? readOnly() : []), ...args], {
     cwd: join(image.root, image.workdir),
     env: environment(port),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -156,7 +162,7 @@ async function startHealthy(): Promise<Container> {
 }
 
 describe('the files that the Dockerfile copies, and no others', () => {
-  test('start, and create, commit and expire reservations, without writing to the file system', async () => {
+  test('start, and create, commit and expire reservations, without writing to the file system but for the archive', async () => {
     expect(packagesAbove(join(image.root, image.workdir))).toEqual([]);
     const { client, output } = await startHealthy();
     const tenant = await client.fundedTenant(1000);
@@ -176,6 +182,7 @@ describe('the files that the Dockerfile copies, and no others', () => {
       410,
       'RESERVATION_EXPIRED',
     );
+    await eventually('the first charges are archived', () => readdirSync(archive()).length > 0);
     expect(output.text).not.toMatch(/"level":"(warn|error|fatal)"|ERR_ACCESS_DENIED/);
   });
 
@@ -287,6 +294,14 @@ describe('docker compose', () => {
     const [volume, path] = volumes[0]?.split(':') ?? [];
     expect(path).toBe('/data');
     expect(Object.keys(compose.volumes)).toContain(volume);
+  });
+
+  test('Holdfast archives on a volume, and its container holds the service and a report of usage', () => {
+    const { volumes = [], environment: env, mem_limit: limit = '0m' } = compose.services.holdfast;
+    const [volume, path] = volumes[0]?.split(':') ?? [];
+    expect(path).toBe(env?.['ARCHIVE_DIR']);
+    expect(Object.keys(compose.volumes)).toContain(volume);
+    expect(bytes(limit)).toBeGreaterThanOrEqual((300 + CONSTANTS.usageMemoryMb) * 1024 ** 2);
   });
 
   test('Holdfast is unhealthy without its Redis, and healthy again with it', async () => {

@@ -34,8 +34,9 @@ const FULL = {
   env: { LOG_LEVEL: 'warn', IDEMPOTENCY_TTL_MS: '86400000' },
   extraEnv: [{ name: 'TZ', value: 'UTC' }],
   ca: { secret: 'authorities' },
-  extraVolumes: [{ name: 'archive', emptyDir: {} }],
-  extraVolumeMounts: [{ name: 'archive', mountPath: '/archive' }],
+  archive: { claim: 'charges' },
+  extraVolumes: [{ name: 'more', emptyDir: {} }],
+  extraVolumeMounts: [{ name: 'more', mountPath: '/more' }],
   autoscaling: { enabled: true, maxReplicas: 9 },
   strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: '50%', maxUnavailable: 1 } },
   service: { adminPort: 8080 },
@@ -111,7 +112,7 @@ test('the Helm chart takes no secret variable as plain text', () => {
               allowPrivilegeEscalation: false,
               capabilities: { drop: ['ALL'] },
             },
-            resources: { requests: { cpu: '500m', memory: '256Mi' }, limits: { memory: '512Mi' } },
+            resources: { requests: { cpu: '500m', memory: '256Mi' }, limits: { memory: '1Gi' } },
           },
         ],
       });
@@ -157,6 +158,7 @@ test('the Helm chart takes no secret variable as plain text', () => {
         EVIDENCE_KEYS: from('EVIDENCE'),
         VIEWER_API_KEY: from('VIEWER'),
         NODE_EXTRA_CA_CERTS: { value: '/etc/holdfast/ca/ca.crt' },
+        ARCHIVE_DIR: { value: '/archive' },
         LOG_LEVEL: { value: 'warn' },
         IDEMPOTENCY_TTL_MS: { value: '86400000' },
         TZ: { value: 'UTC' },
@@ -188,10 +190,15 @@ test('the Helm chart takes no secret variable as plain text', () => {
         nodeSelector: FULL.nodeSelector,
         tolerations: FULL.tolerations,
         affinity: FULL.affinity,
-        volumes: [{ name: 'ca', secret: { secretName: 'authorities' } }, ...FULL.extraVolumes],
+        volumes: [
+          { name: 'ca', secret: { secretName: 'authorities' } },
+          { name: 'holdfast-archive', persistentVolumeClaim: { claimName: 'charges' } },
+          ...FULL.extraVolumes,
+        ],
       });
       expect(containerOf(manifests).volumeMounts).toEqual([
         { name: 'ca', mountPath: '/etc/holdfast/ca', readOnly: true },
+        { name: 'holdfast-archive', mountPath: '/archive' },
         ...FULL.extraVolumeMounts,
       ]);
       expect(metadata).toMatchObject({

@@ -285,4 +285,15 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     });
     expect(await templates()).toEqual([]);
   });
+
+  test('an instance without an archive says at once what to set', async () => {
+    const without = await Holdfast.start({ REDIS_URL: redis.url });
+    try {
+      await browser.visit(without.url, '/usage', 'Usage is not recorded here', async (page) => {
+        await page.getByText('set ARCHIVE_DIR to a folder on a volume').waitFor();
+      });
+    } finally {
+      await without.stop();
+    }
+  });
 });

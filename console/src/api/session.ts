@@ -7,13 +7,20 @@ export type Session = NonNullable<SessionAnswer['session']>;
 type Known = Omit<SessionAnswer, 'now_ms'>;
 
 const SESSION = ['session'] as const;
+const NOT_IMPLEMENTED = 501;
 
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // What the API refuses, it refuses again. An outage is worth a second try.
+      // What the API refuses, and what is not set up, stays so. An outage is worth a second try.
       retry: (count, error) =>
-        count < 2 && !(error instanceof ApiError && error.status > 0 && error.status < 500),
+        count < 2 &&
+        !(
+          error instanceof ApiError &&
+          error.status > 0 &&
+          error.status <= NOT_IMPLEMENTED &&
+          error.status !== 500
+        ),
       refetchOnWindowFocus: true,
       staleTime: 2000,
     },

@@ -1,20 +1,18 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { ApiError } from '../../api/client';
 import { serverNowMs } from '../../api/server-time';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
-import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { colourOf, UsageChart } from '../usage/chart';
 import { Incomplete } from '../usage/incomplete';
+import { LoadedUsage } from '../usage/report';
 import { lastDays, nameOf, readUsage, spanOf, USAGE } from '../usage/usage';
 
 const DAYS = 30;
 const EVERY_MS = 60_000;
-const NOT_HERE = 501;
 
 /** What was charged here and below in the last days, by kind of action. */
 export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): ReactNode {
@@ -24,9 +22,7 @@ export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): Re
     queryKey: [USAGE, 'budget', span, scope, unit],
     queryFn: () => readUsage({ ...span, by: 'action_kind', unit, filters: { scope, unit } }),
     refetchInterval: EVERY_MS,
-    retry: false,
   });
-  const { error } = usage;
   return (
     <Panel
       title={`Charged in the last ${DAYS} days, with the scopes below`}
@@ -37,34 +33,30 @@ export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): Re
         </Link>
       }
     >
-      {error instanceof ApiError && error.status === NOT_HERE ? (
-        <Empty title="Usage is not recorded here">{error.message}</Empty>
-      ) : (
-        <Loaded query={usage} height={280}>
-          {(read) => (
-            <div className="stack">
-              <Incomplete report={read.report} from={span.from} to={span.to} />
-              {read.total === undefined ? (
-                <Empty title="Nothing was charged">
-                  Charges appear a few seconds after a reservation has ended.
-                </Empty>
-              ) : (
-                <>
-                  <UsageChart days={days} usage={read} nameOf={nameOf} />
-                  <ul className="amounts" aria-label="Charged by kind of action">
-                    {read.top.map((series, place) => (
-                      <li key={nameOf(series)}>
-                        <span className="swatch" style={{ background: colourOf(place) }} />
-                        {nameOf(series)} <Amount amount={BigInt(series.row.charged)} unit={unit} />
-                      </li>
-                    ))}
-                  </ul>
-                </>
-              )}
-            </div>
-          )}
-        </Loaded>
-      )}
+      <LoadedUsage usage={usage} height={280}>
+        {(read) => (
+          <div className="stack">
+            <Incomplete report={read.report} from={span.from} to={span.to} />
+            {read.total === undefined ? (
+              <Empty title="Nothing was charged">
+                Charges appear a few seconds after a reservation has ended.
+              </Empty>
+            ) : (
+              <>
+                <UsageChart days={days} usage={read} nameOf={nameOf} />
+                <ul className="amounts" aria-label="Charged by kind of action">
+                  {read.top.map((series, place) => (
+                    <li key={nameOf(series)}>
+                      <span className="swatch" style={{ background: colourOf(place) }} />
+                      {nameOf(series)} <Amount amount={BigInt(series.row.charged)} unit={unit} />
+                    </li>
+                  ))}
+                </ul>
+              </>
+            )}
+          </div>
+        )}
+      </LoadedUsage>
     </Panel>
   );
 }

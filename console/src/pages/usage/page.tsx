@@ -7,13 +7,13 @@ import { serverNowMs } from '../../api/server-time';
 import { Amount, unitWord } from '../../parts/amount';
 import { FilterBar, type FilterChange, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
-import { Loaded } from '../../parts/loaded';
 import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { useTitle } from '../../parts/title';
 import { UsageChart } from './chart';
 import { Incomplete } from './incomplete';
+import { LoadedUsage } from './report';
 import { DayTable, TopTable } from './tables';
 import { USAGE_FILTERS } from './filters';
 import {
@@ -89,9 +89,9 @@ export function UsagePage(): ReactNode {
         )}
       </PageHead>
       <UsageFilters filters={{ ...filters, unit }} units={usage.data?.units ?? []} days={days} />
-      <Loaded query={usage} height={420}>
+      <LoadedUsage usage={usage} height={420}>
         {(read) => <Report usage={read} days={days} by={by} from={span.from} to={span.to} />}
-      </Loaded>
+      </LoadedUsage>
     </>
   );
 }
