@@ -3,7 +3,7 @@
 --
 -- KEYS[1]   operator_secret  string, the name of the operator whose key has this hash
 -- ARGV[1]   hash             SHA-256 of the key, base64url
--- RETURNS   OK operator role expires_in_ms | UNKNOWN | REVOKED | EXPIRED
+-- RETURNS   OK operator role tenants expires_in_ms | UNKNOWN | REVOKED | EXPIRED
 -- BOUND     one record
 -- EMITS     nothing
 -- @include  keys, operator_record, time
@@ -33,4 +33,4 @@ local left_ms = ends_at - time.now_ms()
 if left_ms <= 0 then
   return { 'EXPIRED' }
 end
-return { 'OK', record.name, record.role, time.ms_text(math.min(left_ms, LONGEST_MS)) }
+return { 'OK', record.name, record.role, record.tenants, time.ms_text(math.min(left_ms, LONGEST_MS)) }

@@ -9,10 +9,11 @@
 -- ARGV[3]   hash             SHA-256 of the key, base64url
 -- ARGV[4]   key_prefix
 -- ARGV[5]   expires_at_ms    or empty for a key that does not expire
--- ARGV[6]   actor            admin
--- ARGV[7]   key_id           who acts
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6]   tenants          that it is confined to: see lib/operator_record
+-- ARGV[7]   actor            admin
+-- ARGV[8]   key_id           who acts
+-- ARGV[9]   request_id
+-- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   CREATED now_ms record{} | NAME_TAKEN | EXPIRES_IN_PAST
 -- BOUND     one operator
 -- EMITS     nothing
@@ -21,7 +22,8 @@
 -- A name is never given twice, so that audit rows and events always mean the same operator.
 local operator, operator_secret, operator_index = KEYS[1], KEYS[2], KEYS[3]
 local name, role, hash, key_prefix, expires_at = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
+local tenants = ARGV[6]
+local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
 
 local tag = keys.tag_of(operator)
 local now = time.now_ms()
@@ -40,12 +42,13 @@ audit_log.require_audit_log(tag)
 redis.call('ZCARD', operator_index)
 
 -- Nothing is refused below this line.
-redis.call('HSET', operator, 'name', name, 'role', role, 'status', 'ACTIVE', 'secret_hash', hash, 'key_prefix',
-  key_prefix, 'created_at', time.ms_text(now))
+redis.call('HSET', operator, 'name', name, 'role', role, 'tenants', tenants, 'status', 'ACTIVE', 'secret_hash', hash,
+  'key_prefix', key_prefix, 'created_at', time.ms_text(now))
 if expires_at then
   redis.call('HSET', operator, 'expires_at', time.ms_text(expires_at))
 end
 redis.call('SET', operator_secret, name)
 redis.call('ZADD', operator_index, 0, name)
-audit_log.append_audit(tag, 'createOperator', 201, '__system__', 'operator', name, origin, { 'role', role })
+audit_log.append_audit(tag, 'createOperator', 201, '__system__', 'operator', name, origin,
+  { 'role', role, 'tenants', tenants })
 return { 'CREATED', time.ms_text(now), unpack(redis.call('HGETALL', operator)) }

@@ -1,20 +1,21 @@
 #!lua
--- update_operator: give an operator another role, and tell every instance to look up its keys again.
+-- update_operator: give an operator another role or other tenants, and tell every instance to look up its keys again.
 --
 -- KEYS[1]   operator         hash
--- ARGV[1]   role
--- ARGV[2]   channel          pub/sub channel for the hashes of keys that instances must look up again
--- ARGV[3]   actor            admin
--- ARGV[4]   key_id           who acts
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[1]   role             or empty to keep it
+-- ARGV[2]   tenants          as create_operator has them, or empty to keep them
+-- ARGV[3]   channel          pub/sub channel for the hashes of keys that instances must look up again
+-- ARGV[4]   actor            admin
+-- ARGV[5]   key_id           who acts
+-- ARGV[6]   request_id
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
 -- RETURNS   UPDATED now_ms record{} | NOT_FOUND | ALREADY_REVOKED
 -- BOUND     one operator
 -- EMITS     nothing
 -- @include  audit_log, keys, operator_record, time
 local operator = KEYS[1]
-local role, channel = ARGV[1], ARGV[2]
-local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local role, tenants, channel = ARGV[1], ARGV[2], ARGV[3]
+local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
 
 local tag = keys.tag_of(operator)
 
@@ -28,9 +29,15 @@ end
 audit_log.require_audit_log(tag)
 
 -- Nothing is refused below this line.
-redis.call('HSET', operator, 'role', role)
-audit_log.append_audit(tag, 'updateOperator', 200, '__system__', 'operator', record.name, origin,
-  { 'previous_role', record.role, 'role', role })
+local changed = {}
+for field, value in pairs({ role = role, tenants = tenants }) do
+  if value ~= '' then
+    redis.call('HSET', operator, field, value)
+    changed[#changed + 1], changed[#changed + 2] = 'previous_' .. field, record[field]
+    changed[#changed + 1], changed[#changed + 2] = field, value
+  end
+end
+audit_log.append_audit(tag, 'updateOperator', 200, '__system__', 'operator', record.name, origin, changed)
 redis.call('PUBLISH', channel, record.secret_hash)
 if record.previous_hash then
   redis.call('PUBLISH', channel, record.previous_hash)

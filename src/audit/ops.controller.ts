@@ -3,7 +3,15 @@ import { Readable } from 'node:stream';
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../http/index.js';
+import {
+  Access,
+  Answers,
+  LimitedQuery,
+  QuerySchema,
+  ReservationId,
+  sendJson,
+  OF_RESERVATION,
+} from '../http/index.js';
 import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
 import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
 import { ExpirationsQueryDto, ExpirationsService, TenantFilterDto, tenantOf } from './expirations.service.js';
@@ -25,7 +33,7 @@ export class OpsController {
   ) {}
 
   @Get('reservations/:reservation_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_RESERVATION })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'getReservationHistory',
@@ -41,7 +49,7 @@ export class OpsController {
   }
 
   @Get('expirations')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listExpirations',
@@ -80,7 +88,7 @@ export class OpsController {
   }
 
   @Get('expirations/counts')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'countExpirations',
@@ -93,7 +101,7 @@ export class OpsController {
   }
 
   @Get('verify')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'verifyLedger',

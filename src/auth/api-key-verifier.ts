@@ -22,12 +22,17 @@ export type AuthFailure =
   | 'expired_operator'
   | 'missing_permission'
   | 'missing_role'
+  | 'other_tenant'
   | 'ended_session'
   | 'forged_request'
   | 'provider_log_in';
 
 /** They say that somebody known may not do something. */
-const NO_FAILED_AUTHENTICATIONS: ReadonlySet<AuthFailure> = new Set(['missing_permission', 'missing_role']);
+const NO_FAILED_AUTHENTICATIONS: ReadonlySet<AuthFailure> = new Set([
+  'missing_permission',
+  'missing_role',
+  'other_tenant',
+]);
 
 /** They say that somebody has presented what was never given out, or not in this form. */
 const GUESSES: ReadonlySet<AuthFailure> = new Set(['malformed_key', 'unknown_key', 'wrong_admin_key']);

@@ -5,6 +5,7 @@ import {
   SEGMENT_MAX_LENGTH,
   SEGMENT_PATTERN,
 } from '../ledger/index.js';
+import type { Tenants } from './confinement.js';
 import type { OperatorRole } from './operator-roles.js';
 
 /** The owner of a valid API key. At most one second old. */
@@ -25,6 +26,8 @@ export interface TenantCaller {
 export interface AdminCaller {
   readonly kind: 'admin';
   readonly role: OperatorRole;
+  /** Absent for the whole deployment. */
+  readonly tenants?: Tenants;
   /**
    * Who it is in the audit log and in events, if not the admin key itself: `operator:<name>`, `oidc:<name>`, a session that the admin key
    * opened, or `viewer`.

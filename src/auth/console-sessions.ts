@@ -5,9 +5,10 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import type { AdminCaller } from './caller.js';
 import { HostCookie } from './host-cookie.js';
 import { OperatorKeys } from './operator-keys.js';
+import { isTenantPattern } from './confinement.js';
 import { isOperatorRole } from './operator-roles.js';
 import { consoleSessionKey, orStoreError, RedisService, tagOfPartition } from '../redis/index.js';
-import { isObject, isOneOf, isOptional, isText, readStored } from '../wire/index.js';
+import { isListOf, isObject, isOneOf, isOptional, isText, readStored } from '../wire/index.js';
 
 export interface ConsoleSession {
   /** Names the session in the audit log. Grants nothing. */
@@ -43,11 +44,12 @@ export class ConsoleSessions {
     private readonly operators: OperatorKeys,
   ) {
     const { adminApiKey, viewerApiKey, oidcIssuer, oidcClientId, oidcClientSecret } = config;
-    const { oidcRoleClaim, oidcRoles } = config;
+    const { oidcRoleClaim, oidcRoles, oidcTenantClaim } = config;
     this.hashKey = JSON.stringify([
       ...[adminApiKey, viewerApiKey],
       ...(oidcIssuer === undefined ? [] : [oidcIssuer, oidcClientId, oidcClientSecret]),
       ...(oidcIssuer === undefined ? [] : [oidcRoleClaim, oidcRoles]),
+      ...(oidcTenantClaim === undefined ? [] : [oidcTenantClaim]),
     ]);
   }
 
@@ -96,6 +98,7 @@ type StoredOwner = AdminCaller & { readonly idToken?: string };
 const isOwner = isObject<StoredOwner>({
   kind: isOneOf('admin'),
   role: isOperatorRole,
+  tenants: isOptional(isListOf(isTenantPattern)),
   keyId: isOptional(isText),
   secretHash: isOptional(isText),
   idToken: isOptional(isText),

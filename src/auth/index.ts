@@ -13,6 +13,15 @@ export {
   type TenantCaller,
 } from './caller.js';
 export {
+  confinementOf,
+  EVERYTHING,
+  isTenantPattern,
+  MAX_TENANT_PATTERNS,
+  mayActFor,
+  TENANT_PATTERN,
+  type Tenants,
+} from './confinement.js';
+export {
   type ConsoleSession,
   ConsoleSessions,
   SESSION_LIFETIME_MS,

@@ -12,6 +12,7 @@ import {
 import { type AuthFailure, AuthAttempts, hashOfSecret } from './api-key-verifier.js';
 import type { AdminCaller } from './caller.js';
 import { KeyAnswers } from './key-answers.js';
+import { confinementOf } from './confinement.js';
 import { isOperatorRole } from './operator-roles.js';
 
 /** Names a named operator in the audit log, in events and in the console. No id of an API key or of a session looks like it. */
@@ -130,8 +131,9 @@ export class OperatorKeys {
           throw new Error(`the operator ${reply.operator} has the unknown role ${reply.role}`);
         }
         const keyId = actorOfOperator(reply.operator);
+        const tenants = confinementOf(reply.tenants.split(' '));
         return {
-          owner: { kind: 'admin', role: reply.role, keyId, secretHash },
+          owner: { kind: 'admin', role: reply.role, tenants, keyId, secretHash },
           expiresInMs: reply.expiresInMs,
         };
       })

@@ -58,4 +58,8 @@ export const PROVIDER = {
     "What the claim's values stand for: role=value, comma-separated, a role several times if need be, and a backslash before a comma in a value.",
     'Whose groups have other names.',
   ),
+  oidcTenantClaim: optional('OIDC_TENANT_CLAIM', '(accounts are of the whole deployment)', text).describe(
+    'Claim with the tenants that an account is confined to: ids, or how they begin, as in team-*; * stands for the whole deployment. An account without the claim is refused.',
+    'Whose accounts may each act for some tenants only.',
+  ),
 };

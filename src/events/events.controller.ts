@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../http/index.js';
 import { compileQuery, stringifyJson } from '../wire/index.js';
+import { OF_EVENT } from './event-owner.js';
 import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
 import { eventJson } from './event.js';
 
@@ -15,7 +16,7 @@ export class EventsController {
   constructor(private readonly service: EventsService) {}
 
   @Get('admin/events')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
   @Answers(200, 'EventListResponse')
@@ -26,7 +27,7 @@ export class EventsController {
   }
 
   @Get('admin/events/:event_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_EVENT })
   @ApiOperation({ operationId: 'getEvent', summary: 'Get a single event by ID' })
   @Answers(200, 'Event')
   async get(@Param('event_id') eventId: string, @Res() reply: FastifyReply): Promise<void> {

@@ -1,4 +1,5 @@
 export { jsonOf } from './event-data.js';
+export { OF_EVENT } from './event-owner.js';
 export { EventFeed } from './event-feed.js';
 export {
   type CyclesEvent,

@@ -1,6 +1,7 @@
 import { applyDecorators, SetMetadata } from '@nestjs/common';
 import { ApiExtension, ApiSecurity } from '@nestjs/swagger';
 import type { OperatorRole, Permission } from '../auth/index.js';
+import type { Confinement } from './confinement.js';
 
 export interface AccessRule {
   /**
@@ -19,6 +20,8 @@ export interface AccessRule {
   readonly admin?: boolean;
   /** The role that an operator needs at least. By default, a viewer may read, and an operator may change. */
   readonly role?: OperatorRole;
+  /** How it is confined for operators of some tenants. Without it, they are refused: it is of the whole deployment. */
+  readonly confinement?: Confinement;
 }
 
 const ACCESS_RULE = 'holdfast:access';

@@ -101,7 +101,12 @@ export class AccessGuard implements CanActivate {
     }
   }
 
-  private admit(caller: Caller, rule: AccessRule, request: FastifyRequest, reply: FastifyReply): true {
+  private admit(
+    caller: Caller,
+    rule: AccessRule,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): true | Promise<true> {
     return caller.kind === 'tenant'
       ? this.admitTenant(caller, rule, request, reply)
       : this.admitAdmin(caller, rule, request, reply);
@@ -123,6 +128,7 @@ export class AccessGuard implements CanActivate {
             ? await this.sessions.callerOf(request)
             : await this.ownerOf(adminKey, rule);
         this.access.requireRole(caller, neededRole(rule, request));
+        await this.access.requireTenant(caller, rule, request);
         request.caller = caller;
       };
       this.readmissions.set(rule, readmit);
@@ -159,11 +165,11 @@ export class AccessGuard implements CanActivate {
     rule: AccessRule,
     request: FastifyRequest,
     reply: FastifyReply,
-  ): true {
+  ): true | Promise<true> {
     request.caller = caller;
     this.access.requireRole(caller, neededRole(rule, request));
     reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
-    return true;
+    return this.access.requireTenant(caller, rule, request)?.then(() => true as const) ?? true;
   }
 
   private admitTenant(

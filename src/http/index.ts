@@ -1,5 +1,13 @@
 export { CallerFinder, PublicRateLimit } from './access.guard.js';
 export { Access, type AccessRule, accessRuleOf, PublicAccess } from './access-rule.js';
+export {
+  type Confinement,
+  OF_API_KEY,
+  OF_POLICY,
+  OF_RESERVATION,
+  OF_SUBSCRIPTION,
+  ownerOfSubscription,
+} from './confinement.js';
 export { ErrorAnswers, ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
 export { errorBody, refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';

@@ -1,17 +1,22 @@
 import { Injectable } from '@nestjs/common';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
+  type AdminCaller,
   AuthAttempts,
   type Caller,
   grants,
   includesRole,
+  mayActFor,
   type OperatorRole,
   type Permission,
   RateLimits,
+  type Tenants,
   type TenantCaller,
 } from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
+import { RedisService } from '../redis/index.js';
 import type { AccessRule } from './access-rule.js';
+import { type Confinement, type Owned, type Place, tenantOfText, textAt } from './confinement.js';
 
 /** Whether the owner of a valid key may perform an operation now: a request, or one of a batch. */
 @Injectable()
@@ -19,6 +24,7 @@ export class OperationAccess {
   constructor(
     private readonly limits: RateLimits,
     private readonly attempts: AuthAttempts,
+    private readonly redis: RedisService,
   ) {}
 
   /** Counts an operation for the limit of its key, and sets the headers with what is left. @throws Refusal LIMIT_EXCEEDED */
@@ -46,6 +52,57 @@ export class OperationAccess {
   }
 
   /**
+   * Checks that an operator that is confined to tenants acts for one of them. What does not say how it is confined is of the whole
+   * deployment.
+   * @throws Refusal FORBIDDEN, INSUFFICIENT_PERMISSIONS, or that it is not found for what no tenant of the operator owns; StoreUnavailable
+   */
+  requireTenant(
+    { tenants }: AdminCaller,
+    { confinement, plane }: AccessRule,
+    request: FastifyRequest,
+  ): Promise<void> | undefined {
+    if (tenants === undefined || confinement === 'nothing' || confinement === 'filtered') {
+      return undefined;
+    }
+    const words = `this operator is confined to the tenants ${tenants.join(', ')}`;
+    if (confinement === undefined) {
+      throw this.outside(plane, `${words}, and this is of the whole deployment`);
+    }
+    if ('owned' in confinement) {
+      return this.requireOwner(tenants, confinement.owned, request, words);
+    }
+    const { place, tenantId } = namedTenant(confinement, tenants, request);
+    if (tenantId === undefined || !mayActFor(tenants, tenantId)) {
+      const field = place.slice(place.indexOf('.') + 1);
+      throw this.outside(plane, `${words}; ${field} must name one of them`, { field });
+    }
+    return undefined;
+  }
+
+  private async requireOwner(
+    tenants: Tenants,
+    { what, param, code, ownerOf }: Owned,
+    request: FastifyRequest,
+    words: string,
+  ): Promise<void> {
+    const { [param]: id = '' } = request.params as Record<string, string>;
+    const owner = await ownerOf(this.redis, id);
+    if (owner === undefined || !mayActFor(tenants, owner)) {
+      this.attempts.refused('other_tenant');
+      throw new Refusal(code, `${words}, which have no such ${what}`);
+    }
+  }
+
+  private outside(
+    plane: AccessRule['plane'],
+    message: string,
+    details?: { readonly field: string },
+  ): Refusal {
+    this.attempts.refused('other_tenant');
+    return new Refusal(missingRight(plane), message, details);
+  }
+
+  /**
    * @returns the permission that the key uses in place of the one that it lacks, if it does
    * @throws Refusal FORBIDDEN, INSUFFICIENT_PERMISSIONS
    */
@@ -60,7 +117,31 @@ export class OperationAccess {
       return deprecated;
     }
     this.attempts.refused('missing_permission');
-    const code = plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
-    throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
+    throw new Refusal(missingRight(plane), `the API key lacks the permission ${needed}`, {
+      permission: needed,
+    });
   }
+}
+
+const missingRight = (plane: AccessRule['plane']): 'FORBIDDEN' | 'INSUFFICIENT_PERMISSIONS' =>
+  plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
+
+/** The tenant that a request names. An operator of one tenant need not name it in a query. */
+function namedTenant(
+  confinement: Exclude<Confinement, string | { readonly owned: Owned }>,
+  tenants: readonly string[],
+  request: FastifyRequest,
+): { readonly place: Place; readonly tenantId: string | undefined } {
+  if ('scopeAt' in confinement) {
+    const place = confinement.scopeAt;
+    return { place, tenantId: tenantOfText(textAt(request, place) ?? '') };
+  }
+  const place = confinement.tenantAt;
+  const [only, ...others] = tenants;
+  const isOne = only !== undefined && others.length === 0 && !only.endsWith('*');
+  if (isOne && place.startsWith('query.')) {
+    const query = request.query as Record<string, unknown>;
+    query[place.slice('query.'.length)] ??= only;
+  }
+  return { place, tenantId: textAt(request, place) };
 }

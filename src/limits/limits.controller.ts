@@ -12,7 +12,7 @@ export class LimitsController {
   constructor(private readonly service: LimitsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'getTenantLimits', summary: 'Get what a tenant owns and what it may own' })
   @Answers(200, 'TenantLimits')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
@@ -20,7 +20,7 @@ export class LimitsController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({
     operationId: 'replaceTenantLimits',
     summary: "Replace a tenant's own limits; a missing one falls back to the deployment's",
@@ -43,7 +43,7 @@ export class LimitsController {
   }
 
   @Delete()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'removeTenantLimits', summary: "Remove a tenant's own limits" })
   @Answers(200, 'TenantLimits')
   async remove(

@@ -1,13 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type * as OpenIdClient from 'openid-client';
-import { type AdminCaller, ProviderUnavailable, WrongSecret } from '../auth/index.js';
+import {
+  type AdminCaller,
+  confinementOf,
+  EVERYTHING,
+  ProviderUnavailable,
+  WrongSecret,
+} from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type BegunLogIn, LOG_IN_LIFETIME_MS } from './log-in-cookie.js';
 import { OPERATOR_METRICS } from './operators.metrics.js';
-import { actorOf, claimAt, roleIn } from './provider-claims.js';
+import { actorOf, claimAt, roleIn, tenantsIn } from './provider-claims.js';
 import { faultOf } from './provider-faults.js';
 
 /** A person waits for each of them. */
@@ -95,7 +101,9 @@ export class IdentityProvider {
     const own = tokens.claims() as OpenIdClient.IDToken;
     let claims: Record<string, unknown> & { sub: string } = own;
     const isNamed = own['email'] !== undefined && (own['preferred_username'] ?? own['name']) !== undefined;
-    const isWhole = isNamed && claimAt(own, this.config.oidcRoleClaim) !== undefined;
+    const { oidcRoleClaim, oidcTenantClaim } = this.config;
+    const judged = oidcTenantClaim === undefined ? [oidcRoleClaim] : [oidcRoleClaim, oidcTenantClaim];
+    const isWhole = isNamed && judged.every((claim) => claimAt(own, claim) !== undefined);
     if (!isWhole && server.userinfo_endpoint !== undefined) {
       const more = await client
         .fetchUserInfo(configuration, tokens.access_token, own.sub)
@@ -104,16 +112,28 @@ export class IdentityProvider {
         });
       claims = { ...more, ...own };
     }
-    const role = roleIn(claimAt(claims, this.config.oidcRoleClaim), this.config.oidcRoles);
+    const role = roleIn(claimAt(claims, oidcRoleClaim), this.config.oidcRoles);
     if (role === undefined) {
       this.counts.providerLogIns.inc({ outcome: 'no_role' });
       throw new Refusal(
         'FORBIDDEN',
-        `the claim ${this.config.oidcRoleClaim} of this account stands for no role here; ask who runs this deployment`,
+        `the claim ${oidcRoleClaim} of this account stands for no role here; ask who runs this deployment`,
+      );
+    }
+    const named = oidcTenantClaim === undefined ? [EVERYTHING] : tenantsIn(claimAt(claims, oidcTenantClaim));
+    if (named.length === 0) {
+      this.counts.providerLogIns.inc({ outcome: 'no_tenant' });
+      throw new Refusal(
+        'FORBIDDEN',
+        `the claim ${oidcTenantClaim} of this account names no tenant; ask who runs this deployment`,
       );
     }
     this.counts.providerLogIns.inc({ outcome: 'ok' });
-    return { owner: { kind: 'admin', role, keyId: actorOf(claims) }, idToken: tokens.id_token as string };
+    const tenants = confinementOf(named);
+    return {
+      owner: { kind: 'admin', role, tenants, keyId: actorOf(claims) },
+      idToken: tokens.id_token as string,
+    };
   }
 
   /**

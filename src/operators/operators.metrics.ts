@@ -19,7 +19,7 @@ export const OPERATOR_METRICS = {
   providerLogIns: {
     kind: 'counter',
     name: 'holdfast_provider_log_ins_total',
-    help: 'Log-ins to the console by the identity provider, by outcome: ok, refused (by the provider), no_role, unfinished, invalid or unavailable.',
+    help: 'Log-ins to the console by the identity provider, by outcome: ok, refused (by the provider), no_role, no_tenant, unfinished, invalid or unavailable.',
     labels: ['outcome'],
   },
 } as const satisfies MetricsTable;

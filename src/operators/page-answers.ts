@@ -7,6 +7,8 @@ export interface SessionAnswer {
     readonly role: 'admin' | 'operator' | 'viewer' | 'metrics';
     /** Who it is in the audit log and in events: `operator:<name>`, `oidc:<name>`, or the id. */
     readonly name: string;
+    /** That it is confined to; absent for the whole deployment. */
+    readonly tenants?: readonly string[];
     readonly expires_in_ms: number;
   } | null;
   /** Whether one can log in by an identity provider, too. */

@@ -1,4 +1,4 @@
-import { includesRole, type OperatorRole } from '../auth/index.js';
+import { includesRole, isTenantPattern, type OperatorRole } from '../auth/index.js';
 import type { RoleOfClaim } from '../config/index.js';
 
 type Claims = Readonly<Record<string, unknown>>;
@@ -41,6 +41,11 @@ export function roleIn(claim: unknown, roles: readonly RoleOfClaim[]): OperatorR
     }
   }
   return best;
+}
+
+/** The tenants that the values of a claim confine an account to; none if no value is an id of a tenant or the beginning of one. */
+export function tenantsIn(claim: unknown): readonly string[] {
+  return [...new Set(valuesOf(claim).filter(isTenantPattern))];
 }
 
 const MAX_NAME = 128;

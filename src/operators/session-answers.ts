@@ -30,6 +30,7 @@ export class SessionAnswers {
                 id: session.id,
                 role: session.caller.role,
                 name: session.caller.keyId ?? session.id,
+                ...(session.caller.tenants !== undefined && { tenants: session.caller.tenants }),
                 expires_in_ms: session.expiresInMs,
               },
         has_provider: this.provider.isConfigured,

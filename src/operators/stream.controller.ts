@@ -23,9 +23,11 @@ export class StreamController {
       id: session?.id ?? '',
       expiresInMs: session?.expiresInMs ?? SESSION_LIFETIME_MS,
       isLive: async () =>
-        session === undefined
-          ? this.isValid(request.caller as AdminCaller)
-          : (await this.access.find(request)) !== undefined,
+        isOfAll(
+          session === undefined
+            ? await this.currentOf(request.caller as AdminCaller)
+            : (await this.access.find(request))?.caller,
+        ),
     });
     onResponseEnd(reply, () => stream.destroy());
     reply
@@ -36,7 +38,14 @@ export class StreamController {
     await reply.send(stream);
   }
 
-  private async isValid({ secretHash }: AdminCaller): Promise<boolean> {
-    return secretHash === undefined || typeof (await this.operators.findNamed(secretHash)) !== 'string';
+  private async currentOf(caller: AdminCaller): Promise<AdminCaller | undefined> {
+    const { secretHash } = caller;
+    const found = secretHash === undefined ? caller : await this.operators.findNamed(secretHash);
+    return typeof found === 'string' ? undefined : found;
   }
+}
+
+/** The figures are of the whole deployment, so a stream ends when its operator is confined to tenants. */
+function isOfAll(caller: AdminCaller | undefined): boolean {
+  return caller !== undefined && caller.tenants === undefined;
 }

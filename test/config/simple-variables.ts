@@ -126,6 +126,13 @@ export const SIMPLE: readonly Simple[] = [
     bad: [],
   },
   {
+    name: 'OIDC_TENANT_CLAIM',
+    field: 'oidcTenantClaim',
+    fallback: undefined,
+    good: [['holdfast.tenants', 'holdfast.tenants']],
+    bad: [],
+  },
+  {
     name: 'OIDC_ROLES',
     field: 'oidcRoles',
     fallback: [

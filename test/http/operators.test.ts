@@ -66,6 +66,7 @@ describe('a named operator', () => {
     expect(operator).toEqual({
       name,
       role: 'operator',
+      tenants: ['*'],
       status: 'ACTIVE',
       key_prefix: key.slice(0, 8),
       created_at: expect.any(String),
@@ -79,7 +80,7 @@ describe('a named operator', () => {
       resource_id: name,
       status: 201,
       tenant_id: '__admin__',
-      metadata: { role: 'operator' },
+      metadata: { role: 'operator', tenants: '*' },
     });
   });
 
@@ -168,6 +169,11 @@ describe('a named operator', () => {
     ['name', { name: 'a b', role: 'viewer' }],
     ['name', { name: 'a'.repeat(129), role: 'viewer' }],
     ['role', { name: 'bob', role: 'owner' }],
+    ['tenants', { name: 'bob', role: 'viewer', tenants: [] }],
+    ['tenants', { name: 'bob', role: 'viewer', tenants: ['a*b'] }],
+    ['tenants', { name: 'bob', role: 'viewer', tenants: ['Acme'] }],
+    ['tenants', { name: 'bob', role: 'viewer', tenants: 'acme' }],
+    ['tenants', { name: 'bob', role: 'viewer', tenants: Array(51).fill('acme') }],
     ['expires_at', { name: 'bob', role: 'viewer', expires_at: '2020-01-01T00:00:00Z' }],
     ['overlap_ms', { overlap_ms: 604_800_001 }],
   ])('is not accepted with such a %s: %j', async (field, body) => {

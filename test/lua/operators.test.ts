@@ -22,13 +22,15 @@ interface Ends {
   readonly former: number;
 }
 
+const TENANTS = 'acme team-*';
+
 const someone = (): Named => ({ name: `alice-${randomText(6).toLowerCase()}`, hash: randomText(43) });
 
 const create = (ledger: LedgerClient, { name, hash }: Named, expiresAt = ''): Promise<Reply> =>
   ledger.scripts.run(
     'create_operator',
     [operatorKey(ledger.tag, name), operatorSecretKey(ledger.tag, hash), operatorIndexKey(ledger.tag)],
-    [name, 'viewer', hash, 'opr_abcd', expiresAt, ...ORIGIN],
+    [name, 'viewer', hash, 'opr_abcd', expiresAt, TENANTS, ...ORIGIN],
   );
 
 const rotate = (ledger: LedgerClient, { name }: Named, hash: string, overlapMs = 60_000, expiresAt = '') =>
@@ -110,13 +112,27 @@ describe('a key authenticates', () => {
     const [lasting, ending] = [someone(), someone()];
     expect(await authenticate(ledger, lasting.hash)).toEqual(['UNKNOWN']);
     await create(ledger, lasting);
-    expect(await authenticate(ledger, lasting.hash)).toEqual(['OK', lasting.name, 'viewer', '86400000']);
+    expect(await authenticate(ledger, lasting.hash)).toEqual([
+      'OK',
+      lasting.name,
+      'viewer',
+      TENANTS,
+      '86400000',
+    ]);
     const [seconds] = (await ledger.redis.time()) as unknown as [string];
     await create(ledger, ending, String((Number(seconds) + 60) * 1000));
-    const [, , , leftMs] = await authenticate(ledger, ending.hash);
+    const [, , , , leftMs] = await authenticate(ledger, ending.hash);
     expect(Number(leftMs)).toBeLessThanOrEqual(60_000);
     await ledger.redis.hset(operatorKey(ledger.tag, ending.name), 'expires_at', PAST);
     expect(await authenticate(ledger, ending.hash)).toEqual(['EXPIRED']);
+  });
+
+  test('for the whole deployment if a version before 0.8 has made it', async () => {
+    const ledger = await newLedger();
+    const operator = someone();
+    await create(ledger, operator);
+    await ledger.redis.hdel(operatorKey(ledger.tag, operator.name), 'tenants');
+    expect(await authenticate(ledger, operator.hash)).toMatchObject({ 3: '*' });
   });
 
   test('until the overlap after its rotation ends, and the rotation ends the one before that', async () => {
@@ -141,8 +157,6 @@ describe('a key authenticates', () => {
   test.each([
     ['the overlap', { former: AT + MINUTE_MS }],
     ['its own end before that of the overlap', { expires: AT + 1000, former: AT + 1000 }],
-    ['its own end in the millisecond of the rotation', { expires: AT, former: AT }],
-    ['its own end before the rotation, which revives nothing', { expires: AT - 1000, former: AT - 1000 }],
     ['the end of the new key', { next: AT + 1000, former: AT + 1000 }],
     ['the first of the three ends', { expires: AT + 2000, next: AT + 1000, former: AT + 1000 }],
   ])('to the last millisecond before %s', async (_, { expires, next, former }: Ends) => {
@@ -151,14 +165,25 @@ describe('a key authenticates', () => {
     await rotate(clockAt(ledger, AT), operator, second, MINUTE_MS, next?.toString());
     for (const [hash, ends] of [
       [operator.hash, former],
-      [second, next ?? Infinity],
+      [second, next ?? expires ?? Infinity],
     ] as const) {
       for (const now of [AT, ends - 1, ends].filter((ms) => ms >= AT && ms < Infinity)) {
         const leftMs = Math.min(ends - now, 86_400_000);
-        const word = leftMs > 0 ? ['OK', operator.name, 'viewer', String(leftMs)] : ['EXPIRED'];
+        const word = leftMs > 0 ? ['OK', operator.name, 'viewer', TENANTS, String(leftMs)] : ['EXPIRED'];
         expect(await authenticate(clockAt(ledger, now), hash)).toEqual(word);
       }
     }
+  });
+
+  test.each([
+    ['in the millisecond of the rotation', AT],
+    ['before the rotation', AT - 1000],
+  ])('nobody once its end is %s, which revives nothing', async (_, expires) => {
+    const [ledger, operator, second] = [await newLedger(), someone(), randomText(43)];
+    await create(clockAt(ledger, AT - MINUTE_MS), operator, String(expires));
+    expect(await rotate(clockAt(ledger, AT), operator, second, MINUTE_MS)).toEqual(['EXPIRED']);
+    expect(await authenticate(clockAt(ledger, AT), operator.hash)).toEqual(['EXPIRED']);
+    expect(await authenticate(clockAt(ledger, AT), second)).toEqual(['UNKNOWN']);
   });
 
   test('nobody if the record is damaged or gone', async () => {

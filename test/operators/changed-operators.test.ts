@@ -63,6 +63,18 @@ test.each<[string, (name: string) => Promise<unknown>]>([
   },
 );
 
+test('the live stream of an operator ends when it is confined to tenants', async () => {
+  const { name, key } = await create();
+  const page = new ConsoleClient(other.url);
+  await page.logIn(key);
+  const stream = new LiveReader(page.url, page.cookie);
+  await eventually('it follows', () => stream.events.length > 0);
+  expectStatus(await on.holdfast.admin('PATCH', `/ops/operators/${name}`, { tenants: ['acme'] }), 200);
+  await stream.ended;
+  expect(stream.events.at(-1)).toEqual({ name: 'ended', data: 'session' });
+  expect((await page.send('GET', '/console/api/stream')).status).toBe(403);
+});
+
 const as = (key: string, method: string, path: string, body?: unknown): Promise<Answer> =>
   on.holdfast.call(method, path, { body, headers: { 'x-admin-api-key': key } });
 

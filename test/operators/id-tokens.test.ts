@@ -59,6 +59,7 @@ beforeAll(async () => {
     OIDC_CLIENT_ID: CLIENT,
     OIDC_CLIENT_SECRET: 'a-secret-of-the-client',
     OIDC_ROLES: 'viewer=viewer,admin=admin,viewer=guest',
+    OIDC_TENANT_CLAIM: 'holdfast.tenants',
   });
 });
 
@@ -83,6 +84,7 @@ async function logIn(forge: Forge): Promise<Awaited<ReturnType<ConsoleClient['se
     aud: CLIENT,
     sub: 'mallory',
     roles: ['admin'],
+    holdfast: { tenants: '*' },
     iat: nowS,
     exp: nowS + HOUR_S,
   };
@@ -123,6 +125,25 @@ test.each<[string, object, object, string]>([
   userInfo = told;
   const { body } = await logIn((claims) => tokenOf({ ...claims, ...own }, keys.privateKey));
   expect(`${body.session?.role} ${body.session?.name}`).toBe(expected);
+});
+
+test.each<[string, object, readonly string[] | undefined]>([
+  ['a list', { holdfast: { tenants: ['acme', 'team-*'] } }, ['acme', 'team-*']],
+  ['words, of which some are no tenant', { holdfast: { tenants: 'Acme acme' } }, ['acme']],
+  ['a star among others', { holdfast: { tenants: ['acme', '*'] } }, undefined],
+])('the tenants of an account are those of the claim: %s', async (_what, own, expected) => {
+  userInfo = {};
+  const { body } = await logIn((claims) => tokenOf({ ...claims, ...own }, keys.privateKey));
+  expect(body.session?.tenants).toEqual(expected);
+});
+
+test.each<[string, object]>([
+  ['without the claim of tenants', { holdfast: undefined }],
+  ['whose claim names no tenant', { holdfast: { tenants: ['Acme Inc.'] } }],
+])('an account %s is refused', async (_what, own) => {
+  userInfo = {};
+  const answer = await logIn((claims) => tokenOf({ ...claims, ...own }, keys.privateKey));
+  expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('holdfast.tenants')]);
 });
 
 const STRANGER = newKeys().privateKey;

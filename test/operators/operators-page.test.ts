@@ -50,12 +50,18 @@ describeInBrowser(`the operators' page in a browser${WITHOUT_BROWSER}`, () => {
         expect(await row.innerText()).toContain('never');
         expect(await statusWith(keys[0] as string)).toBe(200);
 
-        await row.getByRole('button', { name: 'Change role' }).click();
+        await row.getByRole('button', { name: 'Change' }).click();
         await dialog.getByText('Nothing changes yet').waitFor();
         await dialog.getByLabel('Role').selectOption('Operator');
         await dialog.getByRole('row', { name: 'Role Viewer Operator' }).waitFor();
-        await dialog.getByRole('button', { name: 'Change the role' }).click();
+        await dialog.getByRole('button', { name: 'Change the operator' }).click();
         await row.getByText('Operator', { exact: true }).waitFor();
+
+        await row.getByRole('button', { name: 'Change' }).click();
+        await dialog.getByLabel('Tenants').fill('acme, team-*');
+        await dialog.getByRole('row', { name: 'Tenants none acme, team-*' }).waitFor();
+        await dialog.getByRole('button', { name: 'Change the operator' }).click();
+        await row.getByText('of acme, team-*').waitFor();
 
         await row.getByRole('button', { name: 'Rotate' }).click();
         await dialog.getByRole('button', { name: 'Create its new key' }).click();
@@ -117,6 +123,33 @@ describeInBrowser(`the operators' page in a browser${WITHOUT_BROWSER}`, () => {
         expect(await page.getByRole('button', { name: 'Create operator' }).count()).toBe(0);
       },
       { key: VIEWER_API_KEY },
+    );
+  });
+
+  test('an operator of some tenants sees those, and no page of the whole deployment', async () => {
+    const tenants = ['team-one', 'elsewhere'];
+    for (const id of tenants) {
+      expectStatus(await holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: id, name: id }), 201);
+    }
+    const made = await holdfast.admin('POST', '/ops/operators', {
+      name: 'carol',
+      role: 'operator',
+      tenants: ['team-*'],
+    });
+    await browser.visit(
+      holdfast.url,
+      '/',
+      'This page is of the whole deployment',
+      async (page) => {
+        await page.getByText('Only for team-*').waitFor();
+        const navigation = page.getByRole('navigation', { name: 'Pages' });
+        expect(await navigation.getByRole('link', { name: 'Overview' }).count()).toBe(0);
+        expect(await navigation.getByRole('link', { name: 'Events' }).count()).toBe(1);
+        await page.getByRole('link', { name: 'Go to the tenants' }).click();
+        await page.getByRole('link', { name: 'team-one' }).first().waitFor();
+        expect(await page.getByText('elsewhere').count()).toBe(0);
+      },
+      { key: expectStatus(made, 201).key_secret as string },
     );
   });
 });

@@ -1,11 +1,18 @@
+export interface NavEntry {
+  readonly to: string;
+  readonly label: string;
+  /** It shows what is of the whole deployment, which operators of some tenants may not see. */
+  readonly isOfAll?: true;
+}
+
 /** The entries of the navigation, in groups. A page appears here once it is in app/router.tsx. */
 export interface NavGroup {
   readonly label?: string;
-  readonly entries: readonly { readonly to: string; readonly label: string }[];
+  readonly entries: readonly NavEntry[];
 }
 
 export const NAV: readonly NavGroup[] = [
-  { entries: [{ to: '/', label: 'Overview' }] },
+  { entries: [{ to: '/', label: 'Overview', isOfAll: true }] },
   {
     label: 'Ledger',
     entries: [
@@ -18,9 +25,9 @@ export const NAV: readonly NavGroup[] = [
   {
     label: 'Operations',
     entries: [
-      { to: '/sweeper', label: 'Sweeper' },
+      { to: '/sweeper', label: 'Sweeper', isOfAll: true },
       { to: '/webhooks', label: 'Webhooks' },
-      { to: '/operators', label: 'Operators' },
+      { to: '/operators', label: 'Operators', isOfAll: true },
       { to: '/verify', label: 'Verify' },
     ],
   },
@@ -34,3 +41,7 @@ export const NAV: readonly NavGroup[] = [
     ],
   },
 ];
+
+/** Whether an operator of some tenants may not see the page at a path. */
+export const isOfAll = (path: string): boolean =>
+  NAV.some(({ entries }) => entries.some((entry) => entry.isOfAll === true && entry.to === path));

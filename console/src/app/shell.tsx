@@ -9,7 +9,7 @@ import { Empty, Failure } from '../parts/states';
 import { formatDuration } from '../parts/time';
 import { useTitle } from '../parts/title';
 import icon from './icon.svg';
-import { NAV } from './nav';
+import { isOfAll, NAV } from './nav';
 
 /** The frame of all pages. Without a session it shows the log-in, and the page that was asked for follows. */
 export function Shell(): ReactNode {
@@ -25,11 +25,11 @@ export function Shell(): ReactNode {
   return session === null || isReturning ? (
     <LogIn hasProvider={hasProvider} isReturning={isReturning} />
   ) : (
-    <Frame role={session.role} name={session.name} />
+    <Frame {...session} />
   );
 }
 
-function Frame({ role, name }: Pick<Session, 'role' | 'name'>): ReactNode {
+function Frame({ role, name, tenants }: Session): ReactNode {
   const [isOpen, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const path = useRouterState({ select: (state) => state.location.pathname });
@@ -65,11 +65,14 @@ function Frame({ role, name }: Pick<Session, 'role' | 'name'>): ReactNode {
         >
           Menu
         </Button>
-        <Navigation />
+        <Navigation tenants={tenants} />
         <div className="side-foot">
           <TestClock />
           {role === 'viewer' && <span className="pill">Read only</span>}
           <SignedInAs name={name} />
+          {tenants !== undefined && (
+            <span className="muted small signed-in">Only for {tenants.join(', ')}</span>
+          )}
           <SchemeButton />
           <Button variant="default" size="compact-sm" onClick={() => void logOut()}>
             Log out
@@ -78,7 +81,7 @@ function Frame({ role, name }: Pick<Session, 'role' | 'name'>): ReactNode {
       </header>
       <main className="main" id="content" ref={main}>
         <Skipped />
-        <Outlet />
+        {tenants !== undefined && isOfAll(path) ? <NotForTenants tenants={tenants} /> : <Outlet />}
       </main>
     </div>
   );
@@ -96,20 +99,32 @@ function Skipped(): ReactNode {
   );
 }
 
-function Navigation(): ReactNode {
+/** The pages of the whole deployment would ask for what is refused, again and again. */
+function NotForTenants({ tenants }: { tenants: readonly string[] }): ReactNode {
+  useTitle('Of the whole deployment');
+  return (
+    <Empty title="This page is of the whole deployment">
+      You act only for {tenants.join(', ')}. <Link to="/tenants">Go to the tenants</Link>
+    </Empty>
+  );
+}
+
+function Navigation({ tenants }: Pick<Session, 'tenants'>): ReactNode {
   return (
     <nav aria-label="Pages">
       <ul className="nav">
         {NAV.map(({ label, entries }) => (
           <Fragment key={label ?? ''}>
             {label !== undefined && <li className="nav-label">{label}</li>}
-            {entries.map((entry) => (
-              <li key={entry.to}>
-                <Link to={entry.to} activeOptions={{ exact: entry.to === '/' }}>
-                  {entry.label}
-                </Link>
-              </li>
-            ))}
+            {entries
+              .filter((entry) => tenants === undefined || entry.isOfAll !== true)
+              .map((entry) => (
+                <li key={entry.to}>
+                  <Link to={entry.to} activeOptions={{ exact: entry.to === '/' }}>
+                    {entry.label}
+                  </Link>
+                </li>
+              ))}
           </Fragment>
         ))}
       </ul>

@@ -14,7 +14,7 @@ export class AuditLogController {
   constructor(private readonly service: AuditLogService) {}
 
   @Get('v1/admin/audit/logs')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
   @Answers(200, 'AuditLogListResponse')

@@ -12,7 +12,7 @@ export class CleanupController {
   constructor(private readonly service: CleanupService) {}
 
   @Post()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @ApiOperation({
     operationId: 'cleanupReservations',
     summary: 'Expire reservations under MANUAL_CLEANUP whose grace is over',

@@ -10,6 +10,7 @@ import {
   QuerySchema,
   ReservationId,
   sendJson,
+  OF_RESERVATION,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto, QuarantineService } from './quarantine.service.js';
@@ -35,7 +36,7 @@ export class QuarantineController {
   }
 
   @Get(':reservation_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_RESERVATION })
   @ApiOperation({
     operationId: 'inspectQuarantined',
     summary: 'What is wrong with a reservation in quarantine, and what a release would return',
@@ -46,7 +47,7 @@ export class QuarantineController {
   }
 
   @Post(':reservation_id/decide')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_RESERVATION })
   @ApiOperation({
     operationId: 'decideQuarantined',
     summary: 'Have a reservation in quarantine judged again, or release it as it is',

@@ -78,7 +78,7 @@ export class DeclaredKindsController {
   ) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: 'nothing' })
   @ApiOperation({ operationId: 'listDeclaredActionKinds', summary: "List the deployment's own action kinds" })
   @Answers(200, 'ActionKindRegistry', 'The declared kinds')
   list(@Res() reply: FastifyReply): void {

@@ -24,7 +24,13 @@ export class QuotaCountersController {
   constructor(private readonly counters: QuotaCountersService) {}
 
   @Get()
-  @Access({ plane: 'admin', tenant: 'action_quotas:read', deprecated: 'balances:read', admin: true })
+  @Access({
+    plane: 'admin',
+    tenant: 'action_quotas:read',
+    deprecated: 'balances:read',
+    admin: true,
+    confinement: { tenantAt: 'query.tenant_id' },
+  })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listActionQuotaCounters',
@@ -42,7 +48,7 @@ export class QuotaCountersController {
   }
 
   @Post('reset')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @ApiOperation({
     operationId: 'resetActionQuotaCounter',
     summary: 'Set a counter of actions to zero, after a mistake or a fault',

@@ -12,6 +12,7 @@ import {
   QuerySchema,
   sendJson,
   sendSecret,
+  OF_API_KEY,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
@@ -27,7 +28,7 @@ export class ApiKeysController {
   constructor(private readonly service: ApiKeysService) {}
 
   @Post()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @LimitedChange()
   @ApiOperation({
     operationId: 'createApiKey',
@@ -53,7 +54,7 @@ export class ApiKeysController {
   }
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
   @Answers(200, 'ApiKeyListResponse')
@@ -64,7 +65,7 @@ export class ApiKeysController {
   }
 
   @Patch(':key_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_API_KEY })
   @LimitedChange()
   @ApiOperation({ operationId: 'updateApiKey', summary: 'Update API key properties' })
   @Answers(200, 'ApiKey')
@@ -86,7 +87,7 @@ export class ApiKeysController {
   }
 
   @Delete(':key_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_API_KEY })
   @LimitedChange()
   @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
   @Answers(200, 'ApiKey')

@@ -37,7 +37,7 @@ export class BudgetTemplatesController {
   ) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listBudgetTemplates',
@@ -51,7 +51,7 @@ export class BudgetTemplatesController {
   }
 
   @Get(':template_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @ApiOperation({ operationId: 'getBudgetTemplate', summary: 'Get a budget template' })
   @Answers(200, 'BudgetTemplate')
   @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
@@ -66,7 +66,7 @@ export class BudgetTemplatesController {
   }
 
   @Put(':template_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @LimitedChange()
   @ApiOperation({
     operationId: 'setBudgetTemplate',
@@ -105,7 +105,7 @@ export class BudgetTemplatesController {
   }
 
   @Delete(':template_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedChange()
   @ApiOperation({
     operationId: 'deleteBudgetTemplate',
@@ -130,7 +130,7 @@ export class BudgetOriginController {
   constructor(private readonly made: MadeBudgetsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @ApiOperation({
     operationId: 'getBudgetOrigin',
     summary: 'Get the template that has made a budget, if one has',

@@ -26,7 +26,7 @@ export class BudgetPeriodController {
   constructor(private readonly changes: BudgetChangesService) {}
 
   @Patch()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({
     operationId: 'updateBudgetPeriod',
@@ -59,7 +59,7 @@ export class BudgetRecurrenceController {
   constructor(private readonly recurrences: RecurrenceService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @ApiOperation({ operationId: 'getBudgetRecurrence', summary: "Get the calendar of a budget's periods" })
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
@@ -73,7 +73,7 @@ export class BudgetRecurrenceController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({ operationId: 'setBudgetRecurrence', summary: "Let a budget's periods follow the calendar" })
   @Answers(200, 'BudgetRecurrence')
@@ -95,7 +95,7 @@ export class BudgetRecurrenceController {
   }
 
   @Delete()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({
     operationId: 'removeBudgetRecurrence',

@@ -21,7 +21,7 @@ export class BudgetThresholdsController {
   ) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @ApiOperation({
     operationId: 'getBudgetThresholds',
     summary: 'Get the shares and amounts whose crossing by a budget is an event',

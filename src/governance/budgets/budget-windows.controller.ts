@@ -23,7 +23,7 @@ export class BudgetWindowsController {
   constructor(private readonly windows: WindowsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @ApiOperation({
     operationId: 'getBudgetWindows',
     summary: 'Get the windows of a budget and what is used of them',
@@ -40,7 +40,7 @@ export class BudgetWindowsController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({
     operationId: 'setBudgetWindows',
@@ -69,7 +69,7 @@ export class BudgetWindowsController {
   }
 
   @Delete()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({ operationId: 'removeBudgetWindows', summary: 'End the windows of a budget' })
   @Answers(200, 'BudgetWindows')

@@ -54,7 +54,7 @@ export class BudgetsController {
   ) {}
 
   @Post()
-  @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
+  @Access({ plane: 'admin', tenant: 'budgets:write', admin: true, confinement: { scopeAt: 'body.scope' } })
   @LimitedChange()
   @ApiOperation({ operationId: 'createBudget', summary: 'Create a budget ledger for a scope' })
   @Answers(201, 'BudgetLedger')
@@ -74,7 +74,12 @@ export class BudgetsController {
   }
 
   @Get()
-  @Access({ plane: 'admin', tenant: 'budgets:read', admin: true })
+  @Access({
+    plane: 'admin',
+    tenant: 'budgets:read',
+    admin: true,
+    confinement: { tenantAt: 'query.tenant_id' },
+  })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
   @Answers(200, 'BudgetListResponse')
@@ -89,7 +94,7 @@ export class BudgetsController {
   }
 
   @Get('lookup')
-  @Access({ plane: 'admin', tenant: 'budgets:read', admin: true })
+  @Access({ plane: 'admin', tenant: 'budgets:read', admin: true, confinement: { scopeAt: 'query.scope' } })
   @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
   @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
@@ -102,7 +107,7 @@ export class BudgetsController {
   }
 
   @Patch()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({ operationId: 'updateBudget', summary: 'Update budget properties' })
   @Answers(200, 'BudgetLedger')
@@ -125,7 +130,7 @@ export class BudgetsController {
   }
 
   @Post('freeze')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({ operationId: 'freezeBudget', summary: 'Freeze a budget (ACTIVE → FROZEN)' })
   @Answers(200, 'BudgetLedger')
@@ -141,7 +146,7 @@ export class BudgetsController {
   }
 
   @Post('unfreeze')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
   @ApiOperation({ operationId: 'unfreezeBudget', summary: 'Unfreeze a budget (FROZEN → ACTIVE)' })
   @Answers(200, 'BudgetLedger')
@@ -157,7 +162,12 @@ export class BudgetsController {
   }
 
   @Post('fund')
-  @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
+  @Access({
+    plane: 'admin',
+    tenant: 'budgets:write',
+    admin: true,
+    confinement: { tenantAt: 'query.tenant_id' },
+  })
   @LimitedChange()
   @ApiOperation({
     operationId: 'fundBudget',
@@ -188,7 +198,7 @@ export class BudgetsController {
   }
 
   @Post('bulk-action')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.filter.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'bulkActionBudgets',

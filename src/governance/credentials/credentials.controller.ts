@@ -21,7 +21,7 @@ export class CredentialsController {
   constructor(private readonly service: CredentialsService) {}
 
   @Get('introspect')
-  @Access({ plane: 'admin', tenant: 'any', admin: true })
+  @Access({ plane: 'admin', tenant: 'any', admin: true, confinement: 'nothing' })
   @ApiOperation({
     operationId: 'introspectAuth',
     summary: 'Introspect authenticated credential and return effective capabilities',

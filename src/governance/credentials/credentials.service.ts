@@ -91,7 +91,11 @@ export class CredentialsService {
         authenticated: true,
         auth_type: 'admin',
         permissions: caller.role === 'viewer' ? ['admin:read'] : ['*'],
-        capabilities: operatorCapabilities(caller.role),
+        capabilities: {
+          ...operatorCapabilities(caller.role),
+          // It is of the whole deployment.
+          ...(caller.tenants !== undefined && { view_overview: false }),
+        },
       };
     }
     return {

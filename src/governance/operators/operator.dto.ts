@@ -1,7 +1,13 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { OPERATOR_ROLES, type OperatorRole } from '../../auth/index.js';
+import {
+  isTenantPattern,
+  MAX_TENANT_PATTERNS,
+  OPERATOR_ROLES,
+  type OperatorRole,
+  TENANT_PATTERN,
+} from '../../auth/index.js';
 import { DAY_MS } from '../../ledger/index.js';
-import { IsDateTime, MaxLength, Optional, PageQueryDto } from '../../wire/index.js';
+import { IsDateTime, MaxLength, Obeys, Optional, PageQueryDto, type Rule } from '../../wire/index.js';
 
 /** Lower case, so that two names never differ only in that. An e-mail address is a name. */
 export const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@+-]{0,127}$/;
@@ -13,6 +19,22 @@ export type OperatorStatus = (typeof OPERATOR_STATUSES)[number];
 const LONGEST_OVERLAP_MS = 7 * DAY_MS;
 export const DEFAULT_OVERLAP_MS = DAY_MS;
 
+const TENANTS: Rule = {
+  name: 'tenants',
+  test: (value) =>
+    Array.isArray(value) &&
+    value.length >= 1 &&
+    value.length <= MAX_TENANT_PATTERNS &&
+    value.every((entry) => isTenantPattern(entry)),
+  schema: {
+    type: 'array',
+    minItems: 1,
+    maxItems: MAX_TENANT_PATTERNS,
+    items: { type: 'string', pattern: TENANT_PATTERN.source },
+  },
+  phrase: `1 to ${MAX_TENANT_PATTERNS} ids of tenants, or how they begin, as in team-*, or * for the whole deployment`,
+};
+
 export class OperatorCreateDto {
   @IsString()
   @Matches(OPERATOR_NAME)
@@ -21,14 +43,25 @@ export class OperatorCreateDto {
   @IsIn(OPERATOR_ROLES)
   role!: OperatorRole;
 
+  /** Without them, or with `*`, the operator is of the whole deployment. */
+  @Optional()
+  @Obeys(TENANTS)
+  tenants?: readonly string[];
+
   @Optional()
   @IsDateTime()
   expires_at?: string;
 }
 
 export class OperatorUpdateDto {
+  @Optional()
   @IsIn(OPERATOR_ROLES)
-  role!: OperatorRole;
+  role?: OperatorRole;
+
+  /** They replace those before; `*` ends the confinement. */
+  @Optional()
+  @Obeys(TENANTS)
+  tenants?: readonly string[];
 }
 
 export class OperatorRotateDto {

@@ -44,7 +44,7 @@ export class OperatorsController {
   @ApiOperation({
     operationId: 'createOperator',
     summary: 'Create a named operator with a key',
-    description: `Only this answer contains the key. A name is never given twice. Each role includes those before it:\n\n${ROLES}`,
+    description: `Only this answer contains the key. A name is never given twice. Each role includes those before it:\n\n${ROLES}\n\nWith \`tenants\`, it may act only for these tenants; what is of the whole deployment is refused to it.`,
   })
   @Answers(201, 'OperatorWithKey')
   @BodySchema(OperatorCreateDto, { name: EXAMPLE, role: 'operator' })
@@ -83,11 +83,11 @@ export class OperatorsController {
   @LimitedChange()
   @ApiOperation({
     operationId: 'updateOperator',
-    summary: 'Give an operator another role',
-    description: 'Its keys and sessions have the new role within a second, on every instance.',
+    summary: 'Give an operator another role or other tenants',
+    description: 'Its keys and sessions have them within a second, on every instance.',
   })
   @Answers(200, 'Operator')
-  @BodySchema(OperatorUpdateDto, { role: 'operator' })
+  @BodySchema(OperatorUpdateDto, { role: 'operator', tenants: ['acme', 'team-*'] })
   async update(
     @Req() request: FastifyRequest,
     @Param('name') name: string,

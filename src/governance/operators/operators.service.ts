@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { hashOfSecret, OperatorKeys, type OperatorRole } from '../../auth/index.js';
+import { EVERYTHING, hashOfSecret, OperatorKeys, type OperatorRole } from '../../auth/index.js';
 import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
 import {
   keyRevokedChannel,
@@ -35,6 +35,8 @@ import {
 export interface Operator {
   readonly name: string;
   readonly role: OperatorRole;
+  /** Ids, or how they begin; `*` for the whole deployment. */
+  readonly tenants: readonly string[];
   readonly status: OperatorStatus;
   readonly key_prefix: string;
   readonly created_at: string;
@@ -68,6 +70,7 @@ function operatorOf(fields: Fields, nowMs: number): Operator {
   return {
     name: fieldOf(fields, 'name'),
     role: fieldOf(fields, 'role') as OperatorRole,
+    tenants: (fields.get('tenants') ?? EVERYTHING).split(' '),
     status: status === 'ACTIVE' && isExpired ? 'EXPIRED' : status,
     key_prefix: fieldOf(fields, 'key_prefix'),
     created_at: timeOf(fieldOf(fields, 'created_at')),
@@ -91,7 +94,7 @@ export class OperatorsService {
 
   /** @throws Refusal DUPLICATE_RESOURCE (a name is never given twice), INVALID_REQUEST (expiry in the past) */
   async create(request: OperatorCreateDto, origin: Origin): Promise<OperatorWithKey> {
-    const { name, role } = request;
+    const { name, role, tenants } = request;
     const { secret, hash, prefix } = newKey();
     const { tag } = this.keys;
     const reply = await this.redis.scripts.call(
@@ -101,7 +104,15 @@ export class OperatorsService {
         operatorSecret: operatorSecretKey(tag, hash),
         operatorIndex: operatorIndexKey(tag),
       },
-      { name, role, hash, keyPrefix: prefix, expiresAtMs: instantMs(request.expires_at) ?? '', ...origin },
+      {
+        name,
+        role,
+        hash,
+        keyPrefix: prefix,
+        expiresAtMs: instantMs(request.expires_at) ?? '',
+        tenants: textOf(tenants) ?? EVERYTHING,
+        ...origin,
+      },
     );
     if (reply.status !== 'CREATED') {
       throw refusalOf(reply.status);
@@ -175,15 +186,18 @@ export class OperatorsService {
   }
 
   /**
-   * Gives an operator another role, which its keys and sessions have from then on: in this instance before this returns, in the others when
-   * the announcement arrives.
-   * @throws Refusal NOT_FOUND, KEY_REVOKED
+   * Gives an operator another role or other tenants, which its keys and sessions have from then on: in this instance before this returns, in
+   * the others when the announcement arrives.
+   * @throws Refusal INVALID_REQUEST if nothing changes, NOT_FOUND, KEY_REVOKED
    */
-  async update(name: string, { role }: OperatorUpdateDto, origin: Origin): Promise<Operator> {
+  async update(name: string, { role, tenants }: OperatorUpdateDto, origin: Origin): Promise<Operator> {
+    if (role === undefined && tenants === undefined) {
+      throw new Refusal('INVALID_REQUEST', 'role or tenants must be given', { field: 'role' });
+    }
     const reply = await this.redis.scripts.call(
       'update_operator',
       { operator: this.placeOf(name) },
-      { role, channel: keyRevokedChannel(), ...origin },
+      { role: role ?? '', tenants: textOf(tenants) ?? '', channel: keyRevokedChannel(), ...origin },
     );
     if (reply.status !== 'UPDATED') {
       throw refusalOf(reply.status);
@@ -226,6 +240,8 @@ export class OperatorsService {
     return operatorKey(this.keys.tag, name);
   }
 }
+
+const textOf = (tenants: readonly string[] | undefined): string | undefined => tenants?.join(' ');
 
 function newKey(): { secret: string; hash: string; prefix: string } {
   const secret = `${PREFIX}${randomBase62(SECRET_LENGTH)}`;

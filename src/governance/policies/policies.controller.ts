@@ -11,6 +11,7 @@ import {
   originOf,
   QuerySchema,
   sendJson,
+  OF_POLICY,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
@@ -26,7 +27,12 @@ export class PoliciesController {
   constructor(private readonly policies: PoliciesService) {}
 
   @Post()
-  @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
+  @Access({
+    plane: 'admin',
+    tenant: 'policies:write',
+    admin: true,
+    confinement: { tenantAt: 'body.tenant_id' },
+  })
   @LimitedChange()
   @ApiOperation({ operationId: 'createPolicy', summary: "Create a policy for some of a tenant's scopes" })
   @Answers(201, 'Policy')
@@ -50,7 +56,12 @@ export class PoliciesController {
   }
 
   @Get()
-  @Access({ plane: 'admin', tenant: 'policies:read', admin: true })
+  @Access({
+    plane: 'admin',
+    tenant: 'policies:read',
+    admin: true,
+    confinement: { tenantAt: 'query.tenant_id' },
+  })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
   @Answers(200, 'PolicyListResponse')
@@ -65,7 +76,7 @@ export class PoliciesController {
   }
 
   @Patch(':policy_id')
-  @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
+  @Access({ plane: 'admin', tenant: 'policies:write', admin: true, confinement: OF_POLICY })
   @LimitedChange()
   @ApiOperation({ operationId: 'updatePolicy', summary: 'Update policy properties' })
   @Answers(200, 'Policy')
@@ -95,7 +106,7 @@ export class PolicyChargeController {
   constructor(private readonly policies: PoliciesService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_POLICY })
   @ApiOperation({
     operationId: 'getPolicyChargeOnExpiry',
     summary: 'Get what share of its estimate a reservation under a policy costs if it expires',
@@ -106,7 +117,7 @@ export class PolicyChargeController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_POLICY })
   @ApiOperation({
     operationId: 'setPolicyChargeOnExpiry',
     summary: 'Change what share of its estimate a new reservation under a policy costs if it expires',
@@ -125,7 +136,7 @@ export class PolicyChargeController {
   }
 
   @Delete()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_POLICY })
   @ApiOperation({
     operationId: 'removePolicyChargeOnExpiry',
     summary: "Leave it to a policy's tenant what a reservation costs if it expires",

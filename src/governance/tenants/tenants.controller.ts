@@ -1,6 +1,7 @@
 import { Body, Controller, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AdminCaller } from '../../auth/index.js';
 import {
   Access,
   Answers,
@@ -37,7 +38,7 @@ export class TenantsController {
   ) {}
 
   @Post()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @ApiOperation({ operationId: 'createTenant', summary: 'Create a new tenant' })
   @Answers(200, 'Tenant')
   @Answers(201, 'Tenant')
@@ -52,13 +53,18 @@ export class TenantsController {
   }
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: 'filtered' })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listTenants', summary: 'List all tenants' })
   @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { tenants } = request.caller as AdminCaller;
+    const { rows, ...rest } = await this.service.list(validateList(query), tenants);
     sendJson(reply, 200, stringifyJson({ tenants: rows, ...rest }));
   }
 
@@ -89,7 +95,7 @@ export class TenantsController {
   }
 
   @Get(':tenant_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'getTenant', summary: 'Get tenant details' })
   @Answers(200, 'Tenant')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
@@ -97,7 +103,7 @@ export class TenantsController {
   }
 
   @Patch(':tenant_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'updateTenant', summary: 'Update tenant properties' })
   @Answers(200, 'Tenant')
   @BodySchema(TenantUpdateDto, { default_reservation_ttl_ms: 120_000 })
@@ -127,7 +133,7 @@ export class ExpiryPolicyController {
   constructor(private readonly service: TenantsService) {}
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({
     operationId: 'setExpiryPolicy',
     summary: "Change a tenant's expiry policy for new reservations",
@@ -153,7 +159,7 @@ export class TenantChargeController {
   constructor(private readonly service: TenantsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({
     operationId: 'getTenantChargeOnExpiry',
     summary: "Get what share of its estimate a tenant's reservation costs if it expires",
@@ -164,7 +170,7 @@ export class TenantChargeController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({
     operationId: 'setTenantChargeOnExpiry',
     summary: "Change what share of its estimate a tenant's new reservation costs if it expires",

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { mayActFor, type Tenants } from '../../auth/index.js';
 import {
   OBSERVE_MODES,
   type ObserveMode,
@@ -245,8 +246,12 @@ export class TenantsService {
     return fields;
   }
 
-  /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */
-  async list(request: TenantListQueryDto): Promise<Page<Tenant>> {
+  /**
+   * Newest first by default.
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST for another query's cursor.
+   */
+  async list(request: TenantListQueryDto, tenants: Tenants): Promise<Page<Tenant>> {
     const { cursor, limit, ...query } = request;
     const order = sortOrderOf(request, TENANT_SORT_KEYS, { sortBy: 'created_at', direction: 'desc' });
     const selection = new RecordSelection<Tenant>({
@@ -258,6 +263,9 @@ export class TenantsService {
       idOf: (tenant) => tenant.tenant_id,
     });
     await this.records.eachTenant((fields) => {
+      if (!mayActFor(tenants, fields.get('tenant_id') ?? '')) {
+        return;
+      }
       const tenant = this.records.whole('tenant', fields, tenantOf);
       if (tenant !== undefined && matchesTenant(query, tenant)) {
         selection.offer(tenant);

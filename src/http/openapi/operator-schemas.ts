@@ -4,6 +4,11 @@ import { COUNT, FLAG, list, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } fro
 const ALWAYS = {
   name: { ...TEXT, description: 'Audit rows and events name the operator `operator:<name>`.' },
   role: oneOf(...OPERATOR_ROLES),
+  tenants: {
+    ...list(TEXT),
+    description:
+      'Those that it is confined to: ids, or how they begin, as in `team-*`; `*` for the whole deployment.',
+  },
   status: oneOf('ACTIVE', 'REVOKED', 'EXPIRED'),
   key_prefix: { ...TEXT, description: 'How the key begins, to tell keys apart.' },
   created_at: TIME,

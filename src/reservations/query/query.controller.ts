@@ -2,7 +2,15 @@ import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  LimitedQuery,
+  QuerySchema,
+  ReservationId,
+  sendJson,
+  OF_RESERVATION,
+} from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { operationOf } from '../admission.js';
 import { BudgetHoldsQueryDto, BudgetHoldsService } from './budget-holds.service.js';
@@ -21,7 +29,12 @@ export class QueryController {
   ) {}
 
   @Get()
-  @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true })
+  @Access({
+    plane: 'runtime',
+    tenant: 'reservations:list',
+    admin: true,
+    confinement: { tenantAt: 'query.tenant' },
+  })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
   @QuerySchema(ListReservationsQueryDto, { tenant: 'acme' })
@@ -39,7 +52,7 @@ export class QueryController {
   }
 
   @Get(':reservation_id')
-  @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true })
+  @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true, confinement: OF_RESERVATION })
   @ApiOperation({ operationId: 'getReservation', summary: 'Get one reservation' })
   @Answers(200, 'ReservationDetail')
   async get(
@@ -60,7 +73,7 @@ export class BudgetHoldsController {
   constructor(private readonly holds: BudgetHoldsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listBudgetHolds',

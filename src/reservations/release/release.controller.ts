@@ -9,6 +9,7 @@ import {
   BodySchema,
   IdempotencyKeyHeader,
   ReservationId,
+  OF_RESERVATION,
 } from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
@@ -22,7 +23,7 @@ export class ReleaseController {
   ) {}
 
   @Post(':reservation_id/release')
-  @Access({ plane: 'runtime', tenant: 'reservations:release', admin: true })
+  @Access({ plane: 'runtime', tenant: 'reservations:release', admin: true, confinement: OF_RESERVATION })
   @ApiOperation({ operationId: 'releaseReservation', summary: 'Release an unused reservation' })
   @IdempotencyKeyHeader()
   @Answers(200, 'ReleaseResponse')

@@ -2,8 +2,10 @@ import { Controller, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
+import { OF_EVENT } from '../../events/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema, sendJson, OF_SUBSCRIPTION } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { OF_DELIVERY } from './delivery-owner.js';
 import { DeliveriesService, DeliveryListQueryDto } from './deliveries.service.js';
 import { DeliveryDetailsService } from './delivery-details.service.js';
 import { EventDeliveriesService } from './event-deliveries.service.js';
@@ -19,7 +21,7 @@ export class DeliveriesController {
   ) {}
 
   @Get('v1/admin/webhooks/:subscription_id/deliveries')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listWebhookDeliveries', summary: 'List the deliveries of a subscription' })
   @QuerySchema(DeliveryListQueryDto)
@@ -34,7 +36,7 @@ export class DeliveriesController {
   }
 
   @Get('v1/webhooks/:subscription_id/deliveries')
-  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
+  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listTenantWebhookDeliveries',
@@ -52,7 +54,7 @@ export class DeliveriesController {
   }
 
   @Get('ops/webhook-deliveries/:delivery_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_DELIVERY })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'getWebhookDelivery',
@@ -68,7 +70,7 @@ export class DeliveriesController {
   }
 
   @Get('ops/events/:event_id/deliveries')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_EVENT })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listEventDeliveries',
@@ -80,7 +82,7 @@ export class DeliveriesController {
   }
 
   @Post('ops/webhook-deliveries/:delivery_id/resend')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_DELIVERY })
   @ApiOperation({
     operationId: 'resendWebhookDelivery',
     summary: 'Send the event of a delivery to its subscription again',

@@ -2,7 +2,7 @@ import { Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, originOf, sendJson } from '../../http/index.js';
+import { Access, Answers, originOf, sendJson, OF_SUBSCRIPTION } from '../../http/index.js';
 import { stringifyJson } from '../../wire/index.js';
 import { ProbeService } from './probe.service.js';
 
@@ -11,7 +11,7 @@ export class ProbeController {
   constructor(private readonly probes: ProbeService) {}
 
   @Post('v1/admin/webhooks/:subscription_id/test')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({
     operationId: 'testWebhookSubscription',
     summary: "Send a test event to a subscription's endpoint",
@@ -26,7 +26,7 @@ export class ProbeController {
   }
 
   @Post('v1/webhooks/:subscription_id/test')
-  @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
+  @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({
     operationId: 'testTenantWebhook',
     summary: "Send a test event to the endpoint of a tenant's subscription",

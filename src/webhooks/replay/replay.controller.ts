@@ -2,7 +2,7 @@ import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
+import { Access, Answers, BodySchema, originOf, sendJson, OF_SUBSCRIPTION } from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
 import { ReplayDto, ReplayService } from './replay.service.js';
 
@@ -13,7 +13,7 @@ export class ReplayController {
   constructor(private readonly replays: ReplayService) {}
 
   @Post(':subscription_id/replay')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver the events of a time window again' })
   @BodySchema(ReplayDto, { event_types: ['reservation.expired'], max_events: 100 })
   @Answers(202, 'WebhookReplayResponse', 'Queued')

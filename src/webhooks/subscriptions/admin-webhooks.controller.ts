@@ -13,6 +13,7 @@ import {
   QuerySchema,
   sendJson,
   sendSecret,
+  OF_SUBSCRIPTION,
 } from '../../http/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
@@ -42,7 +43,7 @@ export class AdminWebhooksController {
   ) {}
 
   @Post()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @ApiOperation({
     operationId: 'createWebhookSubscription',
     summary: "Subscribe an endpoint to one tenant's events, or to all tenants' events",
@@ -71,7 +72,7 @@ export class AdminWebhooksController {
   }
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
   @Answers(200, 'WebhookListResponse')
@@ -82,7 +83,7 @@ export class AdminWebhooksController {
   }
 
   @Post('bulk-action')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.filter.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'bulkActionWebhooks',
@@ -103,7 +104,7 @@ export class AdminWebhooksController {
   }
 
   @Get(':subscription_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({ operationId: 'getWebhookSubscription', summary: 'Get a webhook subscription' })
   @Answers(200, 'WebhookSubscription')
   async get(
@@ -119,7 +120,7 @@ export class AdminWebhooksController {
   }
 
   @Patch(':subscription_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
   @ApiOperation({
     operationId: 'updateWebhookSubscription',
@@ -145,7 +146,7 @@ export class AdminWebhooksController {
   }
 
   @Delete(':subscription_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
   @ApiOperation({ operationId: 'deleteWebhookSubscription', summary: 'Delete a webhook subscription' })
   @AnswersNothing()

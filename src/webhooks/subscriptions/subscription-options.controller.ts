@@ -2,7 +2,15 @@ import { Body, Controller, Get, Param, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, LimitedChange, originOf, sendJson } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  LimitedChange,
+  originOf,
+  sendJson,
+  OF_SUBSCRIPTION,
+} from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
 import { SubscriptionOptionsDto } from './subscription-options.dto.js';
 import { SubscriptionOptionsService } from './subscription-options.service.js';
@@ -14,7 +22,7 @@ export class SubscriptionOptionsController {
   constructor(private readonly options: SubscriptionOptionsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({
     operationId: 'getWebhookOptions',
     summary: 'Get what a subscription has beyond the protocol',
@@ -30,7 +38,7 @@ export class SubscriptionOptionsController {
   }
 
   @Put()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
   @ApiOperation({
     operationId: 'setWebhookOptions',

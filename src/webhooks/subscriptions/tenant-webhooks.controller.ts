@@ -13,6 +13,7 @@ import {
   QuerySchema,
   sendJson,
   sendSecret,
+  OF_SUBSCRIPTION,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { SubscriptionLists } from './subscription-lists.js';
@@ -63,7 +64,7 @@ export class TenantWebhooksController {
   }
 
   @Get()
-  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
+  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: { tenantAt: 'query.tenant' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
   @Answers(200, 'WebhookListResponse')
@@ -78,7 +79,7 @@ export class TenantWebhooksController {
   }
 
   @Get(':subscription_id')
-  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
+  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({ operationId: 'getTenantWebhook', summary: "Get a tenant's webhook subscription" })
   @Answers(200, 'WebhookSubscription')
   async get(
@@ -94,7 +95,7 @@ export class TenantWebhooksController {
   }
 
   @Patch(':subscription_id')
-  @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
+  @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
   @ApiOperation({
     operationId: 'updateTenantWebhook',
@@ -120,7 +121,7 @@ export class TenantWebhooksController {
   }
 
   @Delete(':subscription_id')
-  @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
+  @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
   @ApiOperation({ operationId: 'deleteTenantWebhook', summary: "Delete a tenant's webhook subscription" })
   @AnswersNothing()

@@ -2,6 +2,7 @@ import { TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { type OperatorRole, ROLE_WORDS } from '../../../../src/auth/operator-roles';
 import { call } from '../../api/client';
+import type { Schema } from '../../api/operations';
 import { queryClient } from '../../api/session';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { type Field, useForm } from '../../parts/form';
@@ -17,31 +18,43 @@ const HOUR_MS = 3_600_000;
 const OVERLAPS = { 0: 'Not at all', 1: 'An hour', 24: 'A day', 168: 'A week' };
 
 const ENDS: Field = { label: 'Ends', description: 'Empty: never', kind: 'time' };
-const CREATE: Readonly<Record<'name' | 'role' | 'ends', Field>> = {
+const TENANTS: Field = {
+  label: 'Tenants',
+  description: 'Ids, or how they begin, as in team-*; empty: the whole deployment',
+};
+const CREATE: Readonly<Record<'name' | 'role' | 'tenants' | 'ends', Field>> = {
   name: { label: 'Name', description: 'Such as an e-mail address. It is never given again' },
   role: { label: 'Role', choices: Object.fromEntries(ROLES.map((role) => [role, wordOf(role)])) },
+  tenants: TENANTS,
   ends: ENDS,
 };
 const ROTATE: Readonly<Record<'overlap' | 'ends', Field>> = {
   overlap: { label: 'The old key still works for', choices: OVERLAPS },
   ends: { ...ENDS, label: 'The new key ends', description: 'Empty: when the one before would' },
 };
-const CHANGE: Readonly<Record<'role', Field>> = { role: CREATE.role };
+const CHANGE: Readonly<Record<'role' | 'tenants', Field>> = { role: CREATE.role, tenants: TENANTS };
+
+const EVERYTHING = '*';
+const tenantsIn = (text: string): string[] => {
+  const named = text.split(/[\s,]+/).filter((entry) => entry !== '');
+  return named.length === 0 ? [EVERYTHING] : named;
+};
 
 const refresh = (): Promise<void> => queryClient.invalidateQueries({ queryKey: [OPERATORS] });
 const instantOf = (ends: string): string | undefined => (ends === '' ? undefined : ends);
 
 /** Makes an operator and shows the key, which nobody can read again. */
 export function CreateOperator({ close }: { close: () => void }): ReactNode {
-  const form = useForm(CREATE, { name: '', role: 'operator', ends: '' });
+  const form = useForm(CREATE, { name: '', role: 'operator', tenants: '', ends: '' });
   const [secret, setSecret] = useState<string>();
   if (secret !== undefined) {
     return <SecretDialog title="The new key" secret={secret} close={close} />;
   }
   const { name, ends } = form.values;
+  const tenants = tenantsIn(form.values.tenants);
   const role = form.values.role as OperatorRole;
   const create = async (): Promise<void> => {
-    const made = await call('post', OPERATORS, {}, { name, role, expires_at: instantOf(ends) });
+    const made = await call('post', OPERATORS, {}, { name, role, tenants, expires_at: instantOf(ends) });
     setSecret(made.key_secret);
     await refresh();
   };
@@ -57,38 +70,45 @@ export function CreateOperator({ close }: { close: () => void }): ReactNode {
       {form.input('name')}
       {form.input('role')}
       <p className="muted small">{ROLE_WORDS[role].replaceAll('`', '')}</p>
+      {form.input('tenants')}
       {form.input('ends')}
     </ChangeDialog>
   );
 }
 
-/** Gives an operator another role. */
-export function ChangeRole({
+/** Gives an operator another role, or other tenants. */
+export function ChangeOperator({
   name,
   role,
+  tenants,
   close,
-}: {
-  name: string;
-  role: OperatorRole;
-  close: () => void;
-}): ReactNode {
-  const form = useForm(CHANGE, { role });
+}: Schema<'Operator'> & { close: () => void }): ReactNode {
+  const form = useForm(CHANGE, { role, tenants: tenants.includes(EVERYTHING) ? '' : tenants.join(' ') });
   const chosen = form.values.role as OperatorRole;
   const change = async (): Promise<void> => {
-    await call('patch', ONE, { name }, { role: chosen });
+    await call(
+      'patch',
+      ONE,
+      { name },
+      {
+        ...(form.isChanged('role') && { role: chosen }),
+        ...(form.isChanged('tenants') && { tenants: tenantsIn(form.values.tenants) }),
+      },
+    );
     await refresh();
   };
   return (
     <ChangeDialog
-      title={`Change the role of ${name}`}
-      action="Change the role"
+      title={`Change ${name}`}
+      action="Change the operator"
       change={change}
       close={close}
-      blocked={chosen === role ? 'Nothing changes yet' : undefined}
+      blocked={form.isChanged('role', 'tenants') ? undefined : 'Nothing changes yet'}
       differences={form.differences}
     >
       {form.input('role')}
       <p className="muted small">{ROLE_WORDS[chosen].replaceAll('`', '')}</p>
+      {form.input('tenants')}
     </ChangeDialog>
   );
 }

@@ -13,7 +13,7 @@ import { Status, wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { ChangeRole, CreateOperator, OPERATORS, RevokeOperator, RotateOperator } from './forms';
+import { ChangeOperator, CreateOperator, OPERATORS, RevokeOperator, RotateOperator } from './forms';
 
 type Operator = Schema<'Operator'>;
 type Act = { readonly act: 'change' | 'rotate' | 'revoke'; readonly operator: Operator };
@@ -72,7 +72,7 @@ export function Operators(): ReactNode {
         </Listing>
       </section>
       {isCreating && <CreateOperator close={() => setCreating(false)} />}
-      {chosen?.act === 'change' && <ChangeRole {...chosen.operator} close={end} />}
+      {chosen?.act === 'change' && <ChangeOperator {...chosen.operator} close={end} />}
       {chosen?.act === 'rotate' && <RotateOperator name={chosen.operator.name} close={end} />}
       {chosen?.act === 'revoke' && <RevokeOperator name={chosen.operator.name} close={end} />}
     </>
@@ -82,7 +82,7 @@ export function Operators(): ReactNode {
 /** An operator that has expired is not brought back. */
 const ACTS: Readonly<Record<Operator['status'], readonly (readonly [Act['act'], string])[]>> = {
   ACTIVE: [
-    ['change', 'Change role'],
+    ['change', 'Change'],
     ['rotate', 'Rotate'],
     ['revoke', 'Revoke'],
   ],
@@ -97,7 +97,7 @@ function OperatorRow({
   operator: Operator;
   choose: ((act: Act['act']) => void) | undefined;
 }): ReactNode {
-  const { name, role, status, previous_key_until: overlap } = operator;
+  const { name, role, tenants, status, previous_key_until: overlap } = operator;
   const endsAt = operator.revoked_at ?? operator.expires_at;
   return (
     <tr>
@@ -105,7 +105,10 @@ function OperatorRow({
         {name}
         <div className="muted small id">{operator.key_prefix}…</div>
       </td>
-      <td>{wordOf(role)}</td>
+      <td>
+        {wordOf(role)}
+        {!tenants.includes('*') && <div className="muted small">of {tenants.join(', ')}</div>}
+      </td>
       <td>
         <Time at={operator.created_at} />
       </td>

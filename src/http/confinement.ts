@@ -1,0 +1,109 @@
+import type { FastifyRequest } from 'fastify';
+import { type ErrorCode, parseScopePath, tenantOfScope } from '../ledger/index.js';
+import {
+  apiKeyKey,
+  orStoreError,
+  policyKey,
+  type RedisService,
+  reservationKey,
+  tagOfKeyId,
+  tagOfPolicyId,
+  tagOfReservationId,
+  tagOfWebhookId,
+  webhookKey,
+} from '../redis/index.js';
+
+/** Where a request names something, as `query.tenant_id` or `body.filter.tenant_id`. */
+export type Place = `${'params' | 'query' | 'body'}.${string}`;
+
+/** What has an owner, and is named by a parameter of the path. */
+export interface Owned {
+  readonly param: string;
+  /** For the refusal of what no tenant of the operator owns. */
+  readonly what: string;
+  readonly code: ErrorCode;
+  /** The tenant that owns it; undefined if there is none, or it has none. @throws StoreUnavailable */
+  readonly ownerOf: (redis: RedisService, id: string) => Promise<string | undefined>;
+}
+
+/**
+ * How an operation is confined, for an operator that may act only for some tenants: it names its tenant, a scope or what a tenant owns;
+ * or its handler shows what is of these tenants; or it shows nothing of any.
+ */
+export type Confinement =
+  | { readonly tenantAt: Place }
+  | { readonly scopeAt: Place }
+  | { readonly owned: Owned }
+  | 'filtered'
+  | 'nothing';
+
+/** The owner that a record names in a field. */
+function ownerIn(
+  field: string,
+  tagOfId: (id: string, partitions: number) => string | undefined,
+  keyOf: (tag: string, id: string) => string,
+): Owned['ownerOf'] {
+  return async ({ client, partitions }, id) => {
+    const tag = tagOfId(id, partitions);
+    const owner = tag === undefined ? null : await orStoreError(client.hget(keyOf(tag, id), field));
+    return owner ?? undefined;
+  };
+}
+
+const reservationOwner: Owned['ownerOf'] = async ({ scripts, partitions }, id) => {
+  const tag = tagOfReservationId(id, partitions);
+  if (tag === undefined) {
+    return undefined;
+  }
+  // In any form of its record.
+  const found = await scripts.call('reservation_scope', { reservation: reservationKey(tag, id) }, {});
+  return found.status === 'SCOPE' ? tenantOfScope(found.scopePath) : undefined;
+};
+export const ownerOfSubscription = ownerIn('tn', tagOfWebhookId, webhookKey);
+
+export const OF_RESERVATION: Confinement = {
+  owned: { what: 'reservation', param: 'reservation_id', code: 'NOT_FOUND', ownerOf: reservationOwner },
+};
+export const OF_POLICY: Confinement = {
+  owned: {
+    what: 'policy',
+    param: 'policy_id',
+    code: 'NOT_FOUND',
+    ownerOf: ownerIn('tenant_id', tagOfPolicyId, policyKey),
+  },
+};
+export const OF_API_KEY: Confinement = {
+  owned: {
+    what: 'API key',
+    param: 'key_id',
+    code: 'NOT_FOUND',
+    ownerOf: ownerIn('tenant_id', tagOfKeyId, apiKeyKey),
+  },
+};
+export const OF_SUBSCRIPTION: Confinement = {
+  owned: {
+    what: 'webhook subscription',
+    param: 'subscription_id',
+    code: 'WEBHOOK_NOT_FOUND',
+    ownerOf: ownerOfSubscription,
+  },
+};
+
+/** The text that a request has at a place; undefined if it has none. */
+export function textAt(request: FastifyRequest, place: Place): string | undefined {
+  let value: unknown = request;
+  for (const name of place.split('.')) {
+    value =
+      typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+  }
+  return typeof value === 'string' && value.trim() !== '' ? value.trim().toLowerCase() : undefined;
+}
+
+/** The tenant of a scope, however wrong the rest of it is: that is for the operation to say. */
+export function tenantOfText(scope: string): string | undefined {
+  try {
+    return tenantOfScope(parseScopePath(scope));
+  } catch {
+    return undefined;
+  }
+}
