@@ -8,9 +8,12 @@ import {
   type TestTenant,
 } from '../support/holdfast.js';
 import { PUBLIC_URL } from '../support/subscriber.js';
+import { topologyOfRun } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const on = useGovernance();
+/** A test clock needs a single Redis. */
+const CLOCK = topologyOfRun() === 'single' ? { HOLDFAST_TEST_CLOCK: 'true' } : {};
+const on = useGovernance({}, CLOCK);
 const OPERATORS = '/ops/operators';
 
 const as = (key: string, method: string, path: string, body?: unknown): Promise<Answer> =>
@@ -155,7 +158,7 @@ describe('an operator of some tenants', () => {
         expect([operation.id, judged]).toEqual([operation.id, 'admitted']);
       }
     }
-    expect(refused.sort()).toEqual(OF_ALL);
+    expect(refused.sort()).toEqual(OF_ALL.filter((id) => all.some((one) => one.id === id)));
   });
 
   test('names one of them wherever a tenant is left out, and gets nothing of all', async () => {

@@ -109,7 +109,7 @@ function NotForTenants({ tenants }: { tenants: readonly string[] }): ReactNode {
   );
 }
 
-function Navigation({ tenants }: Pick<Session, 'tenants'>): ReactNode {
+function Navigation({ tenants }: { tenants: readonly string[] | undefined }): ReactNode {
   return (
     <nav aria-label="Pages">
       <ul className="nav">
