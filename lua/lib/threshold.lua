@@ -1,19 +1,19 @@
 -- threshold: emits an event when the utilization of a budget crosses a watched mark.
--- @include event_writer, keys
+-- @include event_writer, keys, usual_marks
 --
 -- The protocol's utilization is (spent + reserved) / allocated. Each crossing of a mark emits an event: `rising` if
 -- utilization reaches the mark or exceeds it, `falling` if it drops below. The marks are those that the tenant's
--- webhook subscriptions ask for (field `th` of the tenant's record, comma-separated), or 0.8, 0.95 and 1 if that field
--- is unset. Whatever changes one of the figures emits its crossings, so a rising one of a mark is followed by a falling
--- one. A mark can also be an amount of one unit, such as TOKENS:5000, which is compared with spent + reserved. Doubles
--- are precise enough: only the event depends on the comparison.
--- While a library loads, there is no math.huge.
-local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8, lowest_amount = 1 / 0 }
+-- webhook subscriptions ask for (field `th` of the tenant's record, comma-separated), or those of
+-- lua/lib/usual_marks.lua if that field is unset. Whatever changes one of the figures emits its crossings, so a rising
+-- one of a mark is followed by a falling one. A mark can also be an amount of one unit, such as TOKENS:5000, which is
+-- compared with spent + reserved. Doubles are precise enough: only the event depends on the comparison.
+local usual
 
 -- The marks for budgets of that unit, which a damaged hold may not have. Those that are amounts are in `amounts`.
 local function marks_of(text, unit)
   if not text then
-    return USUAL_MARKS
+    usual = usual or marks_of(usual_marks.TEXT)
+    return usual
   end
   local marks = { lowest = math.huge, lowest_amount = math.huge }
   for mark in string.gmatch(text, '[^,]+') do

@@ -1,5 +1,5 @@
 -- webhook_record: the record of a subscription, and what has to follow each change of it.
--- @include keys, tenant_state
+-- @include keys, tenant_state, usual_marks
 --
 -- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds
 -- description, ur URL, et event types and ec event categories (comma lists, possibly empty), sf scope filter, th
@@ -15,7 +15,6 @@ local SYSTEM_OWNER = '__system__'
 local WEBHOOK_STATUS = { ACTIVE = true, PAUSED = true, DISABLED = true }
 -- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what a tenant may subscribe to.
 local TENANT_CATEGORY = { budget = true, reservation = true, tenant = true }
-local DEFAULT_UTILIZATIONS = '0.8,0.95,1'
 -- Every reserve of the owner compares the utilization of its budgets with each of them.
 local MARKS_PER_OWNER = 50
 -- More than an owner has subscriptions, so that changes of some do not displace those of others at once.
@@ -67,7 +66,7 @@ local function wanted_marks(record)
   local listens = record.st == 'ACTIVE' and record.et and record.ec
     and (lists(record.et, 'budget.threshold_crossed') or lists(record.ec, 'budget'))
   for text in string.gmatch(listens and (record.tu or '') .. ',' .. (record.ta or '') or '', '[^,]+') do
-    if is_mark(text) and not lists(DEFAULT_UTILIZATIONS, text) then
+    if is_mark(text) and not lists(usual_marks.TEXT, text) then
       wanted[text] = true
     end
   end
@@ -135,7 +134,7 @@ end
 -- lists.
 local function asked_utilizations(texts)
   local known, wanted = {}, {}
-  for text in string.gmatch(DEFAULT_UTILIZATIONS .. ',' .. texts, '[^,]+') do
+  for text in string.gmatch(usual_marks.TEXT .. ',' .. texts, '[^,]+') do
     if is_mark(text) and not known[text] then
       known[text] = true
       wanted[#wanted + 1] = text
@@ -143,7 +142,7 @@ local function asked_utilizations(texts)
   end
   table.sort(wanted, comes_before)
   local text = table.concat(wanted, ',')
-  return text ~= DEFAULT_UTILIZATIONS and text or nil
+  return text ~= usual_marks.TEXT and text or nil
 end
 
 -- The utilizations that a tenant's active subscriptions ask for, for a record that is made anew, or nil.

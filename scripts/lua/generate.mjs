@@ -17,6 +17,10 @@ const { camelCase, DecoderWriter, fieldRows, givenRows, givenWriters, keyBuilder
   await loadTools();
 const { scripts, library } = readScripts();
 const fields = fieldRows(readLua('lib/field.lua'));
+const [, usualMarks] = /TEXT = '([\d.,]+)'/.exec(readLua('lib/usual_marks.lua')) ?? [];
+if (usualMarks === undefined) {
+  throw new Error('lua/lib/usual_marks.lua has no TEXT');
+}
 
 /** @param {string} text */
 function pascalCase(text) {
@@ -173,6 +177,9 @@ export const GIVEN_ROWS: readonly GivenRow[] = ${JSON.stringify(givenRows(fields
 export const GIVEN_WRITERS: Readonly<
   Record<GivenRow['of'], (part: any, fields: string[], json: (value: unknown) => string) => void>
 > = ${givenWriters(fields)};
+
+/** The utilizations that are watched where no subscription asks for others. */
+export const USUAL_MARKS: readonly number[] = [${usualMarks}];
 
 export const LIBRARY_NAME = '${library.name}';
 

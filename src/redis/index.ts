@@ -12,7 +12,14 @@ export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
-export { type Balance, FIELD, GIVEN_ROWS, GIVEN_WRITERS, type GivenRow } from './script-types.js';
+export {
+  type Balance,
+  FIELD,
+  GIVEN_ROWS,
+  GIVEN_WRITERS,
+  type GivenRow,
+  USUAL_MARKS,
+} from './script-types.js';
 export type { Attestable } from './script-replies.js';
 export type { NamedCall } from './scripts.js';
 export { type RecordKind, SkippedNames } from './skipped-names.js';

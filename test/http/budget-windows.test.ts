@@ -287,3 +287,14 @@ describe('what a refusal suggests', () => {
     expect(await fund(101)).toBe(`Fund ${scopeOf(tenant)} by at least $0.00000001`);
   });
 });
+
+test('the thresholds of a budget are the usual ones, and a budget that does not exist has none', async () => {
+  const [tenant, absent] = [await on.holdfast.fundedTenant(1000), await on.holdfast.createTenant()];
+  const ask = (of: TestTenant): Promise<Answer> =>
+    on.holdfast.admin('GET', `/ops/budgets/thresholds?scope=${scopeOf(of)}&unit=TOKENS`);
+  expect(expectStatus(await ask(tenant), 200)).toMatchObject({
+    thresholds: [0.8, 0.95, 1],
+    threshold_amounts: [],
+  });
+  expectRefusal(await ask(absent), 404, 'BUDGET_NOT_FOUND');
+});

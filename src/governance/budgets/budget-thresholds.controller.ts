@@ -4,14 +4,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, QuerySchema, sendJson } from '../../http/index.js';
 import { parseAmount, type Unit } from '../../ledger/index.js';
-import { Records, RedisService, tenantKey, toStoreError } from '../../redis/index.js';
+import { budgetKey, orStoreError, Records, RedisService, tenantKey, USUAL_MARKS } from '../../redis/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
-import { ownedScope } from './budget.js';
+import { budgetRefusal, ownedScope } from './budget.js';
 
 const validateLookup = compileQuery(BudgetLookupQueryDto);
-/** What lua/lib/threshold.lua watches where nobody asks for others. */
-const USUAL_MARKS = '0.8,0.95,1';
 
 @Controller('ops/budgets/thresholds')
 export class BudgetThresholdsController {
@@ -35,22 +33,28 @@ export class BudgetThresholdsController {
   ): Promise<void> {
     const { scope: text, unit } = validateLookup(query);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
-    const marks = await this.marksOf(tenantId);
-    sendJson(reply, 200, stringifyJson({ scope, unit, ...thresholdsOf(marks, unit) }));
-  }
-
-  private async marksOf(tenantId: string): Promise<string> {
-    try {
-      const key = tenantKey(this.records.tagOfTenant(tenantId), tenantId);
-      return (await this.redis.client.hget(key, 'th')) ?? USUAL_MARKS;
-    } catch (error) {
-      throw toStoreError(error);
+    const tag = this.records.tagOfTenant(tenantId);
+    const found = await this.redis.scripts.call(
+      'get_budget',
+      { budget: budgetKey(tag, unit, scope) },
+      { scope },
+    );
+    if (found.status !== 'FOUND') {
+      throw budgetRefusal(found.status, scope, unit);
     }
+    const marks = await orStoreError(this.redis.client.hget(tenantKey(tag, tenantId), 'th'));
+    sendJson(
+      reply,
+      200,
+      stringifyJson({ scope, unit, ...thresholdsOf(marks?.split(',') ?? USUAL_MARKS.map(String), unit) }),
+    );
   }
 }
 
-function thresholdsOf(marks: string, unit: Unit): { thresholds: number[]; threshold_amounts: bigint[] } {
-  const all = marks.split(',');
+function thresholdsOf(
+  all: readonly string[],
+  unit: Unit,
+): { thresholds: number[]; threshold_amounts: bigint[] } {
   return {
     thresholds: all.map(Number).filter((mark) => mark > 0),
     threshold_amounts: all

@@ -26,6 +26,7 @@ export type Every = (typeof EVERY)[number];
 /** How many boundaries are planned ahead: two days and a half of hours, two months of days, sixteen years of quarters. */
 export const PLANNED = 64;
 const HOUR_MS = 3_600_000;
+/** Not that of the ledger: the console's page bundles this file. */
 const DAY_MS = 24 * HOUR_MS;
 const MONTHS: Readonly<Partial<Record<Every, number>>> = { month: 1, quarter: 3, year: 12 };
 

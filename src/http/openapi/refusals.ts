@@ -55,6 +55,7 @@ export const REFUSALS: Readonly<Record<string, readonly ErrorCode[]>> = {
   removeBudgetRecurrence: BUDGET,
   listBudgetHolds: ['BUDGET_NOT_FOUND'],
   getBudgetWindows: ['BUDGET_NOT_FOUND'],
+  getBudgetThresholds: ['BUDGET_NOT_FOUND'],
   setBudgetWindows: [...BUDGET, 'UNIT_MISMATCH'],
   removeBudgetWindows: BUDGET,
   getBudgetOrigin: ['BUDGET_NOT_FOUND'],

@@ -1,6 +1,6 @@
 import { type CyclesEvent } from '../../events/index.js';
 import { type EventCategory, TENANT_EVENT_CATEGORIES } from '../../ledger/index.js';
-import { SYSTEM_OWNER } from '../../redis/index.js';
+import { SYSTEM_OWNER, USUAL_MARKS } from '../../redis/index.js';
 import { fieldOf, type Fields, readJson } from '../../wire/index.js';
 import { matchesGlob } from '../target-policy/address-rules.js';
 import type { SubscriptionStatus } from './subscription.dto.js';
@@ -72,7 +72,6 @@ const RATE_EVENTS: Readonly<Record<string, readonly [keyof RateThresholds, keyof
   'api_key.auth_failure_rate_spike': ['auth_failure_rate_threshold', 'rate_window_seconds'],
 };
 
-const DEFAULT_UTILIZATIONS = [0.8, 0.95, 1];
 const TENANT_CATEGORIES: ReadonlySet<string> = new Set(TENANT_EVENT_CATEGORIES);
 
 /** @param nowMs the time of Redis, which decides whether the previous secret is still valid. @throws Error if the record is corrupt. */
@@ -101,7 +100,7 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
     eventTypes: new Set(listOf(fieldOf(fields, 'et'))),
     eventCategories: new Set(listOf(fieldOf(fields, 'ec'))),
     scopeFilter: fields.get('sf'),
-    utilizations: utilizations.length === 0 ? DEFAULT_UTILIZATIONS : utilizations,
+    utilizations: utilizations.length === 0 ? USUAL_MARKS : utilizations,
     rates: ratesOf(fields.get('th')),
     usedAmounts: listOf(fields.get('ta') ?? ''),
     oncePerPeriod: fields.get('oc') === '1',
