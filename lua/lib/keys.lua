@@ -139,6 +139,8 @@ function keys.webhook_marks(tag, tenant_id) return tag .. 'webhook-marks:' .. te
 function keys.delivery(tag, ref) return tag .. 'd:' .. ref end
 -- The subscription's deliveries, a sorted set of refs scored by creation time in ms.
 function keys.delivery_index(tag, subscription_id) return tag .. 'wd:' .. subscription_id end
+-- The subscription's deliveries whose last refusal is kept, a sorted set of refs scored by when it came, in ms.
+function keys.delivery_answers(tag, subscription_id) return tag .. 'wa:' .. subscription_id end
 -- Deliveries of one tenant's events to one subscription that wait for their first attempt, a list of refs, oldest
 -- first.
 function keys.ordered_queue(tag, queue) return tag .. 'lane:' .. queue end

@@ -45,6 +45,7 @@ local was_first = status == 'PENDING'
 if not was_first or outcome ~= 'SUCCESS' then
   redis.call('ZCARD', keys.retrying(tag))
   redis.call('ZCARD', keys.outcomes(tag))
+  redis.call('ZCARD', keys.delivery_answers(tag, subscription_id))
   event_writer.require_event_log(tag)
 end
 
@@ -95,6 +96,9 @@ else
   end
 end
 redis.call(unpack(changes))
+if attempted == '1' and answer ~= '' then
+  delivery_record.note_answer(tag, subscription_id, ref, now)
+end
 
 if outcome == 'FAILED' and announce == '1' then
   redis.call('ZADD', keys.outcomes(tag), time.ms_text(now), ref)

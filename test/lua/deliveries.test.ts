@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   deliveryIndexKey,
+  deliveryAnswersKey,
   deliveryKey,
   dispatchLeaseKey,
   eventLogKey,
@@ -75,7 +76,7 @@ class Dispatch {
   settle(
     entryId: string,
     outcome: 'SUCCESS' | 'RETRYING' | 'FAILED',
-    { attempted = 1, status = '200', announce = 0, retryInMs = 0 } = {},
+    { attempted = 1, status = '200', announce = 0, retryInMs = 0, answer = '' } = {},
   ): Promise<Reply> {
     const { scripts, tag } = this.ledger;
     const ref = this.ref(entryId);
@@ -98,7 +99,7 @@ class Dispatch {
         `evt_${entryId}`,
         TRACE,
         'req_cause',
-        '',
+        answer,
       ],
     );
   }
@@ -389,6 +390,37 @@ describe('settle_delivery', () => {
         severity: 'warning',
       }),
     ]);
+  });
+
+  test('keeps what the endpoint answered for the last 100 deliveries that it refused', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const entryIds: string[] = [];
+    for (let count = 0; count < 102; count += 1) {
+      entryIds.push(await dispatch.append());
+    }
+    await dispatch.queue(entryIds);
+    const refuse = (entryId: string): Promise<Reply> =>
+      dispatch.settle(entryId, 'RETRYING', { status: '500', retryInMs: 60_000, answer: 'no' });
+    for (const entryId of entryIds.slice(0, 100)) {
+      await refuse(entryId);
+    }
+    // The second refusal of the first one makes it the newest.
+    const [first = '', second = '', third = ''] = entryIds;
+    await redis.zadd(
+      deliveryAnswersKey(tag, dispatch.subscription),
+      1,
+      dispatch.ref(second),
+      2,
+      dispatch.ref(third),
+    );
+    await refuse(first);
+    for (const entryId of entryIds.slice(100)) {
+      await refuse(entryId);
+    }
+    const kept = await Promise.all(entryIds.map(async (entryId) => (await dispatch.delivery(entryId))['ab']));
+    expect(kept.flatMap((text, index) => (text === 'no' ? [] : [index]))).toEqual([1, 2]);
+    expect(await redis.pttl(deliveryAnswersKey(tag, dispatch.subscription))).toBeGreaterThan(0);
   });
 
   test('looks for a delivery only near the head of its queue, and never scans a long queue for a retry', async () => {

@@ -79,7 +79,23 @@ local function leave_queue(tag, queue, ref, waiting)
   return left
 end
 
+-- Of how many deliveries of a subscription, in this partition, the last refusal is kept: each may have 2 KiB.
+local ANSWERS_KEPT = 100
+
+-- Notes that a delivery's record has the answer of the endpoint, and drops the oldest of too many.
+local function note_answer(tag, subscription, ref, now)
+  local answers = keys.delivery_answers(tag, subscription)
+  redis.call('ZADD', answers, time.ms_text(now), ref)
+  local oldest = redis.call('ZRANGE', answers, 0, -ANSWERS_KEPT - 1)[1]
+  if oldest then
+    redis.call('ZREM', answers, oldest)
+    redis.pcall('HDEL', keys.delivery(tag, oldest), 'ab')
+  end
+  redis.call('PEXPIRE', answers, redis.call('PTTL', keys.delivery(tag, ref)))
+end
+
 return {
   create_delivery = create_delivery, keep_index_short = keep_index_short, leave_queue = leave_queue,
+  note_answer = note_answer,
   queue_length = queue_length, require_delivery_keys = require_delivery_keys,
 }
