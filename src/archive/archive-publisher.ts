@@ -156,14 +156,16 @@ export class ArchivePublisher implements OnModuleInit {
     this.named = named;
   }
 
+  /** Warns of files, which can be put back. What is lost for good is counted, logged and in reports: nobody can end such a warning. */
   private found(gaps: readonly ArchiveGap[]): void {
-    this.counts.gaps.set(gaps.length);
-    const names = gaps.slice(0, GAPS_NAMED).map(({ file = 'lost entries', why }) => `${file} (${why})`);
+    const names = gaps.flatMap(({ file, why }) => (file === undefined ? [] : [`${file} (${why})`]));
+    this.counts.gaps.set(names.length, { kind: 'file' });
+    this.counts.gaps.set(gaps.length - names.length, { kind: 'lost' });
     this.archiver.warn(
       'gaps',
-      gaps.length === 0
+      names.length === 0
         ? undefined
-        : `the archive has gaps (${gaps.length}), so reports are not complete: ${names.join(', ')}`,
+        : `the archive has gaps (${names.length}), so reports are not complete: ${names.slice(0, GAPS_NAMED).join(', ')}`,
     );
   }
 }

@@ -38,7 +38,8 @@ export const ARCHIVE_METRICS = {
   gaps: {
     kind: 'gauge',
     name: 'holdfast_archive_gaps',
-    help: 'Stretches of entries that should be in the archive and are not: a file is missing or cut, or the entries were lost.',
+    help: 'Stretches of entries that should be in the archive and are not, by kind: file (one is missing, cut or changed, and can be put back) or lost (for good).',
+    labels: ['kind'],
     acrossWorkers: 'max',
   },
   lag: {

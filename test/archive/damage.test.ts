@@ -11,6 +11,7 @@ import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { doubt } from '../../src/archive/file-faults.js';
+import { DAY_MS } from '../../src/ledger/time.js';
 import { RedisService } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -23,7 +24,6 @@ let redis: Store;
 let holdfast: Holdfast;
 let root: string;
 let tenant: TestTenant;
-const DAY_MS = 86_400_000;
 
 beforeAll(async () => {
   redis = await startStore();

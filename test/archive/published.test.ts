@@ -24,7 +24,7 @@ import { removeLeftBehind } from '../../src/archive/day-publisher.js';
 import { journalKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../../src/redis/index.js';
 import { doubled, parquetRows, readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { advanceClock } from '../support/test-clock.js';
 
@@ -287,7 +287,12 @@ test('a removed and a cut file are gaps with their names, in staging and publish
     fromMs: Date.parse(day as string),
   });
   await holdfast.app.get(ArchivePublisher).run();
-  expect(await holdfast.metric('holdfast_archive_gaps')).toBe(2);
+  expect(await holdfast.metric('holdfast_archive_gaps', { kind: 'file' })).toBe(1);
+  expect(await holdfast.metric('holdfast_archive_gaps', { kind: 'lost' })).toBe(1);
+  const { archiver } = (await holdfast.call('GET', '/health/ready')).body.details as Json;
+  expect(archiver.warnings).toEqual([
+    { code: 'archive_gaps', message: expect.stringContaining('the archive has gaps (1)') },
+  ]);
 });
 
 test('a published day that is removed, or whose manifest is, is a gap, and nothing is published after it', async () => {
