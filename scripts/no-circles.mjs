@@ -1,29 +1,32 @@
 // A rule of ESLint: no file of src imports one that leads back to it, be it for a type. Whoever reads the one would have to know the other.
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-/** @type {Map<string, string[]>} */
+/** Of each file as it was when it was read: an editor asks again after a change. @type {Map<string, { mtimeMs: number, files: string[] }>} */
 const imported = new Map();
+
+const IMPORT = /\bfrom '(\.[^']+)'|\bimport\(\s*'(\.[^']+)'|\bimport '(\.[^']+)'/g;
 
 /** @param {string} file @param {string} source */
 const target = (file, source) => resolve(dirname(file), source.replace(/\.js$/, '.ts'));
 
 /** What a file imports from beside it; nothing if it cannot be read. @param {string} file */
 function importsOf(file) {
-  let found = imported.get(file);
-  if (found === undefined) {
-    let text = '';
-    try {
-      text = readFileSync(file, 'utf8');
-    } catch {
-      // The compiler says so.
+  try {
+    const { mtimeMs } = statSync(file);
+    const known = imported.get(file);
+    if (known?.mtimeMs === mtimeMs) {
+      return known.files;
     }
-    found = [...text.matchAll(/\bfrom '(\.[^']+)'|\bimport\(?'(\.[^']+)'/g)].map(([, from, bare]) =>
-      target(file, from ?? bare ?? ''),
+    const files = [...readFileSync(file, 'utf8').matchAll(IMPORT)].map(([, from, called, alone]) =>
+      target(file, from ?? called ?? alone ?? ''),
     );
-    imported.set(file, found);
+    imported.set(file, { mtimeMs, files });
+    return files;
+  } catch {
+    // The compiler says so.
+    return [];
   }
-  return found;
 }
 
 /** @param {string} from @param {string} to */

@@ -2,6 +2,8 @@ import { camelCase } from './header.js';
 
 const BUILDER = /((?:^-- .*\n)*)^function keys\.(\w+)\(([\w, ]*)\)\s+return (.*?)\s+end$/gm;
 const JOINED = /^(?:'[^'`$\\]*'|\w+)(?: \.\. (?:'[^'`$\\]*'|\w+))*$/;
+/** Parameters that are one of some texts. */
+const ONE_OF: Readonly<Record<string, string>> = { log: "'audit' | 'audit-brief'" };
 /** Parameters that are numbers. */
 const NUMBER = /_s$|^(?:day|minute|slot)$/;
 
@@ -14,7 +16,9 @@ export function keyBuilders(text: string): string {
     .filter(([, , name = '', , joined = '']) => name !== 'of_name' && JOINED.test(joined))
     .map(([, comment = '', name = '', given = '', joined = '']) => {
       const parameters = given.split(', ').filter((one) => one !== '');
-      const types = parameters.map((one) => `${camelCase(one)}: ${NUMBER.test(one) ? 'number' : 'string'}`);
+      const types = parameters.map(
+        (one) => `${camelCase(one)}: ${ONE_OF[one] ?? (NUMBER.test(one) ? 'number' : 'string')}`,
+      );
       const parts = joined
         .split(' .. ')
         .map((part) => (part.startsWith("'") ? part.slice(1, -1) : `\${${camelCase(part)}}`));

@@ -5,7 +5,8 @@ import type { ConnectionWatch } from './connection-watch.js';
 import { describeTarget, type RedisTarget } from './connection.js';
 import type { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
-import { metaKey, testClockKey } from './keyspace.js';
+import { testClockKey } from './keyspace.js';
+import { metaKey } from './meta-key.js';
 import { parseInfo } from './memory-guard.js';
 import type { ScriptRegistry } from './scripts.js';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Cluster, Redis } from 'ioredis';
 import type { Role } from '../config/index.js';
 import type { Logger } from '../telemetry/index.js';
-import { metaKey } from './keyspace.js';
+import { metaKey } from './meta-key.js';
 
 /**
  * Which ledger this is. The id is made at the first start and kept with the data. With the embedded Redis, DATA_DIR has it, too, in a file

@@ -174,9 +174,6 @@ export const archiveIdKey = (): string => '{holdfast}archive-id';
 /** Held by the instance that begins an epoch of the archive. */
 export const archiveEpochKey = (): string => '{holdfast}archive-epoch';
 
-/** The settings that the deployment was created with: partitions and schema version. Read only at boot. */
-export const metaKey = (): string => '{holdfast}meta';
-
 /** The pub/sub channel that announces the secret hashes of revoked keys, so that all instances drop them from their caches. */
 export const keyRevokedChannel = (): string => 'holdfast:key-revoked';
 

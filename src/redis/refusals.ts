@@ -1,7 +1,7 @@
 import { Cluster, type Redis } from 'ioredis';
 import type { Logger } from '../telemetry/index.js';
 import { StoreUnavailable, type StoreUnavailableReason, toStoreError } from './errors.js';
-import { metaKey } from './keyspace.js';
+import { metaKey } from './meta-key.js';
 import type { RedisCounts } from './redis.metrics.js';
 import type { ScriptRegistry } from './scripts.js';
 

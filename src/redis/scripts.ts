@@ -2,7 +2,8 @@ import { Cluster, type Redis } from 'ioredis';
 import { Tracing } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
 import { GroupedCalls, groupOf } from './grouped-calls.js';
-import { keyRevokedChannel, metaKey } from './keyspace.js';
+import { keyRevokedChannel } from './keyspace.js';
+import { metaKey } from './meta-key.js';
 import {
   type Arguments,
   FunctionCall,

@@ -7,6 +7,7 @@ import { OPERATOR_ROLES, ROLE_WORDS } from '../../src/auth/operator-roles.js';
 import { DEFAULT_PERMISSIONS, PERMISSION_WORDS, PERMISSIONS } from '../../src/auth/permissions.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import * as keyspace from '../../src/redis/keyspace.js';
+import { metaKey } from '../../src/redis/meta-key.js';
 import { docBlocks } from '../support/doc-blocks.js';
 
 const root = new URL('../../', import.meta.url);
@@ -82,7 +83,7 @@ test('commands ask the address in $URL, which the first session sets', () => {
 });
 
 test('the data model in docs/architecture.md has every key, and no other', () => {
-  const builders = Object.entries({ ...keyspace, ...keyspace.idempotencyKey }).filter(
+  const builders = Object.entries({ ...keyspace, ...keyspace.idempotencyKey, metaKey }).filter(
     ([name, build]) =>
       typeof build === 'function' && (name.endsWith('Key') || name in keyspace.idempotencyKey),
   ) as [string, (...words: string[]) => string][];

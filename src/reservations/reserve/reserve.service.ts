@@ -5,6 +5,7 @@ import {
   balancesJson,
   fingerprintOf,
   MAX_TTL_MS,
+  MIN_TTL_MS,
   OBSERVE_MODES,
   type ObserveMode,
   OVERAGE_POLICIES,
@@ -54,7 +55,7 @@ export class ReserveDto extends AdmissionDto {
 
   @Optional()
   @IsInt()
-  @Min(1000)
+  @Min(MIN_TTL_MS)
   @Max(MAX_TTL_MS)
   ttl_ms?: number;
 
