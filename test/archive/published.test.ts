@@ -289,10 +289,11 @@ test('a removed and a cut file are gaps with their names, in staging and publish
   await holdfast.app.get(ArchivePublisher).run();
   expect(await holdfast.metric('holdfast_archive_gaps', { kind: 'file' })).toBe(1);
   expect(await holdfast.metric('holdfast_archive_gaps', { kind: 'lost' })).toBe(1);
-  const { archiver } = (await holdfast.call('GET', '/health/ready')).body.details as Json;
-  expect(archiver.warnings).toContainEqual({
-    code: 'archive_gaps',
-    message: expect.stringContaining('the archive has gaps (1)'),
+  await eventually('readiness warns of the file', async () => {
+    const { archiver } = (await holdfast.call('GET', '/health/ready')).body.details as Json;
+    return (archiver.warnings as Json[] | undefined)?.some(({ message }) =>
+      String(message).startsWith('the archive has gaps (1)'),
+    );
   });
 });
 
