@@ -290,7 +290,7 @@ test('a removed and a cut file are gaps with their names, in staging and publish
   expect(await holdfast.metric('holdfast_archive_gaps', { kind: 'file' })).toBe(1);
   expect(await holdfast.metric('holdfast_archive_gaps', { kind: 'lost' })).toBe(1);
   await eventually('readiness warns of the file', async () => {
-    const { archiver } = (await holdfast.call('GET', '/health/ready')).body.details as Json;
+    const { archiver } = (await holdfast.call('GET', '/health/ready')).body.details;
     return (archiver.warnings as Json[] | undefined)?.some(({ message }) =>
       String(message).startsWith('the archive has gaps (1)'),
     );

@@ -65,7 +65,7 @@ interface Operation {
 
 /** Every operation that takes an operator's key. */
 async function operations(): Promise<Operation[]> {
-  const { paths } = JSON.parse((await on.holdfast.call('GET', '/openapi.json')).text) as Json;
+  const { paths } = JSON.parse((await on.holdfast.call('GET', '/openapi.json')).text);
   return Object.entries(paths as Record<string, Record<string, Json>>).flatMap(([path, item]) =>
     Object.entries(item).flatMap(([method, { operationId: id, security = [] }]) =>
       (security as Json[]).some((scheme) => 'AdminKeyAuth' in scheme)
@@ -89,6 +89,7 @@ const OF_ALL = [
   'getWebhookSecurityConfig',
   'listOperators',
   'listQuarantine',
+  'listRefusedRequests',
   'revokeOperator',
   'rotateOperator',
   'updateOperator',
@@ -119,7 +120,12 @@ describe('an operator of some tenants', () => {
     const query = new URLSearchParams({ tenant_id: id, tenant: id, scope: `tenant:${id}`, unit: 'TOKENS' });
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => owned[name] ?? 'x');
     const body = { tenant_id: id, scope: `tenant:${id}`, filter: { tenant_id: id } };
-    return as(key, method, `${filled}?${query}`, method === 'GET' || method === 'DELETE' ? undefined : body);
+    return as(
+      key,
+      method,
+      `${filled}?${query.toString()}`,
+      method === 'GET' || method === 'DELETE' ? undefined : body,
+    );
   }
 
   const judgement = ({ status, body }: Answer): string =>

@@ -5,7 +5,6 @@ import {
   balancesJson,
   fingerprintOf,
   MAX_TTL_MS,
-  MIN_TTL_MS,
   OBSERVE_MODES,
   type ObserveMode,
   OVERAGE_POLICIES,
@@ -55,7 +54,7 @@ export class ReserveDto extends AdmissionDto {
 
   @Optional()
   @IsInt()
-  @Min(MIN_TTL_MS)
+  @Min(1000)
   @Max(MAX_TTL_MS)
   ttl_ms?: number;
 
