@@ -3,7 +3,7 @@ import { camelCase } from './header.js';
 const BUILDER = /((?:^-- .*\n)*)^function keys\.(\w+)\(([\w, ]*)\)\s+return (.*?)\s+end$/gm;
 const JOINED = /^(?:'[^'`$\\]*'|\w+)(?: \.\. (?:'[^'`$\\]*'|\w+))*$/;
 /** Parameters that are one of some texts. */
-const ONE_OF: Readonly<Record<string, string>> = { log: "'audit' | 'audit-brief'" };
+const ONE_OF: Readonly<Record<string, string>> = { log: "'audit' | 'audit-brief' | 'refused'" };
 /** Parameters that are numbers. */
 const NUMBER = /_s$|^(?:day|minute|slot)$/;
 
