@@ -10,6 +10,7 @@ import { ActionKindsService } from './action-kinds/action-kinds.service.js';
 import { KnownKinds } from './action-kinds/known-kinds.js';
 import { QuotaCountersController } from './action-quotas/quota-counters.controller.js';
 import { QuotaCountersService } from './action-quotas/quota-counters.service.js';
+import { ApiKeyFinderController } from './api-keys/api-key-finder.controller.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import {
@@ -54,6 +55,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     ActionKindsController,
     DeclaredKindsController,
     QuotaCountersController,
+    ApiKeyFinderController,
     ApiKeysController,
     BudgetOriginController,
     BudgetPeriodController,

@@ -22,9 +22,10 @@ import { ExtendService } from './extend/extend.service.js';
 import { FundsForecast } from './funds-forecast.js';
 import { OperationAnswers } from './operation-answers.js';
 import { BudgetHoldsService } from './query/budget-holds.service.js';
+import { LiveHoldsService } from './query/live-holds.service.js';
 import { GetService } from './query/get.service.js';
 import { ListService, ReservationIndex } from './query/list.service.js';
-import { BudgetHoldsController, QueryController } from './query/query.controller.js';
+import { BudgetHoldsController, LiveHoldsController, QueryController } from './query/query.controller.js';
 import { ReleaseController } from './release/release.controller.js';
 import { ReleaseService } from './release/release.service.js';
 import { ReservationScripts } from './reservation-scripts.js';
@@ -41,6 +42,7 @@ import { DamagedRecords } from './script-refusals.js';
   controllers: [
     BalancesController,
     BudgetHoldsController,
+    LiveHoldsController,
     DecideController,
     DirectDebitController,
     QueryController,
@@ -50,6 +52,7 @@ import { DamagedRecords } from './script-refusals.js';
     AttestedAnswers,
     BalancesService,
     BudgetHoldsService,
+    LiveHoldsService,
     DamagedRecords,
     DecideService,
     DirectDebitService,

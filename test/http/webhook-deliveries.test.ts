@@ -332,7 +332,7 @@ describe('who was told of an event', () => {
     );
     const eventId = events[0].event_id as string;
     const { subscriptions_looked_at: count, ...none } = expectStatus(await told(eventId), 200);
-    expect(none).toEqual({ deliveries: [] });
+    expect(none).toEqual({ deliveries: [], still_kept: true });
     const { partition, entryId } = eventPlaceOf(eventId) as { partition: string; entryId: string };
     for (const [index, of] of [id, system].entries()) {
       const ref = `${entryId}:${of}`;

@@ -80,6 +80,17 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
           action_kind: 'llm.completion',
           charged: 200,
         },
+        ...[
+          { user: 'ana', charged: 150 },
+          { user: 'ben', charged: 50 },
+        ].map(({ user, charged }) => ({
+          ...of,
+          recorded_at: now - 2 * DAY_MS,
+          scope: `tenant:${tenant.id}`,
+          action_name: 'gpt-9',
+          dimensions: { user_id: user },
+          charged,
+        })),
         {
           ...of,
           recorded_at: now - DAY_MS,
@@ -99,6 +110,27 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     rmSync(archive, { recursive: true, force: true });
   });
 
+  test('who spent it on what is shown by two keys, and each row leads on to what it is made of', async () => {
+    const query = `tenant_id=${tenant.id}&unit=TOKENS`;
+    await browser.visit(
+      holdfast.url,
+      `/usage?${query}&by=dimension%3Auser_id&and=action_name&zone=UTC`,
+      'Charged a day, by user (user_id) and action or model',
+      async (page) => {
+        await page.getByRole('row', { name: /^ana gpt-9 150 tokens / }).waitFor();
+        await page.getByRole('row', { name: /^ben gpt-9 50 tokens / }).waitFor();
+        await page.getByRole('link', { name: 'gpt-9' }).first().click();
+        await page.getByRole('row', { name: /^ana 150 tokens / }).waitFor();
+        expect(new URL(page.url()).searchParams.get('action_name')).toBe('gpt-9');
+        expect(await page.getByLabel('Action or model').inputValue()).toBe('gpt-9');
+        await page.getByText('200 tokens in all').waitFor();
+        await page.getByRole('button', { name: 'Clear filters' }).click();
+        await page.waitForURL(`${holdfast.url}/console/usage`);
+      },
+      { looks: WIDE_AND_NARROW },
+    );
+  });
+
   test('spend is shown by day and by one key, with the largest, the rest and a file of it', async () => {
     await browser.visit(
       holdfast.url,
@@ -107,11 +139,11 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
       async (page) => {
         const sum = Array.from({ length: 12 }, (_, agent) => 100 - agent).reduce(
           (one, other) => one + other,
-          300,
+          500,
         );
         await page.getByText(`${sum.toLocaleString('en-GB')} tokens in all`).waitFor();
         await page.getByRole('row', { name: /^quick 200 tokens / }).waitFor();
-        await page.getByRole('row', { name: /^without one 100 tokens / }).waitFor();
+        await page.getByRole('row', { name: /^without one 300 tokens / }).waitFor();
         expect(await page.getByRole('region', { name: 'The largest' }).getByRole('row').count()).toBe(11);
         expect(await page.getByRole('region', { name: 'Day by day' }).getByRole('row').count()).toBe(4);
         // Ten colours and all others on one day, one on each of two days.

@@ -11,6 +11,7 @@ import { overviewRoute } from '../pages/overview/route';
 import { requestsRoute } from '../pages/requests/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
+import { searchRoute } from '../pages/search/route';
 import { sweeperRoute } from '../pages/sweeper/route';
 import { usageRoute } from '../pages/usage/route';
 import { tenantRoute } from '../pages/tenant/route';
@@ -39,6 +40,7 @@ const routeTree = rootRoute.addChildren([
   eventsRoute,
   requestsRoute,
   auditRoute,
+  searchRoute,
 ]);
 
 export const router = createRouter({

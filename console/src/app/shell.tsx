@@ -10,6 +10,7 @@ import { formatDuration } from '../parts/time';
 import { useTitle } from '../parts/title';
 import icon from './icon.svg';
 import { isOfAll, NAV } from './nav';
+import { SearchBox } from './search-box';
 
 /** The frame of all pages. Without a session it shows the log-in, and the page that was asked for follows. */
 export function Shell(): ReactNode {
@@ -65,6 +66,7 @@ function Frame({ role, name, tenants }: Session): ReactNode {
         >
           Menu
         </Button>
+        <SearchBox />
         <Navigation tenants={tenants} />
         <div className="side-foot">
           <TestClock />

@@ -8,11 +8,17 @@ export function TextFilter({
   value,
   onChange,
   width = 220,
+  onInput,
+  suggestions,
 }: {
   label: string;
   value: string | undefined;
   onChange: (value: string | undefined) => void;
   width?: number;
+  /** Told of each change at once. */
+  onInput?: (text: string) => void;
+  /** The id of a `datalist`. */
+  suggestions?: string;
 }): ReactNode {
   const id = useId();
   const [text, setText] = useState(value ?? '');
@@ -32,7 +38,12 @@ export function TextFilter({
         type="search"
         value={text}
         style={{ width }}
-        onChange={(event) => setText(event.currentTarget.value)}
+        list={suggestions}
+        onFocus={() => onInput?.(text)}
+        onChange={(event) => {
+          setText(event.currentTarget.value);
+          onInput?.(event.currentTarget.value);
+        }}
       />
     </div>
   );

@@ -3,12 +3,12 @@ import type { ReactNode } from 'react';
 import { get } from '../api/client';
 import { serverNowMs } from '../api/server-time';
 import type { Schema } from '../api/operations';
+import { DAY_MS } from '../../../src/ledger/time';
 import type { Budget } from '../api/types';
 
 const USAGE = '/ops/usage';
 const HOURS = 6;
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const MINUTE_MS = 60_000;
 const EVERY_MS = 60_000;
 const MOST_ROWS = 10_000;

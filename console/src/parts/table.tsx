@@ -1,4 +1,12 @@
-import { type ReactElement, type ReactNode, type RefObject, useEffect, useRef, useState } from 'react';
+import {
+  type KeyboardEvent,
+  type ReactElement,
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useRef,
+  useState,
+} from 'react';
 
 /** The head of a column: its name, with its cells on the left, or on the right, or for screen readers only. */
 export type Column = string | { readonly right: string } | { readonly hidden: string };
@@ -22,7 +30,7 @@ export function Table<Item>({
   const isLong = items.length > 2 * BLOCK_ROWS;
   const head = useSteadyWidths(isLong);
   return (
-    <div className="table-wrap" role="region" aria-label={label} tabIndex={0}>
+    <div className="table-wrap" role="region" aria-label={label} tabIndex={0} onKeyDown={moveByArrow}>
       <table className="table" {...(isLong ? { 'aria-rowcount': items.length + 1 } : {})}>
         <thead>
           <tr ref={head}>
@@ -43,6 +51,23 @@ export function Table<Item>({
       </table>
     </div>
   );
+}
+
+/** The arrows up and down lead from row to row, to the first of what each leads to; Enter opens that, as it does everywhere. */
+function moveByArrow(event: KeyboardEvent<HTMLElement>): void {
+  const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
+  if (step === 0 || (event.target as Element).matches('input, select, textarea')) {
+    return;
+  }
+  const rows = [...event.currentTarget.querySelectorAll('tbody tr')].filter(
+    (row) => row.querySelector('a, button') !== null,
+  );
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = at < 0 && step < 0 ? rows.at(-1) : rows[at + step];
+  if (next !== undefined) {
+    event.preventDefault();
+    next.querySelector<HTMLElement>('a, button')?.focus();
+  }
 }
 
 function nameOf(column: Column): string {

@@ -21,12 +21,14 @@ export function ToldTo({ event }: { event: string }): ReactNode {
   return (
     <div className="small" style={{ minHeight: 20 }}>
       <Loaded query={told} height={20}>
-        {({ deliveries, subscriptions_looked_at: count }) =>
+        {({ deliveries, subscriptions_looked_at: count, still_kept: isKept }) =>
           deliveries.length === 0 ? (
             <span className="muted">
-              {count === 0
-                ? 'There is no subscription that could be told of it.'
-                : `None of the ${count} ${count === 1 ? 'subscription' : 'subscriptions'} that there are was told of it when it happened.`}
+              {!isKept
+                ? 'The event is so old that deliveries of it are no longer kept: who was told of it is not known.'
+                : count === 0
+                  ? 'There is no subscription that could be told of it.'
+                  : `None of the ${count} ${count === 1 ? 'subscription' : 'subscriptions'} that there are was told of it when it happened.`}
             </span>
           ) : (
             deliveries.map(

@@ -7,6 +7,7 @@ import {
   apiKeyIndexKey,
   apiKeyKey,
   keyRevokedChannel,
+  orStoreError,
   partitionCode,
   partitionOfTenant,
   Records,
@@ -109,6 +110,8 @@ export type CreatedApiKey = Pick<
   'key_id' | 'key_prefix' | 'tenant_id' | 'permissions' | 'scope_filter' | 'created_at' | 'expires_at'
 > & { readonly key_secret: string };
 
+const HASHED_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2}):([\w-]{43})$/;
+
 @Injectable()
 export class ApiKeysService {
   constructor(
@@ -178,6 +181,24 @@ export class ApiKeysService {
       created_at,
       expires_at,
     };
+  }
+
+  /** One key, by its id, or by how its secret begins and its hash: `cyc_live_1f:<hash>`. @throws Refusal NOT_FOUND */
+  async find(idOrHash: string): Promise<ApiKey> {
+    const [, code, secretHash = ''] = HASHED_SECRET.exec(idOrHash) ?? [];
+    const tag = code === undefined ? tagOfKeyId(idOrHash, this.redis.partitions) : tagOf(code);
+    if (tag === undefined) {
+      throw this.refusalOf('NOT_FOUND');
+    }
+    const keyId =
+      code === undefined
+        ? idOrHash
+        : await orStoreError(this.redis.client.get(apiKeyHashKey(tag, secretHash)));
+    const fields = keyId === null ? undefined : await this.records.read(apiKeyKey(tag, keyId));
+    if (fields === undefined) {
+      throw this.refusalOf('NOT_FOUND');
+    }
+    return apiKeyOf(fields, this.redis.clock.nowMs());
   }
 
   /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */

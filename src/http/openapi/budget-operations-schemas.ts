@@ -54,6 +54,24 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       period_allocated: AMOUNT,
     },
   ),
+  LiveHoldList: object(
+    {
+      holds: list(
+        object({
+          reservation_id: TEXT,
+          tenant_id: TEXT,
+          scope: TEXT,
+          amount: AMOUNT,
+          created_at_ms: MILLISECONDS,
+          expires_at_ms: MILLISECONDS,
+          reclaim_at_ms: MILLISECONDS,
+        }),
+      ),
+      examined: { ...COUNT, description: 'How many live reservations were looked at.' },
+      has_more: FLAG,
+    },
+    PAGE,
+  ),
   BudgetHoldList: object(
     {
       scope: TEXT,

@@ -47,6 +47,7 @@ export const CONTENTS: readonly {
       'validateApiKey',
       'introspectAuth',
       'revokeApiKey',
+      'findApiKey',
     ],
   },
   {
@@ -64,6 +65,7 @@ export const CONTENTS: readonly {
       'setBudgetRecurrence',
       'removeBudgetRecurrence',
       'listBudgetHolds',
+      'listLiveHolds',
       'getBudgetThresholds',
       'getBudgetWindows',
       'setBudgetWindows',

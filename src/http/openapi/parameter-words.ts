@@ -26,6 +26,7 @@ export const PARAMETER_WORDS = {
   limit: 'How many entries a page has at most.',
   name: 'The name of the operator.',
   order: 'What comes first.',
+  overdue: 'Only holds whose deadline has passed, which the sweeper should have expired.',
   reason: 'Why. On a list, only entries with this reason.',
   references_action_kind: 'Only policies whose rules name this kind.',
   resource_type: 'Only rows about this type of resource.',

@@ -87,6 +87,7 @@ export const REFUSALS: Readonly<Record<string, readonly ErrorCode[]>> = {
   resendWebhookDelivery: [...WEBHOOK, 'NOT_FOUND', 'EVENT_NOT_FOUND'],
   getEvent: ['EVENT_NOT_FOUND'],
   createOperator: ['DUPLICATE_RESOURCE'],
+  findApiKey: ['NOT_FOUND'],
   getOperator: ['NOT_FOUND'],
   updateOperator: ['NOT_FOUND', 'KEY_REVOKED'],
   rotateOperator: ['NOT_FOUND', 'KEY_REVOKED', 'KEY_EXPIRED'],

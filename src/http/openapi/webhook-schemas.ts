@@ -178,6 +178,11 @@ export const DELIVERY_SCHEMAS = {
       description:
         'All that the tenant of the event and operators have now. One that was deleted is not among them.',
     },
+    still_kept: {
+      ...FLAG,
+      description:
+        'Whether deliveries of so old an event are still kept. If not, a missing one says nothing.',
+    },
   }),
   WebhookDeliveryAttempt: object(
     {

@@ -17,9 +17,11 @@ import { BudgetHoldsQueryDto, BudgetHoldsService } from './budget-holds.service.
 import { GetService } from './get.service.js';
 import { ListReservationsQueryDto } from './list-query.js';
 import { ListService } from './list.service.js';
+import { LiveHoldsQueryDto, LiveHoldsService } from './live-holds.service.js';
 
 const validateList = compileQuery(ListReservationsQueryDto);
 const validateHolds = compileQuery(BudgetHoldsQueryDto);
+const validateLive = compileQuery(LiveHoldsQueryDto);
 
 @Controller('v1/reservations')
 export class QueryController {
@@ -83,5 +85,23 @@ export class BudgetHoldsController {
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.holds.list(validateHolds(query))));
+  }
+}
+
+@Controller('ops/holds')
+export class LiveHoldsController {
+  constructor(private readonly holds: LiveHoldsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'listLiveHolds',
+    summary: 'List the live holds of all tenants by when they expire',
+  })
+  @Answers(200, 'LiveHoldList')
+  @QuerySchema(LiveHoldsQueryDto, { overdue: true })
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.holds.list(validateLive(query))));
   }
 }

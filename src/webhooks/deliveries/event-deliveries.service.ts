@@ -1,14 +1,27 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { EventsService, eventPlaceOf } from '../../events/index.js';
-import { deliveryKey, Records, SkippedRecords, SYSTEM_OWNER, tagOf } from '../../redis/index.js';
-import { fieldOf } from '../../wire/index.js';
+import {
+  eventLogKey,
+  Records,
+  RedisService,
+  SkippedRecords,
+  SYSTEM_OWNER,
+  tagOf,
+} from '../../redis/index.js';
+import { fieldOf, type Fields } from '../../wire/index.js';
 import { deliveryIdOf, type DeliveryPlace } from '../dispatch/delivery.js';
 import { type Delivery, deliveryOf } from './deliveries.service.js';
 
 export interface EventDeliveries {
   readonly deliveries: readonly (Delivery & { readonly url: string })[];
   readonly subscriptions_looked_at: number;
+  /** Whether deliveries of so old an event are still kept. */
+  readonly still_kept: boolean;
 }
+
+/** Records that one script reads: less than a millisecond of Redis' time. */
+const READ_AT_ONCE = 100;
 
 /**
  * Who was told of an event. The ref of a delivery names its event and its subscription, so each subscription costs one read, however many
@@ -20,11 +33,13 @@ export class EventDeliveriesService {
     private readonly events: EventsService,
     private readonly records: Records,
     private readonly skipped: SkippedRecords,
+    private readonly redis: RedisService,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
   /** @throws Refusal EVENT_NOT_FOUND; StoreUnavailable */
   async list(eventId: string): Promise<EventDeliveries> {
-    const { tenant_id: tenant } = await this.events.get(eventId);
+    const { tenant_id: tenant, timestamp } = await this.events.get(eventId);
     const { partition, entryId } = eventPlaceOf(eventId) as { partition: string; entryId: string };
     const urls = new Map<string, string>();
     for (const owner of new Set([tenant, SYSTEM_OWNER])) {
@@ -32,23 +47,30 @@ export class EventDeliveriesService {
         urls.set(fieldOf(fields, 'id'), fields.get('ur') ?? ''),
       );
     }
-    const read = async ([id, url]: readonly [string, string]) => {
-      const place = { partition, ref: `${entryId}:${id}` };
-      const delivery = await this.read(place);
-      return delivery === undefined ? [] : [{ ...delivery, url }];
-    };
-    const deliveries = (await Promise.all([...urls].map(read))).flat();
-    return { deliveries, subscriptions_looked_at: urls.size };
+    const refs = [...urls.keys()].map((id) => `${entryId}:${id}`);
+    const deliveries: (Delivery & { readonly url: string })[] = [];
+    for (let from = 0; from < refs.length; from += READ_AT_ONCE) {
+      const { records } = await this.redis.queries.call(
+        'read_delivery_records',
+        { eventLog: eventLogKey(tagOf(partition)) },
+        { rest: refs.slice(from, from + READ_AT_ONCE) },
+      );
+      for (const { ref, record } of records) {
+        const delivery = record.size === 0 ? undefined : this.deliveryOf({ partition, ref }, record);
+        if (delivery !== undefined) {
+          deliveries.push({ ...delivery, url: urls.get(delivery.subscription_id) ?? '' });
+        }
+      }
+    }
+    const ageMs = this.redis.clock.nowMs() - Date.parse(timestamp);
+    const stillKept = ageMs < this.config.webhookDeliveryRetentionMs;
+    return { deliveries, subscriptions_looked_at: urls.size, still_kept: stillKept };
   }
 
-  private async read(place: DeliveryPlace): Promise<Delivery | undefined> {
-    const fields = await this.records.read(deliveryKey(tagOf(place.partition), place.ref));
+  private deliveryOf(place: DeliveryPlace, fields: Fields): Delivery | undefined {
     const stored = { ref: place.ref, partition: Number.parseInt(place.partition, 16) };
-    return (
-      fields &&
-      this.skipped.whole('delivery', deliveryIdOf(place), () =>
-        deliveryOf({ ...stored, createdMs: Number(fieldOf(fields, 'ca')), fields }),
-      )
+    return this.skipped.whole('delivery', deliveryIdOf(place), () =>
+      deliveryOf({ ...stored, createdMs: Number(fieldOf(fields, 'ca')), fields }),
     );
   }
 }

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
+import { KeyName } from '../../parts/key-name';
 import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
 import { Empty, Failure, Loading } from '../../parts/states';
@@ -71,7 +72,9 @@ function Details({ row }: { row: AuditRow }): ReactNode {
         </dd>
         <Resource row={row} />
         <dt>Key</dt>
-        <dd className="id">{row.key_id ?? '–'}</dd>
+        <dd>
+          <KeyName id={row.key_id} />
+        </dd>
         <dt>From</dt>
         <dd className="id">{row.source_ip ?? '–'}</dd>
         <dt>Client</dt>

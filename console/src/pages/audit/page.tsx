@@ -9,12 +9,14 @@ import {
   useSetters,
 } from '../../parts/filter-bar';
 import { CheckFilter, ChoiceFilter, TextFilter } from '../../parts/filters';
+import { KeyName } from '../../parts/key-name';
 import { PagedList } from '../../parts/pager';
 import { PageHead } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { Answer } from './answer';
 import { RowDetails } from './details';
 import { type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
@@ -73,7 +75,7 @@ function AuditFilters({
   const set = useSetters(AUDIT_FILTERS, change);
   return (
     <FilterBar filters={filters} names={AUDIT_FILTERS} change={change}>
-      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
       <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
       <CheckFilter label="Changes only" value={filters.changes_only} onChange={set.changes_only} />
@@ -121,7 +123,9 @@ function AuditTable({ rows, open }: { rows: readonly AuditRow[]; open: (id: stri
           </td>
           <td className={hasTenant(row) ? 'id' : 'muted'}>{ownerOf(row)}</td>
           <td className="id">{row.resource_id ?? <span className="muted">–</span>}</td>
-          <td className="id">{row.key_id ?? <span className="muted">–</span>}</td>
+          <td>
+            <KeyName id={row.key_id} />
+          </td>
         </tr>
       )}
     </Table>

@@ -16,6 +16,7 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { CreateBudget } from './create-budget';
 
 const route = getRouteApi('/budgets');
@@ -53,7 +54,7 @@ export function Budgets(): ReactNode {
       </PageHead>
       <FilterBar filters={filters} names={FILTERS} change={change}>
         <TextFilter label="Scope contains" value={filters.search} onChange={set.search} />
-        <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={150} />
+        <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
         <ChoiceFilter label="Unit" value={filters.unit} choices={UNITS} onChange={set.unit} />
         <ChoiceFilter label="Status" value={filters.status} choices={STATUSES} onChange={set.status} />
         <ChoiceFilter

@@ -4,6 +4,7 @@ import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { CyclesEvent } from '../../api/types';
 import { whoOf } from '../../parts/actor';
+import { KeyName } from '../../parts/key-name';
 import { Scope } from '../../parts/scope';
 import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
@@ -57,7 +58,7 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
         <dt>By</dt>
         <dd>
           {whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}{' '}
-          <span className="id">{event.actor?.key_id}</span>
+          {event.actor?.key_id !== undefined && <KeyName id={event.actor.key_id} />}
         </dd>
         <About event={event} />
         <SameCause request={event.request_id} trace={event.trace_id} correlation={event.correlation_id} />

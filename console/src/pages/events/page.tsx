@@ -18,6 +18,7 @@ import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { EventDetails } from './details';
 import { CATEGORIES, categoryOf, CUSTOM_EVENT_TYPES, EVENT_TYPES, hasTenant } from './event';
 import { EVENT_FILTERS } from './filters';
@@ -96,7 +97,7 @@ function EventFilters({
         choices={typesWith(filters)}
         onChange={set.event_type}
       />
-      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
       <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} width={200} />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />

@@ -1,3 +1,5 @@
+import { DAY_MS as DAY } from '../../../../src/ledger/time';
+
 /** Both ends belong to a window, as they do in the API. */
 export interface Window {
   readonly fromMs: number;
@@ -7,7 +9,6 @@ export interface Window {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
 
 const SLOTS = [
   SECOND,

@@ -16,7 +16,7 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
   const counted = useOverview().data;
   const amounts = Object.entries(counted?.held_by_unit ?? {}).filter(([, amount]) => BigInt(amount) > 0n);
   return (
-    <Panel title="In flight" className="span-4">
+    <Panel title="In flight" className="span-4" aside={<Link to="/reservations">Live holds</Link>}>
       <div className="figure">
         {sweeper === undefined ? '–' : COUNT.format(sweeper.holds)}
         <small>{sweeper?.holds === 1 ? 'hold' : 'holds'}</small>
@@ -36,10 +36,24 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
       )}
       <dl className="facts" style={{ marginTop: 10 }}>
         <dt>Next to expire</dt>
-        <dd>{next === undefined ? 'none' : <Time at={next} clock />}</dd>
+        <dd>
+          {next === undefined ? (
+            'none'
+          ) : (
+            <Link to="/reservations">
+              <Time at={next} clock />
+            </Link>
+          )}
+        </dd>
         <dt>Due, not yet expired</dt>
         <dd className="num">
-          {sweeper === undefined ? '–' : <Link to="/sweeper">{COUNT.format(sweeper.backlog)}</Link>}
+          {sweeper === undefined ? (
+            '–'
+          ) : (
+            <Link to="/reservations" search={{ overdue: 'true' }}>
+              {COUNT.format(sweeper.backlog)}
+            </Link>
+          )}
         </dd>
         <dt>Awaiting cleanup</dt>
         <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.awaiting_cleanup)}</dd>

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
+import { KeyName } from '../../parts/key-name';
 import { SameCause } from '../../parts/same-cause';
 import { Scope } from '../../parts/scope';
 import { SidePanel } from '../../parts/side-panel';
@@ -84,7 +85,9 @@ function Details({ row }: { row: RefusedRequest }): ReactNode {
         )}
       </dd>
       <dt>Key</dt>
-      <dd className="id">{row.key_id ?? '–'}</dd>
+      <dd>
+        <KeyName id={row.key_id} />
+      </dd>
       {row.resource_id !== undefined && (
         <>
           <dt>Resource</dt>

@@ -10,6 +10,7 @@ import {
   useSetters,
 } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { KeyName } from '../../parts/key-name';
 import { PagedList } from '../../parts/pager';
 import { PageHead } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
@@ -17,6 +18,7 @@ import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { Answer } from '../audit/answer';
 import { hasTenant, ownerOf } from '../audit/row';
 import { RequestDetails } from './details';
@@ -90,7 +92,7 @@ function RequestFilters({
   return (
     <FilterBar filters={filters} names={REQUEST_FILTERS} change={change}>
       <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={230} />
-      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
       <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} width={170} />
       <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
@@ -124,7 +126,9 @@ function RequestTable({
           </td>
           {row.not_listed === undefined ? <Refusal row={row} open={open} /> : <NotListed row={row} />}
           <td className={hasTenant(row) ? 'id' : 'muted'}>{ownerOf(row)}</td>
-          <td className="id">{row.key_id ?? <span className="muted">–</span>}</td>
+          <td>
+            <KeyName id={row.key_id} />
+          </td>
         </tr>
       )}
     </Table>

@@ -6,6 +6,7 @@ import { call, get, newIdempotencyKey } from '../../api/client';
 import { queryClient, useMayChange } from '../../api/session';
 import { Amount, formatAmount } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
+import { KeyName } from '../../parts/key-name';
 import { Loaded } from '../../parts/loaded';
 import { PageHead, Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
@@ -135,7 +136,9 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
           </>
         )}
         <dt>API key</dt>
-        <dd className="id">{request?.key_id ?? '–'}</dd>
+        <dd>
+          <KeyName id={request?.key_id} />
+        </dd>
         <dt>Lease and grace</dt>
         <dd>
           {request?.ttl_ms === undefined ? '–' : formatDuration(request.ttl_ms)},{' '}

@@ -1,6 +1,7 @@
 /** The filters of reservations, by their names in the address of the page. */
 export const RESERVATION_FILTERS = [
   'tenant',
+  'overdue',
   'status',
   'workspace',
   'app',

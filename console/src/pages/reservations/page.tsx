@@ -10,7 +10,7 @@ import {
   useFilterChange,
   useSetters,
 } from '../../parts/filter-bar';
-import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { CheckFilter, ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
 import { levelsOf, Scope } from '../../parts/scope';
@@ -19,7 +19,9 @@ import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { RESERVATION_FILTERS } from './filters';
+import { LiveHolds } from './live';
 
 const route = getRouteApi('/reservations');
 const STATES = { ACTIVE: 'Active', COMMITTED: 'Committed', RELEASED: 'Released', EXPIRED: 'Expired' };
@@ -43,7 +45,7 @@ const scopeOf = (filters: Filters): string | undefined =>
 
 export function Reservations(): ReactNode {
   useTitle('Reservations');
-  const filters = route.useSearch();
+  const { overdue, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
   const hasTenant = filters.tenant !== undefined;
   const list = useList('/v1/reservations', filters, (answer) => answer.reservations, {
@@ -63,21 +65,26 @@ export function Reservations(): ReactNode {
   return (
     <>
       <PageHead title="Reservations" />
-      <FilterBar filters={filters} names={RESERVATION_FILTERS} change={change}>
+      <FilterBar filters={{ ...filters, overdue }} names={RESERVATION_FILTERS} change={change}>
         <TextFilter label="Open by id" value={undefined} onChange={open} width={210} />
-        <TextFilter label="Tenant id" value={filters.tenant} onChange={set.tenant} width={150} />
+        <TenantFilter value={filters.tenant} onChange={set.tenant} />
         <TextFilter label="Scope, by its levels" value={scopeOf(filters)} onChange={setScope} width={230} />
-        <ChoiceFilter label="State" value={filters.status} choices={STATES} onChange={set.status} />
-        <TextFilter
-          label="Idempotency key"
-          value={filters.idempotency_key}
-          onChange={set.idempotency_key}
-          width={170}
-        />
-        <TimeFilter label="Created from" value={filters.from} onChange={set.from} />
-        <TimeFilter label="Created to" value={filters.to} onChange={set.to} />
+        {!hasTenant && <CheckFilter label="Overdue only" value={overdue} onChange={set.overdue} />}
+        {hasTenant && (
+          <>
+            <ChoiceFilter label="State" value={filters.status} choices={STATES} onChange={set.status} />
+            <TextFilter
+              label="Idempotency key"
+              value={filters.idempotency_key}
+              onChange={set.idempotency_key}
+              width={170}
+            />
+            <TimeFilter label="Created from" value={filters.from} onChange={set.from} />
+            <TimeFilter label="Created to" value={filters.to} onChange={set.to} />
+          </>
+        )}
       </FilterBar>
-      <section className="panel">
+      <section className="panel" aria-label={hasTenant ? 'Reservations of a tenant' : 'Live holds'}>
         {hasTenant ? (
           <Listing
             list={list}
@@ -101,9 +108,7 @@ export function Reservations(): ReactNode {
             {(reservations) => <ReservationTable reservations={reservations} />}
           </Listing>
         ) : (
-          <Empty title="Whose reservations?">
-            Enter a tenant, or <Link to="/tenants">choose one</Link>.
-          </Empty>
+          <LiveHolds overdue={overdue === 'true'} />
         )}
       </section>
     </>

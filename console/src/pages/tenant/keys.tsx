@@ -1,4 +1,5 @@
 import { Button, TextInput } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { useList } from '../../api/list';
@@ -92,7 +93,9 @@ function KeyRow({
   return (
     <tr>
       <td>
-        {apiKey.name}
+        <Link to="/tenants/$id" params={{ id: apiKey.tenant_id }} search={{ key: id }} resetScroll={false}>
+          {apiKey.name}
+        </Link>
         <div className="muted small id">
           {id}, {apiKey.key_prefix}…
         </div>
@@ -130,12 +133,14 @@ function KeyRow({
   );
 }
 
-function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }): ReactNode {
+export function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }): ReactNode {
   const { key_id: id, name } = apiKey;
   const [reason, setReason] = useState('');
   const revoke = async (): Promise<void> => {
     await call('delete', `${API_KEYS}/{key_id}`, { key_id: id, reason });
-    await queryClient.invalidateQueries({ queryKey: [API_KEYS] });
+    await Promise.all(
+      [API_KEYS, '/ops/api-keys'].map((path) => queryClient.invalidateQueries({ queryKey: [path] })),
+    );
   };
   return (
     <ChangeDialog

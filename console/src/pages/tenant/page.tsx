@@ -10,6 +10,7 @@ import { PageHead } from '../../parts/panel';
 import { Status } from '../../parts/status';
 import { useTitle } from '../../parts/title';
 import { CloseTenant, Closing } from './close';
+import { KeyDetails } from './key-details';
 import { Keys } from './keys';
 import { Owned } from './limits';
 import { Policies } from './policies';
@@ -37,7 +38,7 @@ export function TenantPage(): ReactNode {
 
 function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
   const { tenant_id: id, status } = tenant;
-  const { closing } = route.useSearch();
+  const { closing, key } = route.useSearch();
   const navigate = route.useNavigate();
   const [isClosing, setClosing] = useState(false);
   const mayChange = useMayChange() && status !== 'CLOSED';
@@ -59,6 +60,13 @@ function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
         <Templates tenantId={id} mayChange={mayChange} />
         <Policies tenantId={id} mayChange={mayChange} />
       </div>
+      {key !== undefined && (
+        <KeyDetails
+          id={key}
+          mayChange={mayChange}
+          close={() => void navigate({ search: {}, resetScroll: false })}
+        />
+      )}
       {isClosing && (
         <CloseTenant
           tenant={tenant}

@@ -11,11 +11,12 @@ import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { UsageChart } from './chart';
 import { Incomplete } from './incomplete';
 import { LoadedUsage } from './report';
 import { DayTable, TopTable } from './tables';
-import { USAGE_FILTERS } from './filters';
+import { KEY_FILTERS, KEYS, USAGE_FILTERS } from './filters';
 import {
   daysBetween,
   lastDays,
@@ -27,28 +28,20 @@ import {
   startOf,
   USAGE,
   type Usage,
+  UTC,
+  ZONE,
 } from './usage';
 
 const route = getRouteApi('/usage');
 const DAYS = 30;
 const MOST_DAYS = 366;
 const DEFAULT_BY = 'action_kind';
-/** What charges are told apart by. */
-const KEYS: Readonly<Record<string, string>> = {
-  tenant: 'Tenant',
-  scope: 'Scope',
-  workspace: 'Workspace',
-  app: 'App',
-  workflow: 'Workflow',
-  agent: 'Agent',
-  toolset: 'Toolset',
-  action_name: 'Action or model',
-  model_version: 'Version of the model',
-  key_id: 'API key',
-  source: 'Reservation or direct debit',
-};
 /** As in a sentence: only `API` stays in capitals. */
-const wordOf = (by: string): string => (KEYS[by] ?? 'kind of action').toLowerCase().replace(/^api\b/, 'API');
+const wordOf = (by: readonly string[]): string =>
+  by.map((key) => (KEYS[key] ?? key).toLowerCase().replace(/^api\b/, 'API')).join(' and ');
+const { [DEFAULT_BY]: _, ...OTHER_KEYS } = KEYS;
+/** Those that have a filter of their own are not shown again. */
+const CHOSEN = KEY_FILTERS.filter((name) => name !== 'tenant_id' && name !== 'scope');
 type Filters = FilterChange<(typeof USAGE_FILTERS)[number]>;
 
 /** The days that the filters name, at most a year of them. */
@@ -63,19 +56,21 @@ function daysOf({ from = '', to = '' }: Filters): string[] {
 export function UsagePage(): ReactNode {
   useTitle('Usage');
   const filters = route.useSearch();
-  const { by = DEFAULT_BY, tenant_id, scope, unit } = filters;
+  const { by: first = DEFAULT_BY, and, unit, zone = ZONE } = filters;
+  const by = and === undefined || and === first ? [first] : [first, and];
+  const keys = Object.fromEntries(KEY_FILTERS.map((name) => [name, filters[name]]));
   const days = daysOf(filters);
-  const span = spanOf(days);
+  const span = { ...spanOf(days, zone), zone };
   const usage = useQuery({
-    queryKey: [USAGE, span, by, tenant_id, scope, unit],
-    queryFn: () => readUsage({ ...span, by, unit, filters: { tenant_id, scope } }),
+    queryKey: [USAGE, span, by, keys, unit],
+    queryFn: () => readUsage({ ...span, by, unit, filters: keys }),
     placeholderData: keepPreviousData,
   });
   const shown = usage.data?.unit;
   const file = filled(USAGE, {
-    ...queryOf({ ...span, filters: { tenant_id, scope } }),
+    ...queryOf({ ...span, filters: keys }),
     unit: shown,
-    group_by: `day,${by}`,
+    group_by: ['day', ...by].join(','),
     limit: MOST_ROWS,
     format: 'csv',
   });
@@ -105,7 +100,7 @@ function Report({
 }: {
   usage: Usage;
   days: readonly string[];
-  by: string;
+  by: readonly string[];
   from: string;
   to: string;
 }): ReactNode {
@@ -138,7 +133,7 @@ function Report({
           >
             <UsageChart days={days} usage={usage} nameOf={nameOf} />
           </Panel>
-          <TopTable usage={usage} by={by} nameOf={nameOf} />
+          <TopTable usage={usage} by={by} />
           <DayTable usage={usage} days={days} />
         </>
       )}
@@ -159,11 +154,37 @@ function UsageFilters({
   const set = useSetters(USAGE_FILTERS, change);
   return (
     <FilterBar filters={filters} names={USAGE_FILTERS} change={change}>
-      <ChoiceFilter label="By" all="Kind of action" value={filters.by} choices={KEYS} onChange={set.by} />
+      <ChoiceFilter
+        label="By"
+        all={KEYS[DEFAULT_BY] ?? ''}
+        value={filters.by}
+        choices={OTHER_KEYS}
+        onChange={set.by}
+      />
+      <ChoiceFilter label="And by" all="Nothing else" value={filters.and} choices={KEYS} onChange={set.and} />
       <DayFilter label="From" value={filters.from ?? days[0]} onChange={set.from} />
       <DayFilter label="To" value={filters.to ?? days.at(-1)} onChange={set.to} />
-      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
       <TextFilter label="Scope" value={filters.scope} onChange={set.scope} width={230} />
+      {CHOSEN.map(
+        (name) =>
+          filters[name] !== undefined && (
+            <TextFilter
+              key={name}
+              label={KEYS[name] ?? 'Dimension'}
+              value={filters[name]}
+              onChange={set[name]}
+              width={150}
+            />
+          ),
+      )}
+      <ChoiceFilter
+        label="Days of"
+        all={ZONE}
+        value={filters.zone}
+        choices={{ [UTC]: UTC }}
+        onChange={set.zone}
+      />
       {units.length > 1 && (
         <ChoiceFilter
           label="Unit"

@@ -6,7 +6,8 @@ import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Table } from '../../parts/table';
 import { colourOf } from './chart';
-import { amountOf, longDayWords, type Series, type Usage, type UsageRow } from './usage';
+import { filterOf, KEYS } from './filters';
+import { amountOf, longDayWords, nameOf, type Usage, type UsageRow, wordsOf } from './usage';
 
 const SCALE = 10_000n;
 /** With one decimal, also where it is 0, so that a column is even. */
@@ -42,29 +43,23 @@ const FIGURES = [
 ] as const;
 
 /** The largest, with their colours in the chart. */
-export function TopTable({
-  usage,
-  by,
-  nameOf,
-}: {
-  usage: Usage;
-  by: string;
-  nameOf: (series: Series) => string;
-}): ReactNode {
+export function TopTable({ usage, by }: { usage: Usage; by: readonly string[] }): ReactNode {
   const { top, total, unit } = usage;
   return (
     <Panel title={`The ${top.length === 1 ? 'largest' : `${top.length} largest`}`} flush>
       <Table
         label="The largest"
-        columns={['Name', { right: 'Charged' }, { right: 'Share' }, ...FIGURES]}
+        columns={[...by.map((key) => KEYS[key] ?? key), { right: 'Charged' }, { right: 'Share' }, ...FIGURES]}
         items={top}
       >
         {(series, place) => (
-          <tr key={series.name ?? ''}>
-            <td style={{ minWidth: 170 }}>
-              <span className="swatch" style={{ background: colourOf(place) }} />
-              <Name by={by} series={series} unit={unit} words={nameOf(series)} />
-            </td>
+          <tr key={nameOf(series)}>
+            {by.map((key, index) => (
+              <td key={key} style={{ minWidth: 130 }}>
+                {index === 0 && <span className="swatch" style={{ background: colourOf(place) }} />}
+                <Name by={key} name={series.names[index]} unit={unit} />
+              </td>
+            ))}
             <td className="right">
               <Amount amount={amountOf(series.row.charged)} unit={unit} withUnit />
             </td>
@@ -77,34 +72,40 @@ export function TopTable({
   );
 }
 
-/** Leads to the tenant or the budget, where it is one. */
-function Name({
-  by,
-  series: { name },
-  unit,
-  words,
-}: {
-  by: string;
-  series: Series;
-  unit: string;
-  words: string;
-}): ReactNode {
+/** Leads to what the charges with this value are made of: those of a tenant by scope, of anything else by model. */
+function Name({ by, name, unit }: { by: string; name: string | undefined; unit: string }): ReactNode {
   if (name === undefined) {
-    return <span className="muted">{words}</span>;
+    return <span className="muted">{wordsOf(name)}</span>;
   }
-  if (by === 'tenant') {
-    return (
-      <Link to="/tenants/$id" params={{ id: name }}>
-        {name}
+  const next = by === 'tenant' ? 'scope' : by === 'action_name' ? 'dimension:user_id' : 'action_name';
+  return (
+    <>
+      <Link
+        from="/usage"
+        search={((old: object) => ({ ...old, ...filterOf(by, name), by: next, and: undefined })) as never}
+        title="What these charges are made of"
+      >
+        {by === 'scope' ? (
+          <Scope path={name} />
+        ) : by === 'key_id' ? (
+          <span className="id">{name}</span>
+        ) : (
+          wordsOf(name)
+        )}
       </Link>
-    );
-  }
-  return by === 'scope' ? (
-    <Link to="/budgets/$unit" params={{ unit }} search={{ scope: name }}>
-      <Scope path={name} />
-    </Link>
-  ) : (
-    words
+      {by === 'tenant' && (
+        <Link className="small" to="/tenants/$id" params={{ id: name }}>
+          {' '}
+          tenant
+        </Link>
+      )}
+      {by === 'scope' && (
+        <Link className="small" to="/budgets/$unit" params={{ unit }} search={{ scope: name }}>
+          {' '}
+          budget
+        </Link>
+      )}
+    </>
   );
 }
 

@@ -1,8 +1,11 @@
+import { DAY_MS } from '../../../../src/ledger/time';
 import type { Int64 } from '../../api/json';
 import { get } from '../../api/client';
 import { serverNowMs } from '../../api/server-time';
 import type { Schema } from '../../api/operations';
 
+/** A choice of zone that everybody reads alike. */
+export const UTC = 'UTC';
 export const USAGE = '/ops/usage';
 export type UsageReport = Schema<'UsageReport'>;
 export type UsageRow = Schema<'UsageRow'>;
@@ -46,9 +49,15 @@ export function daysBetween(from: Date, to: Date): string[] {
   return days;
 }
 
-/** The span of some days, half open, as the API takes it. */
-export function spanOf(days: readonly string[]): { readonly from: string; readonly to: string } {
+/** The span of some days of a zone, half open, as the API takes it. */
+export function spanOf(
+  days: readonly string[],
+  zone: string,
+): { readonly from: string; readonly to: string } {
   const [first = '', last = ''] = [days[0], days.at(-1)];
+  if (zone === UTC) {
+    return { from: new Date(first).toISOString(), to: new Date(Date.parse(last) + DAY_MS).toISOString() };
+  }
   const end = new Date(startOf(last) ?? serverNowMs());
   end.setDate(end.getDate() + 1);
   return { from: (startOf(first) ?? new Date(serverNowMs())).toISOString(), to: end.toISOString() };
@@ -66,13 +75,13 @@ export function lastDays(count: number, nowMs: number): string[] {
 /** Figures beyond int64 are texts. */
 export const amountOf = (figure: Int64 | string): bigint => BigInt(figure);
 
-/** The key of a row, undefined if its charges lack it. */
+/** The key of a row, undefined if its charges lack it. A dimension has its name. */
 export const keyOf = (row: UsageRow, by: string): string | undefined =>
   (row as Readonly<Record<string, unknown>>)[by] as string | undefined;
 
 export interface Series {
-  /** Undefined for charges that lack the key. */
-  readonly name: string | undefined;
+  /** Its value of each key; undefined for charges that lack the key. */
+  readonly names: readonly (string | undefined)[];
   readonly row: UsageRow;
   /** By day. */
   readonly days: ReadonlyMap<string, bigint>;
@@ -84,7 +93,10 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /** A series in words. */
-export const nameOf = ({ name }: Pick<Series, 'name'>): string =>
+export const nameOf = ({ names }: Pick<Series, 'names'>): string => names.map(wordsOf).join(', ');
+
+/** The value of a key in words. */
+export const wordsOf = (name: string | undefined): string =>
   name === undefined ? 'without one' : (NAMES[name] ?? name);
 
 export interface Usage {
@@ -103,25 +115,30 @@ export interface Usage {
 interface Asked {
   readonly from: string;
   readonly to: string;
-  readonly by: string;
+  /** One key or two. */
+  readonly by: readonly string[];
+  /** UTC, or the reader's zone. */
+  readonly zone: string;
   readonly unit: string | undefined;
   readonly filters: Readonly<Record<string, string | undefined>>;
 }
 
 /** The filters as the report is asked for with them. */
-export const queryOf = ({ from, to, filters }: Pick<Asked, 'from' | 'to' | 'filters'>) => ({
+export const queryOf = ({ from, to, zone, filters }: Pick<Asked, 'from' | 'to' | 'zone' | 'filters'>) => ({
   ...filters,
   from,
   to,
-  time_zone: ZONE,
+  time_zone: zone,
 });
 
 /**
- * The charges of a span by day and by one key. Reports are read one after the other: an instance makes one at a time. What the largest
+ * The charges of a span by day and by one key or two. Reports are read one after the other: an instance makes one at a time. What the largest
  * leave of a day is that of all others, however many there are.
  */
 export async function readUsage(asked: Asked): Promise<Usage> {
   const { by } = asked;
+  const keys = by.join(',');
+  const namesOf = (row: UsageRow): (string | undefined)[] => by.map((key) => keyOf(row, key));
   const query = queryOf(asked);
   const all = await get(USAGE, query);
   // The unit that is used most comes first.
@@ -131,18 +148,22 @@ export async function readUsage(asked: Asked): Promise<Usage> {
     return { report: all, unit, units, total: undefined, top: [], days: new Map(), isCut: false };
   }
   const ofUnit = { ...query, unit };
-  const largest = await get(USAGE, { ...ofUnit, group_by: by, order: '-charged', limit: SHOWN });
+  const largest = await get(USAGE, { ...ofUnit, group_by: keys, order: '-charged', limit: SHOWN });
   const daily = await get(USAGE, { ...ofUnit, group_by: 'day', limit: MOST_ROWS });
-  const each = await get(USAGE, { ...ofUnit, group_by: `day,${by}`, order: '-charged', limit: MOST_ROWS });
+  const each = await get(USAGE, { ...ofUnit, group_by: `day,${keys}`, order: '-charged', limit: MOST_ROWS });
   return {
     report: all,
     unit,
     units,
     total: all.totals.find((row) => row.unit === unit),
     top: largest.rows.map((row) => {
-      const name = keyOf(row, by);
-      const own = each.rows.filter((one) => keyOf(one, by) === name);
-      return { name, row, days: new Map(own.map((one) => [keyOf(one, 'day') ?? '', amountOf(one.charged)])) };
+      const names = namesOf(row);
+      const own = each.rows.filter((one) => namesOf(one).every((name, place) => name === names[place]));
+      return {
+        names,
+        row,
+        days: new Map(own.map((one) => [keyOf(one, 'day') ?? '', amountOf(one.charged)])),
+      };
     }),
     days: new Map(daily.rows.map((row) => [keyOf(row, 'day') ?? '', row])),
     isCut: each.has_more,

@@ -14,6 +14,7 @@ import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { WebhookForm } from '../webhook/form';
 
 const route = getRouteApi('/webhooks');
@@ -52,7 +53,7 @@ export function Webhooks(): ReactNode {
       </PageHead>
       <FilterBar filters={filters} names={FILTERS} change={change}>
         <TextFilter label="URL or id contains" value={filters.search} onChange={set.search} />
-        <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={150} />
+        <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
         <ChoiceFilter label="Status" value={filters.status} choices={STATUSES} onChange={set.status} />
         <ChoiceFilter
           label="Order by"

@@ -1,0 +1,71 @@
+#!lua flags=no-writes
+-- list_live_holds: the live holds of a partition in the order of their reclaim deadlines, in bounded pages.
+--
+-- KEYS[1]   ttl_index     zset, score = reclaim deadline in ms
+-- ARGV[1]   tenant_id     only this tenant's, or empty
+-- ARGV[2]   to_ms         the last deadline to list, or +inf
+-- ARGV[3]   walked_ms     where the previous run ended: the deadline, or empty to start
+-- ARGV[4]   walked_id     its reservation
+-- ARGV[5]   examine       maximum entries to examine
+-- RETURNS   walked_ms:text? walked_id? examined:int damaged_count damaged(reservation_id)*
+--             holds(reservation_id tenant_id scope unit amount created_at_ms:int expires_at_ms:int deadline_ms:int)*
+-- BOUND     examine entries
+-- EMITS     nothing
+-- @include  field, hold_record, index_walk, int64, keys, time
+--
+-- walked_ms is empty at the end of the index. A hold whose deadline has passed is listed until it is expired. Damaged
+-- records are only named, and so is an index of another type.
+local index = KEYS[1]
+local tenant_id, to_ms, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local examine = tonumber(ARGV[5])
+
+local tag = keys.tag_of(index)
+
+-- The members of a hold in the reply but for its id and deadline; nil if it is not live, or of another tenant; `true`
+-- if the record is damaged.
+local function live_hold(reservation_id)
+  local key = keys.reservation(tag, reservation_id)
+  local record = redis.pcall('HMGET', key, field.state, field.subject, field.amount, field.created_at, field.expires_at)
+  if record.err then
+    return true
+  end
+  if record[1] ~= 'ACTIVE' then
+    return nil
+  end
+  local subject = record[2] and hold_record.known_subject(record[2]) or hold_record.load_hold(key).subject
+  if tenant_id ~= '' and subject.tenant and subject.tenant ~= tenant_id then
+    return nil
+  end
+  local created_at, expires_at = hold_record.whole_number(record[4]), hold_record.whole_number(record[5])
+  if subject.defect or not subject.unit or not int64.is_amount(record[3]) or not created_at or not expires_at then
+    return true
+  end
+  return { subject.tenant, subject.scopes[#subject.scopes], subject.unit, record[3], time.ms_text(created_at),
+    time.ms_text(expires_at) }
+end
+
+local is_index, entries = pcall(index_walk.index_stretch, index, false, '-inf', to_ms, walked_ms, walked_id, examine)
+if not is_index then
+  return { '', '', '0', '1', index }
+end
+local holds, damaged, examined = {}, {}, #entries / 2
+for i = 1, #entries, 2 do
+  walked_id, walked_ms = entries[i], entries[i + 1]
+  local hold = live_hold(walked_id)
+  if hold == true then
+    damaged[#damaged + 1] = walked_id
+  elseif hold then
+    holds[#holds + 1] = walked_id
+    for _, text in ipairs(hold) do
+      holds[#holds + 1] = text
+    end
+    holds[#holds + 1] = walked_ms
+  end
+end
+local reply = { examined < examine and '' or walked_ms, walked_id, tostring(examined), tostring(#damaged) }
+for _, list in ipairs({ damaged, holds }) do
+  for _, text in ipairs(list) do
+    reply[#reply + 1] = text
+  end
+end
+return reply

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Page } from 'playwright-core';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  WIDE_AND_NARROW,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+
+/** Types into the search box, from wherever the page is. */
+async function search(page: Page, text: string): Promise<void> {
+  await page.keyboard.press('/');
+  await page.keyboard.type(text);
+  await page.keyboard.press('Enter');
+}
+
+/** Waits for a place, and until it has given the focus to its heading or to its panel. */
+async function arrived(page: Page, url: string): Promise<void> {
+  await page.waitForURL(url);
+  await page.locator(/[?&](?:key|event|row)=/.test(url) ? '[role=dialog] :focus' : 'h1:focus').waitFor();
+}
+
+describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let holdfast: Holdfast;
+  let tenant: TestTenant;
+  let other: TestTenant;
+  let reservation: string;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+    tenant = await holdfast.createTenant({ name: 'Acme Corporation' });
+    other = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 100);
+    await holdfast.createBudget(tenant, '/agent:alice', 100);
+    await holdfast.createKey(tenant.id, { name: 'billing-backend' });
+    reservation = await holdfast.hold(tenant, 7);
+    await holdfast.hold(tenant, 8);
+  });
+
+  afterAll(async () => {
+    await holdfast?.stop();
+    await redis?.stop();
+  });
+
+  test('goes to what an id names, from every page, by the key /', async () => {
+    const { keys } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}&search=billing`),
+      200,
+    );
+    const { events } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}&limit=1`),
+      200,
+    );
+    const refused = await holdfast.call('GET', '/v1/balances', { key: 'cyc_live_nobody' });
+    expectRefusal(refused, 401, 'UNAUTHORIZED');
+    await browser.visit(holdfast.url, '/', 'Overview', async (page) => {
+      for (const [text, path] of [
+        [reservation, `/reservations/${reservation}`],
+        [keys[0].key_id, `/tenants/${tenant.id}?key=${keys[0].key_id}`],
+        ['billing-backend', `/tenants/${tenant.id}?key=${keys[0].key_id}`],
+        [events[0].event_id, `/events?event=${events[0].event_id}`],
+        [refused.headers.get('x-request-id'), `/requests?row=${refused.headers.get('x-request-id')}`],
+        [other.id, `/tenants/${other.id}`],
+        [`tenant:${tenant.id}/agent:alice`, `/budgets/TOKENS?scope=tenant%3A${tenant.id}%2Fagent%3Aalice`],
+        ['alice', `/budgets/TOKENS?scope=tenant%3A${tenant.id}%2Fagent%3Aalice`],
+      ] as [string, string][]) {
+        await search(page, text);
+        await arrived(page, `${holdfast.url}/console${path}`);
+        await page.keyboard.press('Escape');
+      }
+    });
+  });
+
+  test('shows what has a text in its name, and where else to look', async () => {
+    await browser.visit(
+      holdfast.url,
+      '/budgets',
+      'Budgets',
+      async (page) => {
+        // It is that of the tenant, although its budgets have it, too.
+        await search(page, tenant.id);
+        await arrived(page, `${holdfast.url}/console/tenants/${tenant.id}`);
+        await search(page, other.id);
+        await arrived(page, `${holdfast.url}/console/tenants/${other.id}`);
+        await search(page, 'acme corp');
+        await arrived(page, `${holdfast.url}/console/tenants/${tenant.id}`);
+        await search(page, 't-');
+        await page.getByRole('region', { name: 'Tenants' }).getByRole('link', { name: other.id }).waitFor();
+        await page.getByRole('region', { name: 'Budgets' }).getByRole('link').first().waitFor();
+      },
+      { looks: WIDE_AND_NARROW },
+    );
+    await browser.visit(holdfast.url, '/search?q=nothing-at-all', 'Nothing has this id or name');
+  });
+
+  test('is not needed where a list is: arrows lead from row to row, and Enter opens one', async () => {
+    await browser.visit(holdfast.url, '/reservations', reservation, async (page) => {
+      await page.getByRole('region', { name: 'Live holds of all tenants' }).focus();
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('ArrowUp');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/\/console\/reservations\/rsv_/);
+    });
+  });
+
+  test('finds the key of a leaked secret without sending it, and stops it, in three actions', async () => {
+    const { page, complaints } = await browser.enter(holdfast.url, '/');
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    const sent: string[] = [];
+    page.on('request', (request) => sent.push(request.url() + (request.postData() ?? '')));
+    await search(page, other.key);
+    await page.getByRole('button', { name: 'Revoke this key' }).click();
+    await page
+      .getByRole('dialog', { name: /^Revoke / })
+      .getByRole('button', { name: 'Revoke' })
+      .click();
+    await page.getByText('REVOKED').first().waitFor();
+    expect(sent.some((text) => /ops\/api-keys\/cyc_live_..%3A/.test(text))).toBe(true);
+    expect(sent.filter((text) => text.includes(other.key))).toEqual([]);
+    expectRefusal(await holdfast.call('GET', '/v1/balances', { key: other.key }), 401, 'UNAUTHORIZED');
+    expect(complaints).toEqual([]);
+  });
+});
