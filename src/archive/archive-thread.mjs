@@ -184,13 +184,17 @@ const TASKS = {
     orDiscard(path, (opened) => {
       const file = new ParquetFile(opened, columns, hasHashInName);
       const read = /** @type {[number, ...(Cell | Cell[])[]][]} */ (parseJson(`[${parts.join(',')}]`));
-      const cellsOf = (/** @type {number} */ index, /** @type {Column['type']} */ type) =>
-        read.flatMap(([rows, ...columns]) => {
-          const cells = /** @type {Cell | Cell[]} */ (columns[index]);
-          return Array.isArray(cells)
-            ? cells.map(TO_PARQUET[type])
-            : /** @type {unknown[]} */ (Array(rows).fill(TO_PARQUET[type](cells)));
-        });
+      const cellsOf = (/** @type {number} */ index, /** @type {Column['type']} */ type) => {
+        /** @type {unknown[]} */
+        const found = [];
+        for (const part of read) {
+          const cells = /** @type {Cell | Cell[]} */ (part[index + 1]);
+          for (let row = 0; row < part[0]; row += 1) {
+            found.push(TO_PARQUET[type](Array.isArray(cells) ? (cells[row] ?? null) : cells));
+          }
+        }
+        return found;
+      };
       file.append(columns.map(({ type }, index) => cellsOf(index, type)));
       return file.finish();
     }),

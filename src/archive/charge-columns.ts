@@ -7,11 +7,8 @@ export interface ArchiveColumn {
   readonly describes: string;
 }
 
-const column = (name: string, type: ColumnType, describes: string): ArchiveColumn => ({
-  name,
-  type,
-  describes,
-});
+const column = <const Name extends string>(name: Name, type: ColumnType, describes: string) =>
+  ({ name, type, describes }) satisfies ArchiveColumn;
 
 /** The last column of every stream. Files of 0.7 lack it: all are of the first epoch. */
 export const EPOCH = column(

@@ -6,7 +6,22 @@ import { type EntryId, msOf } from './entry-chain.js';
 import type { Cell } from './parquet-tasks.js';
 
 type ChargeColumn = (typeof CHARGE_COLUMNS)[number]['name'];
-type Charge = Partial<Record<ChargeColumn, Cell | undefined>>;
+
+const PLACES = Object.fromEntries(CHARGE_COLUMNS.map(({ name }, place) => [name, place])) as Record<
+  ChargeColumn,
+  number
+>;
+
+/** A row in the order of CHARGE_COLUMNS. Objects that are spread into each other took three quarters of the time that a row takes. */
+class ChargeRow {
+  readonly cells = new Array<Cell>(CHARGE_COLUMNS.length).fill(null);
+
+  put(name: ChargeColumn, cell: Cell | undefined): void {
+    if (cell !== undefined) {
+      this.cells[PLACES[name]] = cell;
+    }
+  }
+}
 
 /** Where entries come from: the partition, and the epoch of the archive. */
 export interface RowsPlace {
@@ -22,96 +37,91 @@ const AMOUNT = /^\d{1,19}$/;
  * @param fields what lua/archive/lib/charge_fields.lua returns
  */
 export function chargeRow({ number: partition, epoch }: RowsPlace, entry: EntryId, fields: Fields): Cell[] {
+  const row = new ChargeRow();
   const isDebit = fields.has('event');
-  const charge: Charge = {
-    partition,
-    entry,
-    recorded_at: msOf(entry),
-    epoch,
-    source: isDebit ? 'DIRECT_DEBIT' : fields.has('mended') ? 'CORRECTION' : 'RESERVATION',
-    charged: amountOf(fields.get(FIELD.charged)),
-    debt: amountOf(fields.get('debt')) ?? '0',
-    request_id: fields.get('rq'),
-    trace_id: fields.get('tr')?.slice(0, 32),
-    ...subjectOf(fields),
-    ...(isDebit ? debitOf(entry, fields) : reservationOf(fields)),
-  };
-  return CHARGE_COLUMNS.map(({ name }) => charge[name] ?? null);
+  row.put('partition', partition);
+  row.put('entry', entry);
+  row.put('recorded_at', msOf(entry));
+  row.put('epoch', epoch);
+  row.put('source', isDebit ? 'DIRECT_DEBIT' : fields.has('mended') ? 'CORRECTION' : 'RESERVATION');
+  row.put('charged', amountOf(fields.get(FIELD.charged)));
+  row.put('debt', amountOf(fields.get('debt')) ?? '0');
+  row.put('request_id', fields.get('rq'));
+  row.put('trace_id', fields.get('tr')?.slice(0, 32));
+  putSubject(row, fields);
+  if (isDebit) {
+    putDebit(row, entry, fields);
+  } else {
+    putReservation(row, fields);
+  }
+  return row.cells;
 }
 
-function reservationOf(fields: Fields): Charge {
+function putReservation(row: ChargeRow, fields: Fields): void {
   const state = fields.get(FIELD.state);
   const charged = fields.get(FIELD.charged);
-  return {
-    record_id: fields.get('id'),
-    state,
-    ended_at: instantOf(fields.get(FIELD.ended_at)),
-    created_at: instantOf(fields.get(FIELD.created_at)),
-    unit: fields.get(FIELD.unit),
-    reserved: amountOf(fields.get(FIELD.amount)),
-    actual: amountOf(fields.get('actual') ?? (state === 'COMMITTED' ? charged : undefined)),
-    overage_policy: fields.get(FIELD.overage_policy),
-    commit_metadata: fields.get(FIELD.commit_metadata),
-    ended_by: fields.get(FIELD.ended_by),
-    reason: fields.get(FIELD.release_reason),
-    ...metricsOf(fields.get(FIELD.commit_metrics)),
-  };
+  row.put('record_id', fields.get('id'));
+  row.put('state', state);
+  row.put('ended_at', instantOf(fields.get(FIELD.ended_at)));
+  row.put('created_at', instantOf(fields.get(FIELD.created_at)));
+  row.put('unit', fields.get(FIELD.unit));
+  row.put('reserved', amountOf(fields.get(FIELD.amount)));
+  row.put('actual', amountOf(fields.get('actual') ?? (state === 'COMMITTED' ? charged : undefined)));
+  row.put('overage_policy', fields.get(FIELD.overage_policy));
+  row.put('commit_metadata', fields.get(FIELD.commit_metadata));
+  row.put('ended_by', fields.get(FIELD.ended_by));
+  row.put('reason', fields.get(FIELD.release_reason));
+  putMetrics(row, fields.get(FIELD.commit_metrics));
 }
 
 /** A debit's event has most of it under its own names: lua/ledger/direct_debit.lua. */
-function debitOf(entry: EntryId, fields: Fields): Charge {
+function putDebit(row: ChargeRow, entry: EntryId, fields: Fields): void {
   const ended = instantOf(fields.get('event')?.split('-')[0]) ?? msOf(entry);
-  return {
-    record_id: fields.get('event_id'),
-    state: 'APPLIED',
-    ended_at: ended,
-    created_at: ended,
-    unit: fields.get('unit'),
-    reserved: '0',
-    actual: amountOf(fields.get('actual_amount') ?? fields.get(FIELD.charged)),
-    overage_policy: fields.get('overage_policy'),
-    ended_by: fields.get(FIELD.key_id),
-  };
+  row.put('record_id', fields.get('event_id'));
+  row.put('state', 'APPLIED');
+  row.put('ended_at', ended);
+  row.put('created_at', ended);
+  row.put('unit', fields.get('unit'));
+  row.put('reserved', '0');
+  row.put('actual', amountOf(fields.get('actual_amount') ?? fields.get(FIELD.charged)));
+  row.put('overage_policy', fields.get('overage_policy'));
+  row.put('ended_by', fields.get(FIELD.key_id));
 }
 
-function subjectOf(fields: Fields): Charge {
+function putSubject(row: ChargeRow, fields: Fields): void {
   const tenant = fields.get(FIELD.tenant);
   const levels: SubjectLevels = {};
   for (const level of SCOPE_LEVELS) {
-    const value = fields.get(FIELD[level]);
-    if (level !== 'tenant' && value !== undefined) {
-      levels[level] = value.toLowerCase();
+    const value = level === 'tenant' ? undefined : fields.get(FIELD[level])?.toLowerCase();
+    if (value !== undefined) {
+      levels[level] = value;
+      row.put(level, value);
     }
   }
-  return {
-    ...levels,
-    tenant,
-    scope: tenant === undefined ? undefined : deriveScopes(levels, tenant).at(-1),
-    scope_mask: fields.get(FIELD.scope_mask),
-    action_kind: fields.get(FIELD.action_kind),
-    action_name: fields.get(FIELD.action_name),
-    action_tags: fields.get(FIELD.action_tags),
-    dimensions: fields.get(FIELD.dimensions),
-    metadata: fields.get(FIELD.metadata),
-    key_id: fields.get(FIELD.key_id),
-    idempotency_key: fields.get(FIELD.idempotency_key),
-  };
+  row.put('tenant', tenant);
+  row.put('scope', tenant === undefined ? undefined : deriveScopes(levels, tenant).at(-1));
+  row.put('scope_mask', fields.get(FIELD.scope_mask));
+  row.put('action_kind', fields.get(FIELD.action_kind));
+  row.put('action_name', fields.get(FIELD.action_name));
+  row.put('action_tags', fields.get(FIELD.action_tags));
+  row.put('dimensions', fields.get(FIELD.dimensions));
+  row.put('metadata', fields.get(FIELD.metadata));
+  row.put('key_id', fields.get(FIELD.key_id));
+  row.put('idempotency_key', fields.get(FIELD.idempotency_key));
 }
 
 /** What clients report of a model; see StandardMetrics of the protocol. */
-function metricsOf(json: string | undefined): Charge {
+function putMetrics(row: ChargeRow, json: string | undefined): void {
   const metrics = json === undefined ? undefined : readObject(json);
   if (metrics === undefined) {
-    return {};
+    return;
   }
   const { tokens_input, tokens_output, latency_ms, model_version, ...others } = metrics;
-  return {
-    tokens_input: numberOf(tokens_input),
-    tokens_output: numberOf(tokens_output),
-    latency_ms: numberOf(latency_ms),
-    model_version: typeof model_version === 'string' ? model_version : undefined,
-    custom_metrics: Object.keys(others).length > 0 ? stringifyJson(others) : undefined,
-  };
+  row.put('tokens_input', numberOf(tokens_input));
+  row.put('tokens_output', numberOf(tokens_output));
+  row.put('latency_ms', numberOf(latency_ms));
+  row.put('model_version', typeof model_version === 'string' ? model_version : undefined);
+  row.put('custom_metrics', Object.keys(others).length > 0 ? stringifyJson(others) : undefined);
 }
 
 function readObject(json: string): Readonly<Record<string, unknown>> | undefined {

@@ -117,7 +117,7 @@ async function writeCharges(file: string, charges: readonly Charge[], isBefore: 
   );
   const insert = await connection.prepare(`INSERT INTO charges VALUES (${columns.join(', ')})`);
   for (const charge of charges) {
-    const row: Omit<Charge, 'recorded_at'> = { ...DEFAULTS, ...charge };
+    const row: Partial<Charge> = { ...DEFAULTS, ...charge };
     insert.bind(Object.fromEntries(names.map((name) => [name, textOf(row[name])])));
     await insert.run();
   }

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 
 /**
- * The keys that refusals and reads may change: the event log, the audit logs and their indexes, the counters
+ * The keys that refusals and reads may change: the event log, the audit logs and the request log with their indexes, the counters
  * of background jobs, and the number of reserves that waited.
  */
 const RECORDS =
-  /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:)|activity:|rate:|rate-told:|rates-|arrivals$)/;
+  /^\{p[0-9a-f]{2}\}(events$|ev:|co:|(audit(-brief|-indexed)?|refused)($|:)|activity:|rate:|rate-told:|rates-|arrivals$)/;
 
 /** A dump of a hash or a set also depends on its order, which a read may change. */
 const DIGEST_ALL = `
