@@ -155,11 +155,11 @@ const REQUESTS: Record<string, readonly [field: string, send: Send]> = {
   ],
 };
 
-/** Everything that is stored, byte for byte, except audit rows, which refused requests leave, too. */
+/** Everything that is stored, byte for byte, except rows of the audit and request logs, which refused requests leave. */
 async function snapshot(): Promise<Record<string, unknown>> {
   const { redis } = on.stored;
   const stored = (await Promise.all(mastersOf(redis).map((master) => master.keys('{p*')))).flat();
-  const keys = stored.filter((key) => !/^\{p..\}audit/.test(key)).sort();
+  const keys = stored.filter((key) => !/^\{p..\}(audit|refused)/.test(key)).sort();
   return Object.fromEntries(
     await Promise.all(keys.map(async (key) => [key, (await redis.dumpBuffer(key))?.toString('base64')])),
   );
