@@ -141,7 +141,7 @@ describeInBrowser(`the operators' page in a browser${WITHOUT_BROWSER}`, () => {
       '/',
       'This page is of the whole deployment',
       async (page) => {
-        await page.getByText('Only for team-*').waitFor();
+        await page.getByText('Only for team-*', { exact: true }).waitFor();
         const navigation = page.getByRole('navigation', { name: 'Pages' });
         expect(await navigation.getByRole('link', { name: 'Overview' }).count()).toBe(0);
         expect(await navigation.getByRole('link', { name: 'Events' }).count()).toBe(1);
