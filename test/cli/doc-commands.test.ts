@@ -61,7 +61,11 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
     CHARGES,
     { says: '"limit":250000' },
   ],
-  'docs/operators.md': [{ says: '"key_secret":"' }, { says: '"key_secret":"' }],
+  'docs/operators.md': [
+    { says: '"key_secret":"' },
+    { says: '"tenants":["acme","team-*"]' },
+    { says: '"key_secret":"' },
+  ],
   'docs/test-clocks.md': [
     'run',
     { says: '"decision":"ALLOW"' },
