@@ -9,7 +9,7 @@ import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js'
 
 const ROOT = new URL('../../', import.meta.url);
 const PAGE = readFileSync(new URL('docs/architecture.md', ROOT), 'utf8');
-const RESERVES = 5;
+const RESERVES = 30;
 
 let holdfast: Holdfast;
 let tenant: TestTenant;
