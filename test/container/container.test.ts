@@ -211,8 +211,7 @@ describe('the files that the Dockerfile copies, and no others', () => {
   test('include DuckDB, and the script of its process where the bundle looks for it', async () => {
     const bundle = join(image.root, image.workdir, 'dist/bundle');
     const chunk = readdirSync(bundle).find(
-      (name) =>
-        name.endsWith('.js') && readFileSync(join(bundle, name), 'utf8').includes('usage/duckdb.mjs'),
+      (name) => name.endsWith('.js') && readFileSync(join(bundle, name), 'utf8').includes('usage/duckdb.mjs'),
     );
     expect(chunk).toBeDefined();
     const script = join(bundle, '../usage/duckdb.mjs');
