@@ -134,9 +134,9 @@ local function end_tenant()
   end
   local used = { live_reservations = end_count(owned), stored_bytes = stored,
     budgets = owned_counts.size_of('ZCARD', keys.budget_index(tag, tenant)),
-    policies = owned_counts.size_of('ZCARD', keys.policy_index(tag, tenant)), api_keys =
-    owned_counts.size_of('ZCARD', keys.api_key_index(tag, tenant)), webhooks =
-      owned_counts.size_of('ZCARD', keys.webhook_index(tag, tenant)) }
+    policies = owned_counts.size_of('ZCARD', keys.policy_index(tag, tenant)),
+    api_keys = owned_counts.size_of('ZCARD', keys.api_key_index(tag, tenant)),
+    webhooks = owned_counts.size_of('ZCARD', keys.webhook_index(tag, tenant)) }
   for i = first_limit, #ARGV, 2 do
     local limit = ARGV[i]
     local allowed = owned_counts.limit_in_force(owned['max:' .. limit], ARGV[i + 1])

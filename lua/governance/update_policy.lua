@@ -21,8 +21,8 @@ local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV
 local first_field = 7
 -- The member of the protocol's Policy that each field belongs to.
 local MEMBER_OF = {
-  default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions =
-    'reservation_ttl_override',
+  default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override',
+  max_extensions = 'reservation_ttl_override',
   max_reservations_per_minute = 'rate_limits', max_commits_per_minute = 'rate_limits',
 }
 

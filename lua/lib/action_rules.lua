@@ -56,9 +56,9 @@ local function quotas_by(member, quotas)
       kind = quota.action_kind, risk_class = quota.risk_class, limit = quota.max_calls, window = quota.window,
       ttl_ms = quota.per_run_counter_ttl_ms or DEFAULT_RUN_TTL_MS, crossing = crossing_of(quota.max_calls, threshold),
       threshold_text = string.format('%.14g', threshold),
-      hosts = set_of(quota.host_allowlist or {}, string.lower), domains =
-      set_of(quota.recipient_domain_allowlist or {}, string.lower), resources =
-        set_of(quota.resource_type_allowlist or {}),
+      hosts = set_of(quota.host_allowlist or {}, string.lower),
+      domains = set_of(quota.recipient_domain_allowlist or {}, string.lower),
+      resources = set_of(quota.resource_type_allowlist or {}),
     }
   end
   return next(by) and by

@@ -52,6 +52,6 @@ local function note_removed(tag, name, last)
 end
 
 return {
-  STREAMS = STREAMS, begin = begin, cursor_of = cursor_of, epoch_of = epoch_of, lost_of = lost_of, note_removed =
-    note_removed, through_of = through_of,
+  STREAMS = STREAMS, begin = begin, cursor_of = cursor_of, epoch_of = epoch_of, lost_of = lost_of,
+  note_removed = note_removed, through_of = through_of,
 }

@@ -88,8 +88,8 @@ local function known_fields(key, fields, tenant, created_at)
     end
   end
   local subject = hold_record.new_subject(tenant or '__system__', fields[field.workspace], fields[field.app],
-    fields[field.workflow], fields[field.agent], fields[field.toolset], fields[field.unit], fields[field.scope_mask]
-    or '')
+    fields[field.workflow], fields[field.agent], fields[field.toolset], fields[field.unit],
+    fields[field.scope_mask] or '')
   known[field.tenant] = subject.tenant
   for i, name in ipairs(field.LEVELS) do
     known[name] = subject.levels[i] or nil
@@ -123,8 +123,8 @@ local function known_hold(key, known)
   local hold = {
     key = key, state = known[field.state], amount = known[field.amount], expires_at = tonumber(known[field.expires_at]),
     grace_ms = tonumber(known[field.grace_ms]), fields = known,
-    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels =
-    subject.levels, scopes = subject.scopes,
+    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask,
+    levels = subject.levels, scopes = subject.scopes,
     [field.created_at] = known[field.created_at], [field.idempotency_key] = known[field.idempotency_key],
   }
   hold.expiry_letter = known[field.expiry_policy]

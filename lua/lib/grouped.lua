@@ -174,7 +174,7 @@ local function run_calls(call, key_list, args)
 end
 
 return {
-  add_to_index = add_to_index, calls_in = calls_in, end_in_group = end_in_group, leave = leave, new = new_group, owned =
-    group_owned,
+  add_to_index = add_to_index, calls_in = calls_in, end_in_group = end_in_group, leave = leave, new = new_group,
+  owned = group_owned,
   remove_from_index = remove_from_index, run_calls = run_calls, tenant = group_tenant, text_of = text_of, write = write,
 }

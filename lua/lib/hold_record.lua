@@ -184,10 +184,10 @@ local function load_hold(key, ...)
   end
   local subject = known_subject(text)
   local hold = {
-    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms =
-      whole_number(f[5]), fields = fields,
-    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels =
-      subject.levels, scopes = subject.scopes,
+    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]),
+    grace_ms = whole_number(f[5]), fields = fields,
+    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask,
+    levels = subject.levels, scopes = subject.scopes,
     expiry_letter = f[6] or nil,
   }
   for i = 1, select('#', ...) do

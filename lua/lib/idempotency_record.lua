@@ -76,7 +76,7 @@ local function lapse_together(keys)
 end
 
 return {
-  lapse_together = lapse_together, outlast = outlast, parts_of = parts_of, recall = recall, recorded_texts =
-    recorded_texts,
+  lapse_together = lapse_together, outlast = outlast, parts_of = parts_of, recall = recall,
+  recorded_texts = recorded_texts,
   remember = remember,
 }

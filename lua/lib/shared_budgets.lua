@@ -224,7 +224,7 @@ local function write(group)
 end
 
 return {
-  adopt = adopt, budget = shared_budget, copies_of = copies_of, keep_copy = keep_copy, keep_plain_move =
-    keep_plain_move,
+  adopt = adopt, budget = shared_budget, copies_of = copies_of, keep_copy = keep_copy,
+  keep_plain_move = keep_plain_move,
   parse = parse_shared, write = write,
 }

@@ -75,8 +75,8 @@ local function birth_of(tag, tenant_id, template_id, unit, scope, now, former)
   -- A tenant has at most one budget of a scope and unit, ever, so the hash of both names it.
   local ledger_id = 'ldg_' .. string.sub(tag, 3, 4) .. string.sub(redis.sha1hex(scope .. ' ' .. unit), 1, 16)
   local birth = { key = keys.budget(tag, unit, scope), tenant_id = tenant_id, ledger_id = ledger_id, scope = scope,
-    unit = unit, allocated = template.allocated, overdraft_limit = template.overdraft_limit, fields =
-    fields, template_id = template_id, revision = template.revision }
+    unit = unit, allocated = template.allocated, overdraft_limit = template.overdraft_limit,
+    fields = fields, template_id = template_id, revision = template.revision }
   add_period(birth, template, now)
   add_windows(birth, template, former or {}, now)
   return birth

@@ -176,8 +176,8 @@ local function charged_windows(windows, amount)
 end
 
 return {
-  begun_window = begun_window, charged_windows = charged_windows, current_windows = current_windows, has_ended =
-    has_ended,
+  begun_window = begun_window, charged_windows = charged_windows, current_windows = current_windows,
+  has_ended = has_ended,
   parse_plans = parse_plans, parse_windows = parse_windows, plans_text = plans_text, rules_of = rules_of,
   short_window = short_window, window_room = window_room, windows_at = windows_at, windows_text = windows_text,
 }

@@ -9,9 +9,7 @@
 -- ARGV[2]   retention_ms   how long a delivery's record stays
 -- ARGV[3]   event_count
 -- ARGV[...] the entry ids of the events that need no more deliveries, then for each delivery: entry id, subscription
---           id, tenant, event
--- type,
---           trace
+--           id, tenant, event type, trace
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
 -- BOUND     the given events and deliveries (at most 250 and 15); twice as many index entries, and 8 for each
 --           subscription
@@ -47,8 +45,8 @@ end
 local made = {}
 for i = first_delivery, #ARGV, fields_each do
   local length = delivery_record.create_delivery(tag, {
-    ref = ARGV[i] .. ':' .. ARGV[i + 1], subscription = ARGV[i + 1], tenant = ARGV[i + 2], event_type =
-      ARGV[i + 3], trace = ARGV[i + 4],
+    ref = ARGV[i] .. ':' .. ARGV[i + 1], subscription = ARGV[i + 1], tenant = ARGV[i + 2],
+    event_type = ARGV[i + 3], trace = ARGV[i + 4],
     now = now, retention_ms = retention_ms,
   })
   made[#made + 1] = length or 0

@@ -30,8 +30,8 @@ for i = first_entry, #ARGV do
     end
     delivery_record.require_delivery_keys(tag, subscription_id, subscription_id .. ':' .. event.tn)
     deliveries[#deliveries + 1] = {
-      ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id, tenant =
-        event.tn, event_type = event.ty,
+      ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id,
+      tenant = event.tn, event_type = event.ty,
       trace = event.tr, now = now, retention_ms = retention_ms,
     }
     bytes = bytes + stream_walk.entry_bytes(entry[2])

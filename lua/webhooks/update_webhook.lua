@@ -31,9 +31,9 @@ local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARG
 local first_field = 12
 -- The member of the protocol's WebhookSubscription, or of Holdfast's options of one, that each field belongs to.
 local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_types', ec = 'event_categories',
-  sf = 'scope_filter', th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures', hd =
-  'headers', hn = 'headers', se = 'signing_secret', md = 'metadata', ta = 'used_amounts', eg = 'end_on_gone', er =
-    'events_per_request', oc = 'thresholds_once_a_period',
+  sf = 'scope_filter', th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures',
+  hd = 'headers', hn = 'headers', se = 'signing_secret', md = 'metadata', ta = 'used_amounts', eg = 'end_on_gone',
+  er = 'events_per_request', oc = 'thresholds_once_a_period',
   pf = 'payload_filter' }
 local KEPT_EMPTY = { et = true, ec = true }
 

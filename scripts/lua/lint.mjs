@@ -58,8 +58,10 @@ function membersOf(part, text) {
   if (new RegExp(`^local function ${part}\\(`, 'm').test(text)) {
     return undefined;
   }
-  const set = new RegExp(`^(?:function )?${part}\\.(\\w+)|^  (\\w+) = `, 'gm');
-  return [...withoutComments(text).matchAll(set)].map(([, one, other]) => one ?? other ?? '');
+  const code = withoutComments(text);
+  const [, made = ''] = new RegExp(`^local ${part} = \\{\n([^]*?)^\\}`, 'm').exec(code) ?? [];
+  const set = [...code.matchAll(new RegExp(`^(?:function )?${part}\\.(\\w+)`, 'gm'))];
+  return [...made.matchAll(/^  (\w+) = /gm), ...set].map(([, member = '']) => member);
 }
 
 /** Members that a file uses of a part that does not have them, and members that nobody uses. @param {Map<string, string>} files */

@@ -57,6 +57,9 @@ async function ownedBy({ id }: TestTenant): Promise<Owned> {
   };
 }
 
+/** The tenants that a request names where it could name its own. */
+type Named = Partial<Record<'inQuery' | 'inBody' | 'inScope', string>>;
+
 interface Operation {
   readonly id: string;
   readonly method: string;
@@ -116,12 +119,14 @@ describe('an operator of some tenants', () => {
     ({ key } = await confined(mine['tenant_id'] as string, 'team-*'));
   });
 
-  /** Calls an operation and names what a tenant owns, wherever something can be named. */
-  function call({ method, path }: Operation, owned: Owned): Promise<Answer> {
+  /** Calls an operation and names what a tenant owns, wherever something can be named; or other tenants at some of the places. */
+  function call({ method, path }: Operation, owned: Owned, others: Named = {}): Promise<Answer> {
     const id = owned['tenant_id'] as string;
-    const query = new URLSearchParams({ tenant_id: id, tenant: id, scope: `tenant:${id}`, unit: 'TOKENS' });
+    const { inQuery = id, inBody = id, inScope = id } = others;
+    const scope = `tenant:${inScope}`;
+    const query = new URLSearchParams({ tenant_id: inQuery, tenant: inQuery, scope, unit: 'TOKENS' });
     const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => owned[name] ?? 'x');
-    const body = { tenant_id: id, scope: `tenant:${id}`, filter: { tenant_id: id } };
+    const body = { tenant_id: inBody, scope, filter: { tenant_id: inBody } };
     return as(
       key,
       method,
@@ -167,6 +172,26 @@ describe('an operator of some tenants', () => {
       }
     }
     expect(refused.sort()).toEqual(OF_ALL.filter((id) => all.some((one) => one.id === id)));
+  });
+
+  test('gets and changes nothing of another tenant by naming it beside its own', async () => {
+    const other = theirs['tenant_id'] as string;
+    const stateOf = async (): Promise<string[]> => {
+      const paths = ['/v1/admin/budgets', '/v1/admin/policies', '/v1/admin/api-keys', '/v1/admin/events'];
+      const answers = paths.map((path) => on.holdfast.admin('GET', `${path}?tenant_id=${other}&limit=100`));
+      return (await Promise.all(answers)).map((answer) => JSON.stringify(expectStatus(answer, 200)));
+    };
+    const before = await stateOf();
+    const places: readonly (keyof Named)[] = ['inQuery', 'inBody', 'inScope'];
+    for (const operation of await operations()) {
+      for (const named of [...places.map((place) => [place]), ['inQuery', 'inBody'] as const]) {
+        const answer = await call(operation, mine, Object.fromEntries(named.map((place) => [place, other])));
+        if (answer.status < 300) {
+          expect([operation.id, named, answer.text]).not.toContainEqual(expect.stringContaining(other));
+        }
+      }
+    }
+    expect(await stateOf()).toEqual(before);
   });
 
   test('names one of them wherever a tenant is left out, and gets nothing of all', async () => {

@@ -56,8 +56,8 @@ local function pack_fields(fields, code)
   local prefix = 'key_' .. code
   local text = table.concat({
     fields[field.tenant],
-    fields[field.workspace] or '', fields[field.app] or '', fields[field.workflow] or '', fields[field.agent]
-    or '', fields[field.toolset] or '',
+    fields[field.workspace] or '', fields[field.app] or '', fields[field.workflow] or '',
+    fields[field.agent] or '', fields[field.toolset] or '',
     unit .. policy .. fields[field.scope_mask],
     amount, charged == amount and '=' or charged or '',
     to_hex(fields[field.created_at], 0), to_hex(fields[field.expires_at], born), to_hex(fields[field.ended_at], born),

@@ -11,9 +11,8 @@ local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED
 local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = true, ACTION_QUOTA_EXCEEDED = true }
 -- The refusals that name a scope and what remains there.
 local AT_A_SCOPE = {
-  BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING =
-    true, BUDGET_EXCEEDED = true,
-  KEPT_FOR_WAITER = true,
+  BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true,
+  BUDGET_EXCEEDED = true, KEPT_FOR_WAITER = true,
 }
 -- What the event of a denied or observed request does not keep of it, besides fields of a record: members of direct
 -- debits.

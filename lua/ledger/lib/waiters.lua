@@ -15,8 +15,9 @@ local LEASE_MS = 3000
 local KEPT_MS = 120000
 
 -- The refusals after which funds can come back.
-local LACKING = { BUDGET_EXCEEDED = true, KEPT_FOR_WAITER = true, OVERDRAFT_LIMIT_EXCEEDED = true }
-LACKING.DEBT_OUTSTANDING = true
+local LACKING = {
+  BUDGET_EXCEEDED = true, KEPT_FOR_WAITER = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true,
+}
 
 -- `text` has, with spaces between: how many of the tenant may wait, how long this one still waits in ms, its place, the
 -- number of its arrival, and the scope whose queue it is in. A hyphen stands for a number or scope that it does not

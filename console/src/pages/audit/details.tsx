@@ -2,14 +2,14 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
-import { KeyName } from '../../parts/key-name';
-import { SameCause } from '../../parts/same-cause';
+import { Loaded } from '../../parts/loaded';
 import { SidePanel } from '../../parts/side-panel';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { Empty } from '../../parts/states';
 import { Time } from '../../parts/time';
 import { Tree } from '../../parts/tree';
 import { Answer } from './answer';
-import { type AuditRow, hasTenant, ownerOf, queryOfRow } from './row';
+import { AskedBy } from './asked-by';
+import { type AuditRow, queryOfRow } from './row';
 
 /** One row of the audit log, by its id, with the way to what came of the same request. */
 export function RowDetails({
@@ -23,7 +23,7 @@ export function RowDetails({
   close: () => void;
 }): ReactNode {
   const query = queryOfRow(id);
-  const { data, error, refetch } = useQuery({
+  const row = useQuery({
     queryKey: ['/v1/admin/audit/logs', 'one', id],
     queryFn: async () => (await get('/v1/admin/audit/logs', query ?? {})).logs[0] ?? null,
     enabled: query !== undefined,
@@ -32,18 +32,20 @@ export function RowDetails({
     ...(known === undefined ? {} : { initialData: known }),
   });
   return (
-    <SidePanel title={data?.operation ?? 'Row of the audit log'} close={close}>
-      {data ? (
-        <Details row={data} />
-      ) : data === null || query === undefined ? (
-        <Empty title="There is no such row">Its retention may have ended.</Empty>
-      ) : error ? (
-        <Failure error={error} retry={() => void refetch()} />
+    <SidePanel title={row.data?.operation ?? 'Row of the audit log'} close={close}>
+      {query === undefined ? (
+        <Gone />
       ) : (
-        <Loading height={300} />
+        <Loaded query={row} height={300}>
+          {(found) => (found === null ? <Gone /> : <Details row={found} />)}
+        </Loaded>
       )}
     </SidePanel>
   );
+}
+
+function Gone(): ReactNode {
+  return <Empty title="There is no such row">Its retention may have ended.</Empty>;
 }
 
 function Details({ row }: { row: AuditRow }): ReactNode {
@@ -60,30 +62,8 @@ function Details({ row }: { row: AuditRow }): ReactNode {
         </dd>
         <dt>Row</dt>
         <dd className="id">{row.log_id}</dd>
-        <dt>Tenant</dt>
-        <dd className="id">
-          {hasTenant(row) ? (
-            <Link to="/tenants/$id" params={{ id: row.tenant_id }}>
-              {row.tenant_id}
-            </Link>
-          ) : (
-            ownerOf(row)
-          )}
-        </dd>
         <Resource row={row} />
-        <dt>Key</dt>
-        <dd>
-          <KeyName id={row.key_id} />
-        </dd>
-        <dt>From</dt>
-        <dd className="id">{row.source_ip ?? '–'}</dd>
-        <dt>Client</dt>
-        <dd style={{ overflowWrap: 'anywhere' }}>{row.user_agent ?? '–'}</dd>
-        <SameCause
-          request={row.request_id}
-          trace={row.trace_id}
-          correlation={textOf(row.metadata?.['correlation_id'])}
-        />
+        <AskedBy row={row} correlation={textOf(row.metadata?.['correlation_id'])} />
       </dl>
       <section aria-label="Details" className="stack" style={{ gap: 6 }}>
         <h3>Details</h3>

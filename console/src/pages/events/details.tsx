@@ -5,10 +5,10 @@ import { get } from '../../api/client';
 import type { CyclesEvent } from '../../api/types';
 import { whoOf } from '../../parts/actor';
 import { KeyName } from '../../parts/key-name';
+import { Loaded } from '../../parts/loaded';
 import { Scope } from '../../parts/scope';
 import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
-import { Failure, Loading } from '../../parts/states';
 import { Time } from '../../parts/time';
 import { ToldTo } from '../../parts/told';
 import { Tree } from '../../parts/tree';
@@ -25,7 +25,7 @@ export function EventDetails({
   known: CyclesEvent | undefined;
   close: () => void;
 }): ReactNode {
-  const { data, error, refetch } = useQuery({
+  const event = useQuery({
     queryKey: ['/v1/admin/events', 'one', id],
     queryFn: () => get('/v1/admin/events/{event_id}', { event_id: id }),
     // Events do not change.
@@ -33,14 +33,10 @@ export function EventDetails({
     ...(known === undefined ? {} : { initialData: known }),
   });
   return (
-    <SidePanel title={data?.event_type ?? 'Event'} close={close}>
-      {data !== undefined ? (
-        <Details event={data} />
-      ) : error ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : (
-        <Loading height={300} />
-      )}
+    <SidePanel title={event.data?.event_type ?? 'Event'} close={close}>
+      <Loaded query={event} height={300}>
+        {(found) => <Details event={found} />}
+      </Loaded>
     </SidePanel>
   );
 }
