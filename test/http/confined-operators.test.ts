@@ -145,7 +145,11 @@ describe('an operator of some tenants', () => {
           : `${status}`;
 
   test('acts for no other tenant, whatever the operation', async () => {
-    for (const operation of await operations()) {
+    const refusals = (): Promise<number> =>
+      on.holdfast.metric('holdfast_auth_failures_total', { reason: 'other_tenant' });
+    const before = await refusals();
+    const all = await operations();
+    for (const operation of all) {
       const isOwned = /\{(?!tenant_id|template_id|name)\w+\}/.test(operation.path);
       const refusal = isOwned && !OF_ALL.includes(operation.id) ? 'not found' : 'refused';
       expect([operation.id, judgement(await call(operation, theirs))]).toEqual([
@@ -153,6 +157,8 @@ describe('an operator of some tenants', () => {
         OPEN.includes(operation.id) ? 'admitted' : refusal,
       ]);
     }
+    const open = all.filter(({ id }) => OPEN.includes(id));
+    expect(await refusals()).toBe(before + all.length - open.length);
   });
 
   test('may do for its own what is not of the whole deployment', async () => {

@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
+import { type AuditRow, AuditWriter, MAX_WAITING } from '../../src/audit/audit-log/audit-writer.js';
 import {
   type Answer,
   expectRefusal,
@@ -24,6 +26,9 @@ const reserve = (key: string | undefined, tenant: string, amount: number, scope 
       estimate: { unit: 'TOKENS', amount },
     },
   });
+
+const writes = (outcome: string): Promise<number> =>
+  on.holdfast.metric('cycles_admin_audit_writes_total', { path_class: 'refused', outcome });
 
 const requestIdOf = ({ headers }: Answer): string => headers.get('x-request-id') as string;
 
@@ -135,6 +140,37 @@ describe('the request log', () => {
       expected[1],
       expected[3],
     ]);
+  });
+
+  test('has a thousand rows of a tenant a minute, and says how many it left out', async () => {
+    const flooded = await on.holdfast.createTenant();
+    const before = await writes('sampled-out');
+    for (let sent = 0; sent < 1005; sent += 67) {
+      await Promise.all(Array.from({ length: 67 }, () => reserve(flooded.key, 'another', 1)));
+    }
+    on.holdfast.app.get(AuditedRequests).endWindow();
+    const [summary, newest] = await refused(`tenant_id=${flooded.id}&limit=2`);
+    expect(summary).toMatchObject({ operation: 'summary:refused', not_listed: 5, window_ms: 60_000 });
+    expect(newest?.operation).toBe('createReservation');
+    expect(await writes('sampled-out')).toBe(before + 5);
+  });
+
+  test('gives way to the audit log if rows cannot be written as fast as they come, and counts that', async () => {
+    const writer = on.holdfast.app.get(AuditWriter);
+    const before = await writes('dropped');
+    const rowOf = (log: AuditRow['log']): AuditRow => ({
+      partitionOf: tenant.id,
+      log,
+      fields: [['op', 'x']],
+    });
+    // The first one is under way, and as many wait as may.
+    for (let row = 0; row < 1 + MAX_WAITING / 2 + 7; row += 1) {
+      writer.write(rowOf('refused'), 'refused');
+    }
+    writer.write(rowOf('audit'), 'failure');
+    expect(writer.size).toBe(MAX_WAITING / 2 + 1);
+    expect(await writes('dropped')).toBe(before + 7);
+    await writer.drained();
   });
 
   test('is for operators only', async () => {

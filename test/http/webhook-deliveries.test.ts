@@ -9,7 +9,14 @@ import {
 } from '../../src/redis/keyspace.js';
 import { DeliveryFeed } from '../../src/webhooks/deliveries/deliveries.service.js';
 import { shows } from '../compatibility/shows.js';
-import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { Subscriber } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -317,6 +324,12 @@ describe('on the plane of tenants', () => {
   });
 });
 
+/** The id of the event of a tenant's only budget. */
+async function eventOf(holdfast: Holdfast, { id }: TestTenant): Promise<string> {
+  const path = `/v1/admin/events?tenant_id=${id}&event_type=budget.created`;
+  return expectStatus(await holdfast.admin('GET', path), 200).events[0].event_id as string;
+}
+
 describe('who was told of an event', () => {
   const told = (eventId: string): Promise<Answer> =>
     on.holdfast.admin('GET', `/ops/events/${eventId}/deliveries`);
@@ -326,11 +339,7 @@ describe('who was told of an event', () => {
     await subscribed();
     const system = await systemSubscription();
     await on.holdfast.createBudget(subscriber, '', 100);
-    const { events } = expectStatus(
-      await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${subscriber.id}&event_type=budget.created`),
-      200,
-    );
-    const eventId = events[0].event_id as string;
+    const eventId = await eventOf(on.holdfast, subscriber);
     const { subscriptions_looked_at: count, ...none } = expectStatus(await told(eventId), 200);
     expect(none).toEqual({ deliveries: [], still_kept: true });
     const { partition, entryId } = eventPlaceOf(eventId) as { partition: string; entryId: string };
@@ -363,6 +372,28 @@ describe('who was told of an event', () => {
     );
     const rows = await rowsOf(id, '?limit=100');
     expect(rows.map(({ event_id: of }) => of)).not.toContain(eventId);
+  });
+
+  test('is told without a record that is damaged, which is counted', async () => {
+    const { subscriber, id } = await subscribed();
+    await on.holdfast.createBudget(subscriber, '', 100);
+    const eventId = await eventOf(on.holdfast, subscriber);
+    const { partition, entryId } = eventPlaceOf(eventId) as { partition: string; entryId: string };
+    await on.stored.redis.set(deliveryKey(tagOf(partition), `${entryId}:${id}`), 'no record');
+    const before = await on.holdfast.metric('holdfast_records_skipped_total', { kind: 'delivery' });
+    expect(expectStatus(await told(eventId), 200).deliveries).toEqual([]);
+    expect(await on.holdfast.metric('holdfast_records_skipped_total', { kind: 'delivery' })).toBe(before + 1);
+  });
+
+  test('says when deliveries of so old an event are no longer kept', async () => {
+    const brief = await Holdfast.start({ webhookDeliveryRetentionMs: 1 });
+    try {
+      const tenant = await brief.fundedTenant();
+      const answer = await brief.admin('GET', `/ops/events/${await eventOf(brief, tenant)}/deliveries`);
+      expect(expectStatus(answer, 200)).toMatchObject({ deliveries: [], still_kept: false });
+    } finally {
+      await brief.stop();
+    }
   });
 
   test('of an event that does not exist is 404', async () => {

@@ -142,8 +142,12 @@ test.each<[string, object]>([
   ['whose claim names no tenant', { holdfast: { tenants: ['Acme Inc.'] } }],
 ])('an account %s is refused', async (_what, own) => {
   userInfo = {};
+  const refused = (): Promise<number> =>
+    holdfast.metric('holdfast_provider_log_ins_total', { outcome: 'no_tenant' });
+  const before = await refused();
   const answer = await logIn((claims) => tokenOf({ ...claims, ...own }, keys.privateKey));
   expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('holdfast.tenants')]);
+  expect(await refused()).toBe(before + 1);
 });
 
 const STRANGER = newKeys().privateKey;

@@ -6,10 +6,10 @@ import {
   Access,
   Answers,
   LimitedQuery,
+  OF_RESERVATION,
   QuerySchema,
   ReservationId,
   sendJson,
-  OF_RESERVATION,
 } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { operationOf } from '../admission.js';

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits } from '../../auth/index.js';
 import { Access, Answers, BodySchema, ExplainHeader, sendJson } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { type AttestedCall } from '../attested-answers.js';
+import type { AttestedCall } from '../attested-answers.js';
 import { asksToExplain, type Wanted } from '../funds-forecast.js';
 import { type Call, callOf, refuseHeadersOfOne } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
