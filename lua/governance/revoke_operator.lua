@@ -37,8 +37,5 @@ if reason ~= '' then
   redis.call('HSET', operator, 'revoked_reason', reason)
 end
 audit_log.append_audit(tag, 'revokeOperator', 200, '__system__', 'operator', record.name, origin, { 'reason', reason })
-redis.call('PUBLISH', channel, record.secret_hash)
-if record.previous_hash then
-  redis.call('PUBLISH', channel, record.previous_hash)
-end
+operator_record.announce(channel, record)
 return { 'REVOKED', time.ms_text(now), unpack(redis.call('HGETALL', operator)) }

@@ -55,9 +55,8 @@ end
 redis.call('SET', operator_secret, record.name)
 if record.previous_hash then
   redis.call('UNLINK', keys.operator_secret(tag, record.previous_hash))
-  redis.call('PUBLISH', channel, record.previous_hash)
 end
-redis.call('PUBLISH', channel, record.secret_hash)
+operator_record.announce(channel, record)
 audit_log.append_audit(tag, 'rotateOperator', 200, '__system__', 'operator', record.name, origin,
   { 'overlap_ms', ARGV[3] })
 return { 'ROTATED', time.ms_text(now), unpack(redis.call('HGETALL', operator)) }

@@ -38,8 +38,5 @@ for field, value in pairs({ role = role, tenants = tenants }) do
   end
 end
 audit_log.append_audit(tag, 'updateOperator', 200, '__system__', 'operator', record.name, origin, changed)
-redis.call('PUBLISH', channel, record.secret_hash)
-if record.previous_hash then
-  redis.call('PUBLISH', channel, record.previous_hash)
-end
+operator_record.announce(channel, record)
 return { 'UPDATED', time.ms_text(time.now_ms()), unpack(redis.call('HGETALL', operator)) }

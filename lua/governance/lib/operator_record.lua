@@ -30,4 +30,12 @@ local function read_operator(key)
   }
 end
 
-return { read_operator = read_operator }
+-- Tells every instance to look up the operator's keys again.
+local function announce(channel, record)
+  redis.call('PUBLISH', channel, record.secret_hash)
+  if record.previous_hash then
+    redis.call('PUBLISH', channel, record.previous_hash)
+  end
+end
+
+return { announce = announce, read_operator = read_operator }
