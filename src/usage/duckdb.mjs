@@ -6,6 +6,7 @@
 // It reads files inside one folder, keeps in another what does not fit into memory, and can do nothing else: no other file, no network, no
 // extension, no program. What is set here cannot be changed by a query.
 import { rmSync, utimesSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * `folder` is absolute, as is `spill`, which is made when it is needed. `views` has the relations, as SQL, that queries may read from by their names.
@@ -19,6 +20,7 @@ import { rmSync, utimesSync } from 'node:fs';
 const NOT_INSTALLED = 64;
 /** A spill that nobody touches for five minutes belongs to nobody; see src/archive/spill.ts. */
 const TOUCH_MS = 10_000;
+const INTERRUPTED_MS = 10_000;
 
 // Instants are printed in UTC, whatever the machine's zone.
 process.env.TZ = 'UTC';
@@ -115,10 +117,11 @@ async function answer(message) {
   return next();
 }
 
+let answering = Promise.resolve();
 process.on('message', (/** @type {Query | 'next'} */ message) => {
-  void answer(message)
+  answering = answer(message)
     .catch((error) => ({ error: error instanceof Error ? error.message : String(error) }))
-    .then((result) => process.send?.(result));
+    .then((result) => void (process.connected && process.send?.(result)));
 });
 
 setInterval(() => {
@@ -134,12 +137,13 @@ setInterval(() => {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => undefined);
 }
-// The service is gone, even if it was killed.
-process.on('disconnect', () => {
-  try {
-    rmSync(limits.spill, { recursive: true, force: true, maxRetries: 3 });
-  } finally {
-    // `exit` would wait for the query, which would spill again.
-    process.kill(process.pid, 'SIGKILL');
-  }
-});
+/** @returns {Promise<void>} */
+async function tidyUp() {
+  // A query that goes on would spill again.
+  connection.interrupt();
+  await Promise.race([answering, delay(INTERRUPTED_MS)]);
+  rmSync(limits.spill, { recursive: true, force: true, maxRetries: 3 });
+}
+
+// The service is gone, even if it was killed. `exit` would wait for a query that cannot be interrupted.
+process.on('disconnect', () => void tidyUp().finally(() => process.kill(process.pid, 'SIGKILL')));

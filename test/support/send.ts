@@ -1,6 +1,8 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 
-const agent = new Agent({ keepAlive: true });
+/** The server closes a connection that is idle for 72 s, and a request that is sent in that moment has no answer. */
+const IDLE_MS = 30_000;
+const agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
 
 /** There was no complete response: no connection, or one that closed too early. */
 export class NoAnswer extends Error {
