@@ -11,7 +11,7 @@
 -- ARGV[...] the entry ids of the events that need no more deliveries, then for each delivery: entry id, subscription
 --           id, tenant, event type, trace
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
--- BOUND     the given events and deliveries (at most 250 and 15); twice as many index entries, and 8 for each
+-- BOUND     the given events and deliveries (at most 250 and 50); twice as many index entries, and 8 for each
 --           subscription
 -- EMITS     nothing
 -- @include  delivery_record, dispatch_group, keys, time

@@ -14,8 +14,8 @@ import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 const PAGE = 100;
 /** The longest that one turn works on a partition. The next turn continues. */
 const TURN_BUDGET_MS = 50;
-/** Deliveries made by one script, in about half a millisecond. One event may match thousands of subscriptions. */
-const QUEUED_AT_ONCE = 15;
+/** Deliveries made by one script, in less than two milliseconds. Each script waits for a round trip, which is long when Redis is busy. */
+const QUEUED_AT_ONCE = 50;
 /**
  * Events whose queues all have this many waiting stay in the log. Queueing costs the service some 40 µs, reading past them 20. Requests and
  * attempts would lack what it takes for as long as events come faster than an endpoint answers. The next turn, about 100 ms later, sees
