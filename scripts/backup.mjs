@@ -1,4 +1,4 @@
-// npm run backup -- <folder>: copies the ledger and the keys of DATA_DIR, while Holdfast runs or not. docs/operations.md describes it.
+// npm run backup -- <folder>: copies the ledger and the keys of DATA_DIR, while Holdfast runs or not. docs/backup.md describes it.
 // The folder must be new or empty. DATA_DIR says what to copy. Exit codes: 0 copied; 1 not copied, for the reason that is printed.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

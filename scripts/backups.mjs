@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { SetupError } from './install.mjs';
 
 const LOG = join('redis', 'appendonlydir');
-/** The first two exist unless variables have the keys, the third where evidence is issued. The deployment's id is left out: see docs/operations.md. */
+/** The first two exist unless variables have the keys, the third where evidence is issued. The deployment's id is left out: see docs/backup.md. */
 const KEYS = ['admin-api-key', 'webhook-secret-key', 'evidence-keys.json'];
 /** With any of these set, DATA_DIR is not where the ledger is. */
 const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
@@ -24,7 +24,7 @@ export function folderOf(args, command) {
   const external = REDIS_ADDRESSES.find((name) => (process.env[name] ?? '').trim() !== '');
   if (external !== undefined) {
     throw new SetupError(
-      `${external} names a Redis of yours, and this command knows only that of DATA_DIR; see docs/operations.md`,
+      `${external} names a Redis of yours, and this command knows only that of DATA_DIR; see docs/backup.md`,
     );
   }
   return resolve(folder);

@@ -1,5 +1,5 @@
 // npm run restore -- <folder> [--rehearse]: starts a copy of a backup that tells nobody, verifies it, and then, without --rehearse, puts
-// the backup where DATA_DIR is. docs/operations.md describes it.
+// the backup where DATA_DIR is. docs/backup.md describes it.
 // Exit codes: 0 restored, or with --rehearse found sound; 1 nothing was restored, for the reason that is printed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -43,7 +43,7 @@ end
 
 -- The bytes that a reservation takes over the 30 days that it is kept (its record, its entries in indexes and tables,
 -- and for a day its idempotency records), and those of an event with its entry in the tenant's index.
--- docs/operations.md has the measurements.
+-- docs/administration.md has the measurements.
 local RESERVATION_BYTES, EVENT_BYTES = 600, 300
 -- Shorter values are part of RESERVATION_BYTES.
 local LONG_VALUE = 64

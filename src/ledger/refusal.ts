@@ -142,7 +142,7 @@ export const GOVERNANCE_ERROR_CODES = [
 
 export type ErrorCode = (typeof RUNTIME_ERROR_CODES)[number] | (typeof GOVERNANCE_ERROR_CODES)[number];
 
-/** What is limited per tenant. `stored_bytes` is an estimate; docs/operations.md has its formula. */
+/** What is limited per tenant. `stored_bytes` is an estimate; docs/administration.md has its formula. */
 export const TENANT_LIMITS = [
   'live_reservations',
   'budgets',

@@ -8,9 +8,9 @@ import { type Job, Worker } from '../../src/worker/worker.js';
 import { Holdfast } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 
-/** docs/operations.md names what is Holdfast's own, and the protocol does not list. */
-
-const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+/** Documents name what is Holdfast's own, and the protocol does not list. */
+const page = (name: string): string =>
+  readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8');
 
 let store: Store;
 let holdfast: Holdfast;
@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 test('every background job with its role', () => {
-  const [, table = ''] = /<!-- jobs -->([^]*?)<!-- \/jobs -->/.exec(page) ?? [];
+  const [, table = ''] = /<!-- jobs -->([^]*?)<!-- \/jobs -->/.exec(page('monitoring')) ?? [];
   const listed = [...table.matchAll(/^\| (`.+?`) \| (\w+) \|/gm)].flatMap(([, names = '', role]) =>
     names.split(', ').map((name) => `${name} ${role}`),
   );
@@ -45,7 +45,7 @@ test('every background job with its role', () => {
 test('every path under /ops', async () => {
   const { paths } = JSON.parse((await holdfast.call('GET', '/openapi.json')).text);
   const plain = (path: string): string => path.replaceAll(/\{\w+\}/g, '{}');
-  const [, section = ''] = /^## Endpoints$([^]*?)^## /m.exec(page) ?? [];
+  const [, section = ''] = /^## Endpoints$([^]*?)^## /m.exec(page('administration')) ?? [];
   const named = [...section.matchAll(/(\/ops\/[\w/{}-]+)[^`]*`( and paths below it)?/g)].map(
     ([, path = '', below]) => ({ path: plain(path), isWhole: below === undefined }),
   );

@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 
-/** The procedures of docs/operations.md, "Backup and restore". */
+/** The procedures of docs/backup.md. */
 const LOG = 'appendonlydir';
 
 let redis: RedisServer;

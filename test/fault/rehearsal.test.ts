@@ -27,7 +27,7 @@ import { startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
-/** The commands of docs/operations.md, "Backup and restore", against a live instance with a real subscriber. */
+/** The commands of docs/backup.md, against a live instance with a real subscriber. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** As if the backup were older than the hold's time to live. */
@@ -73,7 +73,7 @@ afterEach(async () => {
 });
 
 test('a rehearsed restore tells no subscriber anything, says what it does, and is checked as itself', async () => {
-  const commands = docBlocks('docs/operations.md', 'Backup and restore').map(({ code }) => code);
+  const commands = docBlocks('docs/backup.md').map(({ code }) => code);
   const [backUp = '', rehearse = '', restore = ''] = commands;
   const env = { ...process.env, DATA_DIR: join(folder, '.data') };
   const sh = (
