@@ -12,6 +12,7 @@ const LAYERS = [
   'wire',
   'redis',
   'auth',
+  'answers',
   'http',
   'worker',
   'limits',

@@ -7,10 +7,11 @@ import {
   Access,
   Answers,
   LimitedQuery,
+  OF_RESERVATION,
   QuerySchema,
   ReservationId,
+  sendAnswer,
   sendJson,
-  OF_RESERVATION,
 } from '../http/index.js';
 import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
 import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
@@ -97,7 +98,7 @@ export class OpsController {
   @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
   @Answers(200, 'ExpirationCountsResponse')
   async countExpirations(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.counts.page(validateCounts(query))));
+    sendAnswer<'ExpirationCountsResponse'>(reply, 200, await this.counts.page(validateCounts(query)));
   }
 
   @Get('verify')
@@ -111,6 +112,6 @@ export class OpsController {
   @Answers(200, 'VerifyReport')
   async verify(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const asked = validateVerify(query);
-    sendJson(reply, 200, stringifyJson(await this.verification.page(tenantOf(asked), asked.cursor)));
+    sendAnswer<'VerifyReport'>(reply, 200, await this.verification.page(tenantOf(asked), asked.cursor));
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import {
@@ -47,6 +48,8 @@ interface TenantReport {
   readonly journal: readonly JournalFault[];
 }
 
+type Report = Answer<'VerifyReport'>;
+
 /** GET /ops/verify: recomputes every budget's `reserved` from its live reservations, the invariant at every scope, and the journal. */
 @Injectable()
 export class VerifyService {
@@ -61,14 +64,14 @@ export class VerifyService {
    * Verifies one tenant, or as many tenants as fit into one page's time.
    * @throws Refusal INVALID_REQUEST for another query's cursor, TENANT_NOT_FOUND
    */
-  async page(tenant: string | undefined, cursor: string | undefined): Promise<object> {
+  async page(tenant: string | undefined, cursor: string | undefined): Promise<Report> {
     const started = performance.now();
     const total = {
       tenants: 0,
       budgets: 0,
-      drift: [] as object[],
-      unreadable: [] as object[],
-      journal: [] as object[],
+      drift: [] as Report['drift'][number][],
+      unreadable: [] as Report['unreadable'][number][],
+      journal: [] as Report['journal'][number][],
     };
     let next: string | undefined;
     for await (const [partition, tenantId] of this.tenants(tenant, cursor)) {
@@ -218,9 +221,9 @@ function isDrained({ drift, holds }: BudgetDrift): boolean {
   return (expected ?? 0n) - quarantined === stored.figures.reserved;
 }
 
-function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
+function driftView({ tenantId, budget, drift, holds }: BudgetDrift): Report['drift'][number] {
   const { kind, stored, expected } = drift;
-  const [unit, scope] = budget.split(' ');
+  const [unit = '', scope = ''] = budget.split(' ');
   const actual = kind === 'INVARIANT' ? stored?.figures.remaining : stored?.figures.reserved;
   return {
     tenant_id: tenantId,
@@ -239,6 +242,9 @@ function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
   };
 }
 
-function unreadableView(tenantId: string, { reservationId, reason, quarantined }: UnreadableHold): object {
+function unreadableView(
+  tenantId: string,
+  { reservationId, reason, quarantined }: UnreadableHold,
+): Report['unreadable'][number] {
   return { tenant_id: tenantId, reservation_id: reservationId, reason, quarantined };
 }

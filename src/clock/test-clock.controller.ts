@@ -1,9 +1,9 @@
 import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
+import { Access, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
 import { DAY_MS } from '../ledger/index.js';
-import { compileValidator, stringifyJson } from '../wire/index.js';
+import { compileValidator } from '../wire/index.js';
 import { TestClockAdvanceDto, TestClockService } from './test-clock.service.js';
 
 const validateAdvance = compileValidator(TestClockAdvanceDto);
@@ -17,7 +17,7 @@ export class TestClockController {
   @ApiOperation({ operationId: 'getTestClock', summary: 'Get the time of the deployment' })
   @Answers(200, 'TestClock')
   async get(@Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.read()));
+    sendAnswer<'TestClock'>(reply, 200, await this.service.read());
   }
 
   @Post('advance')
@@ -37,6 +37,6 @@ export class TestClockController {
     if (clock.status === 'ADVANCING') {
       reply.header('Retry-After', '1');
     }
-    sendJson(reply, 200, stringifyJson(clock));
+    sendAnswer<'TestClock'>(reply, 200, clock);
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsInt, Max, Min } from 'class-validator';
 import { DAY_MS, Refusal } from '../ledger/index.js';
@@ -23,13 +24,7 @@ export class TestClockAdvanceDto {
 }
 
 /** The time of the deployment as /ops/test-clock shows it. */
-export interface TestClock {
-  readonly status: 'READY' | 'ADVANCING';
-  readonly now: string;
-  /** How far it is ahead of Redis' own clock. */
-  readonly ahead_by_ms: number;
-  readonly advancing_to?: string;
-}
+export type TestClock = Answer<'TestClock'>;
 
 /** The time of the deployment. Only with HOLDFAST_TEST_CLOCK=true; otherwise there is only the clock of Redis. */
 @Injectable()

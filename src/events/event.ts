@@ -1,6 +1,7 @@
-import { categoryOf, type EventCategory } from '../ledger/index.js';
+import type { Answer } from '../answers/index.js';
+import { categoryOf } from '../ledger/index.js';
 import { type Fields, stringifyJson, timeOf } from '../wire/index.js';
-import { dataOf, type EventData, jsonOf } from './event-data.js';
+import { dataOf, jsonOf } from './event-data.js';
 
 /**
  * The place of an event in the event log. Its public id encodes this place: `evt_`, the milliseconds of the stream entry in 11 hex
@@ -46,23 +47,7 @@ export function eventOrder(eventId: string): string {
  * Event of cycles-governance-admin-v0.1.25. Members that do not apply are absent. Integers in `data` are numbers, or bigints where a number
  * would be rounded.
  */
-export interface CyclesEvent {
-  readonly event_id: string;
-  readonly event_type: string;
-  readonly category: EventCategory;
-  /** RFC 3339: when the event was written, by the time of Redis. */
-  readonly timestamp: string;
-  /** `__system__` for an event without a tenant. */
-  readonly tenant_id: string;
-  readonly scope?: string;
-  readonly actor?: { readonly type: string; readonly key_id?: string };
-  readonly source: string;
-  readonly data: EventData;
-  readonly correlation_id?: string;
-  readonly request_id?: string;
-  readonly trace_id?: string;
-  readonly metadata?: object;
-}
+export type CyclesEvent = Answer<'Event'>;
 
 /** The trace of the request that caused an event. Outbound requests continue it. */
 export interface EventTrace {
@@ -116,9 +101,11 @@ export function eventJson(event: CyclesEvent): string {
 }
 
 /** Operators' own key and value pairs. */
-function metadataOf(text: string | undefined): { metadata?: object } {
+function metadataOf(text: string | undefined): Pick<CyclesEvent, 'metadata'> {
   const metadata = text === undefined ? undefined : jsonOf(text);
-  return typeof metadata === 'object' && metadata !== null ? { metadata } : {};
+  return typeof metadata === 'object' && metadata !== null
+    ? { metadata: metadata as Readonly<Record<string, unknown>> }
+    : {};
 }
 
 function optional<Name extends string>(name: Name, text: string | undefined): Partial<Record<Name, string>> {

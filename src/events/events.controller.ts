@@ -2,8 +2,8 @@ import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../http/index.js';
-import { compileQuery, stringifyJson } from '../wire/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer, sendJson } from '../http/index.js';
+import { compileQuery } from '../wire/index.js';
 import { OF_EVENT } from './event-owner.js';
 import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
 import { eventJson } from './event.js';
@@ -23,7 +23,7 @@ export class EventsController {
   @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
-    sendJson(reply, 200, stringifyJson({ events: rows, ...rest }));
+    sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
   }
 
   @Get('admin/events/:event_id')
@@ -49,6 +49,6 @@ export class EventsController {
       request.caller as TenantCaller,
       validateTenantList(query),
     );
-    sendJson(reply, 200, stringifyJson({ events: rows, ...rest }));
+    sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
   }
 }

@@ -1,7 +1,8 @@
 import { Controller, Get, Injectable, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { Access, Answers, LimitedQuery, sendJson } from '../http/index.js';
+import type { Answer } from '../answers/index.js';
+import { Access, Answers, LimitedQuery, sendAnswer } from '../http/index.js';
 import {
   partitionCode,
   RedisService,
@@ -13,7 +14,7 @@ import {
   tagOf,
   ttlIndexKey,
 } from '../redis/index.js';
-import { readStored, stringifyJson } from '../wire/index.js';
+import { readStored } from '../wire/index.js';
 import type { DrainReport } from './drain-run.js';
 import { instantMs, type SweepPartition } from './sweep-partition.js';
 
@@ -91,18 +92,7 @@ export function totals(held: readonly SweepPartition[]): Totals {
   };
 }
 
-interface PartitionState {
-  readonly partition: string;
-  readonly held_by?: string;
-  readonly lapses_in_ms?: number;
-  readonly indexed: number;
-  readonly due: number;
-  readonly oldest_due_at_ms?: number;
-  readonly next_deadline_at_ms?: number;
-  readonly quarantined: number;
-  readonly awaiting_cleanup: number;
-  readonly oldest_awaiting_at_ms?: number;
-}
+type PartitionState = Answer<'SweepPartition'>;
 
 interface InstanceState extends Partial<SweepReport> {
   readonly instance: string;
@@ -110,18 +100,7 @@ interface InstanceState extends Partial<SweepReport> {
   readonly holds: readonly string[];
 }
 
-export interface SweeperStateReport {
-  readonly now_ms: number;
-  readonly instances: readonly InstanceState[];
-  readonly unheld: readonly string[];
-  readonly backlog: number;
-  readonly lateness_ms: number;
-  readonly quarantined: number;
-  readonly awaiting_cleanup: number;
-  readonly oldest_awaiting_for_ms: number;
-  readonly partitions: readonly PartitionState[];
-  readonly unreadable: readonly string[];
-}
+export type SweeperStateReport = Answer<'SweeperState'>;
 
 type AnnouncedInstance = ScriptReply<'lease_instances'>['instances'][number];
 
@@ -221,6 +200,6 @@ export class SweeperController {
   })
   @Answers(200, 'SweeperState')
   async get(@Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.state.read()));
+    sendAnswer<'SweeperState'>(reply, 200, await this.state.read());
   }
 }

@@ -9,7 +9,7 @@ export {
   ownerOfSubscription,
 } from './confinement.js';
 export { ErrorAnswers, ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
-export { errorBody, refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
+export { errorBody, refusalResponse, sendJson } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
 export { HttpModule } from './http.module.js';
 export { inTurn, LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
@@ -31,5 +31,6 @@ export {
 export { OperationAccess } from './operation-access.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';
 export { RouteTable } from './route-table.js';
+export { sendAnswer, sendSecret } from './send-answer.js';
 export { isRead, refuseForged, SessionAccess } from './session-access.js';
 export { auditTraceOf, onOneLine, originOf, type Sender, senderOf, traceRequests } from './tracing.js';

@@ -1,8 +1,8 @@
 import { Body, Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
-import { compileValidator, stringifyJson } from '../wire/index.js';
+import { Access, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
+import { compileValidator } from '../wire/index.js';
 import { LimitsService, TenantLimitsDto } from './limits.service.js';
 
 const validate = compileValidator(TenantLimitsDto);
@@ -16,7 +16,7 @@ export class LimitsController {
   @ApiOperation({ operationId: 'getTenantLimits', summary: 'Get what a tenant owns and what it may own' })
   @Answers(200, 'TenantLimits')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.read(tenantId)));
+    sendAnswer<'TenantLimits'>(reply, 200, await this.service.read(tenantId));
   }
 
   @Put()
@@ -39,7 +39,7 @@ export class LimitsController {
       'replaceTenantLimits',
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(limits));
+    sendAnswer<'TenantLimits'>(reply, 200, limits);
   }
 
   @Delete()
@@ -52,6 +52,6 @@ export class LimitsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const limits = await this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(limits));
+    sendAnswer<'TenantLimits'>(reply, 200, limits);
   }
 }

@@ -1,8 +1,8 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, sendJson, SkipsDamaged } from '../http/index.js';
-import { stringifyJson } from '../wire/index.js';
+import { Access, Answers, sendAnswer, SkipsDamaged } from '../http/index.js';
+import {} from '../wire/index.js';
 import { OverviewService } from './overview.service.js';
 
 @Controller('v1/admin/overview')
@@ -20,6 +20,6 @@ export class OverviewController {
   async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const { body, skipped } = await this.service.read();
     request.skipped = skipped;
-    sendJson(reply, 200, stringifyJson(body));
+    sendAnswer<'AdminOverviewResponse'>(reply, 200, body);
   }
 }

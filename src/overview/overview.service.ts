@@ -1,3 +1,4 @@
+import type { Answer } from '../answers/index.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
@@ -37,8 +38,10 @@ interface Snapshot {
   readonly durationMs: number;
 }
 
+type OverviewAnswer = Answer<'AdminOverviewResponse'>;
+
 export interface Overview {
-  readonly body: object;
+  readonly body: OverviewAnswer;
   readonly skipped: SkippedNames;
 }
 
@@ -151,7 +154,10 @@ async function within(work: Promise<void>, ms: number): Promise<boolean> {
 }
 
 /** The members that cycles-governance-extensions-v0.1.26 asks for. */
-function extensionsOf({ quotas }: Census, count: (name: string) => number): object {
+function extensionsOf(
+  { quotas }: Census,
+  count: (name: string) => number,
+): Pick<OverviewAnswer, 'quota_health' | 'access_control_stats'> {
   return {
     quota_health: {
       counters_above_80pct: count('quotas.above_80pct'),
@@ -172,7 +178,7 @@ function extensionsOf({ quotas }: Census, count: (name: string) => number): obje
   };
 }
 
-function overviewOf({ census, events }: Snapshot): object {
+function overviewOf({ census, events }: Snapshot): OverviewAnswer {
   const count = (name: string): number => census.counts.get(name) ?? 0;
   return {
     as_of: timeOf(census.atMs.toString()),

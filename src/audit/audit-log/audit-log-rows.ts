@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { hash } from 'node:crypto';
 import { percentDecoded } from '../../ledger/index.js';
 import {
@@ -14,23 +15,10 @@ import {
 import { fieldOf, type Fields, type Batch, readJson, timeOf } from '../../wire/index.js';
 
 /** AuditLogEntry of cycles-governance-admin-v0.1.25: one row of the audit log. */
-export interface AuditLogEntry {
-  readonly log_id: string;
-  readonly timestamp: string;
-  readonly tenant_id: string;
-  readonly operation: string;
-  readonly status: number;
-  readonly resource_type?: string;
-  readonly resource_id?: string;
-  readonly key_id?: string;
-  readonly request_id?: string;
-  readonly trace_id?: string;
-  readonly error_code?: string;
-  readonly source_ip?: string;
-  readonly user_agent?: string;
+export type AuditLogEntry = Answer<'AuditLogEntry'> & {
   /** actor_type, the tenant_id whose resource was changed, correlation_id if several rows belong together, and the operation's details. */
   readonly metadata: Readonly<Record<string, unknown>>;
-}
+};
 
 /** Details that are stored as JSON. */
 const JSON_DETAILS = new Set([

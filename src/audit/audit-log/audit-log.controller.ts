@@ -1,8 +1,8 @@
 import { Controller, Get, Query, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
-import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer } from '../../http/index.js';
+import { compileQuery } from '../../wire/index.js';
 import { AuditLogQueryDto, RequestLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
 
@@ -21,7 +21,7 @@ export class AuditLogController {
   @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
-    sendJson(reply, 200, stringifyJson({ logs: rows, ...rest }));
+    sendAnswer<'AuditLogListResponse'>(reply, 200, { logs: rows, ...rest });
   }
 
   @Get('ops/requests')
@@ -35,6 +35,6 @@ export class AuditLogController {
   @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
   async listRefused(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.listRefused(validateRefused(query));
-    sendJson(reply, 200, stringifyJson({ requests: rows, ...rest }));
+    sendAnswer<'RefusedRequestListResponse'>(reply, 200, { requests: rows, ...rest });
   }
 }

@@ -1,8 +1,8 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
-import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { CleanupDto, CleanupService } from './cleanup.service.js';
 
 const validate = compileValidator(CleanupDto);
@@ -25,6 +25,6 @@ export class CleanupController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const report = await this.service.cleanup(validate(body), originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(report));
+    sendAnswer<'CleanupReport'>(reply, 200, report);
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
@@ -70,23 +71,9 @@ const PLACE = /^(\d{1,16}) (\S{1,64})$/;
 type Place = readonly [walkedMs: string, walkedId: string];
 const START: Place = ['', ''];
 
-export interface CleanedReservation {
-  readonly reservation_id: string;
-  readonly outcome: string;
-  readonly tenant_id?: string;
-  readonly reclaim_at_ms?: number;
-  readonly detail?: string;
-}
+export type CleanedReservation = Answer<'CleanupReport'>['reservations'][number];
 
-export interface CleanupReport {
-  readonly dry_run: boolean;
-  readonly examined: number;
-  /** Outcomes by word. */
-  readonly outcomes: Readonly<Record<string, number>>;
-  readonly reservations: readonly CleanedReservation[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
+export type CleanupReport = Answer<'CleanupReport'>;
 
 /** The operators' cleanup of reservations that the sweeper does not reclaim: those with MANUAL_CLEANUP whose grace period is over. */
 @Injectable()

@@ -6,13 +6,13 @@ import {
   Answers,
   BodySchema,
   LimitedQuery,
+  OF_RESERVATION,
   originOf,
   QuerySchema,
   ReservationId,
-  sendJson,
-  OF_RESERVATION,
+  sendAnswer,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto, QuarantineService } from './quarantine.service.js';
 
 const validateList = compileQuery(QuarantineListQueryDto);
@@ -32,7 +32,7 @@ export class QuarantineController {
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.list(validateList(query))));
+    sendAnswer<'QuarantineList'>(reply, 200, await this.service.list(validateList(query)));
   }
 
   @Get(':reservation_id')
@@ -43,7 +43,7 @@ export class QuarantineController {
   })
   @Answers(200, 'QuarantinedReservation')
   async inspect(@ReservationId() reservationId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.inspect(reservationId)));
+    sendAnswer<'QuarantinedReservation'>(reply, 200, await this.service.inspect(reservationId));
   }
 
   @Post(':reservation_id/decide')
@@ -65,6 +65,6 @@ export class QuarantineController {
       validateDecision(body),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(decision));
+    sendAnswer<'QuarantineDecision'>(reply, 200, decision);
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { IsIn, IsString } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
@@ -50,11 +51,7 @@ const DEFAULT_LIMIT = 50;
 /** COUNT hint for one scan of a partition's quarantine. */
 const SCAN_COUNT = 500;
 
-export interface QuarantineEntry {
-  readonly reservation_id: string;
-  readonly reason: string;
-  readonly quarantined_at_ms: number;
-}
+export type QuarantineEntry = Answer<'QuarantineList'>['entries'][number];
 
 /** The amounts that a release returns, by budget, and those that it cannot return. */
 export interface Returnable {
@@ -67,19 +64,9 @@ export interface QuarantinedReservation extends QuarantineEntry, Returnable {
   readonly record: Readonly<Record<string, string>>;
 }
 
-export interface QuarantineDecision extends Returnable {
-  readonly reservation_id: string;
-  readonly action: 'retry' | 'release';
-  readonly outcome: string;
-  readonly detail?: string;
-  readonly decided_at_ms: number;
-}
+export type QuarantineDecision = Answer<'QuarantineDecision'>;
 
-export interface QuarantineList {
-  readonly entries: readonly QuarantineEntry[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
+export type QuarantineList = Answer<'QuarantineList'>;
 
 /** Reservations that could not be settled and wait for an operator: lists them, shows what is wrong, and applies decisions. */
 @Injectable()

@@ -2,7 +2,7 @@ import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits, sourceOf } from '../../auth/index.js';
-import { Access, Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
+import { Access, Answers, PublicAccess, QuerySchema, sendAnswer, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { ActionKindListQueryDto, ActionKindsService } from './action-kinds.service.js';
 import { KnownKinds } from './known-kinds.js';
@@ -83,7 +83,7 @@ export class DeclaredKindsController {
   @Answers(200, 'ActionKindRegistry', 'The declared kinds')
   list(@Res() reply: FastifyReply): void {
     const { version } = this.registry;
-    sendJson(reply, 200, stringifyJson({ version, kinds: this.kinds.declared, has_more: false }));
+    sendAnswer<'ActionKindRegistry'>(reply, 200, { version, kinds: this.kinds.declared, has_more: false });
   }
 }
 

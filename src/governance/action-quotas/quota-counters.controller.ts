@@ -9,10 +9,10 @@ import {
   LimitedQuery,
   originOf,
   QuerySchema,
-  sendJson,
+  sendAnswer,
 } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 import { QuotaCountersService } from './quota-counters.service.js';
 
@@ -44,7 +44,7 @@ export class QuotaCountersController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { rows, ...rest } = await this.counters.list(request.caller as Caller, validateList(query));
-    sendJson(reply, 200, stringifyJson({ counters: rows, ...rest }));
+    sendAnswer<'ActionQuotaCounterListResponse'>(reply, 200, { counters: rows, ...rest });
   }
 
   @Post('reset')
@@ -69,7 +69,7 @@ export class QuotaCountersController {
   ): Promise<void> {
     requireTenant(body);
     const done = await this.counters.reset(validateReset(body), originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(done));
+    sendAnswer<'ActionQuotaCounterResetResponse'>(reply, 200, done);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import {
@@ -6,7 +7,6 @@ import {
   percentDecoded,
   percentEncoded,
   QUOTA_WINDOWS,
-  type QuotaWindow,
   Refusal,
   RISK_COUNTER,
   scopePrefixOf,
@@ -31,23 +31,7 @@ import {
 import type { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 
 /** ActionQuotaState of cycles-action-kinds-v0.1.26. */
-export interface QuotaCounter {
-  readonly action_kind: string;
-  readonly risk_class?: string;
-  readonly scope: string;
-  readonly scope_path: string;
-  readonly window: QuotaWindow;
-  /** The minute, hour or day in UTC, or the run. */
-  readonly window_key: string;
-  readonly used: number;
-  readonly limit: number;
-  readonly remaining: number;
-  /** The policy that counted last. */
-  readonly policy_id?: string;
-  /** When the window ends; of a run, when its counter lapses without further reserves. */
-  readonly expires_at: string;
-  readonly last_incremented_at?: string;
-}
+export type QuotaCounter = Answer<'ActionQuotaState'>;
 
 /** A counter as scripts return it. */
 interface StoredCounter {

@@ -1,8 +1,8 @@
 import { Controller, Get, Param, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { Access, Answers, LimitedQuery, sendJson } from '../../http/index.js';
-import { stringifyJson } from '../../wire/index.js';
+import { Access, Answers, LimitedQuery, sendAnswer } from '../../http/index.js';
+import {} from '../../wire/index.js';
 import { ApiKeysService } from './api-keys.service.js';
 
 @Controller('ops/api-keys')
@@ -21,6 +21,6 @@ export class ApiKeyFinderController {
   })
   @Answers(200, 'ApiKey')
   async find(@Param('key_id') keyId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.find(keyId)));
+    sendAnswer<'ApiKey'>(reply, 200, await this.service.find(keyId));
   }
 }

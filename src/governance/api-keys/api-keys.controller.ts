@@ -8,13 +8,13 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  OF_API_KEY,
   originOf,
   QuerySchema,
-  sendJson,
+  sendAnswer,
   sendSecret,
-  OF_API_KEY,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
 import { ApiKeysService } from './api-keys.service.js';
 
@@ -46,10 +46,10 @@ export class ApiKeysController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendSecret(
+    sendSecret<'ApiKeyCreateResponse'>(
       reply,
       201,
-      stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))),
+      await this.service.create(validateCreate(body), originOf(request, 'admin')),
     );
   }
 
@@ -61,7 +61,7 @@ export class ApiKeysController {
   @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
-    sendJson(reply, 200, stringifyJson({ keys: rows, ...rest }));
+    sendAnswer<'ApiKeyListResponse'>(reply, 200, { keys: rows, ...rest });
   }
 
   @Patch(':key_id')
@@ -79,10 +79,10 @@ export class ApiKeysController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(
+    sendAnswer<'ApiKey'>(
       reply,
       200,
-      stringifyJson(await this.service.update(keyId, validateUpdate(body), originOf(request, 'admin'))),
+      await this.service.update(keyId, validateUpdate(body), originOf(request, 'admin')),
     );
   }
 
@@ -99,6 +99,6 @@ export class ApiKeysController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { reason } = validateRevoke(query);
-    sendJson(reply, 200, stringifyJson(await this.service.revoke(keyId, reason, originOf(request, 'admin'))));
+    sendAnswer<'ApiKey'>(reply, 200, await this.service.revoke(keyId, reason, originOf(request, 'admin')));
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { ApiKeyVerifier, DEFAULT_PERMISSIONS, hashOfSecret } from '../../auth/index.js';
 import { DAY_MS, oneLine, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
@@ -41,23 +42,7 @@ import {
 } from './api-key.dto.js';
 
 /** ApiKey of cycles-governance-admin-v0.1.25. Neither the secret nor its hash is part of it. */
-export interface ApiKey {
-  readonly key_id: string;
-  readonly tenant_id: string;
-  readonly key_prefix: string;
-  readonly name: string;
-  readonly description?: string;
-  readonly permissions: readonly string[];
-  readonly scope_filter: readonly string[];
-  readonly status: ApiKeyStatus;
-  readonly created_at: string;
-  readonly expires_at: string;
-  /** When it was last used, at most a minute earlier than it really was. */
-  readonly last_used_at?: string;
-  readonly revoked_at?: string;
-  readonly revoked_reason?: string;
-  readonly metadata?: Record<string, unknown>;
-}
+export type ApiKey = Answer<'ApiKey'>;
 
 function statusOf(fields: Fields, nowMs: number): ApiKeyStatus {
   const status = fieldOf(fields, 'status');

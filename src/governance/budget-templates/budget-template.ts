@@ -1,31 +1,11 @@
+import type { Answer } from '../../answers/index.js';
 import { parseAmount, parseScopePath, Refusal, type Unit } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, readJson, timeOf } from '../../wire/index.js';
-import { type UnitAmount } from '../budgets/budget.js';
-import { type RecurrenceMembers, recurrenceMembers } from '../budgets/recurrence.dto.js';
+import { recurrenceMembers } from '../budgets/recurrence.dto.js';
 import { parseRecurrence } from '../budgets/recurrence.js';
 
-interface TemplateWindow extends Partial<RecurrenceMembers> {
-  readonly name: string;
-  readonly limit: UnitAmount;
-}
-
 /** A template as /ops/budget-templates shows it. A rule is absent if its time zone is not known any more. */
-export interface BudgetTemplate {
-  readonly template_id: string;
-  readonly tenant_id: string;
-  readonly scope_pattern: string;
-  readonly unit: Unit;
-  readonly allocated: UnitAmount;
-  readonly overdraft_limit: UnitAmount;
-  readonly commit_overage_policy?: string;
-  readonly rollover_policy: string;
-  readonly period_ms?: number;
-  readonly recurrence?: RecurrenceMembers;
-  readonly windows?: readonly TemplateWindow[];
-  readonly metadata?: unknown;
-  readonly created_at: string;
-  readonly updated_at: string;
-}
+export type BudgetTemplate = Answer<'BudgetTemplate'>;
 
 /** The rules of a template's record: that of its periods, or nothing, then those of its windows. */
 export function rulesOf(fields: Fields): {
@@ -68,7 +48,7 @@ export function templateOf(fields: Fields, templateId: string): BudgetTemplate {
         };
       }),
     }),
-    ...(metadata !== undefined && { metadata: readJson(metadata) }),
+    ...(metadata !== undefined && { metadata: readJson(metadata) as BudgetTemplate['metadata'] }),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),
   };

@@ -11,6 +11,7 @@ import {
   LimitedQuery,
   originOf,
   QuerySchema,
+  sendAnswer,
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
@@ -47,7 +48,7 @@ export class BudgetTemplatesController {
   @QuerySchema(BudgetTemplateListQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.templates.list(validateList(query));
-    sendJson(reply, 200, stringifyJson({ templates: rows, ...rest }));
+    sendAnswer<'BudgetTemplateList'>(reply, 200, { templates: rows, ...rest });
   }
 
   @Get(':template_id')
@@ -62,7 +63,7 @@ export class BudgetTemplatesController {
   ): Promise<void> {
     const { tenant_id: tenantId } = validateQuery(query);
     const { template } = await this.templates.read(tenantId, templateId);
-    sendJson(reply, 200, stringifyJson(template));
+    sendAnswer<'BudgetTemplate'>(reply, 200, template);
   }
 
   @Put(':template_id')
@@ -96,7 +97,7 @@ export class BudgetTemplatesController {
     const origin = originOf(request, 'admin');
     if (asked.apply_to_existing !== true) {
       const { template, isNew } = await this.templates.set(templateId, asked, origin);
-      sendJson(reply, isNew ? 201 : 200, stringifyJson(template));
+      sendAnswer<'BudgetTemplate'>(reply, isNew ? 201 : 200, template);
       return;
     }
     const { template, isNew, outcome, left } = await this.made.setAndApply(templateId, asked, origin);
@@ -144,6 +145,6 @@ export class BudgetOriginController {
   ): Promise<void> {
     const { scope: text, unit } = validateLookup(query);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
-    sendJson(reply, 200, stringifyJson(await this.made.originOf(tenantId, scope, unit)));
+    sendAnswer<'BudgetOrigin'>(reply, 200, await this.made.originOf(tenantId, scope, unit));
   }
 }

@@ -9,9 +9,9 @@ import {
   LimitedChange,
   originOf,
   QuerySchema,
-  sendJson,
+  sendAnswer,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BudgetLookupQueryDto, BudgetPeriodUpdateDto } from './budget.dto.js';
 import { BudgetChangesService } from './budgets.service.js';
 import { BudgetRecurrenceDto } from './recurrence.dto.js';
@@ -50,7 +50,7 @@ export class BudgetPeriodController {
       validatePeriod(body),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(budget));
+    sendAnswer<'BudgetLedger'>(reply, 200, budget);
   }
 }
 
@@ -69,7 +69,7 @@ export class BudgetRecurrenceController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const found = await this.recurrences.read(request.caller as Caller, validateLookup(query));
-    sendJson(reply, 200, stringifyJson(found));
+    sendAnswer<'BudgetRecurrence'>(reply, 200, found);
   }
 
   @Put()
@@ -91,7 +91,7 @@ export class BudgetRecurrenceController {
       validateRecurrence(body),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'BudgetRecurrence'>(reply, 200, changed);
   }
 
   @Delete()
@@ -113,6 +113,6 @@ export class BudgetRecurrenceController {
       validateLookup(query),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'BudgetRecurrence'>(reply, 200, changed);
   }
 }

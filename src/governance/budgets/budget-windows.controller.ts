@@ -9,9 +9,9 @@ import {
   LimitedChange,
   originOf,
   QuerySchema,
-  sendJson,
+  sendAnswer,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
 import { BudgetWindowsDto, WindowsService } from './windows.service.js';
 
@@ -36,7 +36,7 @@ export class BudgetWindowsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const found = await this.windows.read(request.caller as Caller, validateLookup(query));
-    sendJson(reply, 200, stringifyJson(found));
+    sendAnswer<'BudgetWindows'>(reply, 200, found);
   }
 
   @Put()
@@ -65,7 +65,7 @@ export class BudgetWindowsController {
       validateWindows(body),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'BudgetWindows'>(reply, 200, changed);
   }
 
   @Delete()
@@ -84,6 +84,6 @@ export class BudgetWindowsController {
       validateLookup(query),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'BudgetWindows'>(reply, 200, changed);
   }
 }

@@ -10,6 +10,7 @@ import {
   LimitedQuery,
   originOf,
   QuerySchema,
+  sendAnswer,
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, type Origin, stringifyJson } from '../../wire/index.js';
@@ -70,7 +71,7 @@ export class BudgetsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const budget = await this.budgets.create(callerOf(request), validateCreate(body), budgetOrigin(request));
-    sendJson(reply, 201, stringifyJson(budget));
+    sendAnswer<'BudgetLedger'>(reply, 201, budget);
   }
 
   @Get()
@@ -90,7 +91,7 @@ export class BudgetsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(query));
-    sendJson(reply, 200, stringifyJson({ ledgers: rows, ...rest }));
+    sendAnswer<'BudgetListResponse'>(reply, 200, { ledgers: rows, ...rest });
   }
 
   @Get('lookup')
@@ -103,7 +104,11 @@ export class BudgetsController {
     @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.budgets.lookUp(callerOf(request), validateLookup(query))));
+    sendAnswer<'BudgetLedger'>(
+      reply,
+      200,
+      await this.budgets.lookUp(callerOf(request), validateLookup(query)),
+    );
   }
 
   @Patch()
@@ -126,7 +131,7 @@ export class BudgetsController {
       validateUpdate(body),
       origin,
     );
-    sendJson(reply, 200, stringifyJson(budget));
+    sendAnswer<'BudgetLedger'>(reply, 200, budget);
   }
 
   @Post('freeze')
@@ -194,7 +199,7 @@ export class BudgetsController {
       validateFunding(body),
       budgetOrigin(request),
     );
-    sendJson(reply, 200, stringifyJson(funding));
+    sendAnswer<'BudgetFundingResponse'>(reply, 200, funding);
   }
 
   @Post('bulk-action')

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
@@ -9,18 +10,7 @@ import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from '
 import { budgetRefusal, ownedScope, requireTenantId, requireUnit, type UnitAmount } from './budget.js';
 
 /** BudgetFundingResponse of cycles-governance-admin-v0.1.25. All figures come from the one step that changed them. */
-export interface Funding {
-  readonly operation: FundingOperation;
-  readonly previous_allocated: UnitAmount;
-  readonly new_allocated: UnitAmount;
-  readonly previous_remaining: UnitAmount;
-  readonly new_remaining: UnitAmount;
-  readonly previous_debt: UnitAmount;
-  readonly new_debt: UnitAmount;
-  readonly previous_spent: UnitAmount;
-  readonly new_spent: UnitAmount;
-  readonly timestamp: string;
-}
+export type Funding = Answer<'BudgetFundingResponse'>;
 
 /** POST /v1/admin/budgets/fund. */
 @Injectable()

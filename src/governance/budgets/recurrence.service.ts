@@ -1,10 +1,11 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import type { Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin, timeOf } from '../../wire/index.js';
 import type { BudgetLookupQueryDto } from './budget.dto.js';
-import { budgetOf, budgetRefusal, ownedScope, type UnitAmount } from './budget.js';
+import { budgetOf, budgetRefusal, ownedScope } from './budget.js';
 import { type BudgetRecurrenceDto, recurrenceMembers, recurrenceOf } from './recurrence.dto.js';
 import { boundariesAfter, parseRecurrence, type Recurrence, recurrenceText } from './recurrence.js';
 
@@ -12,20 +13,7 @@ const MARGIN_MS = 60_000;
 const SHOWN = 5;
 
 /** What /ops/budgets/recurrence shows. Everything but scope and unit is absent where a budget has no recurrence. */
-export interface BudgetRecurrence {
-  readonly scope: string;
-  readonly unit: Unit;
-  readonly rollover_policy: string;
-  readonly every?: string;
-  readonly time_zone?: string;
-  readonly anchor_day?: number;
-  readonly anchor_month?: number;
-  readonly anchor_hour?: number;
-  readonly period_start?: string;
-  readonly period_end?: string;
-  readonly period_allocated?: UnitAmount;
-  readonly next_boundaries: readonly string[];
-}
+export type BudgetRecurrence = Answer<'BudgetRecurrence'>;
 
 @Injectable()
 export class RecurrenceService {

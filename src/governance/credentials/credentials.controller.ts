@@ -3,8 +3,8 @@ import { ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
-import { compileValidator, Length, stringifyJson } from '../../wire/index.js';
+import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
+import { compileValidator, Length } from '../../wire/index.js';
 import { CredentialsService } from './credentials.service.js';
 
 /** ApiKeyValidationRequest of cycles-governance-admin-v0.1.25. */
@@ -28,7 +28,7 @@ export class CredentialsController {
   })
   @Answers(200, 'AuthIntrospectResponse')
   introspect(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
-    sendJson(reply, 200, stringifyJson(this.service.introspect(request.caller as Caller)));
+    sendAnswer<'AuthIntrospectResponse'>(reply, 200, this.service.introspect(request.caller as Caller));
   }
 
   @Post('validate')
@@ -42,6 +42,10 @@ export class CredentialsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { key_secret: secret } = validate(body);
-    sendJson(reply, 200, stringifyJson(await this.service.validate(secret, originOf(request, 'admin'))));
+    sendAnswer<'ApiKeyValidationResponse'>(
+      reply,
+      200,
+      await this.service.validate(secret, originOf(request, 'admin')),
+    );
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import {
   type Caller,
@@ -61,25 +62,10 @@ export function capabilitiesOf(permissions: ReadonlySet<string>): Capabilities {
 }
 
 /** AuthIntrospectResponse of cycles-governance-admin-v0.1.25. */
-export interface Introspection {
-  readonly authenticated: true;
-  readonly auth_type: 'admin' | 'tenant';
-  readonly permissions: readonly string[];
-  readonly capabilities: Capabilities;
-  readonly tenant_id?: string;
-  readonly scope_filter?: readonly string[];
-}
+export type Introspection = Answer<'AuthIntrospectResponse'>;
 
 /** ApiKeyValidationResponse of cycles-governance-admin-v0.1.25. The tenant of an unknown secret is the empty string. */
-export interface Validation {
-  readonly valid: boolean;
-  readonly tenant_id: string;
-  readonly key_id?: string;
-  readonly permissions?: readonly string[];
-  readonly scope_filter?: readonly string[];
-  readonly expires_at?: string;
-  readonly reason?: string;
-}
+export type Validation = Answer<'ApiKeyValidationResponse'>;
 
 @Injectable()
 export class CredentialsService {

@@ -13,7 +13,7 @@ import { IsDateTime, MaxLength, Obeys, Optional, PageQueryDto, type Rule } from 
 export const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@+-]{0,127}$/;
 
 export const OPERATOR_STATUSES = ['ACTIVE', 'REVOKED', 'EXPIRED'] as const;
-export type OperatorStatus = (typeof OPERATOR_STATUSES)[number];
+type OperatorStatus = (typeof OPERATOR_STATUSES)[number];
 
 /** A week: long enough to bring a key to every machine, short enough that nobody forgets the one before. */
 const LONGEST_OVERLAP_MS = 7 * DAY_MS;

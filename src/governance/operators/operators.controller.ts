@@ -10,10 +10,10 @@ import {
   LimitedQuery,
   originOf,
   QuerySchema,
-  sendJson,
+  sendAnswer,
   sendSecret,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import {
   OperatorCreateDto,
   OperatorListQueryDto,
@@ -54,7 +54,7 @@ export class OperatorsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const made = await this.service.create(validateCreate(body), originOf(request, 'admin'));
-    sendSecret(reply, 201, stringifyJson(made));
+    sendSecret<'OperatorWithKey'>(reply, 201, made);
   }
 
   @Get()
@@ -65,7 +65,7 @@ export class OperatorsController {
   @QuerySchema(OperatorListQueryDto)
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
-    sendJson(reply, 200, stringifyJson({ operators: rows, ...rest }));
+    sendAnswer<'OperatorListResponse'>(reply, 200, { operators: rows, ...rest });
   }
 
   @Get(':name')
@@ -74,7 +74,7 @@ export class OperatorsController {
   @ApiOperation({ operationId: 'getOperator', summary: 'Get a named operator' })
   @Answers(200, 'Operator')
   async get(@Param('name') name: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.get(name)));
+    sendAnswer<'Operator'>(reply, 200, await this.service.get(name));
   }
 
   @Patch(':name')
@@ -95,7 +95,7 @@ export class OperatorsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const changed = await this.service.update(name, validateUpdate(body), originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'Operator'>(reply, 200, changed);
   }
 
   @Post(':name/rotate')
@@ -117,7 +117,7 @@ export class OperatorsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const rotated = await this.service.rotate(name, validateRotate(body), originOf(request, 'admin'));
-    sendSecret(reply, 200, stringifyJson(rotated));
+    sendSecret<'OperatorWithKey'>(reply, 200, rotated);
   }
 
   @Delete(':name')
@@ -137,6 +137,6 @@ export class OperatorsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { reason } = validateRevoke(query);
-    sendJson(reply, 200, stringifyJson(await this.service.revoke(name, reason, originOf(request, 'admin'))));
+    sendAnswer<'Operator'>(reply, 200, await this.service.revoke(name, reason, originOf(request, 'admin')));
   }
 }

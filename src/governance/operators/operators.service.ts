@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { EVERYTHING, hashOfSecret, OperatorKeys, type OperatorRole } from '../../auth/index.js';
 import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
@@ -27,27 +28,11 @@ import {
   type OperatorCreateDto,
   type OperatorListQueryDto,
   type OperatorRotateDto,
-  type OperatorStatus,
   type OperatorUpdateDto,
 } from './operator.dto.js';
 
 /** A named operator. Neither a key nor its hash is part of it. */
-export interface Operator {
-  readonly name: string;
-  readonly role: OperatorRole;
-  /** Ids, or how they begin; `*` for the whole deployment. */
-  readonly tenants: readonly string[];
-  readonly status: OperatorStatus;
-  readonly key_prefix: string;
-  readonly created_at: string;
-  /** Absent if the key does not expire. */
-  readonly expires_at?: string;
-  readonly rotated_at?: string;
-  /** Until when the key before the last rotation works; absent once it no longer does. */
-  readonly previous_key_until?: string;
-  readonly revoked_at?: string;
-  readonly revoked_reason?: string;
-}
+export type Operator = Answer<'Operator'>;
 
 /** An operator with a new key, which only this answer ever contains. */
 export type OperatorWithKey = Operator & { readonly key_secret: string };

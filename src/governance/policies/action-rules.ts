@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { type Fields, readJson, stringifyJson } from '../../wire/index.js';
 import type { KnownKinds } from '../action-kinds/known-kinds.js';
@@ -12,7 +13,7 @@ const RULE_FIELDS = [
 ] as const;
 
 /** The rules of a policy on actions. A list that was never set is empty. */
-export type ActionRules = Readonly<Record<(typeof RULE_FIELDS)[number], readonly unknown[]>>;
+export type ActionRules = Pick<Answer<'Policy'>, (typeof RULE_FIELDS)[number]>;
 
 /** Of one list as JSON, because a reserve reads all rules of its policy. */
 const LIST_MAX_BYTES = 16_384;

@@ -8,10 +8,11 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  OF_POLICY,
   originOf,
   QuerySchema,
+  sendAnswer,
   sendJson,
-  OF_POLICY,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
@@ -72,7 +73,7 @@ export class PoliciesController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(query));
-    sendJson(reply, 200, stringifyJson({ policies: rows, ...rest }));
+    sendAnswer<'PolicyListResponse'>(reply, 200, { policies: rows, ...rest });
   }
 
   @Patch(':policy_id')
@@ -94,7 +95,7 @@ export class PoliciesController {
       validateUpdate(body),
       origin,
     );
-    sendJson(reply, 200, stringifyJson(policy));
+    sendAnswer<'Policy'>(reply, 200, policy);
   }
 }
 
@@ -113,7 +114,7 @@ export class PolicyChargeController {
   })
   @Answers(200, 'PolicyChargeOnExpiry')
   async get(@Param('policy_id') policyId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.policies.chargeOnExpiry(policyId)));
+    sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, await this.policies.chargeOnExpiry(policyId));
   }
 
   @Put()
@@ -132,7 +133,7 @@ export class PolicyChargeController {
   ): Promise<void> {
     const { percent } = validateCharge(body);
     const charge = await this.policies.setChargeOnExpiry(policyId, percent, originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(charge));
+    sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, charge);
   }
 
   @Delete()
@@ -148,6 +149,6 @@ export class PolicyChargeController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const charge = await this.policies.setChargeOnExpiry(policyId, undefined, originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(charge));
+    sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, charge);
   }
 }

@@ -130,7 +130,7 @@ export class PolicyCreateDto extends PolicySettingsDto {
 }
 
 export const POLICY_STATUSES = ['ACTIVE', 'DISABLED'] as const;
-export type PolicyStatus = (typeof POLICY_STATUSES)[number];
+type PolicyStatus = (typeof POLICY_STATUSES)[number];
 
 /** The body of updatePolicy. */
 export class PolicyUpdateDto extends PolicySettingsDto {

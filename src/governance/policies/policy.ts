@@ -1,26 +1,12 @@
+import type { Answer } from '../../answers/index.js';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, optionalTime, readJson, timeOf } from '../../wire/index.js';
-import { type ActionRules, actionRulesOf } from './action-rules.js';
-import { POLICY_STATUSES, type PolicyStatus } from './policy.dto.js';
+import { actionRulesOf } from './action-rules.js';
+import { POLICY_STATUSES } from './policy.dto.js';
 
 /** Policy of cycles-governance-admin-v0.1.25, with the members of cycles-governance-extensions-v0.1.26. */
-export interface Policy extends ActionRules {
-  readonly policy_id: string;
-  readonly name: string;
-  readonly description?: string;
-  readonly scope_pattern: string;
-  readonly priority: number;
-  readonly caps?: unknown;
-  readonly commit_overage_policy?: string;
-  readonly reservation_ttl_override?: Readonly<Record<string, number>>;
-  readonly rate_limits?: Readonly<Record<string, number>>;
-  readonly status: PolicyStatus;
-  readonly effective_from?: string;
-  readonly effective_until?: string;
-  readonly created_at: string;
-  readonly updated_at: string;
-}
+export type Policy = Answer<'Policy'>;
 
 /** The stored fields of reservation_ttl_override. They have its members' names. */
 export const TTL_FIELDS = ['default_ttl_ms', 'max_ttl_ms', 'max_extensions'] as const;
@@ -45,7 +31,7 @@ export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'
   const caps = fields.get('caps');
   return {
     ...optionalText(fields, 'description'),
-    ...(caps === undefined ? {} : { caps: readJson(caps) }),
+    ...(caps === undefined ? {} : { caps: readJson(caps) as Policy['caps'] }),
   };
 }
 

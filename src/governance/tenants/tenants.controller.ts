@@ -10,9 +10,10 @@ import {
   OperationAccess,
   originOf,
   QuerySchema,
+  sendAnswer,
   sendJson,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { CHARGE_FIELD, ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
 import { TenantBulkActionService } from './tenant-bulk-action.service.js';
 import {
@@ -49,7 +50,7 @@ export class TenantsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { created, tenant } = await this.service.create(validateCreate(body), originOf(request, 'admin'));
-    sendJson(reply, created ? 201 : 200, stringifyJson(tenant));
+    sendAnswer<'Tenant'>(reply, created ? 201 : 200, tenant);
   }
 
   @Get()
@@ -65,7 +66,7 @@ export class TenantsController {
   ): Promise<void> {
     const { tenants } = request.caller as AdminCaller;
     const { rows, ...rest } = await this.service.list(validateList(query), tenants);
-    sendJson(reply, 200, stringifyJson({ tenants: rows, ...rest }));
+    sendAnswer<'TenantListResponse'>(reply, 200, { tenants: rows, ...rest });
   }
 
   @Post('bulk-action')
@@ -99,7 +100,7 @@ export class TenantsController {
   @ApiOperation({ operationId: 'getTenant', summary: 'Get tenant details' })
   @Answers(200, 'Tenant')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.get(tenantId)));
+    sendAnswer<'Tenant'>(reply, 200, await this.service.get(tenantId));
   }
 
   @Patch(':tenant_id')
@@ -121,7 +122,7 @@ export class TenantsController {
     if (!complete) {
       reply.header('X-Cycles-Cascade-Status', 'in_progress').header('Retry-After', '1');
     }
-    sendJson(reply, 200, stringifyJson(tenant));
+    sendAnswer<'Tenant'>(reply, 200, tenant);
   }
 }
 
@@ -147,7 +148,7 @@ export class ExpiryPolicyController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { tenant } = await this.service.update(tenantId, validate(body), originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson(tenant));
+    sendAnswer<'Tenant'>(reply, 200, tenant);
   }
 }
 
@@ -166,7 +167,7 @@ export class TenantChargeController {
   })
   @Answers(200, 'TenantChargeOnExpiry')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.chargeOnExpiry(tenantId)));
+    sendAnswer<'TenantChargeOnExpiry'>(reply, 200, await this.service.chargeOnExpiry(tenantId));
   }
 
   @Put()
@@ -185,6 +186,6 @@ export class TenantChargeController {
   ): Promise<void> {
     const { percent } = validateCharge(body);
     await this.service.update(tenantId, { [CHARGE_FIELD]: percent }, originOf(request, 'admin'));
-    sendJson(reply, 200, stringifyJson({ tenant_id: tenantId, percent }));
+    sendAnswer<'TenantChargeOnExpiry'>(reply, 200, { tenant_id: tenantId, percent });
   }
 }

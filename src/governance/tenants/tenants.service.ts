@@ -1,13 +1,7 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { mayActFor, type Tenants } from '../../auth/index.js';
-import {
-  OBSERVE_MODES,
-  type ObserveMode,
-  OVERAGE_POLICIES,
-  type OveragePolicy,
-  Refusal,
-  TENANT_ID_PATTERN,
-} from '../../ledger/index.js';
+import { OBSERVE_MODES, OVERAGE_POLICIES, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { Records, RedisService, type ScriptReply, tenantIndexKey, tenantKey } from '../../redis/index.js';
 import {
   fieldOf,
@@ -26,13 +20,11 @@ import { CHARGE_FIELD } from '../charge-on-expiry.dto.js';
 import { NOT_CLOSABLE, TenantClosing } from './tenant-closing.js';
 import {
   EXPIRY_POLICIES,
-  type ExpiryPolicy,
   type ExpiryPolicyDto,
   TENANT_SORT_KEYS,
   TENANT_STATUSES,
   type TenantCreateDto,
   type TenantListQueryDto,
-  type TenantStatus,
   type TenantUpdateDto,
 } from './tenant.dto.js';
 
@@ -47,23 +39,7 @@ export const TENANT_DEFAULTS = {
 } as const;
 
 /** Tenant of cycles-governance-admin-v0.1.25. */
-export interface Tenant {
-  readonly tenant_id: string;
-  readonly name: string;
-  readonly status: TenantStatus;
-  readonly parent_tenant_id?: string;
-  readonly default_commit_overage_policy: OveragePolicy;
-  readonly default_reservation_ttl_ms: number;
-  readonly max_reservation_ttl_ms: number;
-  readonly max_reservation_extensions: number;
-  readonly reservation_expiry_policy: ExpiryPolicy;
-  readonly observe_mode: ObserveMode;
-  readonly metadata?: Record<string, string>;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly suspended_at?: string;
-  readonly closed_at?: string;
-}
+export type Tenant = Answer<'Tenant'>;
 
 function oneOf<T extends string>(values: readonly T[], text: string): T {
   const value = values.find((candidate) => candidate === text);

@@ -274,8 +274,3 @@ export function sendJson(reply: FastifyReply, status: number, text: string): voi
   }
   void reply.code(status).header('content-type', 'application/json; charset=utf-8').send(text);
 }
-
-/** Sends JSON text that contains a secret, which no cache may store. */
-export function sendSecret(reply: FastifyReply, status: number, text: string): void {
-  sendJson(reply.header('cache-control', 'no-store'), status, text);
-}

@@ -1,4 +1,4 @@
-import type { AnswerSchema } from './parts.js';
+import type { AnswerSchema } from '../../answers/index.js';
 
 const NOW = '2026-11-23T09:12:04.118Z';
 const NOW_MS = 1_795_511_524_118;

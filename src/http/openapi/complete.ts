@@ -1,10 +1,10 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 import { stringifyJson } from '../../wire/index.js';
-import { ANSWER_SCHEMAS, ERROR_SCHEMA, HEADERS, SKIPPED, type SchemaName } from './answer-schemas.js';
+import { ANSWER_SCHEMAS, type AnswerSchema, type SchemaName } from '../../answers/index.js';
+import { ERROR_SCHEMA, HEADERS, SKIPPED } from './shared-parts.js';
 import { exampleOf } from './answer-examples.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { described, parameterWords } from './described.js';
-import type { AnswerSchema } from './parts.js';
 import { refusalComponents, refusalResponses } from './refusal-responses.js';
 import { REFUSALS } from './refusals.js';
 import { eventHeaders, eventWebhooks } from './webhook-events.js';

@@ -21,11 +21,10 @@ import { Refusal } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
 import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
-import { HEADERS, type SchemaName } from './answer-schemas.js';
+import type { SchemaName } from '../../answers/index.js';
+import { HEADERS } from './shared-parts.js';
 import { complete, SKIPS } from './complete.js';
 import { CONTENTS, descriptionOf } from './contents.js';
-
-export type { SchemaName } from './answer-schemas.js';
 
 /** Documents a request body with the rules that it is checked with, and with an example that works unchanged. */
 export function BodySchema<T extends object>(

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../ledger/index.js';
 import { ERROR_CATALOGUE } from '../errors/error-answer.js';
-import { HEADERS } from './answer-schemas.js';
+import { HEADERS } from './shared-parts.js';
 import { REFUSALS } from './refusals.js';
 
 const RETRY = {

@@ -5,7 +5,7 @@ import {
   type MemberKind,
   membersOfEvent,
 } from '../../ledger/index.js';
-import { type AnswerSchema, FLAG, FREE, INT64, list, ref, TEXT, TIME } from './parts.js';
+import { type AnswerSchema, FLAG, FREE, INT64, list, ref, TEXT, TIME } from '../../answers/index.js';
 
 const KINDS: Readonly<Record<MemberKind, AnswerSchema>> = {
   int64: INT64,

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsIn, IsString } from 'class-validator';
 import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
@@ -33,24 +34,9 @@ export class BudgetHoldsQueryDto {
   cursor?: string;
 }
 
-interface BudgetHold {
-  readonly reservation_id: string;
-  readonly amount: { readonly unit: Unit; readonly amount: bigint };
-  readonly expires_at_ms: number;
-  readonly reclaim_at_ms: number;
-  readonly expires_by_itself: boolean;
-  readonly charge_on_expiry?: { readonly unit: Unit; readonly amount: bigint };
-}
+type BudgetHold = Answer<'BudgetHoldList'>['holds'][number];
 
-export interface BudgetHolds {
-  readonly scope: string;
-  readonly unit: Unit;
-  readonly holds: readonly BudgetHold[];
-  /** Live reservations of the partition that this page looked at. */
-  readonly examined: number;
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
+export type BudgetHolds = Answer<'BudgetHoldList'>;
 
 const DEFAULT_LIMIT = 50;
 /** Entries that one script examines: about a millisecond of Redis' time. */

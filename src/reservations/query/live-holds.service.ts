@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsBoolean, IsString } from 'class-validator';
 import { fingerprintOf, type Unit } from '../../ledger/index.js';
@@ -41,22 +42,9 @@ export class LiveHoldsQueryDto {
   cursor?: string;
 }
 
-interface LiveHold {
-  readonly reservation_id: string;
-  readonly tenant_id: string;
-  readonly scope: string;
-  readonly amount: { readonly unit: Unit; readonly amount: bigint };
-  readonly created_at_ms: number;
-  readonly expires_at_ms: number;
-  readonly reclaim_at_ms: number;
-}
+type LiveHold = Answer<'LiveHoldList'>['holds'][number];
 
-export interface LiveHolds {
-  readonly holds: readonly LiveHold[];
-  readonly examined: number;
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
+export type LiveHolds = Answer<'LiveHoldList'>;
 
 /** By deadline, partition and id: the order of the list. */
 interface Place {

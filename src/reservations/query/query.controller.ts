@@ -9,9 +9,10 @@ import {
   OF_RESERVATION,
   QuerySchema,
   ReservationId,
+  sendAnswer,
   sendJson,
 } from '../../http/index.js';
-import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { compileQuery } from '../../wire/index.js';
 import { operationOf } from '../admission.js';
 import { BudgetHoldsQueryDto, BudgetHoldsService } from './budget-holds.service.js';
 import { GetService } from './get.service.js';
@@ -62,10 +63,10 @@ export class QueryController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(
+    sendAnswer<'ReservationDetail'>(
       reply,
       200,
-      stringifyJson(await this.reservations.get(operationOf<Caller>(request), reservationId)),
+      await this.reservations.get(operationOf<Caller>(request), reservationId),
     );
   }
 }
@@ -84,7 +85,7 @@ export class BudgetHoldsController {
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.holds.list(validateHolds(query))));
+    sendAnswer<'BudgetHoldList'>(reply, 200, await this.holds.list(validateHolds(query)));
   }
 }
 
@@ -102,6 +103,6 @@ export class LiveHoldsController {
   @Answers(200, 'LiveHoldList')
   @QuerySchema(LiveHoldsQueryDto, { overdue: true })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.holds.list(validateLive(query))));
+    sendAnswer<'LiveHoldList'>(reply, 200, await this.holds.list(validateLive(query)));
   }
 }

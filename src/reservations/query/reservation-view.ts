@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { deriveScopes, parseAmount, SCOPE_LEVELS, type SubjectLevels } from '../../ledger/index.js';
 import type { EvidenceReference } from '../../evidence/index.js';
 import { FIELD } from '../../redis/index.js';
@@ -16,32 +17,13 @@ interface WireAmount {
   readonly amount: bigint;
 }
 
-/** ReservationSummary of the protocol. Fields that do not apply are absent. */
-export interface ReservationSummary {
-  readonly reservation_id: string;
-  readonly status: string;
-  readonly idempotency_key?: string;
-  /** Of a reservation that was granted together with others. */
-  readonly reservation_set_id?: string;
-  readonly subject: Record<string, unknown>;
-  readonly action: {
-    readonly kind: string;
-    readonly name: string;
-    readonly tags?: unknown;
-    readonly policy_keys?: unknown;
-  };
+/** ReservationSummary of the protocol, with exact figures. Fields that do not apply are absent. */
+export type ReservationSummary = Answer<'ReservationSummary'> & {
   readonly reserved: WireAmount;
   readonly committed?: WireAmount;
   readonly created_at_ms: bigint;
   readonly expires_at_ms: bigint;
-  readonly finalized_at_ms?: bigint;
-  readonly scope_path: string;
-  readonly affected_scopes: readonly string[];
-  readonly metadata?: unknown;
-  readonly committed_metadata?: unknown;
-  /** ReservationEvidence of the protocol. */
-  readonly evidence?: Readonly<Record<string, EvidenceReference>>;
-}
+};
 
 /** ReservationDetail of the protocol has no other fields here. */
 export type ReservationDetail = ReservationSummary;

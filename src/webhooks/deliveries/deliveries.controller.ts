@@ -3,7 +3,15 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { OF_EVENT } from '../../events/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, sendJson, OF_SUBSCRIPTION } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  LimitedQuery,
+  OF_SUBSCRIPTION,
+  QuerySchema,
+  sendAnswer,
+  sendJson,
+} from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { OF_DELIVERY } from './delivery-owner.js';
 import { DeliveriesService, DeliveryListQueryDto } from './deliveries.service.js';
@@ -66,7 +74,11 @@ export class DeliveriesController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.details.get(request.caller as Caller, deliveryId)));
+    sendAnswer<'WebhookDeliveryDetails'>(
+      reply,
+      200,
+      await this.details.get(request.caller as Caller, deliveryId),
+    );
   }
 
   @Get('ops/events/:event_id/deliveries')
@@ -78,7 +90,7 @@ export class DeliveriesController {
   })
   @Answers(200, 'EventDeliveryList')
   async ofEvent(@Param('event_id') eventId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.ofEvents.list(eventId)));
+    sendAnswer<'EventDeliveryList'>(reply, 200, await this.ofEvents.list(eventId));
   }
 
   @Post('ops/webhook-deliveries/:delivery_id/resend')
@@ -93,7 +105,11 @@ export class DeliveriesController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 202, stringifyJson(await this.details.resend(request.caller as Caller, deliveryId)));
+    sendAnswer<'WebhookResendResponse'>(
+      reply,
+      202,
+      await this.details.resend(request.caller as Caller, deliveryId),
+    );
   }
 
   private async answer(

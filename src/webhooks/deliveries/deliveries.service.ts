@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
@@ -170,23 +171,7 @@ export interface StoredDelivery extends DeliveryPlace {
 }
 
 /** WebhookDelivery of cycles-governance-admin-v0.1.25. */
-export interface Delivery {
-  readonly delivery_id: string;
-  readonly subscription_id: string;
-  readonly event_id: string;
-  readonly event_type: string;
-  readonly status: DeliveryStatus;
-  /** The time of the first attempt. Before that, the time at which it was queued. */
-  readonly attempted_at: string;
-  readonly completed_at?: string;
-  readonly attempts: number;
-  readonly response_status?: number;
-  readonly response_time_ms?: number;
-  readonly error_message?: string;
-  readonly next_retry_at?: string;
-  readonly trace_id?: string;
-  readonly trace_flags?: string;
-}
+export type Delivery = Answer<'WebhookDelivery'>;
 
 /** @throws Error if the record is corrupt. */
 export function deliveryOf({ partition, ref, fields }: StoredDelivery): Delivery {

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { eventPlaceOf } from '../../events/index.js';
@@ -13,12 +14,7 @@ import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 import { type Delivery, deliveryOf } from './deliveries.service.js';
 
 /** One attempt and what came of it. */
-export interface DeliveryAttempt {
-  readonly attempted_at: string;
-  readonly response_time_ms: number;
-  readonly response_status?: number;
-  readonly error_message?: string;
-}
+export type DeliveryAttempt = Answer<'WebhookDeliveryAttempt'>;
 
 /** What every attempt sends, but for what it computes anew: signatures, timestamp and span. */
 export interface DeliveryRequest {
@@ -29,13 +25,7 @@ export interface DeliveryRequest {
   readonly body: string;
 }
 
-export interface DeliveryDetails extends Delivery {
-  readonly attempts_made: readonly DeliveryAttempt[];
-  /** How the endpoint's answer to the last attempt begins, if it was not 2xx. */
-  readonly answer_text?: string;
-  /** Absent if the event has left the log. */
-  readonly request?: DeliveryRequest;
-}
+export type DeliveryDetails = Answer<'WebhookDeliveryDetails'>;
 
 interface Found {
   readonly delivery: Delivery;

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { EventsService, eventPlaceOf } from '../../events/index.js';
@@ -13,12 +14,7 @@ import { fieldOf, type Fields } from '../../wire/index.js';
 import { deliveryIdOf, type DeliveryPlace } from '../dispatch/delivery.js';
 import { type Delivery, deliveryOf } from './deliveries.service.js';
 
-export interface EventDeliveries {
-  readonly deliveries: readonly (Delivery & { readonly url: string })[];
-  readonly subscriptions_looked_at: number;
-  /** Whether deliveries of so old an event are still kept. */
-  readonly still_kept: boolean;
-}
+export type EventDeliveries = Answer<'EventDeliveryList'>;
 
 /** Records that one script reads: less than a millisecond of Redis' time. */
 const READ_AT_ONCE = 100;

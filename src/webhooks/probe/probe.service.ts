@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
@@ -20,13 +21,7 @@ const LONGEST_MS = 10_000;
 const RETRY_AFTER_S = 2;
 
 /** WebhookTestResponse of cycles-governance-admin-v0.1.25. The event id is present if something was sent. */
-export interface ProbeResult {
-  readonly success: boolean;
-  readonly response_status?: number;
-  readonly response_time_ms?: number;
-  readonly error_message?: string;
-  readonly event_id?: string;
-}
+export type ProbeResult = Answer<'WebhookTestResponse'>;
 
 /** An endpoint with its sealed signing material. */
 export interface ProbeTarget extends SealedMaterial {

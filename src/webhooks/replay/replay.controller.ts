@@ -2,8 +2,8 @@ import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, originOf, sendJson, OF_SUBSCRIPTION } from '../../http/index.js';
-import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { Access, Answers, BodySchema, OF_SUBSCRIPTION, originOf, sendAnswer } from '../../http/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { ReplayDto, ReplayService } from './replay.service.js';
 
 const validate = compileValidator(ReplayDto);
@@ -29,6 +29,6 @@ export class ReplayController {
       validate(body),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 202, stringifyJson(result));
+    sendAnswer<'WebhookReplayResponse'>(reply, 202, result);
   }
 }

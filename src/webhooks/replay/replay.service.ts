@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsIn, IsInt, Max, Min } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
@@ -94,10 +95,7 @@ const WAITING_MS = DAY_MS;
 const NOTHING: Queued = { count: 0, last: [] };
 
 /** The response of replayEvents of cycles-governance-admin-v0.1.25. */
-export interface ReplayResult {
-  readonly replay_id: string;
-  readonly events_queued: number;
-}
+export type ReplayResult = Answer<'WebhookReplayResponse'>;
 
 /**
  * POST .../replay. Selects all matching events or none, and queues them in order as new deliveries, in the ordered queues of first

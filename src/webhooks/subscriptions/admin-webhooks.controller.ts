@@ -9,14 +9,15 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  OF_SUBSCRIPTION,
   originOf,
   QuerySchema,
+  sendAnswer,
   sendJson,
   sendSecret,
-  OF_SUBSCRIPTION,
 } from '../../http/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BulkActionService } from './bulk-action.service.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import {
@@ -68,7 +69,7 @@ export class AdminWebhooksController {
       validateCreate(body),
       originOf(request, 'admin'),
     );
-    sendSecret(reply, 201, stringifyJson(created));
+    sendSecret<'WebhookCreateResponse'>(reply, 201, created);
   }
 
   @Get()
@@ -79,7 +80,7 @@ export class AdminWebhooksController {
   @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.lists.all(validateList(query));
-    sendJson(reply, 200, stringifyJson({ subscriptions: rows, ...rest }));
+    sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
   }
 
   @Post('bulk-action')
@@ -112,10 +113,10 @@ export class AdminWebhooksController {
     @Param('subscription_id') subscriptionId: string,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(
+    sendAnswer<'WebhookSubscription'>(
       reply,
       200,
-      stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)),
+      await this.subscriptions.get(request.caller as Caller, subscriptionId),
     );
   }
 
@@ -142,7 +143,7 @@ export class AdminWebhooksController {
       validateUpdate(body),
       origin,
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'WebhookSubscription'>(reply, 200, changed);
   }
 
   @Delete(':subscription_id')

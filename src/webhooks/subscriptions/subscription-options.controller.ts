@@ -7,11 +7,11 @@ import {
   Answers,
   BodySchema,
   LimitedChange,
-  originOf,
-  sendJson,
   OF_SUBSCRIPTION,
+  originOf,
+  sendAnswer,
 } from '../../http/index.js';
-import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { SubscriptionOptionsDto } from './subscription-options.dto.js';
 import { SubscriptionOptionsService } from './subscription-options.service.js';
 
@@ -34,7 +34,7 @@ export class SubscriptionOptionsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const found = await this.options.read(request.caller as Caller, subscriptionId);
-    sendJson(reply, 200, stringifyJson(found));
+    sendAnswer<'WebhookOptions'>(reply, 200, found);
   }
 
   @Put()
@@ -64,6 +64,6 @@ export class SubscriptionOptionsController {
       validate(body),
       originOf(request, 'admin'),
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'WebhookOptions'>(reply, 200, changed);
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { fieldOf, type Fields, readJson, stringifyJson, timeOf } from '../../wire/index.js';
 import { MASK } from './headers.js';
 import {
@@ -10,12 +11,7 @@ import {
 } from './subscription.dto.js';
 
 /** WebhookRetryPolicy of cycles-governance-admin-v0.1.25. */
-export interface RetryPolicy {
-  readonly max_retries: number;
-  readonly initial_delay_ms: number;
-  readonly backoff_multiplier: number;
-  readonly max_delay_ms: number;
-}
+export type RetryPolicy = Answer<'WebhookSubscription'>['retry_policy'];
 
 export const DEFAULT_RETRY_POLICY: RetryPolicy = {
   max_retries: 5,
@@ -25,28 +21,7 @@ export const DEFAULT_RETRY_POLICY: RetryPolicy = {
 };
 
 /** WebhookSubscription of cycles-governance-admin-v0.1.25. It contains no secret, and only the names of headers. */
-export interface Subscription {
-  readonly subscription_id: string;
-  readonly tenant_id: string;
-  readonly name?: string;
-  readonly description?: string;
-  readonly url: string;
-  readonly event_types: readonly string[];
-  readonly event_categories: readonly string[];
-  readonly scope_filter?: string;
-  readonly thresholds?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly status: SubscriptionStatus;
-  readonly retry_policy: RetryPolicy;
-  readonly disable_after_failures: number;
-  readonly consecutive_failures: number;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly last_triggered_at?: string;
-  readonly last_success_at?: string;
-  readonly last_failure_at?: string;
-  readonly metadata?: unknown;
-}
+export type Subscription = Answer<'WebhookSubscription'>;
 
 /** Reads a stored comma-separated list. */
 export const listOf = (text: string): string[] => (text === '' ? [] : text.split(','));
@@ -126,8 +101,12 @@ const text = <Name extends string>(fields: Fields, field: string, name: Name): M
   member(fields, field, name, (value) => value);
 const time = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> =>
   member(fields, field, name, timeOf);
-const json = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, unknown> =>
-  member(fields, field, name, readJson);
+const json = <Name extends 'thresholds' | 'metadata'>(
+  fields: Fields,
+  field: string,
+  name: Name,
+): Member<Name, NonNullable<Subscription[Name]>> =>
+  member(fields, field, name, (stored) => readJson(stored) as NonNullable<Subscription[Name]>);
 
 function maskedHeaders(fields: Fields): { headers?: Record<string, string> } {
   const names = listOf(fields.get('hn') ?? '');

@@ -9,13 +9,13 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  OF_SUBSCRIPTION,
   originOf,
   QuerySchema,
-  sendJson,
+  sendAnswer,
   sendSecret,
-  OF_SUBSCRIPTION,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import {
   SubscriptionCreateDto,
@@ -54,13 +54,14 @@ export class TenantWebhooksController {
   ): Promise<void> {
     const caller = request.caller as TenantCaller;
     const origin = originOf(request, 'admin_on_behalf_of');
-    sendSecret(
-      reply,
-      201,
-      stringifyJson(
-        await this.subscriptions.create(caller, 'tenant', caller.tenantId, validateCreate(body), origin),
-      ),
+    const created = await this.subscriptions.create(
+      caller,
+      'tenant',
+      caller.tenantId,
+      validateCreate(body),
+      origin,
     );
+    sendSecret<'WebhookCreateResponse'>(reply, 201, created);
   }
 
   @Get()
@@ -75,7 +76,7 @@ export class TenantWebhooksController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const { rows, ...rest } = await this.lists.ofTenant(request.caller as Caller, validateList(query));
-    sendJson(reply, 200, stringifyJson({ subscriptions: rows, ...rest }));
+    sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
   }
 
   @Get(':subscription_id')
@@ -87,10 +88,10 @@ export class TenantWebhooksController {
     @Param('subscription_id') subscriptionId: string,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(
+    sendAnswer<'WebhookSubscription'>(
       reply,
       200,
-      stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)),
+      await this.subscriptions.get(request.caller as Caller, subscriptionId),
     );
   }
 
@@ -117,7 +118,7 @@ export class TenantWebhooksController {
       validateUpdate(body),
       origin,
     );
-    sendJson(reply, 200, stringifyJson(changed));
+    sendAnswer<'WebhookSubscription'>(reply, 200, changed);
   }
 
   @Delete(':subscription_id')

@@ -1,8 +1,8 @@
 import { Body, Controller, Get, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
-import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
 
 const validateConfig = compileValidator(WebhookSecurityConfigDto);
@@ -19,7 +19,7 @@ export class SecurityConfigController {
   })
   @Answers(200, 'WebhookSecurityConfig')
   async get(@Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson((await this.settings.current()).config));
+    sendAnswer<'WebhookSecurityConfig'>(reply, 200, (await this.settings.current()).config);
   }
 
   @Put()
@@ -35,10 +35,10 @@ export class SecurityConfigController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(
+    sendAnswer<'WebhookSecurityConfig'>(
       reply,
       200,
-      stringifyJson(await this.settings.replace(validateConfig(body), originOf(request, 'admin'))),
+      await this.settings.replace(validateConfig(body), originOf(request, 'admin')),
     );
   }
 }

@@ -1,3 +1,4 @@
+import type { Answer } from '../../answers/index.js';
 import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsBoolean, IsString } from 'class-validator';
@@ -22,11 +23,7 @@ import {
 import { AddressRules, isCidr, isUrlPattern } from './address-rules.js';
 
 /** WebhookSecurityConfig of cycles-governance-admin-v0.1.25. */
-export interface WebhookSecurityConfig {
-  readonly blocked_cidr_ranges: readonly string[];
-  readonly allowed_url_patterns: readonly string[];
-  readonly allow_http: boolean;
-}
+export type WebhookSecurityConfig = Answer<'WebhookSecurityConfig'>;
 
 /**
  * The protocol's ranges, and others that contain no public host: everything that IANA's special-purpose address registries do not call

@@ -1,10 +1,11 @@
-import { OVERAGE_POLICIES, UNITS } from '../../ledger/index.js';
+import { OVERAGE_POLICIES, UNITS } from '../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
   FLAG,
   FREE,
   INT64,
+  kept,
   list,
   MILLISECONDS,
   object,
@@ -44,7 +45,7 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     {
       scope: TEXT,
       unit: oneOf(...UNITS),
-      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
+      rollover_policy: kept('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
       next_boundaries: list(TIME),
     },
     {
@@ -125,12 +126,12 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       unit: oneOf(...UNITS),
       allocated: AMOUNT,
       overdraft_limit: AMOUNT,
-      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
+      rollover_policy: kept('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
       created_at: TIME,
       updated_at: TIME,
     },
     {
-      commit_overage_policy: oneOf(...OVERAGE_POLICIES),
+      commit_overage_policy: kept(...OVERAGE_POLICIES),
       period_ms: { ...MILLISECONDS, description: 'The length of periods that begin with the budget.' },
       recurrence: object({}, RULE),
       windows: list(object({ name: TEXT, limit: AMOUNT }, WINDOW_RULE)),

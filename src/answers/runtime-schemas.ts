@@ -1,10 +1,12 @@
-import { OVERAGE_POLICIES, QUOTA_WINDOWS, RISK_CLASSES, UNITS } from '../../ledger/index.js';
+import { OVERAGE_POLICIES, QUOTA_WINDOWS, RISK_CLASSES, UNITS } from '../ledger/index.js';
 import {
+  type AnswerSchema,
   COUNT,
   COUNT64,
   FLAG,
   FREE,
   INT64,
+  kept,
   list,
   mapOf,
   MILLISECONDS,
@@ -39,14 +41,16 @@ export const SET_ID = {
   description: 'The set that the reservations were granted with.',
 } as const;
 
+/** As the record has it. */
+const STORED_MS: AnswerSchema<number | bigint> = MILLISECONDS;
 const RESERVATION_ALWAYS = {
   reservation_id: TEXT,
-  status: oneOf('ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'),
+  status: kept('ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'),
   subject: ref('Subject'),
   action: ref('Action'),
   reserved: AMOUNT,
-  created_at_ms: MILLISECONDS,
-  expires_at_ms: MILLISECONDS,
+  created_at_ms: STORED_MS,
+  expires_at_ms: STORED_MS,
   scope_path: TEXT,
   affected_scopes: SCOPES,
 };
@@ -54,7 +58,7 @@ const RESERVATION_SOMETIMES = {
   idempotency_key: { type: 'string', minLength: 1, maxLength: 256 },
   reservation_set_id: SET_ID,
   committed: AMOUNT,
-  finalized_at_ms: MILLISECONDS,
+  finalized_at_ms: STORED_MS,
   metadata: FREE,
   committed_metadata: FREE,
   evidence: ref('ReservationEvidence'),
@@ -62,9 +66,9 @@ const RESERVATION_SOMETIMES = {
 
 /** The answers of the runtime plane: cycles-protocol-v0. Members that Holdfast always gives are required here, though the protocol lets them be absent. */
 export const RUNTIME_SCHEMAS = {
-  Amount: object({ unit: oneOf(...UNITS), amount: COUNT64 }),
-  SignedAmount: object({ unit: oneOf(...UNITS), amount: INT64 }),
-  CommitOveragePolicy: oneOf(...OVERAGE_POLICIES),
+  Amount: object({ unit: kept(...UNITS), amount: COUNT64 }),
+  SignedAmount: object({ unit: kept(...UNITS), amount: INT64 }),
+  CommitOveragePolicy: kept(...OVERAGE_POLICIES),
   Balance: object(
     {
       scope: TEXT,
@@ -274,7 +278,7 @@ export const ACTION_SCHEMAS = {
       remaining: COUNT64,
       expires_at: TIME,
     },
-    { risk_class: oneOf(...RISK_CLASSES), policy_id: TEXT, last_incremented_at: TIME },
+    { risk_class: kept(...RISK_CLASSES), policy_id: TEXT, last_incremented_at: TIME },
   ),
   ActionQuotaCounterListResponse: object({ counters: list(ref('ActionQuotaState')), has_more: FLAG }, PAGE),
   ActionQuotaCounterResetResponse: object({

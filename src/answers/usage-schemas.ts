@@ -1,4 +1,4 @@
-import { UNITS } from '../../ledger/index.js';
+import { UNITS } from '../ledger/index.js';
 import {
   type AnswerSchema,
   COUNT,

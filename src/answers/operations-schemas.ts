@@ -1,10 +1,11 @@
-import { TENANT_LIMITS, UNITS } from '../../ledger/index.js';
+import { TENANT_LIMITS, UNITS } from '../ledger/index.js';
 import { BUDGET_OPERATIONS_SCHEMAS } from './budget-operations-schemas.js';
 import {
   COUNT,
   FLAG,
   FREE,
   INT64,
+  kept,
   list,
   mapOf,
   MILLISECONDS,
@@ -176,7 +177,7 @@ export const OPERATIONS_SCHEMAS = {
             stored: object({}, { ...FIGURES, status: TEXT }),
             expected: INT64,
             difference: INT64,
-            period_defect: oneOf(
+            period_defect: kept(
               'INVALID_INSTANTS',
               'UNKNOWN_POLICY',
               'INVALID_ALLOCATION',

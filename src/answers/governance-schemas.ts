@@ -5,13 +5,14 @@ import {
   QUOTA_WINDOWS,
   RISK_CLASSES,
   UNITS,
-} from '../../ledger/index.js';
+} from '../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
   FLAG,
   FREE,
   INT64,
+  kept,
   list,
   mapOf,
   object,
@@ -31,7 +32,7 @@ const REASON = { type: 'string', maxLength: 512 } as const;
 const TTL_MS = { type: 'integer', minimum: MIN_TTL_MS, maximum: MAX_TTL_MS } as const;
 const RATE = { type: 'integer', minimum: 1 } as const;
 const PERMISSIONS = list(TEXT);
-const UNIT = oneOf(...UNITS);
+const UNIT = kept(...UNITS);
 
 const KIND = { type: 'string', maxLength: 64 } as const;
 const CALLS = { type: 'integer', minimum: 1, maximum: 100_000 } as const;
@@ -96,7 +97,7 @@ export const GOVERNANCE_SCHEMAS = {
       overdraft_limit: AMOUNT,
       is_over_limit: FLAG,
       status: oneOf('ACTIVE', 'FROZEN', 'CLOSED'),
-      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
+      rollover_policy: kept('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
       created_at: TIME,
       updated_at: TIME,
     },
@@ -230,7 +231,7 @@ export const GOVERNANCE_SCHEMAS = {
     {
       scope: TEXT,
       actor: object(
-        { type: oneOf('admin', 'api_key', 'admin_on_behalf_of', 'system', 'scheduler') },
+        { type: kept('admin', 'api_key', 'admin_on_behalf_of', 'system', 'scheduler') },
         { key_id: TEXT },
       ),
       correlation_id: TEXT,

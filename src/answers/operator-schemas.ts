@@ -1,4 +1,4 @@
-import { OPERATOR_ROLES } from '../../auth/index.js';
+import { OPERATOR_ROLES } from '../auth/index.js';
 import { COUNT, FLAG, list, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
 
 const ALWAYS = {

@@ -1,27 +1,5 @@
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { SKIPPED_HEADER } from '../errors/error-answer.js';
-import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
-import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
-import { OPERATOR_SCHEMAS } from './operator-schemas.js';
-import type { AnswerSchema } from './parts.js';
-import { ACTION_SCHEMAS, BATCH_SCHEMAS, RUNTIME_SCHEMAS } from './runtime-schemas.js';
-import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
-
-const ALL = {
-  ...RUNTIME_SCHEMAS,
-  ...BATCH_SCHEMAS,
-  ...GOVERNANCE_SCHEMAS,
-  ...ACTION_SCHEMAS,
-  ...SWEEPER_SCHEMAS,
-  ...OPERATIONS_SCHEMAS,
-  ...OPERATOR_SCHEMAS,
-  ...WEBHOOK_SCHEMAS,
-  ...DELIVERY_SCHEMAS,
-};
-
-/** The bodies that operations answer with; an operation names its own with `@Answers`. */
-export type SchemaName = keyof typeof ALL;
-export const ANSWER_SCHEMAS: Readonly<Record<SchemaName, AnswerSchema>> = ALL;
 
 export const ERROR_SCHEMA = {
   type: 'object',

@@ -1,10 +1,11 @@
-import { EVENT_CATEGORIES, UNITS } from '../../ledger/index.js';
+import { EVENT_CATEGORIES, UNITS } from '../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
   FLAG,
   FREE,
   INT64,
+  kept,
   list,
   mapOf,
   object,
@@ -27,7 +28,7 @@ export const WEBHOOK_SCHEMAS = {
       tenant_id: { type: 'string', description: "The owner; __system__ for the operators' own." },
       url: { type: 'string', format: 'uri', maxLength: 2048 },
       event_types: list(TEXT),
-      event_categories: list(oneOf(...EVENT_CATEGORIES)),
+      event_categories: list(kept(...EVENT_CATEGORIES)),
       status: STATUS,
       retry_policy: object({
         max_retries: COUNT,
@@ -102,12 +103,7 @@ export const WEBHOOK_SCHEMAS = {
     {
       stopped: {
         ...object({
-          reason: oneOf(
-            'consecutive_failures_exceeded_threshold',
-            'endpoint_gone',
-            'tenant_closed',
-            'paused',
-          ),
+          reason: kept('consecutive_failures_exceeded_threshold', 'endpoint_gone', 'tenant_closed', 'paused'),
           at: TIME,
           by: { ...TEXT, description: 'The key, operator or session, or `system`.' },
         }),
