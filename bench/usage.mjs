@@ -177,6 +177,7 @@ async function timeOf(process, groups, files) {
       equals: {},
       dimension: undefined,
       scope: undefined,
+      tenants: undefined,
       segments: [],
       order: undefined,
       limit: 10_000,

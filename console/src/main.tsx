@@ -20,6 +20,7 @@ import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { queryClient } from './api/session';
+import { goBackOnEscape } from './app/go-back';
 import { STYLE_NONCE } from './app/nonce';
 import { router } from './app/router';
 import './app/style.css';
@@ -32,6 +33,8 @@ const isDark =
   chosen === 'dark' || (chosen !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
 // Mantine sets it after the first paint, which would flash.
 document.documentElement.dataset['mantineColorScheme'] = isDark ? 'dark' : 'light';
+
+goBackOnEscape(router.history);
 
 const root = document.getElementById('root');
 if (root !== null) {

@@ -10,8 +10,9 @@
 -- ARGV[5]   to_ms          latest, inclusive
 -- ARGV[6]   slot_ms        length of a slot
 -- ARGV[7]   tenant_id      or empty for all
--- ARGV[8]   scope          the reservation's scope or one above it, or empty
--- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
+-- ARGV[8]   tenants        those of the operator: see lib/confinement
+-- ARGV[9]   scope          the reservation's scope or one above it, or empty
+-- ARGV[10]  state          EXPIRED, QUARANTINED, or empty for both
 -- RETURNS   next_start? examined:int counts(slot:int expirations:int)*
 -- BOUND     examine entries of the log, 256 KiB of entries
 -- EMITS     nothing
@@ -21,8 +22,8 @@
 local event_log = KEYS[1]
 local start, stop, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local from_ms, to_ms, slot_ms = ARGV[4], ARGV[5], tonumber(ARGV[6])
-local tenant_id, scope, state = ARGV[7], ARGV[8], ARGV[9]
-local search = expiration.expiration_search(from_ms, to_ms, tenant_id, scope, state)
+local tenant_id, tenants, scope, state = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local search = expiration.expiration_search(from_ms, to_ms, tenant_id, tenants, scope, state)
 
 local slots, counts, is_beyond = {}, {}, false
 local last, examined, more = stream_walk.walk_stream('XRANGE', event_log, start, stop, examine, function(entry)

@@ -9,8 +9,9 @@
 -- ARGV[5]   from_ms        earliest time of the expiry or quarantine, inclusive, or -inf
 -- ARGV[6]   to_ms          latest, inclusive, or +inf
 -- ARGV[7]   tenant_id      or empty for all
--- ARGV[8]   scope          the reservation's scope or one above it, or empty
--- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
+-- ARGV[8]   tenants        those of the operator: see lib/confinement
+-- ARGV[9]   scope          the reservation's scope or one above it, or empty
+-- ARGV[10]  state          EXPIRED, QUARANTINED, or empty for both
 -- RETURNS   next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*
 -- BOUND     examine entries of the log, limit rows, 256 KiB of entries
 -- EMITS     nothing
@@ -19,8 +20,9 @@
 -- next_start is empty at the end.
 local event_log = KEYS[1]
 local start, stop, examine, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local from_ms, to_ms, tenant_id, scope, state = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local search = expiration.expiration_search(from_ms, to_ms, tenant_id, scope, state)
+local from_ms, to_ms, tenant_id, tenants = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local scope, state = ARGV[9], ARGV[10]
+local search = expiration.expiration_search(from_ms, to_ms, tenant_id, tenants, scope, state)
 
 local reply, rows = { '' }, 0
 

@@ -3,21 +3,22 @@
 --
 -- KEYS[1]   ttl_index     zset, score = reclaim deadline in ms
 -- ARGV[1]   tenant_id     only this tenant's, or empty
--- ARGV[2]   to_ms         the last deadline to list, or +inf
--- ARGV[3]   walked_ms     where the previous run ended: the deadline, or empty to start
--- ARGV[4]   walked_id     its reservation
--- ARGV[5]   examine       maximum entries to examine
+-- ARGV[2]   tenants       those of the operator: see lib/confinement
+-- ARGV[3]   to_ms         the last deadline to list, or +inf
+-- ARGV[4]   walked_ms     where the previous run ended: the deadline, or empty to start
+-- ARGV[5]   walked_id     its reservation
+-- ARGV[6]   examine       maximum entries to examine
 -- RETURNS   walked_ms:text? walked_id? examined:int damaged_count damaged(reservation_id)*
 --             holds(reservation_id tenant_id scope unit amount created_at_ms:int expires_at_ms:int deadline_ms:int)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  field, hold_record, index_walk, int64, keys, time
+-- @include  confinement, field, hold_record, index_walk, int64, keys, time
 --
 -- walked_ms is empty at the end of the index. A hold whose deadline has passed is listed until it is expired. Damaged
 -- records are only named, and so is an index of another type.
 local index = KEYS[1]
-local tenant_id, to_ms, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local examine = tonumber(ARGV[5])
+local tenant_id, tenants, to_ms = ARGV[1], ARGV[2], ARGV[3]
+local walked_ms, walked_id, examine = ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local tag = keys.tag_of(index)
 
@@ -33,7 +34,8 @@ local function live_hold(reservation_id)
     return nil
   end
   local subject = record[2] and hold_record.known_subject(record[2]) or hold_record.load_hold(key).subject
-  if tenant_id ~= '' and subject.tenant and subject.tenant ~= tenant_id then
+  local owner = subject.tenant
+  if owner and (tenant_id ~= '' and owner ~= tenant_id or not confinement.may_act_for(tenants, owner)) then
     return nil
   end
   local created_at, expires_at = hold_record.whole_number(record[4]), hold_record.whole_number(record[5])

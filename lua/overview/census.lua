@@ -10,8 +10,9 @@
 -- ARGV[4]   limit            records a run, at least 1
 -- ARGV[5]   with_system      1 where the operators' own subscriptions stand in this partition
 -- RETURNS   now_ms next_tenant? next_kind? next_after? examined:int text_count counts{}
---           held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt
---           overdraft_limit)* webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)*
+--           sums_count sums(tenant_id unit allocated spent reserved debt)*
+--           budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
+--           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)*
 --           damaged_count damaged(kind record)* quotas(scope action_kind window used:int limit:int)*
 -- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget
 --           have one; of counters as many more as a scan returns at once, and 100 of a run
@@ -19,10 +20,10 @@
 -- @include  action_counters, int64, keys, listing, scope_tree, time
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit
--- or have debt, and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a
--- unit: budgets below them hold the same reservations again. A reservation that is older than the topmost budget is not
--- in it. The subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed
--- are those most used in proportion to their limit. A damaged tenant, budget or subscription counts as far as it can be
+-- or have debt, and are not closed. sums are those of a tenant's topmost budgets, in one row or more a unit: budgets
+-- below them have the same charges and holds again. A reservation that is older than the topmost budget is not in it.
+-- The subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed are
+-- those most used in proportion to their limit. A damaged tenant, budget or subscription counts as far as it can be
 -- read, and is named; none of it is in a list or a sum. So is an index of another type.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
@@ -38,7 +39,7 @@ local QUOTAS_LISTED, OF_A_RUN = 10, 100
 local tag = keys.tag_of(tenant_index)
 local left = limit
 local counts, budgets, webhooks, damaged, quotas = {}, {}, {}, {}, {}
-local held, held_rows, budgeted = {}, {}, {}
+local sums, sum_rows, budgeted = {}, {}, {}
 local now = time.now_ms()
 local next_tenant, next_kind, next_after = '', '', ''
 
@@ -95,16 +96,30 @@ local function is_budgeted_above(scope, unit)
   return false
 end
 
-local function count_held(scope, unit, reserved)
-  if not int64.is_amount(reserved) or reserved == '0' or is_budgeted_above(scope, unit) then
+local function append_sum(sum)
+  for _, text in ipairs(sum) do
+    sum_rows[#sum_rows + 1] = text
+  end
+end
+
+-- Adds the figures of a budget to the sums of its tenant, in a further row where they would leave int64.
+local function add_to_sums(scope, unit, allocated, spent, reserved, debt)
+  local owner = string.match(scope, '^tenant:([^/]+)')
+  if not owner or not int64.is_amount(spent) or is_budgeted_above(scope, unit) then
     return
   end
-  local sum = int64.add(held[unit] or '0', reserved)
-  if not sum then
-    held_rows[#held_rows + 1], held_rows[#held_rows + 2] = unit, held[unit]
-    sum = reserved
+  local row, name = { owner, unit, allocated, spent, reserved, debt }, owner .. ' ' .. unit
+  local before = sums[name]
+  for i = 3, before and 6 or 0 do
+    local sum = int64.add(before[i], row[i])
+    if not sum then
+      append_sum(before)
+      row = { owner, unit, allocated, spent, reserved, debt }
+      break
+    end
+    row[i] = sum
   end
-  held[unit] = sum
+  sums[name] = row
 end
 
 local function count_budget(member)
@@ -113,7 +128,7 @@ local function count_budget(member)
     return name_damaged('budget', member)
   end
   local record = fields_of(keys.budget(tag, unit, scope), 'status', 'is_over_limit', 'debt', 'overdraft_limit',
-    'allocated', 'remaining', 'reserved')
+    'allocated', 'remaining', 'reserved', 'spent')
   local status, debt, overdraft_limit = record[1] or '', record[3] or '', record[4] or ''
   count('budgets')
   count('budgets.' .. status)
@@ -125,7 +140,9 @@ local function count_budget(member)
   if not is_whole then
     return name_damaged('budget', scope .. ' ' .. unit)
   end
-  count_held(scope, unit, record[7])
+  if int64.is_amount(record[5]) and int64.is_amount(record[7]) and int64.is_amount(debt) then
+    add_to_sums(scope, unit, record[5], record[8], record[7], debt)
+  end
   local over = record[2] == '1' or (int64.positive(overdraft_limit) and int64.less(overdraft_limit, debt))
   local indebted = int64.positive(debt)
   if status == 'CLOSED' or not (over or indebted) then
@@ -321,12 +338,12 @@ for name, number in pairs(counts) do
   names = names + 1
 end
 reply[6] = time.ms_text(2 * names)
-for unit, sum in pairs(held) do
-  held_rows[#held_rows + 1], held_rows[#held_rows + 2] = unit, sum
+for _, sum in pairs(sums) do
+  append_sum(sum)
 end
-reply[#reply + 1] = time.ms_text(#held_rows / 2)
-for i = 1, #held_rows do
-  reply[#reply + 1] = held_rows[i]
+reply[#reply + 1] = time.ms_text(#sum_rows / 6)
+for i = 1, #sum_rows do
+  reply[#reply + 1] = sum_rows[i]
 end
 reply[#reply + 1] = time.ms_text(#budgets / 7)
 for i = 1, #budgets do

@@ -55,6 +55,31 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       period_allocated: AMOUNT,
     },
   ),
+  TenantSumsResponse: object({
+    as_of: { ...TIME, description: 'When the budgets were read, as for the overview.' },
+    tenants: {
+      ...list(
+        object({
+          tenant_id: TEXT,
+          sums: {
+            ...list(
+              object({
+                unit: oneOf(...UNITS),
+                allocated: INT64,
+                spent: INT64,
+                reserved: INT64,
+                debt: INT64,
+                remaining: INT64,
+              }),
+            ),
+            description:
+              'One for each unit, over its topmost budgets: those below them have the same charges and holds again.',
+          },
+        }),
+      ),
+      description: 'Those that were asked for.',
+    },
+  }),
   LiveHoldList: object(
     {
       holds: list(

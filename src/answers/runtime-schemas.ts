@@ -38,7 +38,8 @@ const TRACE_ID = { type: 'string', pattern: '^[0-9a-f]{32}$' } as const;
 
 export const SET_ID = {
   type: 'string',
-  description: 'The set that the reservations were granted with.',
+  description:
+    'The set that the reservations were granted with. With `rsv_` for `set_`, it is the id of the first one.',
 } as const;
 
 /** As the record has it. */

@@ -55,6 +55,12 @@ const USAGE_KEYS = {
   model_version: TEXT,
   key_id: TEXT,
   source: oneOf('RESERVATION', 'DIRECT_DEBIT'),
+  recorded_at: {
+    ...TEXT,
+    description:
+      'When the charge was recorded, such as 2026-10-25T00:30:00.000Z. With `record_id`, each charge has a row.',
+  },
+  record_id: { ...TEXT, description: 'The reservation that ended, or the event of the direct debit.' },
 };
 
 const USAGE_ROW: AnswerSchema = {

@@ -1,14 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { IsInt, IsString, Min } from 'class-validator';
+import { partitionsOfTenants, patternsText, type Tenants } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
-import {
-  eventLogKey,
-  isStreamId,
-  partitionOfTenant,
-  RedisService,
-  streamBound,
-  tagOfPartition,
-} from '../redis/index.js';
+import { eventLogKey, isStreamId, RedisService, streamBound, tagOfPartition } from '../redis/index.js';
 import { decodeCursor, encodeCursor, Optional } from '../wire/index.js';
 import { EXAMINED_A_RUN, type ExpirationSearch, SLACK_MS } from './expiration-feed.js';
 import { boundMs, ExpirationFiltersDto, IsBound, searchOf, valuesOf } from './expirations.service.js';
@@ -59,18 +53,21 @@ interface Walk {
 export class ExpirationCounts {
   constructor(private readonly redis: RedisService) {}
 
-  /** @throws Refusal INVALID_REQUEST, as for a list, and for more than 1,000 slots; StoreUnavailable */
-  async page(query: ExpirationCountsQueryDto): Promise<CountsPage> {
-    const search = searchOf(query, requireBound('from', query.from), requireBound('to', query.to));
+  /**
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST, as for a list, and for more than 1,000 slots; StoreUnavailable
+   */
+  async page(query: ExpirationCountsQueryDto, tenants: Tenants): Promise<CountsPage> {
+    const bounds = [requireBound('from', query.from), requireBound('to', query.to)] as const;
+    const search = searchOf(query, bounds, tenants);
     const slotMs = slotLength(search.toMs - search.fromMs, query.slot_ms);
     const fingerprint = fingerprintOf(['expiration-counts', ...valuesOf(search), slotMs]);
     const { tenantId } = search;
-    const [first, end] =
-      tenantId === undefined
-        ? [0, this.redis.partitions]
-        : [partitionOfTenant(tenantId, this.redis.partitions), undefined];
-    const last = (end ?? first + 1) - 1;
-    let walk: Walk | undefined = walkOf(query.cursor, fingerprint, first, last);
+    const partitions = partitionsOfTenants(
+      tenantId === undefined ? tenants : [tenantId],
+      this.redis.partitions,
+    );
+    let walk: Walk | undefined = walkOf(query.cursor, fingerprint, partitions);
     const counts = new Map<number, number>();
     let left = EXAMINED_A_PAGE;
     while (walk !== undefined && left > 0) {
@@ -83,7 +80,8 @@ export class ExpirationCounts {
       if (read.nextStart !== undefined) {
         walk = { partition, start: read.nextStart };
       } else {
-        walk = partition === last ? undefined : { partition: partition + 1, start: '' };
+        const next = partitions[partitions.indexOf(partition) + 1];
+        walk = next === undefined ? undefined : { partition: next, start: '' };
       }
     }
     const slots = [...counts]
@@ -95,14 +93,21 @@ export class ExpirationCounts {
     const cursor = encodeCursor(fingerprint, { value: walk.partition, id: walk.start });
     return {
       slots,
-      share_read: (walk.partition - first) / (last - first + 1),
+      share_read: partitions.indexOf(walk.partition) / partitions.length,
       has_more: true,
       next_cursor: cursor,
     };
   }
 
   private readNext(
-    { fromMs, toMs, tenantId = '', scope = '', state }: ExpirationSearch & { fromMs: number; toMs: number },
+    {
+      fromMs,
+      toMs,
+      tenantId = '',
+      tenants,
+      scope = '',
+      state,
+    }: ExpirationSearch & { fromMs: number; toMs: number },
     slotMs: number,
     partition: number,
     start: string,
@@ -118,6 +123,7 @@ export class ExpirationCounts {
         toMs,
         slotMs,
         tenantId,
+        tenants: patternsText(tenants),
         scope,
         state,
       },
@@ -143,18 +149,16 @@ function slotLength(windowMs: number, wantedMs: number | undefined): number {
   return slotMs;
 }
 
-function walkOf(cursor = '', fingerprint: string, first: number, last: number): Walk {
+function walkOf(cursor = '', fingerprint: string, partitions: readonly number[]): Walk {
   if (cursor === '') {
-    return { partition: first, start: '' };
+    return { partition: partitions[0] ?? 0, start: '' };
   }
   const { value, id } = decodeCursor(fingerprint, cursor, (position) => {
     const entry = PLACE_ID.exec(position.id);
     return (
       entry !== null &&
       (entry[1] === undefined || isStreamId(entry[1])) &&
-      Number.isSafeInteger(position.value) &&
-      (position.value as number) >= first &&
-      (position.value as number) <= last
+      partitions.includes(position.value as number)
     );
   });
   return { partition: value as number, start: id };

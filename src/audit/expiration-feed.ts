@@ -1,14 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import { partitionsOfTenants, patternsText, type Tenants } from '../auth/index.js';
 import { eventIdOf } from '../events/index.js';
 import { parseAmount } from '../ledger/index.js';
-import {
-  eventLogKey,
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  streamBound,
-  tagOf,
-} from '../redis/index.js';
+import { eventLogKey, partitionCode, RedisService, streamBound, tagOf } from '../redis/index.js';
 import { csvCell, stringifyJson } from '../wire/index.js';
 
 export const EXPIRATION_STATES = ['EXPIRED', 'QUARANTINED'] as const;
@@ -43,6 +37,8 @@ export interface ExpirationSearch {
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
   readonly tenantId: string | undefined;
+  /** That the operator is confined to. */
+  readonly tenants: Tenants;
   readonly scope: string | undefined;
   readonly state: ExpirationState;
 }
@@ -56,11 +52,11 @@ export class ExpirationFeed {
   constructor(private readonly redis: RedisService) {}
 
   async *read(search: ExpirationSearch, after?: ExpirationPlace): AsyncGenerator<Expiration> {
-    const { tenantId } = search;
-    const partitions =
-      tenantId === undefined
-        ? Array.from({ length: this.redis.partitions }, (_, partition) => partition)
-        : [partitionOfTenant(tenantId, this.redis.partitions)];
+    const { tenantId, tenants } = search;
+    const partitions = partitionsOfTenants(
+      tenantId === undefined ? tenants : [tenantId],
+      this.redis.partitions,
+    );
     const logs = partitions.map(
       (partition) => new PartitionExpirations(this.redis, partition, search, after),
     );
@@ -131,7 +127,7 @@ class PartitionExpirations {
   }
 
   private async readNext(): Promise<void> {
-    const { toMs, tenantId = '', scope = '', state } = this.search;
+    const { toMs, tenantId = '', tenants, scope = '', state } = this.search;
     const code = partitionCode(this.partition);
     const { nextStart, rows } = await this.redis.queries.call(
       'expirations',
@@ -144,6 +140,7 @@ class PartitionExpirations {
         fromMs: this.fromMs ?? '-inf',
         toMs: toMs ?? '+inf',
         tenantId,
+        tenants: patternsText(tenants),
         scope,
         state,
       },

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsString } from 'class-validator';
+import { patternsText, type Tenants } from '../auth/index.js';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
 import {
@@ -116,12 +117,13 @@ export class ExpirationsService {
   constructor(private readonly feed: ExpirationFeed) {}
 
   /**
+   * @param tenants that the operator is confined to
    * @returns a page as JSON text
    * @throws Refusal INVALID_REQUEST: a window that ends before it starts, a scope that is malformed or another tenant's, another query's
    * cursor.
    */
-  async page(query: ExpirationsQueryDto): Promise<string> {
-    const { search, after, fingerprint } = parse(query);
+  async page(query: ExpirationsQueryDto, tenants: Tenants): Promise<string> {
+    const { search, after, fingerprint } = parse(query, tenants);
     const limit = query.limit ?? DEFAULT_LIMIT;
     const rows: Expiration[] = [];
     for await (const expiration of this.feed.read(search, after)) {
@@ -144,8 +146,12 @@ export class ExpirationsService {
    * All rows of the window, or up to the limit, in chunks that are read on demand.
    * @throws Refusal as `page` does, before the first chunk.
    */
-  export(query: ExpirationsQueryDto, format: Exclude<Format, 'json'>): AsyncGenerator<string> {
-    const { search, after } = parse(query);
+  export(
+    query: ExpirationsQueryDto,
+    format: Exclude<Format, 'json'>,
+    tenants: Tenants,
+  ): AsyncGenerator<string> {
+    const { search, after } = parse(query, tenants);
     const rows = this.feed.read(search, after);
     return format === 'csv'
       ? chunks(rows, query.limit, rowCsv, CSV_HEAD)
@@ -181,22 +187,29 @@ interface ParsedQuery {
   readonly fingerprint: string;
 }
 
-function parse(query: ExpirationsQueryDto): ParsedQuery {
-  const search = searchOf(query, boundMs(query.from), boundMs(query.to));
+function parse(query: ExpirationsQueryDto, tenants: Tenants): ParsedQuery {
+  const search = searchOf(query, [boundMs(query.from), boundMs(query.to)], tenants);
   const fingerprint = fingerprintOf(['expirations', ...valuesOf(search)]);
   return { search, after: placeOf(query.cursor, fingerprint), fingerprint };
 }
 
 /** What a cursor's fingerprint is of. */
-export function valuesOf({ fromMs, toMs, tenantId, scope, state }: ExpirationSearch): (string | number)[] {
-  return [fromMs ?? '', toMs ?? '', tenantId ?? '', scope ?? '', state];
+export function valuesOf({
+  fromMs,
+  toMs,
+  tenantId,
+  tenants,
+  scope,
+  state,
+}: ExpirationSearch): (string | number)[] {
+  return [fromMs ?? '', toMs ?? '', tenantId ?? '', patternsText(tenants), scope ?? '', state];
 }
 
 /** @throws Refusal INVALID_REQUEST: a window that ends before it starts, a scope that is malformed or another tenant's */
 export function searchOf<Bound extends number | undefined>(
   query: ExpirationFiltersDto,
-  fromMs: Bound,
-  toMs: Bound,
+  [fromMs, toMs]: readonly [Bound, Bound],
+  tenants: Tenants,
 ): ExpirationSearch & { readonly fromMs: Bound; readonly toMs: Bound } {
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
     throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
@@ -210,7 +223,7 @@ export function searchOf<Bound extends number | undefined>(
   // A blank tenant matches nothing, not everything.
   const tenantId = named ?? ofScope;
   const state = (query.state?.toUpperCase() ?? 'EXPIRED') as ExpirationState;
-  return { fromMs, toMs, tenantId, scope, state };
+  return { fromMs, toMs, tenantId, tenants, scope, state };
 }
 
 function cursorOf(fingerprint: string, { atMs, partition, entryId }: Expiration): string {

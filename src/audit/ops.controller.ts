@@ -12,6 +12,7 @@ import {
   ReservationId,
   sendAnswer,
   sendJson,
+  tenantsOf,
 } from '../http/index.js';
 import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
 import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
@@ -50,7 +51,7 @@ export class OpsController {
   }
 
   @Get('expirations')
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listExpirations',
@@ -67,10 +68,10 @@ export class OpsController {
     const dto = validateExpirations(query);
     const format = formatOf(dto.format, request.headers.accept);
     if (format === 'json') {
-      sendJson(reply, 200, await this.expirations.page(dto));
+      sendJson(reply, 200, await this.expirations.page(dto, tenantsOf(request)));
       return;
     }
-    const chunks = this.expirations.export(dto, format);
+    const chunks = this.expirations.export(dto, format, tenantsOf(request));
     // An error before the first chunk gets an error response. A later one closes the connection, so that a partial export is not taken
     // for a complete one.
     const first = await chunks.next();
@@ -89,7 +90,7 @@ export class OpsController {
   }
 
   @Get('expirations/counts')
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'countExpirations',
@@ -97,12 +98,17 @@ export class OpsController {
   })
   @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
   @Answers(200, 'ExpirationCountsResponse')
-  async countExpirations(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'ExpirationCountsResponse'>(reply, 200, await this.counts.page(validateCounts(query)));
+  async countExpirations(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const page = await this.counts.page(validateCounts(query), tenantsOf(request));
+    sendAnswer<'ExpirationCountsResponse'>(reply, 200, page);
   }
 
   @Get('verify')
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'verifyLedger',
@@ -110,8 +116,13 @@ export class OpsController {
   })
   @QuerySchema(TenantFilterDto, { tenant_id: 'acme' })
   @Answers(200, 'VerifyReport')
-  async verify(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async verify(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const asked = validateVerify(query);
-    sendAnswer<'VerifyReport'>(reply, 200, await this.verification.page(tenantOf(asked), asked.cursor));
+    const page = await this.verification.page(tenantOf(asked), asked.cursor, tenantsOf(request));
+    sendAnswer<'VerifyReport'>(reply, 200, page);
   }
 }

@@ -1,5 +1,6 @@
 import type { Answer } from '../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import { mayActFor, type Tenants } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import {
   budgetIndexKey,
@@ -62,9 +63,10 @@ export class VerifyService {
 
   /**
    * Verifies one tenant, or as many tenants as fit into one page's time.
+   * @param tenants that the operator is confined to
    * @throws Refusal INVALID_REQUEST for another query's cursor, TENANT_NOT_FOUND
    */
-  async page(tenant: string | undefined, cursor: string | undefined): Promise<Report> {
+  async page(tenant: string | undefined, cursor: string | undefined, tenants: Tenants): Promise<Report> {
     const started = performance.now();
     const total = {
       tenants: 0,
@@ -74,7 +76,7 @@ export class VerifyService {
       journal: [] as Report['journal'][number][],
     };
     let next: string | undefined;
-    for await (const [partition, tenantId] of this.tenants(tenant, cursor)) {
+    for await (const [partition, tenantId] of this.tenants(tenant, cursor, tenants)) {
       if (total.tenants > 0 && performance.now() - started > PAGE_BUDGET_MS) {
         next = encodeCursor(FINGERPRINT, { value: partition, id: tenantId });
         break;
@@ -115,9 +117,10 @@ export class VerifyService {
   private async *tenants(
     only: string | undefined,
     cursor = '',
+    tenants: Tenants,
   ): AsyncGenerator<[partition: number, tenantId: string]> {
     if (only !== undefined && only !== '') {
-      await this.mustExist(only);
+      await this.mustExist(only, tenants);
       yield [0, only];
       return;
     }
@@ -137,7 +140,7 @@ export class VerifyService {
         const names = await this.redis.queries.command((client) =>
           client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)),
         );
-        for (const tenantId of names) {
+        for (const tenantId of names.filter((name) => mayActFor(tenants, name))) {
           yield [partition, tenantId];
         }
         if (names.length < TENANTS_A_READ) {
@@ -152,14 +155,15 @@ export class VerifyService {
    * A tenant that has lost its record still has budgets or reservations to verify.
    * @throws Refusal TENANT_NOT_FOUND: for a mistyped tenant, no drift would be good news.
    */
-  private async mustExist(tenantId: string): Promise<void> {
+  private async mustExist(tenantId: string, tenants: Tenants): Promise<void> {
     const tag = tagOfTenant(tenantId, this.redis.partitions);
     const keys = [
       tenantKey(tag, tenantId),
       budgetIndexKey(tag, tenantId),
       reservationIndexKey(tag, tenantId),
     ];
-    if ((await this.redis.queries.command((client) => client.exists(keys))) === 0) {
+    const exists = await this.redis.queries.command((client) => client.exists(keys));
+    if (exists === 0 || !mayActFor(tenants, tenantId)) {
       throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     }
   }

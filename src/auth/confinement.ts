@@ -1,4 +1,5 @@
 import { TENANT_ID_PATTERN } from '../ledger/index.js';
+import { partitionOfTenant } from '../redis/index.js';
 
 /** The tenants that an operator is confined to: ids, or how they begin, as in `team-*`. Undefined for the whole deployment. */
 export type Tenants = readonly string[] | undefined;
@@ -27,3 +28,15 @@ export function mayActFor(tenants: Tenants, tenantId: string): boolean {
       ))
   );
 }
+
+/** The numbers of the partitions that have what is of these tenants. */
+export function partitionsOfTenants(tenants: Tenants, partitions: number): number[] {
+  return tenants === undefined || tenants.some((pattern) => pattern.endsWith('*'))
+    ? Array.from({ length: partitions }, (_, number) => number)
+    : [...new Set(tenants.map((tenantId) => partitionOfTenant(tenantId, partitions)))].sort(
+        (one, other) => one - other,
+      );
+}
+
+/** As scripts get them: see lua/lib/confinement.lua. */
+export const patternsText = (tenants: Tenants): string => tenants?.join(' ') ?? '';

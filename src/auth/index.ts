@@ -18,6 +18,8 @@ export {
   isTenantPattern,
   MAX_TENANT_PATTERNS,
   mayActFor,
+  partitionsOfTenants,
+  patternsText,
   TENANT_PATTERN,
   type Tenants,
 } from './confinement.js';

@@ -2,7 +2,15 @@ import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer, sendJson } from '../http/index.js';
+import {
+  Access,
+  Answers,
+  LimitedQuery,
+  QuerySchema,
+  sendAnswer,
+  sendJson,
+  tenantsOf,
+} from '../http/index.js';
 import { compileQuery } from '../wire/index.js';
 import { OF_EVENT } from './event-owner.js';
 import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
@@ -16,13 +24,17 @@ export class EventsController {
   constructor(private readonly service: EventsService) {}
 
   @Get('admin/events')
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
     sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
   }
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn, IsString, Matches } from 'class-validator';
-import { scopeAllowed, type TenantCaller } from '../auth/index.js';
+import { mayActFor, scopeAllowed, type TenantCaller, type Tenants } from '../auth/index.js';
 import {
   categoryOf,
   EVENT_CATEGORIES,
@@ -94,6 +94,9 @@ export class EventQueryDto extends TenantEventQueryDto {
   sort_dir?: 'asc' | 'desc';
 }
 
+/** A cursor goes on with a list of the same tenants only. */
+type ListQuery = EventQueryDto & { readonly tenants?: Tenants };
+
 const NEWEST_FIRST: SortOrder<EventSortKey> = { sortBy: 'timestamp', direction: 'desc' };
 
 /** Reads the event log for operators and tenants. */
@@ -104,12 +107,18 @@ export class EventsService {
     private readonly feed: EventFeed,
   ) {}
 
-  /** Newest first by default. @throws Refusal INVALID_REQUEST */
-  async list(query: EventQueryDto): Promise<Page<CyclesEvent>> {
+  /**
+   * Newest first by default.
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST
+   */
+  async list(asked: EventQueryDto, tenants: Tenants): Promise<Page<CyclesEvent>> {
+    const query = { ...asked, tenants };
     const order = sortOrderOf(query, EVENT_SORT_KEYS, NEWEST_FIRST);
+    const matches = ({ tenant_id: tenantId }: CyclesEvent): boolean => mayActFor(tenants, tenantId);
     return order.sortBy === 'timestamp'
-      ? this.listByTime(query, order, () => true)
-      : this.listSorted(query, order);
+      ? this.listByTime(query, order, matches)
+      : this.listSorted(query, order, matches);
   }
 
   /** The tenant's own events, in the categories that tenants may read. @throws Refusal INVALID_REQUEST */
@@ -160,7 +169,7 @@ export class EventsService {
   }
 
   private listByTime(
-    { cursor, limit, ...query }: EventQueryDto,
+    { cursor, limit, ...query }: ListQuery,
     order: SortOrder<EventSortKey>,
     matches: (event: CyclesEvent) => boolean,
     categories: readonly string[] = [],
@@ -172,8 +181,9 @@ export class EventsService {
   }
 
   private listSorted(
-    { cursor, limit, ...query }: EventQueryDto,
+    { cursor, limit, ...query }: ListQuery,
     order: SortOrder<EventSortKey>,
+    matches: (event: CyclesEvent) => boolean,
   ): Promise<Page<CyclesEvent>> {
     const selection = new RecordSelection<CyclesEvent>({
       query: { list: 'events', ...query },
@@ -184,7 +194,7 @@ export class EventsService {
         order.sortBy === 'scope' ? treeOrder(event.scope ?? '') : (event[order.sortBy] ?? ''),
       idOf: ({ event_id: id }) => id,
     });
-    return pageSorted(this.logOf(searchOf(query, 'asc', () => true, [])), selection, 'events');
+    return pageSorted(this.logOf(searchOf(query, 'asc', matches, [])), selection, 'events');
   }
 
   private logOf(search: EventSearch): TimeLog<CyclesEvent, string> {

@@ -1,14 +1,14 @@
 import type { FastifyRequest } from 'fastify';
+import type { Tenants } from '../auth/index.js';
 import { type ErrorCode, parseScopePath, tenantOfScope } from '../ledger/index.js';
 import {
   apiKeyKey,
   orStoreError,
+  ownerOfReservation,
   policyKey,
   type RedisService,
-  reservationKey,
   tagOfKeyId,
   tagOfPolicyId,
-  tagOfReservationId,
   tagOfWebhookId,
   webhookKey,
 } from '../redis/index.js';
@@ -28,10 +28,11 @@ export interface Owned {
 
 /**
  * How an operation is confined, for an operator that may act only for some tenants: it names its tenant, a scope or what a tenant owns;
- * or its handler shows what is of these tenants; or it shows nothing of any.
+ * or its handler shows what is of these tenants, or of the one of them that is named; or it shows nothing of any.
  */
 export type Confinement =
   | { readonly tenantAt: Place }
+  | { readonly filteredAt: Place }
   | { readonly scopeAt: Place }
   | { readonly owned: Owned }
   | 'filtered'
@@ -50,19 +51,10 @@ function ownerIn(
   };
 }
 
-const reservationOwner: Owned['ownerOf'] = async ({ scripts, partitions }, id) => {
-  const tag = tagOfReservationId(id, partitions);
-  if (tag === undefined) {
-    return undefined;
-  }
-  // In any form of its record.
-  const found = await scripts.call('reservation_scope', { reservation: reservationKey(tag, id) }, {});
-  return found.status === 'SCOPE' ? tenantOfScope(found.scopePath) : undefined;
-};
 export const ownerOfSubscription = ownerIn('tn', tagOfWebhookId, webhookKey);
 
 export const OF_RESERVATION: Confinement = {
-  owned: { what: 'reservation', param: 'reservation_id', code: 'NOT_FOUND', ownerOf: reservationOwner },
+  owned: { what: 'reservation', param: 'reservation_id', code: 'NOT_FOUND', ownerOf: ownerOfReservation },
 };
 export const OF_POLICY: Confinement = {
   owned: {
@@ -72,13 +64,9 @@ export const OF_POLICY: Confinement = {
     ownerOf: ownerIn('tenant_id', tagOfPolicyId, policyKey),
   },
 };
+export const ownerOfApiKey = ownerIn('tenant_id', tagOfKeyId, apiKeyKey);
 export const OF_API_KEY: Confinement = {
-  owned: {
-    what: 'API key',
-    param: 'key_id',
-    code: 'NOT_FOUND',
-    ownerOf: ownerIn('tenant_id', tagOfKeyId, apiKeyKey),
-  },
+  owned: { what: 'API key', param: 'key_id', code: 'NOT_FOUND', ownerOf: ownerOfApiKey },
 };
 export const OF_SUBSCRIPTION: Confinement = {
   owned: {
@@ -88,6 +76,11 @@ export const OF_SUBSCRIPTION: Confinement = {
     ownerOf: ownerOfSubscription,
   },
 };
+
+/** The tenants that the operator of a request is confined to, of whom its handler may show something. */
+export function tenantsOf({ caller }: FastifyRequest): Tenants {
+  return caller?.kind === 'admin' ? caller.tenants : undefined;
+}
 
 /** The text that a request has at a place; undefined if it has none. */
 export function textAt(request: FastifyRequest, place: Place): string | undefined {

@@ -6,7 +6,9 @@ export {
   OF_POLICY,
   OF_RESERVATION,
   OF_SUBSCRIPTION,
+  ownerOfApiKey,
   ownerOfSubscription,
+  tenantsOf,
 } from './confinement.js';
 export { ErrorAnswers, ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
 export { errorBody, refusalResponse, sendJson } from './errors/error-answer.js';

@@ -72,6 +72,9 @@ export class OperationAccess {
       return this.requireOwner(tenants, confinement.owned, request, words);
     }
     const { place, tenantId } = namedTenant(confinement, tenants, request);
+    if (tenantId === undefined && 'filteredAt' in confinement) {
+      return undefined;
+    }
     if (tenantId === undefined || !mayActFor(tenants, tenantId)) {
       const field = place.slice(place.indexOf('.') + 1);
       throw this.outside(plane, `${words}; ${field} must name one of them`, { field });
@@ -136,7 +139,7 @@ function namedTenant(
     const place = confinement.scopeAt;
     return { place, tenantId: tenantOfText(textAt(request, place) ?? '') };
   }
-  const place = confinement.tenantAt;
+  const place = 'tenantAt' in confinement ? confinement.tenantAt : confinement.filteredAt;
   const [only, ...others] = tenants;
   const isOne = only !== undefined && others.length === 0 && !only.endsWith('*');
   if (isOne && place.startsWith('query.')) {

@@ -1,3 +1,4 @@
+import type { Unit } from '../ledger/index.js';
 import {
   partitionOfTenant,
   type RecordKind,
@@ -20,6 +21,14 @@ export type NotableBudget = Counted['budgets'][number];
 export type FailingWebhook = Counted['webhooks'][number];
 export type UsedQuota = Counted['quotas'][number];
 
+/** What the topmost budgets of a tenant have in a unit: those below them have the same charges and holds again. */
+export interface Sums {
+  readonly allocated: bigint;
+  readonly spent: bigint;
+  readonly reserved: bigint;
+  readonly debt: bigint;
+}
+
 /** Everything that the overview counts, and the budgets and subscriptions that need attention, the worst first. */
 export interface Census {
   /** The time of Redis at its start. */
@@ -28,8 +37,8 @@ export interface Census {
   readonly examined: number;
   /** By the names in lua/overview/census.lua. */
   readonly counts: ReadonlyMap<string, number>;
-  /** What live reservations hold, by unit. */
-  readonly held: ReadonlyMap<string, bigint>;
+  /** Of the topmost budgets, by tenant and unit. */
+  readonly sums: ReadonlyMap<string, ReadonlyMap<Unit, Sums>>;
   readonly overLimit: readonly NotableBudget[];
   readonly indebted: readonly NotableBudget[];
   readonly failing: readonly FailingWebhook[];
@@ -91,7 +100,7 @@ export async function takeCensus(
 ): Promise<Census> {
   const names = new SkippedNames();
   const counts = new Map<string, number>();
-  const held = new Map<string, bigint>();
+  const sums = new Map<string, Map<Unit, Sums>>();
   const overLimit = new Top<NotableBudget>(listed, byDebt);
   const indebted = new Top<NotableBudget>(listed, byDebt);
   const failing = new Top<FailingWebhook>(listed, byFailures);
@@ -101,8 +110,10 @@ export async function takeCensus(
     for (const [name, number] of reply.counts) {
       counts.set(name, (counts.get(name) ?? 0) + Number(number));
     }
-    for (const { unit, amount } of reply.held) {
-      held.set(unit, (held.get(unit) ?? 0n) + BigInt(amount));
+    for (const row of reply.sums) {
+      const ofTenant = sums.get(row.tenantId) ?? new Map<Unit, Sums>();
+      ofTenant.set(row.unit as Unit, sumOf(ofTenant.get(row.unit as Unit), row));
+      sums.set(row.tenantId, ofTenant);
     }
     overLimit.offer(reply.budgets.filter(({ over }) => over));
     indebted.offer(reply.budgets.filter(({ debt }) => debt !== '0'));
@@ -127,12 +138,22 @@ export async function takeCensus(
     atMs,
     examined,
     counts,
-    held,
+    sums,
     overLimit: overLimit.all,
     indebted: indebted.all,
     failing: failing.all,
     quotas: quotas.all,
     skipped: names,
+  };
+}
+
+function sumOf(sum: Sums | undefined, row: Counted['sums'][number]): Sums {
+  const { allocated = 0n, spent = 0n, reserved = 0n, debt = 0n } = sum ?? {};
+  return {
+    allocated: allocated + BigInt(row.allocated),
+    spent: spent + BigInt(row.spent),
+    reserved: reserved + BigInt(row.reserved),
+    debt: debt + BigInt(row.debt),
   };
 }
 

@@ -1,7 +1,8 @@
 import { Module } from '@nestjs/common';
 import { OverviewController } from './overview.controller.js';
+import { TenantSumsController } from './tenant-sums.controller.js';
 import { OverviewService } from './overview.service.js';
 
 /** The operators' overview. */
-@Module({ controllers: [OverviewController], providers: [OverviewService] })
+@Module({ controllers: [OverviewController, TenantSumsController], providers: [OverviewService] })
 export class OverviewModule {}

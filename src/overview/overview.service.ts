@@ -2,7 +2,8 @@ import type { Answer } from '../answers/index.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import { EVENT_CATEGORIES, parseAmount, TooBusy, UNITS } from '../ledger/index.js';
+import { EVENT_CATEGORIES, parseAmount, TooBusy, type Unit, UNITS } from '../ledger/index.js';
+import { mayActFor, type Tenants } from '../auth/index.js';
 import { RedisService, type SkippedNames, SkippedRecords } from '../redis/index.js';
 import {
   type Instruments,
@@ -39,6 +40,11 @@ interface Snapshot {
 }
 
 type OverviewAnswer = Answer<'AdminOverviewResponse'>;
+
+export interface TenantSums {
+  readonly body: Answer<'TenantSumsResponse'>;
+  readonly skipped: SkippedNames;
+}
 
 export interface Overview {
   readonly body: OverviewAnswer;
@@ -84,9 +90,27 @@ export class OverviewService {
    * @throws TooBusy while everything is counted for the first time; StoreUnavailable
    */
   async read(waitForFirstMs = WAIT_FOR_FIRST_MS): Promise<Overview> {
+    const snapshot = await this.snapshot(waitForFirstMs);
+    return { body: overviewOf(snapshot), skipped: snapshot.census.skipped };
+  }
+
+  /**
+   * The sums of tenants, from the same figures.
+   * @param tenants that the operator is confined to; of others there is nothing
+   * @throws TooBusy, StoreUnavailable
+   */
+  async sums(tenantIds: readonly string[], tenants: Tenants): Promise<TenantSums> {
+    const { census } = await this.snapshot(WAIT_FOR_FIRST_MS);
+    const rows = tenantIds
+      .filter((tenantId) => mayActFor(tenants, tenantId))
+      .map((tenantId) => ({ tenant_id: tenantId, sums: sumsOf(census, tenantId) }));
+    return { body: { as_of: timeOf(census.atMs.toString()), tenants: rows }, skipped: census.skipped };
+  }
+
+  private async snapshot(waitForFirstMs: number): Promise<Snapshot> {
     const known = this.latest;
     if (known !== undefined && !isDue(known)) {
-      return this.answer(known, 'earlier');
+      return this.counted(known, 'earlier');
     }
     const waitsLong =
       known === undefined || known.census.examined <= COUNTED_EACH_TIME || ageOf(known) >= OLD_MS;
@@ -96,12 +120,12 @@ export class OverviewService {
       this.counts.overviews.inc({ figures: 'none' });
       throw new TooBusy('the records are being counted for the first time', RETRY_AFTER_S);
     }
-    return this.answer(this.latest, isFresh ? 'fresh' : 'earlier');
+    return this.counted(this.latest, isFresh ? 'fresh' : 'earlier');
   }
 
-  private answer(snapshot: Snapshot, figures: 'fresh' | 'earlier'): Overview {
+  private counted(snapshot: Snapshot, figures: 'fresh' | 'earlier'): Snapshot {
     this.counts.overviews.inc({ figures });
-    return { body: overviewOf(snapshot), skipped: snapshot.census.skipped };
+    return snapshot;
   }
 
   /** Starts a run, or shares the one that starts after the current one. */
@@ -178,6 +202,25 @@ function extensionsOf(
   };
 }
 
+function heldOf({ sums }: Census): Record<Unit, bigint> {
+  const held = Object.fromEntries(UNITS.map((unit) => [unit, 0n])) as Record<Unit, bigint>;
+  for (const ofTenant of sums.values()) {
+    for (const [unit, { reserved }] of ofTenant) {
+      held[unit] += reserved;
+    }
+  }
+  return held;
+}
+
+/** The sums of a tenant, by unit. */
+function sumsOf({ sums }: Census, tenantId: string): Answer<'TenantSumsResponse'>['tenants'][number]['sums'] {
+  return [...(sums.get(tenantId) ?? [])].map(([unit, { allocated, spent, reserved, debt }]) => ({
+    unit,
+    ...{ allocated, spent, reserved, debt },
+    remaining: allocated - spent - reserved - debt,
+  }));
+}
+
 function overviewOf({ census, events }: Snapshot): OverviewAnswer {
   const count = (name: string): number => census.counts.get(name) ?? 0;
   return {
@@ -232,7 +275,7 @@ function overviewOf({ census, events }: Snapshot): OverviewAnswer {
     },
     recent_denials: events.denials,
     recent_expiries: events.expiries,
-    held_by_unit: Object.fromEntries(UNITS.map((unit) => [unit, census.held.get(unit) ?? 0n])),
+    held_by_unit: heldOf(census),
     recent_denials_by_reason: Object.fromEntries(events.denialsByReason),
     ...extensionsOf(census, count),
   };

@@ -10,6 +10,7 @@ export { type RecordPlace, Records, type ScopeWalk } from './records.js';
 export { RedisClock } from './redis-clock.js';
 export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
+export { ownerOfReservation } from './reservation-owner.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
 export {

@@ -27,6 +27,8 @@ export function keyText(group: string, value: string | null | undefined): string
   switch (group) {
     case 'day':
       return dateText(Number(value));
+    case 'recorded_at':
+      return new Date(Number(value)).toISOString();
     case 'month':
       return dateText(Number(value)).slice(0, 7);
     case 'hour': {

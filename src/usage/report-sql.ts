@@ -1,3 +1,4 @@
+import type { Tenants } from '../auth/index.js';
 import type { Superseded } from '../archive/index.js';
 import { DAY_MS } from '../ledger/index.js';
 import { archivedRows } from './archived-rows.js';
@@ -17,6 +18,8 @@ export interface ReportQuery {
   readonly dimension: { readonly name: string; readonly value: string } | undefined;
   /** The scope, and all below it. */
   readonly scope: string | undefined;
+  /** That the operator is confined to. */
+  readonly tenants: Tenants;
   /** One of each group must be among the segments of the scope, each with all of its segments. */
   readonly segments: readonly (readonly (readonly string[])[])[];
   readonly order: { readonly by: string; readonly descending: boolean } | undefined;
@@ -59,6 +62,8 @@ const KEYS: Readonly<Record<Group, string>> = {
   model_version: 'model_version',
   key_id: 'key_id',
   source: 'source',
+  recorded_at: 'epoch_ms(recorded_at)',
+  record_id: 'record_id',
 };
 
 const COUNTS = 'FILTER (WHERE NOT is_superseded)';
@@ -150,7 +155,7 @@ const instant = (ms: number, bound: Bound): string =>
   `make_timestamp(${bound.name(BigInt(ms) * 1000n)}::BIGINT)`;
 
 function conditions(query: ReportQuery, bound: Bound): string[] {
-  const { fromMs, toMs, equals, dimension, scope, segments } = query;
+  const { fromMs, toMs, equals, dimension, scope, tenants, segments } = query;
   const result = [
     `recorded_at >= ${instant(fromMs, bound)}`,
     `recorded_at < ${instant(toMs, bound)}`,
@@ -168,6 +173,14 @@ function conditions(query: ReportQuery, bound: Bound): string[] {
   }
   if (scope !== undefined) {
     result.push(`(scope = ${bound.name(scope)} OR starts_with(scope, ${bound.name(`${scope}/`)}))`);
+  }
+  if (tenants !== undefined) {
+    const each = tenants.map((pattern) =>
+      pattern.endsWith('*')
+        ? `starts_with(tenant, ${bound.name(pattern.slice(0, -1))})`
+        : `tenant = ${bound.name(pattern)}`,
+    );
+    result.push(`(${each.join(' OR ')})`);
   }
   for (const alternatives of segments) {
     const each = alternatives.map((all) =>

@@ -88,7 +88,7 @@ export class OperatorsUsageController {
   constructor(private readonly service: UsageService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @ApiOperation({ operationId: 'getUsageOfAll', summary: `Report, of all tenants, ${SUMMARY}` })
   @QuerySchema(UsageQueryDto, EXAMPLE)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')

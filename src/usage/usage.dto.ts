@@ -28,6 +28,8 @@ export const GROUPS = [
   'model_version',
   'key_id',
   'source',
+  'recorded_at',
+  'record_id',
 ] as const;
 export type Group = (typeof GROUPS)[number];
 

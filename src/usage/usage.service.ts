@@ -219,6 +219,7 @@ function queryOf(caller: Caller, dto: UsageQueryDto, nowMs: number): ReportQuery
     },
     dimension: dimensionOf(dto.dimension),
     scope,
+    tenants: caller.kind === 'admin' ? caller.tenants : undefined,
     segments: caller.kind === 'tenant' ? segmentsOf(caller.scopeFilter) : [],
     order: orderOf(dto.order, groups),
     limit: dto.limit ?? DEFAULT_ROWS,

@@ -63,6 +63,7 @@ test('tokens and dollars are held together, answered in order, and settled apart
   ]);
   expect(await held(tenant)).toEqual({ TOKENS: '70 30', [UNIT]: '30 20' });
   const [tokens, cents] = (reservations as Json[]).map(({ reservation_id: id }) => id as string);
+  expect(tokens).toBe((setId as string).replace('set_', 'rsv_'));
   expectStatus(await on.holdfast.commit(tenant, tokens as string, 25), 200);
   expect(await held(tenant)).toEqual({ TOKENS: '75 0', [UNIT]: '30 20' });
   for (const id of [tokens, cents]) {

@@ -26,7 +26,7 @@ function expirations(ledger: LedgerClient, start: string, examine: number, limit
   return ledger.scripts.run(
     'expirations',
     [eventLogKey(ledger.tag)],
-    [start, '+', examine, limit, '-inf', '+inf', '', '', 'EXPIRED'],
+    [start, '+', examine, limit, '-inf', '+inf', '', '', '', 'EXPIRED'],
   );
 }
 
@@ -39,7 +39,7 @@ function countExpirations(
   return ledger.scripts.run(
     'count_expirations',
     [eventLogKey(ledger.tag)],
-    [start, '+', examine, 0, toMs, 100_000_000_000_000, '', '', 'EXPIRED'],
+    [start, '+', examine, 0, toMs, 100_000_000_000_000, '', '', '', 'EXPIRED'],
   );
 }
 

@@ -64,7 +64,7 @@ async function listExpirations(start: string): Promise<Run> {
   const [next = '', ...rest] = await ledger.scripts.run(
     'expirations',
     [log],
-    [start, '+', 250, 100, '-inf', '+inf', '', '', ''],
+    [start, '+', 250, 100, '-inf', '+inf', '', '', '', ''],
   );
   return { found: idsIn(rest), next };
 }

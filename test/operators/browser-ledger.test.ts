@@ -108,8 +108,8 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         await page.getByText('What is not spent is carried over.').waitFor();
         await page.getByRole('row', { name: /^day 70 20 40 10 .* every day, UTC$/ }).waitFor();
         await page.getByRole('row', { name: /^week 65 20 40 5 .* every week from Friday, UTC$/ }).waitFor();
-        await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
-        await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
+        await page.getByRole('row', { name: /^25% Reached .* upwards$/ }).waitFor();
+        await page.getByRole('row', { name: /^80% Not reached never/ }).waitFor();
         await page.getByRole('img', { name: 'Denials a day, at most 1' }).waitFor();
         await page.getByRole('row', { name: / Created – 100 / }).waitFor();
       },

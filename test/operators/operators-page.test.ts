@@ -148,6 +148,10 @@ describeInBrowser(`the operators' page in a browser${WITHOUT_BROWSER}`, () => {
         await page.getByRole('link', { name: 'Go to the tenants' }).click();
         await page.getByRole('link', { name: 'team-one' }).first().waitFor();
         expect(await page.getByText('elsewhere').count()).toBe(0);
+        await navigation.getByRole('link', { name: 'Refused requests' }).click();
+        await page.getByText('No such refusals').waitFor();
+        await navigation.getByRole('link', { name: 'Reservations' }).click();
+        await page.getByText('Nothing is held').waitFor();
       },
       { key: expectStatus(made, 201).key_secret as string },
     );

@@ -6,7 +6,14 @@ import {
   WIDE_AND_NARROW,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
-import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Json,
+  newKey,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 
 /** Types into the search box, from wherever the page is. */
@@ -29,6 +36,7 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
   let tenant: TestTenant;
   let other: TestTenant;
   let reservation: string;
+  let set: Json;
 
   beforeAll(async () => {
     redis = await startRedis();
@@ -40,6 +48,19 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
     await holdfast.createKey(tenant.id, { name: 'billing-backend' });
     reservation = await holdfast.hold(tenant, 7);
     await holdfast.hold(tenant, 8);
+    const member = (amount: number, more = {}): object => ({
+      idempotency_key: newKey(),
+      subject: { tenant: tenant.id, ...more },
+      action: { kind: 'llm.completion', name: 'n' },
+      estimate: { unit: 'TOKENS', amount },
+    });
+    set = expectStatus(
+      await holdfast.call('POST', '/v1/reservation-sets', {
+        key: tenant.key,
+        body: { reservations: [member(3), member(4, { agent: 'alice' })] },
+      }),
+      200,
+    );
   });
 
   afterAll(async () => {
@@ -61,6 +82,7 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
     await browser.visit(holdfast.url, '/', 'Overview', async (page) => {
       for (const [text, path] of [
         [reservation, `/reservations/${reservation}`],
+        [set.reservation_set_id, `/reservations/${set.reservations[0].reservation_id}`],
         [keys[0].key_id, `/tenants/${tenant.id}?key=${keys[0].key_id}`],
         ['billing-backend', `/tenants/${tenant.id}?key=${keys[0].key_id}`],
         [events[0].event_id, `/events?event=${events[0].event_id}`],
@@ -74,6 +96,23 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
         await page.keyboard.press('Escape');
       }
     });
+  });
+
+  test('shows the other members of a set, which lead back', async () => {
+    const ids = (set.reservations as Json[]).map(({ reservation_id: id }) => id as string);
+    const [first, second] = ids as [string, string];
+    await browser.visit(
+      holdfast.url,
+      `/search?q=${set.reservation_set_id}`,
+      set.reservation_set_id as string,
+      async (page) => {
+        const others = page.getByRole('list', { name: 'Other members of the set' });
+        await others.getByText('4 tokens').waitFor();
+        await others.getByRole('link', { name: second }).click();
+        await page.waitForURL(`${holdfast.url}/console/reservations/${second}`);
+        await others.getByRole('link', { name: first }).waitFor();
+      },
+    );
   });
 
   test('shows what has a text in its name, and where else to look', async () => {
@@ -106,6 +145,10 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
       await page.keyboard.press('ArrowUp');
       await page.keyboard.press('Enter');
       await page.waitForURL(/\/console\/reservations\/rsv_/);
+      // Esc goes back.
+      await page.locator('h1:focus').waitFor();
+      await page.keyboard.press('Escape');
+      await page.waitForURL(`${holdfast.url}/console/reservations`);
     });
   });
 

@@ -66,6 +66,7 @@ beforeAll(async () => {
       ...of(tenant, '/workspace:engineering'),
       workspace: 'engineering',
       recorded_at: at('2026-03-29T01:30:00Z'),
+      record_id: 'rsv_expired',
       reserved: 40,
       charged: 5,
       state: 'EXPIRED',
@@ -75,6 +76,7 @@ beforeAll(async () => {
     {
       ...of(tenant),
       recorded_at: at('2026-10-25T00:30:00Z'),
+      record_id: 'evt_debit',
       source: 'DIRECT_DEBIT',
       state: 'APPLIED',
       charged: 7,
@@ -313,6 +315,31 @@ describe('a report of usage', () => {
     ]);
   });
 
+  test('lists the charges themselves, the last first', async () => {
+    const charges = await rows({
+      group_by: 'recorded_at,record_id,action_name,source',
+      order: '-recorded_at',
+      unit: 'TOKENS',
+      limit: '2',
+    });
+    expect(charges).toEqual([
+      expect.objectContaining({
+        recorded_at: '2026-10-25T00:30:00.000Z',
+        record_id: 'evt_debit',
+        action_name: 'y',
+        source: 'DIRECT_DEBIT',
+        charged: 7,
+        count: 1,
+      }),
+      expect.objectContaining({
+        recorded_at: '2026-03-29T01:30:00.000Z',
+        record_id: 'rsv_expired',
+        charged: 5,
+        count: 1,
+      }),
+    ]);
+  });
+
   test('is of all tenants for operators', async () => {
     const answer = await holdfast.admin('GET', `/ops/usage?${query({ group_by: 'tenant', unit: 'TOKENS' })}`);
     const found = expectStatus(answer, 200).rows as Json[];
@@ -324,6 +351,22 @@ describe('a report of usage', () => {
     );
     const one = await holdfast.admin('GET', `/ops/usage?${query({ tenant_id: tenant.id.toUpperCase() })}`);
     expect(expectStatus(one, 200).totals.map((row: Json) => row.charged)).toEqual([8, 92]);
+  });
+
+  test.each(['exactly', 'by how it begins'])('is of the tenants of an operator, named %s', async (how) => {
+    const name = `confined-${how.replaceAll(' ', '-')}`;
+    const pattern = how === 'exactly' ? tenant.id : `${tenant.id.slice(0, -1)}*`;
+    const body = { name, role: 'viewer', tenants: [pattern, 'of-nobody'] };
+    const { key_secret: key } = expectStatus(await holdfast.admin('POST', '/ops/operators', body), 201);
+    const ask = (more: Record<string, string>): Promise<Answer> =>
+      holdfast.call('GET', `/ops/usage?${query(more)}`, { headers: { 'x-admin-api-key': key as string } });
+    const { rows: found, totals } = expectStatus(await ask({ group_by: 'tenant', unit: 'TOKENS' }), 200);
+    expect((found as Json[]).map((row) => [row.tenant, row.charged])).toEqual([[tenant.id, 92]]);
+    expect((totals as Json[]).map((row) => row.charged)).toEqual([92]);
+    const csv = (await ask({ group_by: 'tenant', format: 'csv' })).text;
+    expect(csv).toContain(tenant.id);
+    expect(csv).not.toContain(other.id);
+    expectRefusal(await ask({ tenant_id: other.id }), 403, 'INSUFFICIENT_PERMISSIONS');
   });
 });
 
@@ -337,7 +380,7 @@ describe('whoever asks', () => {
   test('is told what it can be grouped by', async () => {
     const { message } = expectRefusal(await ofTenant({ group_by: 'user' }), 400, 'INVALID_REQUEST');
     expect(message).toContain('hour, day, month');
-    expect(message).toContain('source or dimension:<name>');
+    expect(message).toContain('record_id or dimension:<name>');
     expectRefusal(await ofTenant({ group_by: 'day', scope_depth: '1' }), 400, 'INVALID_REQUEST');
   });
 

@@ -36,7 +36,7 @@ export const NAV: readonly NavGroup[] = [
     entries: [
       { to: '/expirations', label: 'Expirations' },
       { to: '/events', label: 'Events' },
-      { to: '/requests', label: 'Refused requests', isOfAll: true },
+      { to: '/requests', label: 'Refused requests' },
       { to: '/audit', label: 'Audit log' },
     ],
   },

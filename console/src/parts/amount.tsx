@@ -11,10 +11,11 @@ const DOLLARS = numberFormat({
   maximumFractionDigits: MICROCENTS_DIGITS,
 });
 
-/** In columns, two more than cents have. */
+/** In columns at most, two more than cents have. */
 const COLUMN_DIGITS = 4;
+const CENTS = numberFormat({ minimumFractionDigits: CENT_DIGITS, maximumFractionDigits: CENT_DIGITS });
 const SHORT_DOLLARS = numberFormat({
-  minimumFractionDigits: CENT_DIGITS,
+  minimumFractionDigits: COLUMN_DIGITS,
   maximumFractionDigits: COLUMN_DIGITS,
 });
 const LEAST_SHOWN = 10n ** BigInt(MICROCENTS_DIGITS - COLUMN_DIGITS);
@@ -33,17 +34,27 @@ export function formatAmount(amount: Int64, unit: string): string {
   return `${exact < 0n ? '−' : ''}${unit === 'USD_MICROCENTS' ? dollars(size, DOLLARS) : COUNT.format(size)}`;
 }
 
-/** An amount for a column: rounded to two decimals more than the currency has. What rounds to nothing is shown as less than the least. */
-function shortAmount(amount: Int64, unit: string): string {
-  const exact = BigInt(amount);
-  if (unit !== 'USD_MICROCENTS' || exact === 0n) {
-    return formatAmount(amount, unit);
+/** Whether it is one once it is rounded to the decimals of a column. */
+const isWholeCents = (size: bigint): boolean =>
+  ((size + LEAST_SHOWN / 2n) / LEAST_SHOWN) % 10n ** BigInt(COLUMN_DIGITS - CENT_DIGITS) === 0n;
+
+/**
+ * An amount for a column: whole cents, or rounded to two decimals more. What rounds to nothing is shown as less than the least. `rest` has
+ * the decimals that it lacks, for a column in which another amount has them.
+ */
+function shortAmount(amount: Int64, unit: string): { readonly shown: string; readonly rest: string } {
+  if (unit !== 'USD_MICROCENTS') {
+    return { shown: formatAmount(amount, unit), rest: '' };
   }
+  const exact = BigInt(amount);
   const size = exact < 0n ? -exact : exact;
   const sign = exact < 0n ? '−' : '';
-  return size < LEAST_SHOWN
-    ? `${sign}<${dollars(LEAST_SHOWN, SHORT_DOLLARS)}`
-    : `${sign}${dollars(size, SHORT_DOLLARS)}`;
+  if (size === 0n || (size >= LEAST_SHOWN && isWholeCents(size))) {
+    const shown = dollars(size, CENTS);
+    return { shown: sign + shown, rest: dollars(size, SHORT_DOLLARS).slice(shown.length) };
+  }
+  const shown = size < LEAST_SHOWN ? `<${dollars(LEAST_SHOWN, SHORT_DOLLARS)}` : dollars(size, SHORT_DOLLARS);
+  return { shown: sign + shown, rest: '' };
 }
 
 const UNIT_WORDS: Readonly<Record<string, string>> = {
@@ -109,11 +120,16 @@ export function Amount({
   exact?: boolean;
 }): ReactNode {
   const full = formatAmount(amount, unit);
-  const shown = exact ? full : shortAmount(amount, unit);
+  const { shown, rest } = exact ? { shown: full, rest: '' } : shortAmount(amount, unit);
+  const isLong = !exact && unit === 'USD_MICROCENTS' && rest === '';
   const integer = `${BigInt(amount).toString()} ${unit}`;
   return (
-    <span className="num" title={shown === full ? integer : `${full}, ${integer}`}>
+    <span
+      className={isLong ? 'num amount-long' : 'num'}
+      title={shown === full ? integer : `${full}, ${integer}`}
+    >
       {shown}
+      {rest !== '' && <span className="amount-rest">{rest}</span>}
       {withUnit && unit !== 'USD_MICROCENTS' && <span className="muted"> {unitWord(unit)}</span>}
     </span>
   );

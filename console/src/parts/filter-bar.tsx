@@ -36,7 +36,7 @@ export function FilterBar<Name extends string>({
         variant="default"
         size="compact-sm"
         h={30}
-        style={{ alignSelf: 'flex-end' }}
+        style={{ justifySelf: 'start' }}
         disabled={set === 0}
         onClick={clear}
       >
@@ -98,7 +98,6 @@ export function TimeFilter({
         id={id}
         type="datetime-local"
         step={1}
-        style={{ width: 200 }}
         value={localText(value)}
         title={value === undefined ? undefined : `${value} (UTC)`}
         onChange={({ currentTarget: { value: text } }) =>

@@ -7,14 +7,15 @@ export function TextFilter({
   label,
   value,
   onChange,
-  width = 220,
+  wide = false,
   onInput,
   suggestions,
 }: {
   label: string;
   value: string | undefined;
   onChange: (value: string | undefined) => void;
-  width?: number;
+  /** Takes two places of the row. */
+  wide?: boolean;
   /** Told of each change at once. */
   onInput?: (text: string) => void;
   /** The id of a `datalist`. */
@@ -31,13 +32,12 @@ export function TextFilter({
     return () => window.clearTimeout(timer);
   }, [text, value, onChange]);
   return (
-    <div className="filter">
+    <div className={wide ? 'filter wide' : 'filter'}>
       <label htmlFor={id}>{label}</label>
       <input
         id={id}
         type="search"
         value={text}
-        style={{ width }}
         list={suggestions}
         onFocus={() => onInput?.(text)}
         onChange={(event) => {

@@ -13,6 +13,12 @@ function colourOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** Of the figures beside the vertical axis, in px. */
+const LETTER = 7;
+const AXIS_EDGE = 16;
+const longestOf = (labels: readonly (string | null)[] | null): number =>
+  Math.max(3, ...(labels ?? []).map((label) => label?.length ?? 0));
+
 function optionsFor(lines: readonly Line[], width: number, height: number): uPlot.Options {
   const axis: uPlot.Axis = {
     stroke: colourOf('--muted'),
@@ -23,13 +29,14 @@ function optionsFor(lines: readonly Line[], width: number, height: number): uPlo
   return {
     width,
     height,
-    padding: [6, 12, 0, 0],
+    // Half of the last label stands beyond the last moment.
+    padding: [6, 20, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
     axes: [
-      { ...axis, size: 28, grid: { show: false }, values: (_plot, times) => times.map(clockOf) },
-      { ...axis, size: 46 },
+      { ...axis, size: 20, gap: 4, grid: { show: false }, values: (_plot, times) => times.map(clockOf) },
+      { ...axis, size: (_plot, labels) => AXIS_EDGE + LETTER * longestOf(labels) },
     ],
     series: [
       {},

@@ -8,8 +8,12 @@ import {
   useState,
 } from 'react';
 
-/** The head of a column: its name, with its cells on the left, or on the right, or for screen readers only. */
-export type Column = string | { readonly right: string } | { readonly hidden: string };
+/**
+ * The head of a column: its name, with its cells on the left, or on the right, or for screen readers only; or of one that narrow screens
+ * leave out, whose cells have the class `wide-only`.
+ */
+export type Column =
+  string | { readonly right: string } | { readonly hidden: string } | { readonly wide: string };
 
 /** Tables of more rows than two blocks keep only those in the document that are near the window. */
 const BLOCK_ROWS = 100;
@@ -71,12 +75,15 @@ function moveByArrow(event: KeyboardEvent<HTMLElement>): void {
 }
 
 function nameOf(column: Column): string {
-  return typeof column === 'string' ? column : 'right' in column ? column.right : column.hidden;
+  return typeof column === 'string' ? column : (Object.values(column)[0] as string);
 }
 
 function Head({ column }: { column: Column }): ReactNode {
   if (typeof column === 'string') {
     return <th>{column}</th>;
+  }
+  if ('wide' in column) {
+    return <th className="wide-only">{column.wide}</th>;
   }
   return 'right' in column ? (
     <th className="right">{column.right}</th>

@@ -23,14 +23,7 @@ export function TenantFilter({
   });
   return (
     <>
-      <TextFilter
-        label="Tenant id"
-        value={value}
-        onChange={onChange}
-        onInput={setTyped}
-        suggestions={id}
-        width={150}
-      />
+      <TextFilter label="Tenant id" value={value} onChange={onChange} onInput={setTyped} suggestions={id} />
       <datalist id={id}>
         {data?.map(({ tenant_id: tenant, name }) => (
           <option key={tenant} value={tenant}>

@@ -1,23 +1,26 @@
 -- expiration: finds expirations and quarantines in an event log.
--- A search is `from` and `to`, inclusive, in ms; `tenant_id` and `scope`, the reservation's or one above it; `state`,
--- EXPIRED or QUARANTINED. The last three may be empty for all.
--- @include stream_walk
+-- A search is `from` and `to`, inclusive, in ms; `tenant_id`; `tenants`, those of the operator; `scope`, the
+-- reservation's or one above it; `state`, EXPIRED or QUARANTINED. The last four may be empty for all.
+-- @include confinement, stream_walk
 local EXPIRATION_STATES = { ['reservation.expired'] = 'EXPIRED', ['custom.reservation.quarantined'] = 'QUARANTINED' }
 
 local function is_wanted(fields, found, search)
   local tenant_id, scope, state = search.tenant_id, search.scope, search.state
-  if state ~= '' and found ~= state or tenant_id ~= '' and stream_walk.value_of(fields, 'tn') ~= tenant_id then
+  local owner = stream_walk.value_of(fields, 'tn')
+  if state ~= '' and found ~= state or tenant_id ~= '' and owner ~= tenant_id or
+    not confinement.may_act_for(search.tenants, owner) then
     return false
   end
   local at = scope ~= '' and (stream_walk.value_of(fields, 'sc') or '') or scope
   return at == scope or string.sub(at, 1, #scope + 1) == scope .. '/'
 end
 
-local function expiration_search(from_ms, to_ms, tenant_id, scope, state)
+local function expiration_search(from_ms, to_ms, tenant_id, tenants, scope, state)
   return {
     from = from_ms == '-inf' and -math.huge or tonumber(from_ms),
     to = to_ms == '+inf' and math.huge or tonumber(to_ms),
     tenant_id = tenant_id,
+    tenants = tenants,
     scope = scope,
     state = state,
   }

@@ -1,7 +1,7 @@
-import { Controller, Get, Query, Res } from '@nestjs/common';
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply } from 'fastify';
-import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer } from '../../http/index.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer, tenantsOf } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
 import { AuditLogQueryDto, RequestLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
@@ -14,18 +14,22 @@ export class AuditLogController {
   constructor(private readonly service: AuditLogService) {}
 
   @Get('v1/admin/audit/logs')
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
   @Answers(200, 'AuditLogListResponse')
   @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
     sendAnswer<'AuditLogListResponse'>(reply, 200, { logs: rows, ...rest });
   }
 
   @Get('ops/requests')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listRefusedRequests',
@@ -33,8 +37,12 @@ export class AuditLogController {
   })
   @Answers(200, 'RefusedRequestListResponse')
   @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
-  async listRefused(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.listRefused(validateRefused(query));
+  async listRefused(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.service.listRefused(validateRefused(query), tenantsOf(request));
     sendAnswer<'RefusedRequestListResponse'>(reply, 200, { requests: rows, ...rest });
   }
 }

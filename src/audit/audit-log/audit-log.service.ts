@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { mayActFor, partitionsOfTenants, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { partitionCode, Records, RedisService, SYSTEM_OWNER, tagOf, tagOfKeyId } from '../../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
@@ -49,7 +50,8 @@ const SENTINELS = ['__admin__', '__unauth__'];
 
 /** The queries of the audit log and of the request log. */
 type RowQuery = AuditLogQueryDto & Pick<RequestLogQueryDto, 'scope'>;
-type Filters = Omit<RowQuery, 'cursor' | 'limit'>;
+type ListQuery = AuditLogQueryDto & { readonly tenants: Tenants };
+type Filters = Omit<RowQuery, 'cursor' | 'limit'> & { readonly tenants: Tenants };
 
 /**
  * Reads the audit log: two streams in each partition. In the order of time, each is read only from the start of the page to its end.
@@ -68,8 +70,16 @@ export class AuditLogService {
     this.counts = metrics.of(AUDIT_METRICS);
   }
 
-  /** The last refused requests, newest first. @throws Refusal INVALID_REQUEST */
-  async listRefused({ cursor, limit, ...query }: RequestLogQueryDto): Promise<Page<RefusedRequest>> {
+  /**
+   * The last refused requests, newest first.
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST
+   */
+  async listRefused(
+    { cursor, limit, ...asked }: RequestLogQueryDto,
+    tenants: Tenants,
+  ): Promise<Page<RefusedRequest>> {
+    const query = { ...asked, tenants };
     await this.audited.settled();
     const fingerprint = fingerprintOf({ list: 'requests', ...query });
     const log = this.logOf(query, 'desc', REFUSED);
@@ -79,17 +89,19 @@ export class AuditLogService {
 
   /**
    * Newest first by default. A page whose filters match few rows ends early, with a cursor.
+   * @param tenants that the operator is confined to
    * @throws Refusal INVALID_REQUEST
    */
-  async list(query: AuditLogQueryDto): Promise<Page<AuditLogEntry>> {
-    requireValidStatus(query);
+  async list(asked: AuditLogQueryDto, tenants: Tenants): Promise<Page<AuditLogEntry>> {
+    requireValidStatus(asked);
+    const query: ListQuery = { ...asked, tenants };
     await this.audited.settled();
     const order = sortOrderOf(query, AUDIT_SORT_KEYS, NEWEST_FIRST);
     return order.sortBy === 'timestamp' ? this.listByTime(query, order) : this.listSorted(query, order);
   }
 
   private listByTime(
-    { cursor, limit, ...query }: AuditLogQueryDto,
+    { cursor, limit, ...query }: ListQuery,
     order: SortOrder<AuditSortKey>,
   ): Promise<Page<AuditLogEntry>> {
     const { sortBy, direction } = order;
@@ -98,7 +110,7 @@ export class AuditLogService {
   }
 
   private listSorted(
-    { cursor, limit, ...query }: AuditLogQueryDto,
+    { cursor, limit, ...query }: ListQuery,
     order: SortOrder<AuditSortKey>,
   ): Promise<Page<AuditLogEntry>> {
     const selection = new RecordSelection<AuditLogEntry>({
@@ -164,7 +176,7 @@ export class AuditLogService {
   }
 
   /** Rows about a tenant or by its keys are in its partition. Rows of operators and of unauthenticated requests are in the system's. */
-  private partitionsOf({ tenant_id: tenantId = '', key_id: keyId = '' }: Filters): string[] {
+  private partitionsOf({ tenant_id: tenantId = '', key_id: keyId = '', tenants }: Filters): string[] {
     const owner = SENTINELS.includes(tenantId)
       ? SYSTEM_OWNER
       : TENANT_ID_PATTERN.test(tenantId)
@@ -172,7 +184,7 @@ export class AuditLogService {
         : undefined;
     const tag =
       owner === undefined ? tagOfKeyId(keyId, this.redis.partitions) : this.records.tagOfTenant(owner);
-    const all = Array.from({ length: this.redis.partitions }, (_, partition) => partitionCode(partition));
+    const all = partitionsOfTenants(tenants, this.redis.partitions).map(partitionCode);
     return tag === undefined ? all : all.filter((code) => tagOf(code) === tag);
   }
 }
@@ -221,7 +233,7 @@ function indexOf({
   return tenantId === '' ? undefined : indexOfValue('t', tenantId);
 }
 
-function requireValidStatus({ status, status_min: min, status_max: max }: Filters): void {
+function requireValidStatus({ status, status_min: min, status_max: max }: AuditLogQueryDto): void {
   if (status !== undefined && (min !== undefined || max !== undefined)) {
     throw new Refusal('INVALID_REQUEST', 'status must not be combined with status_min or status_max', {
       field: 'status',
@@ -244,6 +256,7 @@ function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
   const inOrAny = (wanted: readonly string[] | undefined, value: string | undefined): boolean =>
     wanted === undefined || wanted.length === 0 || (value !== undefined && wanted.includes(value));
   return (entry) =>
+    mayActFor(query.tenants, entry.tenant_id) &&
     isOrAny(query.tenant_id, entry.tenant_id) &&
     isOrAny(query.key_id, entry.key_id) &&
     isOrAny(query.resource_id, entry.resource_id) &&

@@ -11,6 +11,7 @@ import {
   QuerySchema,
   ReservationId,
   sendAnswer,
+  tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto, QuarantineService } from './quarantine.service.js';
@@ -23,7 +24,7 @@ export class QuarantineController {
   constructor(private readonly service: QuarantineService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: 'filtered' })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listQuarantine',
@@ -31,8 +32,13 @@ export class QuarantineController {
   })
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'QuarantineList'>(reply, 200, await this.service.list(validateList(query)));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const list = await this.service.list(validateList(query), tenantsOf(request));
+    sendAnswer<'QuarantineList'>(reply, 200, list);
   }
 
   @Get(':reservation_id')

@@ -1,9 +1,11 @@
 import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { IsIn, IsString } from 'class-validator';
+import { mayActFor, partitionsOfTenants, type Tenants } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
+  ownerOfReservation,
   quarantineKey,
   RedisService,
   reservationKey,
@@ -83,14 +85,14 @@ export class QuarantineService {
 
   /**
    * Newest first, over all partitions. Reads the whole quarantine, which operators keep small, but holds no more than one page in memory.
+   * @param tenants that the operator is confined to, who sees no reservation whose owner is not known
    * @throws Refusal INVALID_REQUEST if the cursor belongs to another list.
    */
-  async list({
-    reason,
-    cursor = '',
-    limit = DEFAULT_LIMIT,
-  }: QuarantineListQueryDto): Promise<QuarantineList> {
-    const query = fingerprintOf({ list: 'quarantine', reason });
+  async list(
+    { reason, cursor = '', limit = DEFAULT_LIMIT }: QuarantineListQueryDto,
+    tenants: Tenants,
+  ): Promise<QuarantineList> {
+    const query = fingerprintOf({ list: 'quarantine', reason, tenants });
     const after = cursor === '' ? undefined : decodeCursor(query, cursor);
     const selection = new PageSelection<QuarantineEntry>(
       {
@@ -101,9 +103,10 @@ export class QuarantineService {
       limit,
       after,
     );
-    for (let partition = 0; partition < this.redis.partitions; partition += 1) {
+    for (const partition of partitionsOfTenants(tenants, this.redis.partitions)) {
       for await (const entry of this.entriesOf(tagOfPartition(partition))) {
-        if (reason === undefined || entry.reason === reason) {
+        const isAsked = reason === undefined || entry.reason === reason;
+        if (isAsked && (await this.isOf(tenants, entry.reservation_id))) {
           selection.offer(entry);
         }
       }
@@ -168,6 +171,12 @@ export class QuarantineService {
     decisions.inc({ action, outcome });
     const hasDetail = detail !== undefined && (outcome === 'SKIP' || outcome === 'QUARANTINED');
     return { ...decided, outcome, ...(hasDetail ? { detail } : {}), returns: [], keeps: [] };
+  }
+
+  private async isOf(tenants: Tenants, reservationId: string): Promise<boolean> {
+    return (
+      tenants === undefined || mayActFor(tenants, (await ownerOfReservation(this.redis, reservationId)) ?? '')
+    );
   }
 
   private tagOf(reservationId: string): string {

@@ -1,16 +1,32 @@
 import { Controller, Get, Param, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { Access, Answers, LimitedQuery, sendAnswer } from '../../http/index.js';
-import {} from '../../wire/index.js';
-import { ApiKeysService } from './api-keys.service.js';
+import {
+  Access,
+  Answers,
+  type Confinement,
+  LimitedQuery,
+  ownerOfApiKey,
+  sendAnswer,
+} from '../../http/index.js';
+import { ApiKeysService, keyIdOf } from './api-keys.service.js';
+
+/** To the tenant of the key, however that is named. */
+const OF_FOUND_KEY: Confinement = {
+  owned: {
+    what: 'API key',
+    param: 'key_id',
+    code: 'NOT_FOUND',
+    ownerOf: async (redis, idOrHash) => ownerOfApiKey(redis, (await keyIdOf(redis, idOrHash)) ?? ''),
+  },
+};
 
 @Controller('ops/api-keys')
 export class ApiKeyFinderController {
   constructor(private readonly service: ApiKeysService) {}
 
   @Get(':key_id')
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: OF_FOUND_KEY })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'findApiKey',

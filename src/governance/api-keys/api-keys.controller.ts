@@ -12,6 +12,7 @@ import {
   originOf,
   QuerySchema,
   sendAnswer,
+  tenantsOf,
   sendSecret,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -54,13 +55,17 @@ export class ApiKeysController {
   }
 
   @Get()
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
   @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
     sendAnswer<'ApiKeyListResponse'>(reply, 200, { keys: rows, ...rest });
   }
 

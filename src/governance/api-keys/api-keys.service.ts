@@ -1,6 +1,12 @@
 import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
-import { ApiKeyVerifier, DEFAULT_PERMISSIONS, hashOfSecret } from '../../auth/index.js';
+import {
+  ApiKeyVerifier,
+  DEFAULT_PERMISSIONS,
+  hashOfSecret,
+  mayActFor,
+  type Tenants,
+} from '../../auth/index.js';
 import { DAY_MS, oneLine, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
@@ -97,6 +103,12 @@ export type CreatedApiKey = Pick<
 
 const HASHED_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2}):([\w-]{43})$/;
 
+/** The id of a key that is named by its id or by the hash of its secret, if there is one. @throws StoreUnavailable */
+export async function keyIdOf({ client }: RedisService, idOrHash: string): Promise<string | null> {
+  const [, code, secretHash = ''] = HASHED_SECRET.exec(idOrHash) ?? [];
+  return code === undefined ? idOrHash : orStoreError(client.get(apiKeyHashKey(tagOf(code), secretHash)));
+}
+
 @Injectable()
 export class ApiKeysService {
   constructor(
@@ -170,29 +182,26 @@ export class ApiKeysService {
 
   /** One key, by its id, or by how its secret begins and its hash: `cyc_live_1f:<hash>`. @throws Refusal NOT_FOUND */
   async find(idOrHash: string): Promise<ApiKey> {
-    const [, code, secretHash = ''] = HASHED_SECRET.exec(idOrHash) ?? [];
-    const tag = code === undefined ? tagOfKeyId(idOrHash, this.redis.partitions) : tagOf(code);
-    if (tag === undefined) {
-      throw this.refusalOf('NOT_FOUND');
-    }
-    const keyId =
-      code === undefined
-        ? idOrHash
-        : await orStoreError(this.redis.client.get(apiKeyHashKey(tag, secretHash)));
-    const fields = keyId === null ? undefined : await this.records.read(apiKeyKey(tag, keyId));
+    const keyId = (await keyIdOf(this.redis, idOrHash)) ?? '';
+    const tag = tagOfKeyId(keyId, this.redis.partitions);
+    const fields = tag === undefined ? undefined : await this.records.read(apiKeyKey(tag, keyId));
     if (fields === undefined) {
       throw this.refusalOf('NOT_FOUND');
     }
     return apiKeyOf(fields, this.redis.clock.nowMs());
   }
 
-  /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */
-  async list(request: ApiKeyListQueryDto): Promise<Page<ApiKey>> {
+  /**
+   * Newest first by default.
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST for another query's cursor.
+   */
+  async list(request: ApiKeyListQueryDto, tenants: Tenants): Promise<Page<ApiKey>> {
     const { cursor, limit, ...query } = request;
     const { tenant_id: tenantId, status, search } = query;
     const order = sortOrderOf(request, API_KEY_SORT_KEYS, { sortBy: 'created_at', direction: 'desc' });
     const selection = new RecordSelection<ApiKey>({
-      query: { list: 'api-keys', ...query },
+      query: { list: 'api-keys', ...query, tenants },
       order,
       cursor,
       limit,
@@ -200,6 +209,9 @@ export class ApiKeysService {
       idOf: (key) => key.key_id,
     });
     await this.records.eachOwned('list_api_keys', tenantId, (fields, nowMs) => {
+      if (!mayActFor(tenants, fields.get('tenant_id') ?? '')) {
+        return;
+      }
       const key = this.records.whole('api_key', fields, () => apiKeyOf(fields, nowMs));
       if (
         key !== undefined &&

@@ -79,7 +79,7 @@ export class BudgetsController {
     plane: 'admin',
     tenant: 'budgets:read',
     admin: true,
-    confinement: { tenantAt: 'query.tenant_id' },
+    confinement: { filteredAt: 'query.tenant_id' },
   })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })

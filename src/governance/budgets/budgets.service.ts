@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
+import { type Caller, listedTenant, mayActFor, scopeAllowed } from '../../auth/index.js';
 import { Reclaims } from '../../expiry/index.js';
 import {
   oneLine,
@@ -7,6 +7,7 @@ import {
   Refusal,
   scopePrefixOf,
   tenantClosed,
+  tenantOfScope,
   type Unit,
 } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
@@ -124,7 +125,8 @@ export class BudgetsService {
   }
 
   /**
-   * Highest utilization first by default. An API key sees its own tenant's budgets inside its scope filter.
+   * Highest utilization first by default. An API key sees its own tenant's budgets inside its scope filter, an
+   * operator those of its tenants.
    * @throws Refusal INVALID_REQUEST for another query's cursor, or for utilization_min above utilization_max.
    */
   async list(caller: Caller, request: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
@@ -136,8 +138,9 @@ export class BudgetsService {
     requireUtilizationRange(query);
     const tenantId = listedTenant(caller, query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
+    const tenants = caller.kind === 'admin' ? caller.tenants : undefined;
     const selection = new RecordSelection<BudgetLedger>({
-      query: { list: 'budgets', ...query, tenant_id: tenantId ?? '', scope_filter: scopeFilter },
+      query: { list: 'budgets', ...query, tenant_id: tenantId ?? '', scope_filter: scopeFilter, tenants },
       order,
       cursor,
       limit,
@@ -146,12 +149,13 @@ export class BudgetsService {
     });
     const { matches } = budgetMatcher(query);
     const listed = (fields: Fields): BudgetLedger | undefined => {
-      // Nothing outside of the key's scope filter is named, either.
-      if (!scopeAllowed(scopeFilter, fieldOf(fields, 'scope'))) {
+      const scope = fieldOf(fields, 'scope');
+      // Nothing outside of the key's scope filter or of the operator's tenants is named, either.
+      if (!scopeAllowed(scopeFilter, scope) || !mayActFor(tenants, tenantOfScope(scope) ?? '')) {
         return undefined;
       }
       return this.records.whole('budget', fields, () => {
-        const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
+        const budget = budgetOf(fields, scope, fieldOf(fields, 'unit') as Unit);
         if (!matches(budget)) {
           return undefined;
         }

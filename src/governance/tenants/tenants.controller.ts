@@ -1,7 +1,6 @@
 import { Body, Controller, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { AdminCaller } from '../../auth/index.js';
 import {
   Access,
   Answers,
@@ -12,6 +11,7 @@ import {
   QuerySchema,
   sendAnswer,
   sendJson,
+  tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { CHARGE_FIELD, ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
@@ -64,8 +64,7 @@ export class TenantsController {
     @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { tenants } = request.caller as AdminCaller;
-    const { rows, ...rest } = await this.service.list(validateList(query), tenants);
+    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
     sendAnswer<'TenantListResponse'>(reply, 200, { tenants: rows, ...rest });
   }
 

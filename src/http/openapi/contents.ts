@@ -147,8 +147,8 @@ export const CONTENTS: readonly {
   },
   {
     tag: 'Dashboard',
-    description: 'The figures of the whole deployment.',
-    operations: ['getAdminOverview'],
+    description: 'The figures of the whole deployment, and of its tenants.',
+    operations: ['getAdminOverview', 'listTenantSums'],
   },
   {
     tag: 'Operations',

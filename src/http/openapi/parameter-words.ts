@@ -36,6 +36,7 @@ export const PARAMETER_WORDS = {
   sort_by: 'What to order by.',
   sort_dir: 'Whether the smallest or the largest comes first.',
   source: 'Only reservations, or only direct debits.',
+  tenant_ids: 'The tenants, separated by commas.',
   status_max: 'Only rows with at most this status.',
   status_min: 'Only rows with at least this status.',
   to: 'Only what happened before this time.',

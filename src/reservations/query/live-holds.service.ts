@@ -1,10 +1,10 @@
 import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsBoolean, IsString } from 'class-validator';
+import { partitionsOfTenants, patternsText, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, type Unit } from '../../ledger/index.js';
 import {
   partitionCode,
-  partitionOfTenant,
   RedisService,
   SkippedRecords,
   tagOf,
@@ -70,20 +70,29 @@ export class LiveHoldsService {
     private readonly skipped: SkippedRecords,
   ) {}
 
-  /** @throws Refusal INVALID_REQUEST; StoreUnavailable */
-  async list({ limit = DEFAULT_LIMIT, cursor = '', ...query }: LiveHoldsQueryDto): Promise<LiveHolds> {
+  /**
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST; StoreUnavailable
+   */
+  async list(
+    { limit = DEFAULT_LIMIT, cursor = '', ...query }: LiveHoldsQueryDto,
+    tenants: Tenants,
+  ): Promise<LiveHolds> {
     const { tenant_id: tenantId = '', overdue = false } = query;
-    const list = fingerprintOf({ list: 'live holds', ...query });
+    const list = fingerprintOf({ list: 'live holds', ...query, tenants });
     const after =
       cursor === ''
         ? undefined
         : this.placeOf(decodeCursor(list, cursor, (at) => this.placeOf(at) !== undefined));
     const toMs = overdue ? String(this.redis.clock.nowMs()) : '+inf';
-    const all = Array.from({ length: this.redis.partitions }, (_, number) => number);
-    const numbers = tenantId === '' ? all : [partitionOfTenant(tenantId, this.redis.partitions)];
+    const numbers = partitionsOfTenants(tenantId === '' ? tenants : [tenantId], this.redis.partitions);
     const examine = numbers.length === 1 ? EXAMINED_A_RUN : Math.ceil((limit + 1) * SHARE_MERGED);
     const readers = numbers.map((number) =>
-      this.readerOf(partitionCode(number), { tenantId, toMs, examine }, after),
+      this.readerOf(
+        partitionCode(number),
+        { tenantId, tenants: patternsText(tenants), toMs, examine },
+        after,
+      ),
     );
     const { rows, next, examined } = await mergedPage<LiveHold, Place>(readers, {
       placeOf: ({ reclaim_at_ms: ms, reservation_id: id }) => placeAt(ms, id),
@@ -99,7 +108,7 @@ export class LiveHoldsService {
 
   private readerOf(
     partition: string,
-    search: { tenantId: string; toMs: string; examine: number },
+    search: { tenantId: string; tenants: string; toMs: string; examine: number },
     after: Place | undefined,
   ): () => Promise<Batch<LiveHold, Place>> {
     let walkedMs = after === undefined ? '' : String(after.ms);

@@ -11,6 +11,7 @@ import {
   ReservationId,
   sendAnswer,
   sendJson,
+  tenantsOf,
 } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
 import { operationOf } from '../admission.js';
@@ -94,7 +95,7 @@ export class LiveHoldsController {
   constructor(private readonly holds: LiveHoldsService) {}
 
   @Get()
-  @Access({ plane: 'admin', admin: true })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listLiveHolds',
@@ -102,7 +103,12 @@ export class LiveHoldsController {
   })
   @Answers(200, 'LiveHoldList')
   @QuerySchema(LiveHoldsQueryDto, { overdue: true })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'LiveHoldList'>(reply, 200, await this.holds.list(validateLive(query)));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const holds = await this.holds.list(validateLive(query), tenantsOf(request));
+    sendAnswer<'LiveHoldList'>(reply, 200, holds);
   }
 }

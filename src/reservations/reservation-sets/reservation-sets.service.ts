@@ -73,11 +73,18 @@ export class ReservationSetService {
     );
     const fingerprint = fingerprintOf({ reservations });
     const { tenantId } = call.caller;
-    const setId = `set_${partitionCode(partitionOfTenant(tenantId, this.redis.partitions))}${randomBase62(16)}`;
+    // The set is named after its first member, so that it can be found by its id. Its members have been created at one instant.
+    const idPart = `${partitionCode(partitionOfTenant(tenantId, this.redis.partitions))}${randomBase62(16)}`;
+    const setId = `set_${idPart}`;
     const calls = reservations.map((member, place) => {
       const own = { ...call, headers: headersOf(call.headers, member.headers) };
       const charge = this.counted(call, member, place, () => chargeOf(own, member));
-      return this.reserves.scriptCall(own, member, { fingerprint, setId, charge });
+      return this.reserves.scriptCall(own, member, {
+        fingerprint,
+        setId,
+        charge,
+        idPart: place === 0 ? idPart : undefined,
+      });
     });
     const { refused, earlierId, replies } = await this.run(calls);
     const outcomes = replies.map((reply, index) => {

@@ -112,8 +112,9 @@ interface Circumstances {
   readonly waiter?: string;
   /** What it costs if it expires. */
   readonly charge?: bigint | undefined;
-  /** The set that it belongs to. */
+  /** The set that it belongs to, and what follows `rsv_` in the id of its first member; that of others is made up. */
   readonly setId?: string;
+  readonly idPart?: string | undefined;
 }
 
 export interface ReserveCall extends Call {
@@ -322,12 +323,11 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
   scriptCall(
     { caller, trace }: Operation,
     request: ReserveDto,
-    { fingerprint, waiter = '', charge, setId }: Circumstances,
+    { fingerprint, waiter = '', charge, setId, idPart }: Circumstances,
   ): NamedCall<'reserve'> {
     const { estimate } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
     const tag = tagOf(code);
-    const reservationId = `rsv_${code}${randomBase62(16)}`;
     const fields: string[] = [];
     writeGiven(fields, request.subject, request.action, caller.tenantId);
     writeKey(fields, request.idempotency_key);
@@ -340,7 +340,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     }
     return {
       keys: {
-        reservation: reservationKey(tag, reservationId),
+        reservation: reservationKey(tag, `rsv_${idPart ?? code + randomBase62(16)}`),
         idempotency: idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
         tenant: tenantKey(tag, caller.tenantId),
       },

@@ -15,6 +15,7 @@ import {
   sendAnswer,
   sendJson,
   sendSecret,
+  tenantsOf,
 } from '../../http/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -73,13 +74,17 @@ export class AdminWebhooksController {
   }
 
   @Get()
-  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.lists.all(validateList(query));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.lists.all(validateList(query), tenantsOf(request));
     sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
   }
 

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Caller } from '../../auth/index.js';
+import { type Caller, mayActFor, type Tenants } from '../../auth/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { Records, SYSTEM_OWNER } from '../../redis/index.js';
 import {
@@ -22,28 +22,32 @@ import { listOf, type Subscription, subscriptionOf, subscriptionTexts } from './
 export type SubscriptionFilter = Pick<
   SubscriptionListQueryDto,
   'tenant_id' | 'status' | 'event_type' | 'search'
->;
+> & { readonly tenants?: Tenants };
 
 @Injectable()
 export class SubscriptionLists {
   constructor(private readonly records: Records) {}
 
-  /** Subscriptions of all owners, by default those with the most consecutive failures first. @throws Refusal INVALID_REQUEST */
-  async all(request: SubscriptionListQueryDto): Promise<Page<Subscription>> {
+  /**
+   * Subscriptions of all owners, by default those with the most consecutive failures first.
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST
+   */
+  async all(request: SubscriptionListQueryDto, tenants: Tenants): Promise<Page<Subscription>> {
     const { cursor, limit, ...query } = request;
     const order = sortOrderOf(request, SUBSCRIPTION_SORT_KEYS, {
       sortBy: 'consecutive_failures',
       direction: 'desc',
     });
     const selection = new RecordSelection<Subscription>({
-      query: { list: 'webhooks', ...query },
+      query: { list: 'webhooks', ...query, tenants },
       order,
       cursor,
       limit,
       valueOf: (subscription) => subscription[order.sortBy],
       idOf: (subscription) => subscription.subscription_id,
     });
-    await this.each(query, (subscription) => selection.offer(subscription));
+    await this.each({ ...query, tenants }, (subscription) => selection.offer(subscription));
     return this.complete(selection.page());
   }
 
@@ -110,12 +114,17 @@ export class SubscriptionLists {
   }
 
   private async eachRecord(
-    { tenant_id: owner }: SubscriptionFilter,
+    { tenant_id: owner, tenants }: SubscriptionFilter,
     offer: (fields: Fields) => void,
   ): Promise<void> {
-    await this.records.eachOwned('list_webhooks', owner, offer);
-    if (owner === undefined) {
-      await this.records.eachOwned('list_webhooks', SYSTEM_OWNER, offer);
+    const visit = (fields: Fields): void => {
+      if (mayActFor(tenants, fields.get('tn') ?? '')) {
+        offer(fields);
+      }
+    };
+    await this.records.eachOwned('list_webhooks', owner, visit);
+    if (owner === undefined && tenants === undefined) {
+      await this.records.eachOwned('list_webhooks', SYSTEM_OWNER, visit);
     }
   }
 }

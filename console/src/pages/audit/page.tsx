@@ -76,22 +76,17 @@ function AuditFilters({
   return (
     <FilterBar filters={filters} names={AUDIT_FILTERS} change={change}>
       <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
-      <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
+      <TextFilter label="Operation" value={filters.operation} onChange={set.operation} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
       <CheckFilter label="Changes only" value={filters.changes_only} onChange={set.changes_only} />
-      <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} width={160} />
+      <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
-      <TextFilter label="Key, session or operator" value={filters.key_id} onChange={set.key_id} width={170} />
-      <TextFilter
-        label="Resource type"
-        value={filters.resource_type}
-        onChange={set.resource_type}
-        width={120}
-      />
-      <TextFilter label="Resource id" value={filters.resource_id} onChange={set.resource_id} width={190} />
-      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={190} />
-      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} width={240} />
+      <TextFilter label="Key, session or operator" value={filters.key_id} onChange={set.key_id} />
+      <TextFilter label="Resource type" value={filters.resource_type} onChange={set.resource_type} />
+      <TextFilter label="Resource id" value={filters.resource_id} onChange={set.resource_id} />
+      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} />
+      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} wide />
     </FilterBar>
   );
 }

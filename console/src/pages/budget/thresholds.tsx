@@ -87,9 +87,9 @@ export function Thresholds({ budget }: { budget: Budget }): ReactNode {
                 </td>
                 <td>
                   {isReached(budget, mark) ? (
-                    <span className="pill warn">reached</span>
+                    <span className="pill warn">Reached</span>
                   ) : (
-                    <span className="pill">not reached</span>
+                    <span className="pill">Not reached</span>
                   )}
                 </td>
                 <td>

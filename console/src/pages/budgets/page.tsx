@@ -86,7 +86,7 @@ function BudgetTable({ budgets, isTree }: { budgets: readonly Budget[]; isTree: 
       label="Budgets"
       columns={[
         'Scope',
-        'Spent, held and debt',
+        { wide: 'Spent, held and debt' },
         { right: 'Used' },
         { right: 'Remaining' },
         { right: 'Allocated' },
@@ -109,7 +109,7 @@ function BudgetRow({ budget, isTree }: { budget: Budget; isTree: boolean }): Rea
           <Scope path={scope} />
         </Link>
       </td>
-      <td style={{ width: '22%' }}>
+      <td className="wide-only" style={{ width: '22%' }}>
         <BudgetBar budget={budget} />
       </td>
       <td className="right num">{percentOf(Math.floor(usedPerMille(budget) / 10) / 100)}</td>

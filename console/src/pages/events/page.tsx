@@ -98,18 +98,13 @@ function EventFilters({
         onChange={set.event_type}
       />
       <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
-      <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} width={200} />
+      <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
-      <TextFilter label="Idempotency key" value={filters.search} onChange={set.search} width={170} />
-      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={190} />
-      <TextFilter
-        label="Correlation id"
-        value={filters.correlation_id}
-        onChange={set.correlation_id}
-        width={190}
-      />
-      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} width={240} />
+      <TextFilter label="Idempotency key" value={filters.search} onChange={set.search} />
+      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} />
+      <TextFilter label="Correlation id" value={filters.correlation_id} onChange={set.correlation_id} />
+      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} wide />
     </FilterBar>
   );
 }

@@ -91,15 +91,15 @@ function RequestFilters({
   const set = useSetters(REQUEST_FILTERS, change);
   return (
     <FilterBar filters={filters} names={REQUEST_FILTERS} change={change}>
-      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={230} />
+      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} wide />
       <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
-      <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} width={170} />
-      <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
-      <TextFilter label="Scope" value={filters.scope} onChange={set.scope} width={230} />
-      <TextFilter label="Key or operator" value={filters.key_id} onChange={set.key_id} width={170} />
-      <TextFilter label="Resource id" value={filters.resource_id} onChange={set.resource_id} width={190} />
-      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} width={240} />
+      <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} />
+      <TextFilter label="Operation" value={filters.operation} onChange={set.operation} />
+      <TextFilter label="Scope" value={filters.scope} onChange={set.scope} wide />
+      <TextFilter label="Key or operator" value={filters.key_id} onChange={set.key_id} />
+      <TextFilter label="Resource id" value={filters.resource_id} onChange={set.resource_id} />
+      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} wide />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
     </FilterBar>
@@ -116,7 +116,7 @@ function RequestTable({
   return (
     <Table
       label="Refused requests"
-      columns={['Time', 'Answer', 'Request', 'Why', 'Tenant', 'Key']}
+      columns={['Time', 'Answer', 'Why', 'Request', 'Tenant', 'Key']}
       items={rows}
     >
       {(row) => (
@@ -141,6 +141,14 @@ function Refusal({ row, open }: { row: RefusedRequest; open: (id: string) => voi
       <td>
         <Answer row={row} />
       </td>
+      <td style={{ whiteSpace: 'normal', minWidth: 240 }}>
+        {row.message}
+        {row.scope !== undefined && (
+          <div className="small">
+            <Scope path={row.scope} />
+          </div>
+        )}
+      </td>
       <td>
         <button
           type="button"
@@ -151,14 +159,6 @@ function Refusal({ row, open }: { row: RefusedRequest; open: (id: string) => voi
           {row.operation}
         </button>
         <div className="small muted id">{row.request_id}</div>
-      </td>
-      <td style={{ whiteSpace: 'normal', minWidth: 240 }}>
-        {row.message}
-        {row.scope !== undefined && (
-          <div className="small">
-            <Scope path={row.scope} />
-          </div>
-        )}
       </td>
     </>
   );

@@ -15,6 +15,7 @@ import { formatDuration } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { Tree } from '../../parts/tree';
 import { isIntact, type ReservationAnswer, type ReservationHistory } from './history';
+import { SetMembers } from './set-members';
 import { TimeLine } from './time-line';
 
 const route = getRouteApi('/reservations/$id');
@@ -132,7 +133,9 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
         {request?.reservation_set_id === undefined ? null : (
           <>
             <dt>Granted with the set</dt>
-            <dd className="id">{request.reservation_set_id}</dd>
+            <dd>
+              <SetMembers history={history} setId={request.reservation_set_id} />
+            </dd>
           </>
         )}
         <dt>API key</dt>

@@ -66,9 +66,9 @@ export function Reservations(): ReactNode {
     <>
       <PageHead title="Reservations" />
       <FilterBar filters={{ ...filters, overdue }} names={RESERVATION_FILTERS} change={change}>
-        <TextFilter label="Open by id" value={undefined} onChange={open} width={210} />
+        <TextFilter label="Open by id" value={undefined} onChange={open} wide />
         <TenantFilter value={filters.tenant} onChange={set.tenant} />
-        <TextFilter label="Scope, by its levels" value={scopeOf(filters)} onChange={setScope} width={230} />
+        <TextFilter label="Scope, by its levels" value={scopeOf(filters)} onChange={setScope} wide />
         {!hasTenant && <CheckFilter label="Overdue only" value={overdue} onChange={set.overdue} />}
         {hasTenant && (
           <>
@@ -77,7 +77,6 @@ export function Reservations(): ReactNode {
               label="Idempotency key"
               value={filters.idempotency_key}
               onChange={set.idempotency_key}
-              width={170}
             />
             <TimeFilter label="Created from" value={filters.from} onChange={set.from} />
             <TimeFilter label="Created to" value={filters.to} onChange={set.to} />

@@ -28,6 +28,8 @@ const nothing = (further: readonly Hit[] = []): Found => ({ groups: {}, further 
 /** The ids that say by themselves where they lead. */
 const BY_FORM: readonly (readonly [RegExp, (id: string) => Hit['to']])[] = [
   [/^rsv_\w+$/, (id) => ({ to: '/reservations/$id', params: { id } })],
+  // A set is named after its first member, whose page has the others.
+  [/^set_\w+$/, (id) => ({ to: '/reservations/$id', params: { id: id.replace('set_', 'rsv_') } })],
   [/^whsub_\w+$/, (id) => ({ to: '/webhooks/$id', params: { id } })],
   [/^evt_\w+$/, (event) => ({ to: '/events', search: { event } })],
   [/^log_[0-9a-f]{2}b?\d+-\d+$/, (row) => ({ to: '/audit', search: { row } })],

@@ -52,7 +52,7 @@ function InstanceRow({ instance, number }: { instance: Instance; number: number 
             <Time at={last.at_ms} clock />, {last.expired} of {last.judged} expired in{' '}
             {formatDuration(last.duration_ms)}
             {last.failed > 0 && <span className="pill bad">{last.failed} failed</span>}
-            {last.cut && <span className="pill warn">cut off</span>}
+            {last.cut && <span className="pill warn">Cut off</span>}
           </>
         )}
       </td>

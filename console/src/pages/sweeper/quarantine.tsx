@@ -7,6 +7,7 @@ import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty, Failure, Loading } from '../../parts/states';
+import { wordOf } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 
@@ -93,7 +94,7 @@ function Inspection({ id }: { id: string }): ReactNode {
   if (decide.data !== undefined) {
     return (
       <div className="panel-body" role="status">
-        <span className="pill good">{decide.data.outcome}</span> <span className="id">{id}</span>{' '}
+        <span className="pill good">{wordOf(decide.data.outcome)}</span> <span className="id">{id}</span>{' '}
         {decide.data.detail}
       </div>
     );

@@ -4,6 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { useList } from '../../api/list';
 import { useMayChange } from '../../api/session';
 import type { Tenant } from '../../api/types';
+import { Amount } from '../../parts/amount';
 import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
@@ -11,8 +12,9 @@ import { PageHead } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
-import { Time } from '../../parts/time';
+import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
+import { type Sums, useMonthOfTenants, useTenantSums } from './sums';
 import { CreateTenant } from './create-tenant';
 import { KeyForm } from '../tenant/key-form';
 
@@ -58,6 +60,17 @@ export function Tenants(): ReactNode {
   );
 }
 
+const COLUMNS = [
+  'Tenant',
+  { wide: 'Status' },
+  { right: 'Remaining' },
+  { right: 'Spent' },
+  { right: 'Held' },
+  { right: 'Allocated' },
+  { right: 'Charged in 30 days' },
+  { right: 'Look at' },
+] as const;
+
 function TenantTable({
   tenants,
   createKey,
@@ -65,39 +78,74 @@ function TenantTable({
   tenants: readonly Tenant[];
   createKey?: (tenantId: string) => void;
 }): ReactNode {
+  const sums = useTenantSums(tenants.map(({ tenant_id: id }) => id));
+  const monthOf = useMonthOfTenants();
   return (
-    <Table label="Tenants" columns={['Tenant', 'Status', 'Created', { right: 'Look at' }]} items={tenants}>
-      {({ tenant_id: id, name, status, created_at: createdAt }) => (
-        <tr key={id}>
-          <td>
-            <Link to="/tenants/$id" params={{ id }}>
-              {name}
-            </Link>
-            <div className="muted small id">{id}</div>
-          </td>
-          <td>
-            <Status value={status} />
-          </td>
-          <td>
-            <Time at={createdAt} />
-          </td>
-          <td className="right">
-            <div className="row" style={{ justifyContent: 'flex-end', gap: 14 }}>
-              <Link to="/budgets" search={{ tenant_id: id }}>
-                Budgets
-              </Link>
-              <Link to="/reservations" search={{ tenant: id }}>
-                Reservations
-              </Link>
-              {createKey !== undefined && status === 'ACTIVE' && (
-                <Button variant="default" size="compact-xs" onClick={() => createKey(id)}>
-                  Create key
-                </Button>
-              )}
-            </div>
-          </td>
-        </tr>
+    <>
+      {sums.asOf !== undefined && (
+        <p className="panel-note">
+          Sums of topmost budgets, <AsOf at={sums.asOf} />
+        </p>
       )}
-    </Table>
+      <Table label="Tenants" columns={COLUMNS} items={tenants}>
+        {({ tenant_id: id, name, status }) => (
+          <tr key={id}>
+            <td>
+              <Link to="/tenants/$id" params={{ id }}>
+                {name}
+              </Link>
+              {name !== id && <div className="muted small id">{id}</div>}
+            </td>
+            <td className="wide-only">
+              <Status value={status} />
+            </td>
+            <SumCells sums={sums.of(id)} />
+            <td className="right">
+              {monthOf?.(id).map(({ unit, charged }) => (
+                <div key={unit}>
+                  <Link to="/usage" search={{ tenant_id: id, unit }} title="What it was charged for">
+                    <Amount amount={charged} unit={unit} withUnit />
+                  </Link>
+                </div>
+              ))}
+              {(monthOf?.(id).length ?? 0) === 0 && <span className="muted">–</span>}
+            </td>
+            <td className="right">
+              <div className="row actions">
+                <Link to="/budgets" search={{ tenant_id: id }}>
+                  Budgets
+                </Link>
+                <Link to="/reservations" search={{ tenant: id }}>
+                  Reservations
+                </Link>
+                {createKey !== undefined && status === 'ACTIVE' && (
+                  <Button variant="default" size="compact-xs" onClick={() => createKey(id)}>
+                    Create key
+                  </Button>
+                )}
+              </div>
+            </td>
+          </tr>
+        )}
+      </Table>
+    </>
   );
+}
+
+/** A line for each unit. */
+function SumCells({ sums }: { sums: Sums | undefined }): ReactNode {
+  return (['remaining', 'spent', 'reserved', 'allocated'] as const).map((figure) => (
+    <td key={figure} className="right">
+      {sums?.map((sum) => (
+        <div key={sum.unit}>
+          <Amount
+            amount={sum[figure]}
+            unit={sum.unit}
+            withUnit={figure === 'allocated' || figure === 'remaining'}
+          />
+        </div>
+      ))}
+      {(sums?.length ?? 0) === 0 && <span className="muted">{sums === undefined ? '…' : '–'}</span>}
+    </td>
+  ));
 }

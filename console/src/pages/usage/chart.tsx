@@ -78,19 +78,22 @@ export function UsageChart({
           />
         ))}
       </svg>
-      <div className="usage-ticks muted small num" aria-hidden="true">
-        {ticksOf(days).map((day) => (
-          <span key={day}>{dayWords(day)}</span>
-        ))}
-      </div>
-      <div className="usage-caption small" aria-hidden="true">
-        {caption?.map(({ name, colour, amount }) => (
-          <span key={name}>
-            <span className="swatch" style={{ background: colour }} />
-            {name} <Amount amount={amount} unit={unit} />
-          </span>
-        ))}
-      </div>
+      {caption === undefined ? (
+        <div className="usage-ticks muted small num" aria-hidden="true">
+          {ticksOf(days).map((day) => (
+            <span key={day}>{dayWords(day)}</span>
+          ))}
+        </div>
+      ) : (
+        <div className="usage-caption small" aria-hidden="true">
+          {caption.map(({ name, colour, amount }) => (
+            <span key={name}>
+              <span className="swatch" style={{ background: colour }} />
+              {name} <Amount amount={amount} unit={unit} />
+            </span>
+          ))}
+        </div>
+      )}
     </div>
   );
 }

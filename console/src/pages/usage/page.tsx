@@ -15,7 +15,9 @@ import { TenantFilter } from '../../parts/tenant-filter';
 import { UsageChart } from './chart';
 import { Incomplete } from './incomplete';
 import { LoadedUsage } from './report';
-import { DayTable, TopTable } from './tables';
+import { CHARGE_KEYS, Charges } from './charges';
+import { DayTable } from './days';
+import { TopTable } from './tables';
 import { KEY_FILTERS, KEYS, USAGE_FILTERS } from './filters';
 import {
   daysBetween,
@@ -67,25 +69,31 @@ export function UsagePage(): ReactNode {
     placeholderData: keepPreviousData,
   });
   const shown = usage.data?.unit;
-  const file = filled(USAGE, {
-    ...queryOf({ ...span, filters: keys }),
-    unit: shown,
-    group_by: ['day', ...by].join(','),
-    limit: MOST_ROWS,
-    format: 'csv',
-  });
+  const query = queryOf({ ...span, filters: keys });
+  const fileBy = (groups: string): string =>
+    filled(USAGE, { ...query, unit: shown, group_by: groups, limit: MOST_ROWS, format: 'csv' });
   return (
     <>
       <PageHead title="Usage">
         {usage.data?.total !== undefined && (
-          <Button component="a" href={file} download size="compact-sm" variant="default">
+          <Button
+            component="a"
+            href={fileBy(['day', ...by].join(','))}
+            download
+            size="compact-sm"
+            variant="default"
+          >
             Download CSV
           </Button>
         )}
       </PageHead>
       <UsageFilters filters={{ ...filters, unit }} units={usage.data?.units ?? []} days={days} />
       <LoadedUsage usage={usage} height={420}>
-        {(read) => <Report usage={read} days={days} by={by} from={span.from} to={span.to} />}
+        {(read) => (
+          <Report usage={read} days={days} by={by} span={span}>
+            <Charges query={query} unit={read.unit} file={fileBy(CHARGE_KEYS)} />
+          </Report>
+        )}
       </LoadedUsage>
     </>
   );
@@ -95,14 +103,15 @@ function Report({
   usage,
   days,
   by,
-  from,
-  to,
+  span: { from, to, zone },
+  children,
 }: {
   usage: Usage;
   days: readonly string[];
   by: readonly string[];
-  from: string;
-  to: string;
+  span: { readonly from: string; readonly to: string; readonly zone: string };
+  /** What one day is made of. */
+  children: ReactNode;
 }): ReactNode {
   const { report, total, unit, isCut } = usage;
   return (
@@ -134,7 +143,7 @@ function Report({
             <UsageChart days={days} usage={usage} nameOf={nameOf} />
           </Panel>
           <TopTable usage={usage} by={by} />
-          <DayTable usage={usage} days={days} />
+          {days.length > 1 ? <DayTable usage={usage} days={days} zone={zone} /> : children}
         </>
       )}
     </div>
@@ -165,7 +174,7 @@ function UsageFilters({
       <DayFilter label="From" value={filters.from ?? days[0]} onChange={set.from} />
       <DayFilter label="To" value={filters.to ?? days.at(-1)} onChange={set.to} />
       <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
-      <TextFilter label="Scope" value={filters.scope} onChange={set.scope} width={230} />
+      <TextFilter label="Scope" value={filters.scope} onChange={set.scope} wide />
       {CHOSEN.map(
         (name) =>
           filters[name] !== undefined && (
@@ -174,7 +183,6 @@ function UsageFilters({
               label={KEYS[name] ?? 'Dimension'}
               value={filters[name]}
               onChange={set[name]}
-              width={150}
             />
           ),
       )}

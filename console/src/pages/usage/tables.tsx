@@ -7,18 +7,18 @@ import { Scope } from '../../parts/scope';
 import { Table } from '../../parts/table';
 import { colourOf } from './chart';
 import { filterOf, KEYS } from './filters';
-import { amountOf, longDayWords, nameOf, type Usage, type UsageRow, wordsOf } from './usage';
+import { amountOf, nameOf, type Usage, type UsageRow, wordsOf } from './usage';
 
 const SCALE = 10_000n;
 /** With one decimal, also where it is 0, so that a column is even. */
 const SHARE = numberFormat({ style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
-function shareOf(part: UsageRow, whole: UsageRow | undefined): string {
+export function shareOf(part: UsageRow, whole: UsageRow | undefined): string {
   const all = amountOf(whole?.charged ?? 0);
   return all === 0n ? '–' : SHARE.format(Number((amountOf(part.charged) * SCALE) / all) / Number(SCALE));
 }
 
-function Figures({ row, unit }: { row: UsageRow; unit: string }): ReactNode {
+export function Figures({ row, unit }: { row: UsageRow; unit: string }): ReactNode {
   return (
     <>
       <td className="right num">{COUNT.format(row.count)}</td>
@@ -35,7 +35,7 @@ function Figures({ row, unit }: { row: UsageRow; unit: string }): ReactNode {
   );
 }
 
-const FIGURES = [
+export const FIGURES = [
   { right: 'Charges' },
   { right: 'Released' },
   { right: 'Expired' },
@@ -106,31 +106,5 @@ function Name({ by, name, unit }: { by: string; name: string | undefined; unit: 
         </Link>
       )}
     </>
-  );
-}
-
-/** Each day that had charges, the latest first. */
-export function DayTable({ usage, days }: { usage: Usage; days: readonly string[] }): ReactNode {
-  const { unit, total } = usage;
-  const rows = days.flatMap((day) => usage.days.get(day) ?? []).reverse();
-  return (
-    <Panel title="Day by day" flush>
-      <Table
-        label="Day by day"
-        columns={['Day', { right: 'Charged' }, { right: 'Share' }, ...FIGURES]}
-        items={rows}
-      >
-        {(row) => (
-          <tr key={row.day ?? ''}>
-            <td className="num">{longDayWords(row.day ?? '')}</td>
-            <td className="right">
-              <Amount amount={amountOf(row.charged)} unit={unit} withUnit />
-            </td>
-            <td className="right num">{shareOf(row, total)}</td>
-            <Figures row={row} unit={unit} />
-          </tr>
-        )}
-      </Table>
-    </Panel>
   );
 }

@@ -130,7 +130,7 @@ function Attempts({ delivery }: { delivery: Details }): ReactNode {
                 <Time at={at} />
               </td>
               <td>
-                <span className={`pill num ${error === undefined ? 'good' : 'bad'}`}>{answer ?? 'none'}</span>
+                <span className={`pill num ${error === undefined ? 'good' : 'bad'}`}>{answer ?? 'None'}</span>
                 {error !== undefined && <div className="muted small id">{error}</div>}
               </td>
               <td className="right num">{formatDuration(tookMs)}</td>

@@ -1,0 +1,64 @@
+import { useQueries, useQuery } from '@tanstack/react-query';
+import { DAY_MS } from '../../../../src/ledger/time';
+import { get } from '../../api/client';
+import type { Schema } from '../../api/operations';
+import { serverNowMs } from '../../api/server-time';
+
+const EVERY_MS = 10_000;
+/** The ids of a request are in its address. */
+const A_REQUEST = 50;
+const USAGE = '/ops/usage';
+const DAYS = 30;
+const MOST_ROWS = 10_000;
+/** A report of a month reads many files. */
+const REPORT_EVERY_MS = 5 * 60_000;
+
+export type Sums = Schema<'TenantSumsResponse'>['tenants'][number]['sums'];
+
+/** What tenants have in all, as far as it is read, and when it was counted. */
+export function useTenantSums(ids: readonly string[]): {
+  readonly of: (tenantId: string) => Sums | undefined;
+  readonly asOf: string | undefined;
+} {
+  const groups = Array.from({ length: Math.ceil(ids.length / A_REQUEST) }, (_, index) =>
+    ids.slice(index * A_REQUEST, (index + 1) * A_REQUEST).join(','),
+  );
+  const answers = useQueries({
+    queries: groups.map((group) => ({
+      queryKey: ['/ops/tenant-sums', group],
+      queryFn: () => get('/ops/tenant-sums', { tenant_ids: group }),
+      refetchInterval: EVERY_MS,
+    })),
+  }).flatMap(({ data }) => (data === undefined ? [] : [data]));
+  const sums = new Map(answers.flatMap(({ tenants }) => tenants.map((row) => [row.tenant_id, row.sums])));
+  // The oldest: no sum is older than it says.
+  const [asOf] = answers.map((answer) => answer.as_of).sort();
+  return { of: (tenantId) => sums.get(tenantId), asOf };
+}
+
+type Charged = readonly { readonly unit: string; readonly charged: bigint }[];
+
+/** What each tenant was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
+export function useMonthOfTenants(): ((tenantId: string) => Charged) | undefined {
+  const { data } = useQuery({
+    queryKey: [USAGE, 'month of tenants'],
+    queryFn: async () => {
+      const now = serverNowMs();
+      const { rows } = await get(USAGE, {
+        from: new Date(now - DAYS * DAY_MS).toISOString(),
+        to: new Date(now).toISOString(),
+        group_by: 'tenant',
+        order: '-charged',
+        limit: MOST_ROWS,
+      });
+      const charged = new Map<string, { unit: string; charged: bigint }[]>();
+      for (const { tenant = '', unit, charged: amount } of rows) {
+        charged.set(tenant, [...(charged.get(tenant) ?? []), { unit, charged: BigInt(amount) }]);
+      }
+      return charged;
+    },
+    refetchInterval: REPORT_EVERY_MS,
+    retry: false,
+  });
+  return data && ((tenantId) => data.get(tenantId) ?? []);
+}

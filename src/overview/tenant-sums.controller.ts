@@ -1,0 +1,47 @@
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import { ArrayMaxSize, ArrayMinSize, IsArray, IsString } from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, QuerySchema, sendAnswer, SkipsDamaged, tenantsOf } from '../http/index.js';
+import { compileQuery } from '../wire/index.js';
+import { OverviewService } from './overview.service.js';
+
+/** As many as a page of tenants has. */
+const MOST_TENANTS = 200;
+
+/** Query of GET /ops/tenant-sums. */
+export class TenantSumsQueryDto {
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_TENANTS)
+  @IsString({ each: true })
+  tenant_ids!: string[];
+}
+
+const validate = compileQuery(TenantSumsQueryDto);
+
+@Controller('ops/tenant-sums')
+export class TenantSumsController {
+  constructor(private readonly overviews: OverviewService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true, confinement: 'filtered' })
+  @SkipsDamaged()
+  @ApiOperation({
+    operationId: 'listTenantSums',
+    summary: 'Get what tenants have in all, in each unit',
+  })
+  @QuerySchema(TenantSumsQueryDto, { tenant_ids: ['acme'] })
+  @Answers(200, 'TenantSumsResponse')
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { body, skipped } = await this.overviews.sums(validate(query).tenant_ids, tenantsOf(request));
+    if (tenantsOf(request) === undefined) {
+      request.skipped = skipped;
+    }
+    sendAnswer<'TenantSumsResponse'>(reply, 200, body);
+  }
+}
