@@ -92,7 +92,7 @@ export function TimeFilter({
 }): ReactNode {
   const id = useId();
   return (
-    <div className="filter">
+    <div className="filter wide">
       <label htmlFor={id}>{label}</label>
       <input
         id={id}
