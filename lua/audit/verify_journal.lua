@@ -6,15 +6,16 @@
 -- ARGV[1]   tenant_id
 -- ARGV[2]   after          the last entry of the page before, or empty
 -- ARGV[3]   limit          maximum entries to examine
--- RETURNS   passed_ms:int next? entries(reservation_id charged expected?)*
+-- RETURNS   passed_ms:int next? entries(reservation_id charged expected? refunded? total?)*
 -- BOUND     limit entries, 256 KiB of them
 -- EMITS     nothing
 -- @include  field, hold_record, journal, keys, stream_walk
 --
 -- passed_ms is the time of the last entry that packing has passed, and next is the last entry of this page, empty at
 -- the end of the journal.
--- expected is what the record was charged, empty while it is live. Entries whose record is gone or damaged are left
--- out, and so are those of mended records, at whose time nothing ended.
+-- expected is what the record was charged, empty while it is live, and total what of that is refunded. refunded is the
+-- same as an entry about a refund says. Entries whose record is gone or damaged are left out, and so are those of
+-- mended records, at whose time nothing ended.
 local stream = KEYS[1]
 local tenant_id, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
@@ -26,11 +27,14 @@ local last, _, more =
   stream_walk.walk_stream('XRANGE', stream, after == '' and '-' or '(' .. after, '+', limit, function(entry)
   local reservation_id = not stream_walk.value_of(entry[2], 'mended') and journal.reservation_of(tag, entry[2])
   local readable, hold =
-    pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry)
+    pcall(hold_record.load_hold, keys.reservation(tag, reservation_id or ''), field.charged, field.charge_on_expiry,
+    field.refunded)
   if reservation_id and readable and hold and hold.tenant == tenant_id and hold_record.HOLD_STATES[hold.state] then
     reply[#reply + 1] = reservation_id
     reply[#reply + 1] = stream_walk.value_of(entry[2], field.charged) or ''
     reply[#reply + 1] = hold.state == 'ACTIVE' and '' or journal.charge_of_end(hold.state, hold) or '0'
+    reply[#reply + 1] = stream_walk.value_of(entry[2], field.refunded) or ''
+    reply[#reply + 1] = hold[field.refunded] or ''
   end
 end)
 if more and last then

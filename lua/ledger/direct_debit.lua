@@ -4,7 +4,7 @@
 -- KEYS[1]   idempotency      string, the record of this request
 -- KEYS[2]   tenant           hash of the owner
 -- ARGV[1]   tenant_id        effective tenant
--- ARGV[2]   event_id         the id to assign
+-- ARGV[2]   event_id         the id to assign, which debit_record completes
 -- ARGV[3]   fingerprint      of the canonical payload
 -- ARGV[4]   unit
 -- ARGV[5]   actual           int64 as a decimal string, not negative
@@ -29,8 +29,8 @@
 -- GROUP     16
 -- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred,
 --           budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  admission, births, charging, denial, event_writer, grouped, idempotency_record, int64, journal, keys,
---           plain_move, run_time, shared_budgets, tenant_state, threshold
+-- @include  admission, births, charging, debit_record, denial, event_writer, field, grouped, idempotency_record, int64,
+--           journal, keys, plain_move, run_time, shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage
 -- policy does.
@@ -44,6 +44,8 @@ local first_field = 14 + #scopes
 
 local tag = keys.tag_of(idempotency)
 local now = run_time.now(group)
+
+event_id = debit_record.with_instant(event_id, now)
 
 local earlier = idempotency_record.recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -119,7 +121,7 @@ end
 local entry = event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy',
   overage_policy,
-    'debt_incurred', charge.debt, unpack(ARGV, first_field) })
-journal.append_debit(tag, entry, charge, actual, mask, keys.key_of_debit(idempotency))
+    'debt_incurred', charge.debt, field.scope_mask, mask, unpack(ARGV, first_field) })
+journal.append_debit(tag, entry, charge, actual, keys.key_of_debit(idempotency))
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

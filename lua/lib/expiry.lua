@@ -1,9 +1,9 @@
 -- expiry: the one transition from ACTIVE to EXPIRED.
 -- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run
--- it expires the hold, so there is one refund, one charge if it has one, and one event.
+-- it expires the hold, so its amount returns once, with one charge if it has one, and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
--- @include action_counters, ended_holds, event_writer, field, grouped, hold_record, int64, journal, keys,
---          owned_counts, refund, time
+-- @include action_counters, ended_holds, event_writer, field, give_back, grouped, hold_record, int64, journal, keys,
+--          owned_counts, time
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do
 -- not change until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for
@@ -28,38 +28,38 @@ local function quarantine(tag, reservation_id, key, reason, origin, tenant, writ
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
--- Adds a hold to the refunds, with what it costs, or returns why it cannot expire.
-local function take(tag, refunds, reservation_id, hold)
+-- Adds a hold to the returns, with what it costs, or returns why it cannot expire.
+local function take(tag, returns, reservation_id, hold)
   local charge = hold[field.charge_on_expiry] or nil
   local defect = hold_record.terms_defect(hold)
     or charge and not (int64.is_amount(charge) and not int64.less(hold.amount, charge)) and 'INVALID_CHARGE'
-  return defect or refund.take_back(tag, refunds, reservation_id, hold, charge ~= '0' and charge or nil)
+  return defect or give_back.take_back(tag, returns, reservation_id, hold, charge ~= '0' and charge or nil)
 end
 
 local function expired_outcome(hold, deadline)
   return { hold.charge and 'CHARGED' or 'EXPIRED', hold.tenant, deadline, charge = hold.charge }
 end
 
--- Expires the holds that `refunds` has taken, by id, in one pass. All are in one index, which comes
+-- Expires the holds that `returns` has taken, by id, in one pass. All are in one index, which comes
 -- first: if it is damaged, the script ends here, before a figure has changed. Then come the budgets, once each, and
 -- then each hold's record and event.
-local function end_expired(tag, refunds, now, retention_ms, origin)
-  local ids = refunds.ids
+local function end_expired(tag, returns, now, retention_ms, origin)
+  local ids = returns.ids
   if #ids == 0 then
     return
   end
   local now_text = time.ms_text(now)
   event_writer.require_event_log(tag)
   journal.require_journal(tag)
-  redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))
-  refund.write_refunds(refunds)
+  redis.call('ZREM', hold_record.deadline_index_key(tag, returns.holds[1]), unpack(ids))
+  give_back.write_returns(returns)
   local teller, live_ended = { actor = 'system', request = origin.request, trace = origin.trace }, {}
   if origin.cleanup then
     teller.actor, teller.key = 'admin', origin.key
   end
   local ended_by = teller.key and teller.key ~= '' and teller.key or teller.actor
   for i = 1, #ids do
-    local hold = refunds.holds[i]
+    local hold = returns.holds[i]
     local created_at, extensions_used = hold_record.whole_number(hold[field.created_at]), hold[field.extensions_used]
     local figures = { 'reservation_id', ids[i], 'unit', hold.unit, 'estimated_amount', hold.amount,
       'created_at', created_at and hold[field.created_at] or '', 'expired_at', now_text,
@@ -83,7 +83,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
     owned_counts.count_ended(tag, tenant, count)
   end
   ended_holds.leave_quarantine(tag, unpack(ids))
-  refund.emit_refund_crossings(tag, refunds, teller)
+  give_back.emit_return_crossings(tag, returns, teller)
 end
 
 -- The fields of a record that an expiry needs beside those that load_hold always reads.
@@ -92,16 +92,16 @@ local EXPIRY_FIELDS = { field.charge_on_expiry, field.created_at, field.extensio
 -- Expires one overdue hold. Returns { 'EXPIRED' or 'CHARGED', tenant, reclaim deadline } or { 'QUARANTINED', reason,
 -- tenant }.
 local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
-  local refunds = refund.new_refunds(now)
+  local returns = give_back.new_returns(now)
   local f = redis.call('HMGET', hold.key, unpack(EXPIRY_FIELDS))
   for i = 1, #EXPIRY_FIELDS do
     hold[EXPIRY_FIELDS[i]] = f[i]
   end
-  local reason = take(tag, refunds, reservation_id, hold)
+  local reason = take(tag, returns, reservation_id, hold)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, origin, hold.tenant, true)
   end
-  end_expired(tag, refunds, now, retention_ms, origin)
+  end_expired(tag, returns, now, retention_ms, origin)
   return expired_outcome(hold, time.ms_text(hold_record.reclaim_deadline(hold)))
 end
 
@@ -130,11 +130,11 @@ end
 -- them. Returns an outcome for each, as lua/expiry/expire.lua does.
 -- All entries are checked before the first due one expires. Entries that are not due are handled during the check.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
-  local refunds = refund.new_refunds(now)
+  local returns = give_back.new_returns(now)
   index = index or origin.cleanup and keys.cleanup_index(tag) or keys.ttl_index(tag)
 
   local function judge(reservation_id)
-    if refunds.taken[reservation_id] then
+    if returns.taken[reservation_id] then
       return { 'SKIP', 'EXPIRED' }
     end
     local key = keys.reservation(tag, reservation_id)
@@ -157,7 +157,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
       put_in_place(tag, index, reservation_id, hold, deadline)
       return { 'SKIP', skipped, deadline }
     end
-    local reason = take(tag, refunds, reservation_id, hold)
+    local reason = take(tag, returns, reservation_id, hold)
     if reason then
       return quarantine(tag, reservation_id, key, reason, origin, hold.tenant, true)
     end
@@ -168,7 +168,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin, index)
   for i = 1, #reservation_ids do
     outcomes[i] = judge(reservation_ids[i])
   end
-  end_expired(tag, refunds, now, retention_ms, origin)
+  end_expired(tag, returns, now, retention_ms, origin)
   return outcomes
 end
 

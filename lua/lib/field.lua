@@ -82,6 +82,8 @@ local ROWS = {
   -- An API key id, system or admin.
   { 'ended_by', 'eb', 'text', archived = true },
   { 'charged', 'ch', 'amount', row = true },
+  -- How much of that was refunded, or of the charge of an expiry. Unset for nothing.
+  { 'refunded', 'rf', 'amount', row = true },
   { 'commit_metadata', 'cm', 'json', long = true, archived = true },
   { 'commit_metrics', 'mc', 'json', long = true },
   { 'release_reason', 'rr', 'text', archived = true },

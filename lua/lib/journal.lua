@@ -1,5 +1,5 @@
--- journal: the partition's stream of what was charged and given back: one entry for each end of a reservation and each
--- direct debit.
+-- journal: the partition's stream of what was charged and given back: one entry for each end of a reservation, each
+-- direct debit and each refund.
 -- @include entry_order, field, keys, stream_walk, time
 --
 -- The script of a change appends the entry in the same run, so an entry exists if and only if its change does. What an
@@ -11,7 +11,9 @@
 -- - `actual`: what the client reported, if less of it was charged. `debt`: what the budgets could not pay, added up
 -- over the scopes.
 -- - commit_metrics: as in the record.
--- - scope_mask, idempotency_key: of a debit, because its event has neither.
+-- - idempotency_key: of a debit, because its event lacks it. Older debits have their scope_mask here, too.
+-- - refunded: of a refund, what of the charge is refunded now. Its `charged` is negative, `id` or `event` names what
+-- was charged, and ended_at, ended_by, release_reason and commit_metrics are what the archive has in its row.
 -- - rq, tr: of a commit or release, the id and trace id of its request, as in an event.
 -- - `mended`: nothing has ended or was charged now. An operator repaired the record of a reservation that had ended
 -- before.
@@ -92,10 +94,24 @@ local function append_mended(tag, reservation_id, charged)
     'mended', '1')
 end
 
-local function append_debit(tag, event, charge, actual, mask, idempotency_key)
+-- `fields` are further fields and values, of which empty ones are left out.
+local function append_refund(tag, charge, is_debit, amount, total, fields, origin)
+  local journal = keys.journal(tag)
+  local entry = { 'XADD', journal, time.entry_id(journal), is_debit and 'event' or 'id',
+    is_debit and charge or short_id(tag, charge), field.charged, '-' .. amount, field.refunded, total, 'rq',
+    origin.request, 'tr', string.sub(origin.trace, 1, TRACE_ID_LENGTH) }
+  for i = 2, #fields, 2 do
+    if fields[i] ~= '' then
+      entry[#entry + 1], entry[#entry + 2] = fields[i - 1], fields[i]
+    end
+  end
+  redis.call(unpack(entry))
+end
+
+local function append_debit(tag, event, charge, actual, idempotency_key)
   local journal = keys.journal(tag)
   local entry = { 'XADD', journal, time.entry_id(journal), 'event', event, field.charged, charge.charged,
-    field.scope_mask, mask, field.idempotency_key, idempotency_key }
+    field.idempotency_key, idempotency_key }
   if charge.charged ~= actual then
     entry[#entry + 1], entry[#entry + 2] = 'actual', actual
   end
@@ -150,5 +166,6 @@ end
 
 return {
   append_commit = append_commit, append_debit = append_debit, append_end = append_end, append_mended = append_mended,
+  append_refund = append_refund,
   charge_of_end = charge_of_end, require_journal = require_journal, reservation_of = reservation_of, trim = trim,
 }

@@ -9,6 +9,7 @@ import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
 import { OVERTAKEN } from './changes/overtaken.mjs';
 import { PASSES } from './changes/passes.mjs';
+import { REFUNDS } from './changes/refunds.mjs';
 import { RUNS } from './changes/runs.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
 import { TEMPLATES } from './changes/templates.mjs';
@@ -36,6 +37,7 @@ export const MUTATIONS = together([
   WAITING,
   WINDOWS,
   TEMPLATES,
+  REFUNDS,
   RUNS,
   PASSES,
   EVERYWHERE,

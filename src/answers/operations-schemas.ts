@@ -109,6 +109,7 @@ export const OPERATIONS_SCHEMAS = {
           at_ms: MILLISECONDS,
           reason: TEXT,
           charged: AMOUNT,
+          refunded: { ...AMOUNT, description: 'What of the charge was refunded.' },
           committed_metadata: FREE,
           committed_metrics: FREE,
           event: EVENT,
@@ -198,9 +199,9 @@ export const OPERATIONS_SCHEMAS = {
           tenant_id: TEXT,
           reservation_id: TEXT,
           kind: {
-            ...oneOf('MISSING', 'DOUBLED', 'LIVE', 'CHARGE'),
+            ...oneOf('MISSING', 'DOUBLED', 'LIVE', 'CHARGE', 'REFUND'),
             description:
-              'What is wrong with the entry of its end: none, several, one too early, or another charge.',
+              'What is wrong with the entry of its end: none, several, one too early, or another charge. `REFUND`: its refunds do not add up.',
           },
         }),
       ),

@@ -59,6 +59,7 @@ const RESERVATION_SOMETIMES = {
   idempotency_key: { type: 'string', minLength: 1, maxLength: 256 },
   reservation_set_id: SET_ID,
   committed: AMOUNT,
+  refunded: { ...AMOUNT, description: 'What of the charge was refunded.' },
   finalized_at_ms: STORED_MS,
   metadata: FREE,
   committed_metadata: FREE,
@@ -177,6 +178,17 @@ export const RUNTIME_SCHEMAS = {
     { status: oneOf('RELEASED'), released: AMOUNT, balances: BALANCES },
     { cycles_evidence: EVIDENCE },
   ),
+  RefundResponse: object({
+    status: oneOf('REFUNDED'),
+    refunded: AMOUNT,
+    refunded_total: { ...AMOUNT, description: 'What of the charge is refunded now, with this.' },
+    returned: {
+      ...list(object({ scope: TEXT, amount: INT64 })),
+      description:
+        'By how much each charged scope grew: debt that was repaid, and what still stood of the charge. Less than `refunded` where a period has ended since.',
+    },
+    balances: BALANCES,
+  }),
   CyclesEvidenceRef: object({
     evidence_id: EVIDENCE_ID,
     cycles_evidence_url: { type: 'string', format: 'uri' },
@@ -236,6 +248,7 @@ export const BATCH_SCHEMAS = {
           'ReservationCreateResponse',
           'CommitResponse',
           'ReleaseResponse',
+          'RefundResponse',
           'ReservationExtendResponse',
           'EventCreateResponse',
           'ErrorResponse',

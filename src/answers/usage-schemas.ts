@@ -17,7 +17,8 @@ const USAGE_FIGURE = { anyOf: [INT64, { type: 'string', pattern: '^-?[0-9]+$' }]
 const USAGE_FIGURES = {
   charged: {
     ...USAGE_FIGURE,
-    description: 'By commits, expiries and direct debits: what each scope was charged.',
+    description:
+      'By commits, expiries and direct debits: what each scope was charged, less what was refunded.',
   },
   reserved: { ...USAGE_FIGURE, description: 'What the reservations held that ended.' },
   released: { ...USAGE_FIGURE, description: 'What releases gave back.' },
@@ -34,6 +35,7 @@ const USAGE_FIGURES = {
     ...COUNT,
     description: 'Reservations that ended, and direct debits, before Redis was put back.',
   },
+  refunded: { ...USAGE_FIGURE, description: 'What was refunded. It is taken off `charged` already.' },
 };
 /** What a row can be grouped by. A key that its charges lack is absent. */
 const USAGE_KEYS = {

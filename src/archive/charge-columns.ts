@@ -19,10 +19,10 @@ export const EPOCH = column(
 
 /**
  * The columns of `charges.parquet`, in the order of the file: a row for each entry of the journal, which is each end of a reservation, each
- * direct debit, and each record that was mended. Texts in JSON are marked as such.
+ * direct debit, each refund, and each record that was mended. Texts in JSON are marked as such.
  *
  * A sum over charges leaves out `source = 'CORRECTION'`, and counts a row at the scopes whose digit in `scope_mask` is 1: then it is `spent +
- * debt` of their budgets.
+ * debt` of their budgets. A refund charges less than 0, so that each sum is net.
  */
 export const CHARGE_COLUMNS = [
   column('partition', 'INTEGER', 'The partition, from 0.'),
@@ -35,15 +35,15 @@ export const CHARGE_COLUMNS = [
   column(
     'source',
     'VARCHAR',
-    'RESERVATION, DIRECT_DEBIT, or CORRECTION, which tells of a mended record and charges nothing.',
+    'RESERVATION, DIRECT_DEBIT, REFUND, or CORRECTION, which tells of a mended record and charges nothing.',
   ),
   column(
     'state',
     'VARCHAR',
-    'COMMITTED, RELEASED or EXPIRED; APPLIED for a direct debit; null if the record was damaged.',
+    'COMMITTED, RELEASED or EXPIRED; APPLIED for a direct debit; REFUNDED for a refund; null if the record was damaged.',
   ),
   column('recorded_at', 'TIMESTAMP', "When the entry was appended. A row belongs to this instant's UTC day."),
-  column('ended_at', 'TIMESTAMP', 'When the reservation ended, or the debit was applied.'),
+  column('ended_at', 'TIMESTAMP', 'When the reservation ended, the debit was applied, or the refund was made.'),
   column('created_at', 'TIMESTAMP', 'When the reservation was made, or the debit was applied.'),
   column('tenant', 'VARCHAR', 'The tenant that was charged.'),
   column('scope', 'VARCHAR', 'The most specific scope, such as `tenant:acme/app:chat/agent:sam`.'),
@@ -58,8 +58,8 @@ export const CHARGE_COLUMNS = [
     'A digit for each scope from the tenant down to `scope`: 1 if it had a budget that was charged.',
   ),
   column('unit', 'VARCHAR', 'USD_MICROCENTS, TOKENS, CREDITS or RISK_POINTS.'),
-  column('reserved', 'BIGINT', 'The amount that the reservation held; 0 for a direct debit.'),
-  column('charged', 'BIGINT', 'What each scope in `scope_mask` was charged.'),
+  column('reserved', 'BIGINT', 'The amount that the reservation held; 0 for a direct debit and for a refund.'),
+  column('charged', 'BIGINT', 'What each scope in `scope_mask` was charged; negative for a refund.'),
   column('actual', 'BIGINT', 'What the client reported; null unless it committed or debited.'),
   column('debt', 'BIGINT', 'What the budgets could not pay of the charge, added up over the scopes.'),
   column('overage_policy', 'VARCHAR', 'What was to happen to a charge above the estimate.'),
@@ -73,11 +73,11 @@ export const CHARGE_COLUMNS = [
   column(
     'ended_by',
     'VARCHAR',
-    'The API key that committed or released; system for an expiry; admin for an operator.',
+    'The API key that committed, released or refunded; system for an expiry; admin for an operator.',
   ),
-  column('reason', 'VARCHAR', 'Why the reservation was released, as the client said.'),
+  column('reason', 'VARCHAR', 'Why the reservation was released or refunded, as the client said.'),
   column('idempotency_key', 'VARCHAR', 'Of the reserve or the debit.'),
-  column('request_id', 'VARCHAR', 'The request that committed, released or debited; null if none did.'),
+  column('request_id', 'VARCHAR', 'The request that committed, released, debited or refunded; null if none did.'),
   column('trace_id', 'VARCHAR', 'The trace of that request.'),
   column('model_version', 'VARCHAR', "From the commit's metrics."),
   column('tokens_input', 'BIGINT', "From the commit's metrics."),

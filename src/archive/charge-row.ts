@@ -39,12 +39,16 @@ const AMOUNT = /^\d{1,19}$/;
 export function chargeRow({ number: partition, epoch }: RowsPlace, entry: EntryId, fields: Fields): Cell[] {
   const row = new ChargeRow();
   const isDebit = fields.has('event');
+  const isRefund = fields.has(FIELD.refunded);
   row.put('partition', partition);
   row.put('entry', entry);
   row.put('recorded_at', msOf(entry));
   row.put('epoch', epoch);
-  row.put('source', isDebit ? 'DIRECT_DEBIT' : fields.has('mended') ? 'CORRECTION' : 'RESERVATION');
-  row.put('charged', amountOf(fields.get(FIELD.charged)));
+  row.put(
+    'source',
+    isRefund ? 'REFUND' : isDebit ? 'DIRECT_DEBIT' : fields.has('mended') ? 'CORRECTION' : 'RESERVATION',
+  );
+  row.put('charged', signedAmountOf(fields.get(FIELD.charged)));
   row.put('debt', amountOf(fields.get('debt')) ?? '0');
   row.put('request_id', fields.get('rq'));
   row.put('trace_id', fields.get('tr')?.slice(0, 32));
@@ -53,6 +57,9 @@ export function chargeRow({ number: partition, epoch }: RowsPlace, entry: EntryI
     putDebit(row, entry, fields);
   } else {
     putReservation(row, fields);
+  }
+  if (isRefund) {
+    putRefund(row, fields);
   }
   return row.cells;
 }
@@ -86,6 +93,25 @@ function putDebit(row: ChargeRow, entry: EntryId, fields: Fields): void {
   row.put('actual', amountOf(fields.get('actual_amount') ?? fields.get(FIELD.charged)));
   row.put('overage_policy', fields.get('overage_policy'));
   row.put('ended_by', fields.get(FIELD.key_id));
+}
+
+/** Over the row of what was charged. Whatever sums add up of that is there already. */
+function putRefund(row: ChargeRow, fields: Fields): void {
+  row.put('state', 'REFUNDED');
+  row.put('ended_at', instantOf(fields.get(FIELD.ended_at)));
+  row.put('reserved', '0');
+  row.put('ended_by', fields.get(FIELD.ended_by));
+  row.put('reason', fields.get(FIELD.release_reason));
+  for (const name of [
+    'actual',
+    'commit_metadata',
+    'tokens_input',
+    'tokens_output',
+    'latency_ms',
+    'custom_metrics',
+  ] as const) {
+    row.put(name, null);
+  }
 }
 
 function putSubject(row: ChargeRow, fields: Fields): void {
@@ -143,6 +169,11 @@ function amountOf(text: string | undefined): string | undefined {
     return undefined;
   }
   return AMOUNT.test(text) && BigInt(text) <= INT64_MAX ? text : INT64_MAX.toString();
+}
+
+function signedAmountOf(text: string | undefined): string | undefined {
+  const amount = amountOf(text?.replace(/^-/, ''));
+  return amount !== undefined && text?.startsWith('-') === true ? `-${amount}` : amount;
 }
 
 function instantOf(text: string | undefined): number | undefined {

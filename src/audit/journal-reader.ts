@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { journalKey, RedisService, tagOfTenant } from '../redis/index.js';
+import { journalKey, RedisService, type ScriptReply, tagOfTenant } from '../redis/index.js';
 
 /** Entries that one script examines, with their records: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 200;
@@ -9,9 +9,32 @@ export interface JournalFault {
   readonly reservationId: string;
   /**
    * MISSING: it has ended and has no entry. DOUBLED: it has several. LIVE: it has one, and has not ended. CHARGE: its entry and its record
-   * name different charges.
+   * name different charges. REFUND: its refunds do not add up to what its record says, or to more than its charge.
    */
-  readonly kind: 'MISSING' | 'DOUBLED' | 'LIVE' | 'CHARGE';
+  readonly kind: 'MISSING' | 'DOUBLED' | 'LIVE' | 'CHARGE' | 'REFUND';
+}
+
+type Entry = ScriptReply<'verify_journal'>['entries'][number];
+
+/** Adds up refunds. Each says the sum up to it, so those that packing has passed are no gap. */
+class Refunds {
+  private readonly last = new Map<string, { readonly sum: bigint; readonly total: bigint }>();
+  private readonly broken = new Set<string>();
+
+  add({ reservationId, charged, expected = '0', total = '0' }: Entry, refunded: string): void {
+    const sum = BigInt(refunded);
+    const before = this.last.get(reservationId)?.sum ?? sum + BigInt(charged);
+    if (before < 0n || before - BigInt(charged) !== sum || sum > BigInt(expected)) {
+      this.broken.add(reservationId);
+    }
+    // What its record said when this was read: later refunds have entries after it.
+    this.last.set(reservationId, { sum, total: BigInt(total) });
+  }
+
+  wrong(): readonly string[] {
+    const differing = [...this.last].filter(([, { sum, total }]) => sum !== total).map(([id]) => id);
+    return [...new Set([...this.broken, ...differing])];
+  }
 }
 
 /**
@@ -31,10 +54,16 @@ export class JournalReader {
   async faultsOf(tenantId: string, ended: ReadonlyMap<string, number>): Promise<JournalFault[]> {
     const faults: JournalFault[] = [];
     const found = new Set<string>();
+    const refunds = new Refunds();
     let after = '';
     do {
       const page = await this.page(tenantId, after, EXAMINED_A_RUN);
-      for (const { reservationId, charged, expected } of page.entries) {
+      for (const entry of page.entries) {
+        const { reservationId, charged, expected, refunded } = entry;
+        if (refunded !== undefined) {
+          refunds.add(entry, refunded);
+          continue;
+        }
         if (found.has(reservationId)) {
           faults.push({ reservationId, kind: 'DOUBLED' });
         } else if (expected === undefined) {
@@ -46,6 +75,9 @@ export class JournalReader {
       }
       after = page.next ?? '';
     } while (after !== '');
+    for (const reservationId of refunds.wrong()) {
+      faults.push({ reservationId, kind: 'REFUND' });
+    }
     const passedMs = await this.passedMs(tenantId);
     for (const [reservationId, endedMs] of ended) {
       if (endedMs > passedMs && !found.has(reservationId)) {

@@ -167,6 +167,7 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
     by: enderOf(record.get(FIELD.ended_by)),
     ...optional('reason', record.get(FIELD.release_reason)),
     ...(charged === undefined ? {} : { charged }),
+    ...(summary.refunded === undefined ? {} : { refunded: summary.refunded }),
     ...optional('committed_metadata', record.get(FIELD.commit_metadata), jsonOf),
     ...optional('committed_metrics', record.get(FIELD.commit_metrics), jsonOf),
     returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),

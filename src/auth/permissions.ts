@@ -29,6 +29,7 @@ export const PERMISSIONS = [
   'admin:audit:read',
   'action_quotas:read',
   'usage:read',
+  'refunds:create',
 ] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 
@@ -91,6 +92,7 @@ export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   'admin:audit:read': LEGACY,
   'action_quotas:read': 'List counters of action quotas. `balances:read` does as well in this version',
   'usage:read': 'Report what was spent, by time, scope, action and more (`GET /v1/usage`)',
+  'refunds:create': 'Refund what a reservation or a direct debit was charged',
 };
 
 /** A list of the permissions in Markdown. */

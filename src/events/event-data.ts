@@ -5,8 +5,21 @@ import { FIELD, GIVEN_ROWS } from '../redis/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
-/** The fields of lua/lib/event_writer.lua that belong to the envelope, not to `data`. */
-const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'kw', 'metadata']);
+/** The fields of lua/lib/event_writer.lua that belong to the envelope, not to `data`, and one that only refunds read. */
+const ENVELOPE = new Set<string>([
+  FIELD.scope_mask,
+  'ty',
+  'tn',
+  'sc',
+  'ac',
+  'ki',
+  'rq',
+  'tr',
+  'co',
+  'va',
+  'kw',
+  'metadata',
+]);
 /** The fields with the subject and action of the request. */
 const REQUEST = new Set<string>([
   FIELD.given_tenant,

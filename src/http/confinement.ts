@@ -3,10 +3,12 @@ import type { Tenants } from '../auth/index.js';
 import { type ErrorCode, parseScopePath, tenantOfScope } from '../ledger/index.js';
 import {
   apiKeyKey,
+  eventLogKey,
   orStoreError,
   ownerOfReservation,
   policyKey,
   type RedisService,
+  tagOfDebitId,
   tagOfKeyId,
   tagOfPolicyId,
   tagOfWebhookId,
@@ -51,10 +53,21 @@ function ownerIn(
   };
 }
 
+const debitOwner: Owned['ownerOf'] = async ({ scripts, partitions }, eventId) => {
+  const tag = tagOfDebitId(eventId, partitions);
+  if (tag === undefined) {
+    return undefined;
+  }
+  const found = await scripts.call('debit_scope', { eventLog: eventLogKey(tag) }, { eventId });
+  return found.status === 'SCOPE' ? tenantOfScope(found.scopePath) : undefined;
+};
 export const ownerOfSubscription = ownerIn('tn', tagOfWebhookId, webhookKey);
 
 export const OF_RESERVATION: Confinement = {
   owned: { what: 'reservation', param: 'reservation_id', code: 'NOT_FOUND', ownerOf: ownerOfReservation },
+};
+export const OF_DEBIT: Confinement = {
+  owned: { what: 'direct debit', param: 'event_id', code: 'NOT_FOUND', ownerOf: debitOwner },
 };
 export const OF_POLICY: Confinement = {
   owned: {

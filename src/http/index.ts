@@ -4,6 +4,7 @@ export {
   type Confinement,
   OF_API_KEY,
   OF_POLICY,
+  OF_DEBIT,
   OF_RESERVATION,
   OF_SUBSCRIPTION,
   ownerOfApiKey,

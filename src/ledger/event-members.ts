@@ -100,6 +100,8 @@ export const EVENT_MEMBERS = {
   quarantined_at: instant('When it was put there.'),
   client_time_ms: int64('The time by the clock of the client, in ms since 1970.'),
   expires_at: instant('When it expires.'),
+  refunded: int64('What was refunded by this, in the unit.'),
+  refunded_total: int64('What of the charge is refunded now, in the unit.'),
   reason: text('Why, in the words of whoever did it; for a quarantine, the defect found.'),
   reason_code: text('The code of the refusal; an open list.'),
   reclaim_deadline: instant('When the hold returns at the latest.'),

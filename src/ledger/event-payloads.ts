@@ -44,6 +44,8 @@ const TEMPLATE = ['template_id', 'scope_pattern', 'unit'] as const;
 const QUOTA = ['scope', 'action_kind', 'risk_class', 'window', 'window_key', 'limit', 'policy_id'] as const;
 
 const funded = (says: string): EventPayload => payload(says, ...CHANGE, 'reason', 'metadata', ...STATES);
+const refunded = (says: string, of: EventMemberName): EventPayload =>
+  payload(says, of, 'unit', 'refunded', 'refunded_total', 'charged', 'reason');
 const ofTenant = (says: string): EventPayload => payload(says, 'tenant_id', ...STATUSES);
 const ofWebhook = (says: string): EventPayload => payload(says, 'subscription_id', 'tenant_id', ...STATUSES);
 
@@ -266,6 +268,8 @@ export const EVENT_PAYLOADS = {
     'subject',
     'action',
   ),
+  'custom.direct_debit.refunded': refunded('A direct debit was refunded, all or a part.', 'event_id'),
+  'custom.reservation.refunded': refunded('A reservation was refunded, all or a part.', 'reservation_id'),
   'custom.direct_debit.denied': payload('A direct debit was refused.', ...DENIAL),
   'custom.budget_template.created': payload('A template of budgets was made.', ...TEMPLATE),
   'custom.budget_template.updated': payload('A template of budgets changed.', ...TEMPLATE, 'changed_fields'),

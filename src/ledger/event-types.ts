@@ -85,8 +85,10 @@ export const CUSTOM_EVENT_TYPES = [
   'custom.budget_template.deleted',
   'custom.direct_debit.applied',
   'custom.direct_debit.denied',
+  'custom.direct_debit.refunded',
   'custom.reservation.quarantined',
   'custom.reservation.quarantine_decided',
+  'custom.reservation.refunded',
   'custom.reservation.reindexed',
 ] as const;
 

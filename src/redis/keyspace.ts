@@ -50,6 +50,8 @@ export function tagOfEvidenceId(evidenceId: string, partitions: number): string 
 }
 
 const RESERVATION_ID = /^rsv_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
+/** With the instant of the debit at its end, see lua/ledger/lib/debit_record.lua. */
+const DEBIT_ID = /^evn_([0-9a-f]{2})[0-9A-Za-z]{9}[0-9a-f]{11}$/;
 const KEY_ID = /^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const WEBHOOK_ID = /^whsub_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const POLICY_ID = /^pol_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
@@ -63,6 +65,12 @@ function codeIn(pattern: RegExp, id: string, partitions: number): string | undef
 /** The hash tag in a reservation id, or undefined if Holdfast never issued such an id. */
 export function tagOfReservationId(id: string, partitions: number): string | undefined {
   const code = codeIn(RESERVATION_ID, id, partitions);
+  return code === undefined ? undefined : tagOf(code);
+}
+
+/** The hash tag in the id of a direct debit, or undefined if it was made by a version that kept none, or by nobody. */
+export function tagOfDebitId(id: string, partitions: number): string | undefined {
+  const code = codeIn(DEBIT_ID, id, partitions);
   return code === undefined ? undefined : tagOf(code);
 }
 
@@ -137,6 +145,8 @@ export const idempotencyKey = {
     hashedIdempotencyKey(tag, `l:${tenantId}|${reservationId}|${key}`),
   extend: (tag: string, tenantId: string, reservationId: string, key: string): string =>
     `${tag}i:x:${tenantId}|${reservationId}|${key}`,
+  refund: (tag: string, tenantId: string, chargeId: string, key: string): string =>
+    `${tag}i:m:${tenantId}|${chargeId}|${key}`,
   decide: (tag: string, tenantId: string, key: string): string => `${tag}i:d:${tenantId}|${key}`,
   directDebit: (tag: string, tenantId: string, key: string): string => `${tag}i:e:${tenantId}|${key}`,
   fund: (tag: string, unit: string, scope: string, key: string): string =>

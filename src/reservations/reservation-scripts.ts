@@ -15,8 +15,8 @@ import { MetricsRegistry } from '../telemetry/index.js';
 import type { Operation } from './admission.js';
 import { DamagedRecords, refusalOf } from './script-refusals.js';
 
-/** What the scripts answer that commit, release, extend and get call. */
-type SettlingReply = ScriptReply<'commit' | 'release' | 'extend' | 'get_reservation'>;
+/** What the scripts answer that commit, release, extend, get and refund call. */
+type SettlingReply = ScriptReply<'commit' | 'release' | 'extend' | 'get_reservation' | 'refund'>;
 
 /** What the operations share: calling scripts until they decide, locating a reservation, scope checks, and checking a script's reply. */
 @Injectable()
@@ -79,11 +79,20 @@ export class ReservationScripts {
       { reservation: reservationKey(tag, reservationId) },
       {},
     );
+    this.requireAllowed(filter, found, 'reservation');
+  }
+
+  /** @throws Refusal FORBIDDEN when what was found lies outside the filter. */
+  requireAllowed(
+    filter: ScopeFilter,
+    found: ScriptReply<'reservation_scope' | 'debit_scope'>,
+    what: string,
+  ): void {
     // A record whose scope cannot be read is outside every scope filter.
     const allowed =
       found.status === 'NOT_FOUND' || (found.status === 'SCOPE' && scopeAllowed(filter, found.scopePath));
     if (!allowed) {
-      throw new Refusal('FORBIDDEN', "the reservation is outside the API key's scope filter");
+      throw new Refusal('FORBIDDEN', `the ${what} is outside the API key's scope filter`);
     }
   }
 
@@ -104,7 +113,8 @@ export class ReservationScripts {
     throw refusalOf(reply);
   }
 
-  private note(reply: SettlingReply, reservationId: string): void {
+  /** @throws StoreUnavailable while the reservation is in quarantine. */
+  note(reply: SettlingReply, reservationId: string): void {
     if (reply.status === 'RESERVATION_EXPIRED' && reply.onAccess !== undefined) {
       const { tenant = '', deadlineMs, nowMs } = reply;
       const word = reply.onAccess === 'charged' ? 'CHARGED' : 'EXPIRED';

@@ -34,6 +34,12 @@ export const RESERVATION_METRICS = {
     help: 'Release requests by outcome.',
     labels: ['tenant', 'actor_type', 'decision', 'reason'],
   },
+  refunds: {
+    kind: 'counter',
+    name: 'holdfast_refunds_total',
+    help: 'Refunds of reservations and direct debits by outcome.',
+    labels: ['tenant', 'actor_type', 'decision', 'reason'],
+  },
   extends: {
     kind: 'counter',
     name: 'cycles_reservations_extend_total',

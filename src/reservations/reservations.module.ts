@@ -26,6 +26,8 @@ import { LiveHoldsService } from './query/live-holds.service.js';
 import { GetService } from './query/get.service.js';
 import { ListService, ReservationIndex } from './query/list.service.js';
 import { BudgetHoldsController, LiveHoldsController, QueryController } from './query/query.controller.js';
+import { RefundController } from './refund/refund.controller.js';
+import { RefundService } from './refund/refund.service.js';
 import { ReleaseController } from './release/release.controller.js';
 import { ReleaseService } from './release/release.service.js';
 import { ReservationScripts } from './reservation-scripts.js';
@@ -46,6 +48,7 @@ import { DamagedRecords } from './script-refusals.js';
     DecideController,
     DirectDebitController,
     QueryController,
+    RefundController,
   ],
   providers: [
     Admission,
@@ -61,6 +64,7 @@ import { DamagedRecords } from './script-refusals.js';
     LedgersService,
     ListService,
     OperationAnswers,
+    RefundService,
     ReservationIndex,
     ReservationScripts,
   ],
@@ -70,6 +74,7 @@ import { DamagedRecords } from './script-refusals.js';
     DamagedRecords,
     DirectDebitService,
     OperationAnswers,
+    RefundService,
     ReservationScripts,
   ],
 })

@@ -44,9 +44,10 @@ export const FIGURES = [
   'tokens_output',
   'superseded',
   'superseded_count',
+  'refunded',
 ] as const;
 
-export const SOURCES = ['RESERVATION', 'DIRECT_DEBIT'] as const;
+export const SOURCES = ['RESERVATION', 'DIRECT_DEBIT', 'REFUND'] as const;
 
 export const DIMENSION = 'dimension:';
 /** Each further key multiplies the rows. */

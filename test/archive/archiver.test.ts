@@ -134,6 +134,46 @@ describe('a row', () => {
     });
   });
 
+  test('of a refund has a negative charge, its own reason, and nothing that a sum would count twice', async () => {
+    const refund = (charge: string, amount: number) =>
+      holdfast.admin('POST', `/v1/${charge}/refunds`, {
+        idempotency_key: `refund of ${charge}`,
+        amount: { unit: 'TOKENS', amount },
+        reason: 'billed less',
+      });
+    const id = expectStatus(await holdfast.reserve(tenant, 50), 200).reservation_id as string;
+    const settled = await holdfast.commit(tenant, id, 40, {
+      metrics: { tokens_input: 30, model_version: 'm-1' },
+    });
+    expectStatus(settled, 200);
+    const debited = await holdfast.call('POST', '/v1/events', {
+      key: tenant.key,
+      body: {
+        idempotency_key: 'k-5',
+        subject: { tenant: tenant.id },
+        action: { kind: 'tool.search', name: 'web' },
+        actual: { unit: 'TOKENS', amount: 7 },
+      },
+    });
+    const eventId = expectStatus(debited, 201).event_id as string;
+    const refunds = [await refund(`reservations/${id}`, 30), await refund(`events/${eventId}`, 2)];
+    refunds.forEach((answer) => expectStatus(answer, 200));
+    for (const [record, charged, action_kind, model_version] of [
+      [id, -30n, 'llm.completion', 'm-1'],
+      [eventId, -2n, 'tool.search', null],
+    ] as const) {
+      const row = await eventually('its row', async () =>
+        (await read()).rows.find((one) => one['record_id'] === record && one['source'] === 'REFUND'),
+      );
+      expect(row).toMatchObject({
+        ...{ state: 'REFUNDED', charged, reserved: 0n, debt: 0n, actual: null, tokens_input: null },
+        ...{ action_kind, model_version, scope_mask: '1', unit: 'TOKENS', tenant: tenant.id },
+        ...{ reason: 'billed less', ended_by: 'admin', commit_metadata: null },
+        request_id: refunds[record === id ? 0 : 1]?.headers.get('x-request-id'),
+      });
+    }
+  });
+
   test('of a release is charged nothing and gives the reason', async () => {
     const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
     await holdfast.call('POST', `/v1/reservations/${id}/release`, {

@@ -63,6 +63,11 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
     { says: '"tenants":["acme","team-*"]' },
     { says: '"key_secret":"' },
   ],
+  'docs/refunds.md': [
+    {
+      says: '"refunded_total":{"unit":"TOKENS","amount":400},"returned":[{"scope":"tenant:acme-refunds","amount":400}],"balances":[{"scope":"tenant:acme-refunds","scope_path":"tenant:acme-refunds","remaining":{"unit":"TOKENS","amount":4400}',
+    },
+  ],
   'docs/test-clocks.md': [
     'run',
     { says: '"decision":"ALLOW"' },

@@ -45,6 +45,8 @@ const RUNTIME_COUNTERS: Readonly<Record<string, string>> = {
   extendReservation: 'cycles_reservations_extend_total',
   decide: 'holdfast_decisions_total',
   createEvent: 'cycles_events_total',
+  refundReservation: 'holdfast_refunds_total',
+  refundEvent: 'holdfast_refunds_total',
   sendBatch: 'holdfast_batch_operations_total',
 };
 

@@ -5,6 +5,7 @@ import {
   expectStatus,
   type Json,
   newTenantId,
+  reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
 import { PUBLIC_URL } from '../support/subscriber.js';
@@ -29,7 +30,8 @@ async function confined(...tenants: readonly string[]): Promise<{ name: string; 
 /** What a tenant owns, by the parameter that names it in paths. */
 type Owned = Readonly<Record<string, string>>;
 
-async function ownedBy({ id }: TestTenant): Promise<Owned> {
+async function ownedBy(owner: TestTenant): Promise<Owned> {
+  const { id } = owner;
   const tenant = `tenant_id=${id}`;
   const make = async (path: string, body: Json): Promise<Json> =>
     expectStatus(await on.holdfast.admin('POST', path, body), 201);
@@ -43,6 +45,10 @@ async function ownedBy({ id }: TestTenant): Promise<Owned> {
     url: PUBLIC_URL,
     event_types: ['budget.frozen'],
   });
+  const { body: debit } = await on.holdfast.call('POST', '/v1/events', {
+    key: owner.key,
+    body: { ...reserveBody(owner, 1), estimate: undefined, actual: { unit: 'TOKENS', amount: 1 } },
+  });
   const subscriptionId = subscription.subscription_id as string;
   const { events } = expectStatus(await on.holdfast.admin('GET', `/v1/admin/events?${tenant}&limit=1`), 200);
   const eventId = events[0].event_id as string;
@@ -52,6 +58,7 @@ async function ownedBy({ id }: TestTenant): Promise<Owned> {
     key_id: key['key_id'],
     subscription_id: subscriptionId,
     event_id: eventId,
+    debit_id: debit['event_id'],
     // Whose it is is known by its name alone.
     delivery_id: `dlv_${eventId.replace(/^evt_/, '')}_${subscriptionId.replace(/^whsub_/, '')}`,
   };
@@ -121,7 +128,8 @@ describe('an operator of some tenants', () => {
     const { inQuery = id, inBody = id, inScope = id } = others;
     const scope = `tenant:${inScope}`;
     const query = new URLSearchParams({ tenant_id: inQuery, tenant: inQuery, scope, unit: 'TOKENS' });
-    const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => owned[name] ?? 'x');
+    const named = path.startsWith('/v1/events/') ? { ...owned, event_id: owned['debit_id'] } : owned;
+    const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => named[name as 'event_id'] ?? 'x');
     const body = { tenant_id: inBody, scope, filter: { tenant_id: inBody } };
     return as(
       key,

@@ -76,7 +76,17 @@ async function tellOfBudgets(tenant: TestTenant): Promise<void> {
   }
   await admin(200, 'POST', `/v1/admin/budgets/freeze?${at}`, { reason: 'why' });
   await admin(200, 'POST', `/v1/admin/budgets/unfreeze?${at}`);
+  await refund(`reservations/${held.reservation_id}`, 1);
 }
+
+/** An operator takes something of a charge back. */
+const refund = (charge: string, amount: number): Promise<Json> =>
+  admin(200, 'POST', `/v1/${charge}/refunds`, {
+    idempotency_key: newKey(),
+    amount: tokens(amount),
+    reason: 'why',
+    metadata: { invoice: 8 },
+  });
 
 /**
  * Causes events about reservations: refused, expired, quarantined and decided on, lost from the index and
@@ -101,7 +111,8 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   await on.holdfast.app.get(Reconciler).reconcile();
   const { subject, action } = reserveBody(tenant, 1);
   const debit = { idempotency_key: newKey(), subject, action, actual: tokens(1), metadata: { invoice: 7 } };
-  expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: debit }), 201);
+  const debited = await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: debit });
+  await refund(`events/${expectStatus(debited, 201).event_id}`, 1);
   const refused = {
     ...debit,
     idempotency_key: newKey(),
@@ -405,6 +416,20 @@ test('every event that scripts emit has the payload of its type', async () => {
     metadata: { invoice: 7 },
     charged: 1,
     idempotency_key: expect.any(String),
+  });
+  const refunded = {
+    refunded: 1,
+    refunded_total: 1,
+    reason: 'why',
+    unit: 'TOKENS',
+  };
+  expect(told('custom.direct_debit.refunded')).toEqual({
+    ...{ event_id: expect.stringMatching(/^evn_/), charged: 1 },
+    ...refunded,
+  });
+  expect(told('custom.reservation.refunded')).toEqual({
+    ...{ reservation_id: expect.stringMatching(/^rsv_/), charged: 120 },
+    ...refunded,
   });
   expect(told('custom.direct_debit.denied')).toEqual({
     scope: expect.any(String),

@@ -73,7 +73,7 @@ describe('a direct debit', () => {
     const body = expectStatus(await record(tenant, 25), 201);
     expect(body).toEqual({
       status: 'APPLIED',
-      event_id: expect.stringMatching(/^evn_[0-9a-f]{2}[0-9A-Za-z]{16}$/),
+      event_id: expect.stringMatching(/^evn_[0-9a-f]{2}[0-9A-Za-z]{9}[0-9a-f]{11}$/),
       balances: expect.any(Array),
     });
     expect(

@@ -50,7 +50,7 @@ test('on a full Redis, reserve and extend are refused for memory before any writ
   expect(await snapshot(ledger)).toEqual(before);
 });
 
-test('on a full Redis, commit, release and expire still settle, replay included, and reads still work', async () => {
+test('on a full Redis, commit, refund, release and expire still settle, replay included, and reads still work', async () => {
   const ledger = await fullLedger();
   const [toCommit, toRelease, toExpire, toMeet] = [
     await ledger.hold(),
@@ -71,6 +71,7 @@ test('on a full Redis, commit, release and expire still settle, replay included,
     'replay',
     '15',
   ]);
+  expect((await ledger.refund(toCommit.id, 5))[0]).toBe('REFUNDED');
   expect((await ledger.release(toRelease.id))[0]).toBe('RELEASED');
   expect((await ledger.expire(toExpire.id))[0]).toBe('EXPIRED');
   expect((await ledger.get(toMeet.id)).slice(0, 2)).toEqual(['RESERVATION_EXPIRED', 'now']);
@@ -80,7 +81,7 @@ test('on a full Redis, commit, release and expire still settle, replay included,
     [budgetIndexKey(ledger.tag, ledger.tenant)],
     ['', 10, 10, '0', `tenant:${ledger.tenant}`, `tenant:${ledger.tenant}`],
   );
-  expect(balances).toEqual(['', '0', ledger.scope(), 'TOKENS', '985,0,15,1000,0,0,0']);
+  expect(balances).toEqual(['', '0', ledger.scope(), 'TOKENS', '990,0,10,1000,0,0,0']);
   await assertInvariants(ledger);
 });
 

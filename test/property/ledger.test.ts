@@ -39,6 +39,8 @@ const REACHED = [
   'APPLIED',
   'COMMITTED',
   'RELEASED',
+  'REFUNDED',
+  'REFUND_EXCEEDED',
   'ACTIVE',
   'EXPIRED',
   'CHARGED',
@@ -55,7 +57,9 @@ const REACHED = [
   'turn in group',
   'short window',
   ...['reserve', 'debit', 'group', 'set'].map((kind) => `birth in ${kind}`),
-  ...['reserve', 'commit', 'debit', 'group', 'set', 'fund', 'idle'].map((kind) => `rollover in ${kind}`),
+  ...['reserve', 'commit', 'debit', 'refund', 'group', 'set', 'fund', 'idle'].map(
+    (kind) => `rollover in ${kind}`,
+  ),
 ];
 
 let server: RedisServer;

@@ -291,6 +291,7 @@ export class BudgetModel {
     this.touched = true;
     hold.state = 'EXPIRED';
     hold.isQuarantined = false;
+    [hold.charged, hold.chargedAt] = [charge, now];
     for (const budget of charge > 0n ? hold.budgets : []) {
       budget.spent += charge;
       budget.charged = (budget.charged ?? 0n) + charge;

@@ -1,5 +1,6 @@
 import { UNITS } from '../../src/ledger/amount.js';
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
+import type { ModelCharge } from './model-refunds.js';
 import { type ModelWindow, roomOf } from './model-windows.js';
 
 export const ROLLOVER_POLICIES = ['NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'] as const;
@@ -47,14 +48,9 @@ export interface ModelTenant {
   chargePercent?: number | undefined;
 }
 
-export interface ModelHold {
-  readonly id: string;
-  readonly tenant: string;
-  readonly leaf: string;
-  readonly unit: string;
+export interface ModelHold extends ModelCharge {
   readonly amount: bigint;
   readonly policy: string;
-  readonly budgets: readonly ModelBudget[];
   readonly graceMs: number;
   readonly expiryPolicy: ExpiryPolicy;
   readonly maxExtensions: number;
@@ -65,8 +61,6 @@ export interface ModelHold {
   expiresAt: number;
   extensions: number;
   state: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
-  /** When a long play first noticed that it had ended. */
-  seenEndedAt?: number;
 }
 
 export interface ReserveRequest {

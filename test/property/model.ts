@@ -1,11 +1,13 @@
 import { deriveScopes } from '../../src/ledger/scopes.js';
 import { chargeDebit, chargeHold } from './model-charge.js';
 import { OperatedModel } from './model-operators.js';
+import { type ModelCharge, type RefundRequest, takeOut } from './model-refunds.js';
 import {
   awaitingOf,
   budgetsAt,
   deadlineOf,
   dueOf,
+  isOver,
   leadOf,
   otherUnits,
   policyOf,
@@ -64,6 +66,8 @@ function shown({ reply, lease }: Outcome, which: 'fresh' | 'replay', now: number
  */
 export class LedgerModel extends OperatedModel {
   private readonly outcomes = new Map<string, Outcome>();
+  /** By the part of their ids that the client gives. */
+  readonly debits = new Map<string, ModelCharge>();
   /** Of `budgets`, those that a refusal names: in a rehearsal, without those that only it would make. */
   private made: readonly ModelBudget[] = this.budgets;
 
@@ -183,6 +187,7 @@ export class LedgerModel extends OperatedModel {
         return charge;
       }
       this.events.push(...charge.events);
+      [hold.charged, hold.chargedAt] = [BigInt(charge.figures[0] as string), now];
       const reply = ['COMMITTED', ...charge.figures, ...this.balances(hold.budgets)];
       return remember(reply);
     });
@@ -220,8 +225,46 @@ export class LedgerModel extends OperatedModel {
       this.bear(owner, budgets);
       this.events.push(...charge.events, `custom.direct_debit.applied ${owner} ${scopes.at(-1)} -`);
       const [charged, , , , , debt] = charge.figures as [string, string, string, string, string, string];
+      this.debits.set(id, {
+        ...{ id, tenant: owner, leaf: scopes.at(-1) as string, unit, budgets },
+        ...{ charged: BigInt(charged), chargedAt: now },
+      });
       const reply = ['APPLIED', id, charged, policy, debt, ...this.balances(budgets)];
       return remember(reply);
+    });
+  }
+
+  /** Of a reservation, or of a direct debit. */
+  refund(request: RefundRequest, now: number): string[] {
+    const { tenant, id, key, unit, amount } = request;
+    return this.once(['refund', tenant, id, key], { unit, amount }, now, (remember) => {
+      const charge = this.debits.has(id) ? this.openDebit(request) : this.ended(request, now);
+      if (Array.isArray(charge)) {
+        return charge;
+      }
+      const { charged = 0n, chargedAt = 0, refunded = 0n, budgets, leaf } = charge;
+      if (unit !== charge.unit) {
+        return ['UNIT_MISMATCH', charge.unit, leaf];
+      }
+      if (charged - refunded < amount) {
+        const state = 'state' in charge ? String(charge.state) : 'APPLIED';
+        return ['REFUND_EXCEEDED', state, String(charged), String(refunded)];
+      }
+      charge.refunded = refunded + amount;
+      if ('seenEndedAt' in charge) {
+        charge.seenEndedAt = now;
+      }
+      const returned = this.current(budgets, now).map((budget) => {
+        const wasOver = isOver(budget);
+        const grown = takeOut(budget, amount, chargedAt);
+        if (wasOver && !isOver(budget)) {
+          this.events.push(`budget.over_limit_exited ${charge.tenant} ${budget.scope} -`);
+        }
+        return [budget.scope, this.figures(budget), String(grown)];
+      });
+      const [kind, subject] = 'state' in charge ? ['reservation', id] : ['direct_debit', '-'];
+      this.events.push(`custom.${kind}.refunded ${charge.tenant} ${leaf} ${subject}`);
+      return remember(['REFUNDED', charge.tenant, String(charge.refunded), ...returned.flat()]);
     });
   }
 
@@ -430,6 +473,21 @@ export class LedgerModel extends OperatedModel {
       return word === 'QUARANTINED' ? [word, ...rest] : ['RESERVATION_EXPIRED', how, ...rest, String(now)];
     }
     return undefined;
+  }
+
+  /** The hold for its owner, once time has ended it. */
+  private ended(request: SettleRequest, now: number): ModelCharge | string[] {
+    const opened = this.open(request, now);
+    const hasEnded = Array.isArray(opened) && /^RESERVATION_(?:FINALIZED,\w+|EXPIRED)$/.test(opened.join());
+    return hasEnded ? (this.holds.get(request.id) as ModelHold) : opened;
+  }
+
+  private openDebit({ id, tenant }: SettleRequest): ModelCharge | string[] {
+    const debit = this.debits.get(id) as ModelCharge;
+    if (debit.tenant !== tenant) {
+      return ['FORBIDDEN'];
+    }
+    return this.tenants.get(tenant)?.status === 'CLOSED' ? ['TENANT_CLOSED'] : debit;
   }
 
   /** The hold if its owner may still settle it, or else the refusal. */

@@ -51,6 +51,17 @@ export type Operation =
       offset: bigint;
     }
   | { kind: 'release'; client: number; hold: number; foreign: boolean }
+  /** Of a hold or of a direct debit. */
+  | {
+      kind: 'refund';
+      client: number;
+      hold: number;
+      foreign: boolean;
+      wrongUnit: boolean;
+      ofDebit: boolean;
+      /** Of the charge, in percent. */
+      share: bigint;
+    }
   | { kind: 'get'; client: number; hold: number; foreign: boolean }
   | { kind: 'extend'; client: number; hold: number; foreign: boolean; byMs: number }
   | { kind: 'expire'; client: number; hold: number }
@@ -249,6 +260,18 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   },
   { weight: 20, arbitrary: commit },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('release' as const), client, hold, foreign }) },
+  {
+    weight: 14,
+    arbitrary: fc.record({
+      kind: fc.constant('refund' as const),
+      client,
+      hold,
+      foreign,
+      wrongUnit: fc.nat(19).map((die) => die === 0),
+      ofDebit: fc.nat(3).map((die) => die === 0),
+      share: fc.constantFrom(10n, 30n, 50n, 100n, 101n),
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('get' as const), client, hold, foreign }) },
   {
     weight: 8,

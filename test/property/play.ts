@@ -33,8 +33,9 @@ import {
   storePeriod,
 } from './play-periods.js';
 import { comparedWindows, firstWindows, operatorCall, passedWindow, storeWindows } from './play-operators.js';
+import { PlayedRefunds } from './play-refunds.js';
 import { reserveSet } from '../support/reservation-sets.js';
-import { changedKeys, instantOf, told } from './readings.js';
+import { changedKeys, instantOf, told, withoutAdvice } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
 
@@ -45,13 +46,14 @@ export interface Call {
 }
 
 /** A request that can be repeated with the same payload, or with a different one under the same key. */
-type Request = (altered: boolean) => Call;
+export type Request = (altered: boolean) => Call;
 
 /** Plays a world against the real scripts and the model, and compares the two after each step. */
 export class Play {
   readonly replies = new Map<string, number>();
   private readonly model = new LedgerModel();
   private readonly requests: Request[] = [];
+  private readonly refunds: PlayedRefunds;
   private readonly tenants: readonly string[];
   private count = 0;
   private step = 0;
@@ -63,6 +65,7 @@ export class Play {
     private readonly world: World,
   ) {
     this.tenants = world.tenants.map((_, index) => `${this.first.tenant}-${index}`);
+    this.refunds = new PlayedRefunds(this.model, this.tenants, this.first.tenant);
   }
 
   private get first(): LedgerClient {
@@ -268,6 +271,8 @@ export class Play {
         return this.groupableCallOf(operation);
       case 'debit':
         return this.remember(this.debitRequest(operation));
+      case 'refund':
+        return this.remember(this.refunds.request(operation, this.nextKey()));
       case 'set':
         return this.remember(this.setRequest(operation));
       case 'decide':
@@ -422,7 +427,7 @@ export class Play {
         id: `evn_${randomText(18)}`,
       };
       return {
-        send: (client) => debit(client, { ...request, amount: actual }),
+        send: async (client) => this.refunds.withGivenId(await debit(client, { ...request, amount: actual })),
         judge: (model, now) => model.debit(request, now),
       };
     };
@@ -584,16 +589,4 @@ export class Play {
       status: budget.status,
     });
   }
-}
-
-/**
- * A refusal without the limit that waiting would bring, which the model does not compute. `test/lua/windows` shows it, and
- * `groups.test.ts` that it is the same in a run and alone.
- */
-function withoutAdvice(reply: string[]): string[] {
-  if (reply[0] !== 'BUDGET_EXCEEDED' || reply.length < 5) {
-    return reply;
-  }
-  const [word, scope, remaining, window, , ...more] = reply as [string, string, string, string, string];
-  return [word, scope, remaining, ...(window === '' ? [] : [window]), ...more];
 }

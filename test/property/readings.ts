@@ -78,3 +78,15 @@ export function crossingsBetween(budget: string, before: number, used: number): 
     .filter((mark) => before < mark !== used < mark)
     .map((mark) => `budget.threshold_crossed ${budget} ${mark} ${used < mark ? 'falling' : 'rising'}`);
 }
+
+/**
+ * A refusal without the limit that waiting would bring, which the model does not compute. `test/lua/windows` shows it, and
+ * `groups.test.ts` that it is the same in a run and alone.
+ */
+export function withoutAdvice(reply: string[]): string[] {
+  if (reply[0] !== 'BUDGET_EXCEEDED' || reply.length < 5) {
+    return reply;
+  }
+  const [word, scope, remaining, window, , ...more] = reply as [string, string, string, string, string];
+  return [word, scope, remaining, ...(window === '' ? [] : [window]), ...more];
+}

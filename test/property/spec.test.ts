@@ -100,7 +100,7 @@ test.each([
   ['ledger/lib/settle.lua', 'an overdue hold is settled'],
   ['ledger/release.lua', 'the amount stays reserved'],
   ['lib/expiry.lua', 'an expiry charges nothing'],
-  ['lib/refund.lua', 'only the leaf is charged'],
+  ['lib/give_back.lua', 'only the leaf is charged'],
   ['ledger/direct_debit.lua', 'the debit has no event'],
   ['ledger/lib/funds.lua', 'the short way takes a budget that is not active'],
 ])('a mistake in %s is noticed: %s', async (file, what) => {

@@ -198,7 +198,9 @@ export class WorldClient {
     };
     return this.request(ledger, {
       send: (client) => debit(client, { ...request, amount: request.actual }),
-      verdict: (model, now) => model.debit(request, now),
+      // The script adds the instant to the id.
+      verdict: (model, now) =>
+        model.debit({ ...request, id: `${request.id}${now.toString(16).padStart(11, '0')}` }, now),
     });
   }
 
@@ -244,7 +246,7 @@ export class WorldClient {
     });
   }
 
-  /** Commits, releases, extends or reads a hold. */
+  /** Commits, releases, extends, refunds or reads a hold. */
   private settle(ledger: WorldLedger, kind: number): Request {
     const { random } = this.time;
     const hold = this.holdOf(ledger);
@@ -267,6 +269,13 @@ export class WorldClient {
       return this.request(ledger, {
         send: (client) => client.extend(id, byMs, { tenant, key }),
         verdict: (model, now) => model.extend({ ...target, byMs }, now),
+      });
+    }
+    if (kind < 0.75) {
+      const [amount, unit] = [BigInt(1 + Math.floor(random() * 20)), hold.unit];
+      return this.request(ledger, {
+        send: (client) => client.refund(id, String(amount), { tenant, key, unit }),
+        verdict: (model, now) => model.refund({ ...target, unit, amount }, now),
       });
     }
     return this.request(ledger, {

@@ -81,7 +81,7 @@ export function eventPage(events: readonly Json[], tenantId: string): string {
 
 const IDS: Readonly<Record<string, string>> = {
   evt: 'evt_019abcdef012a000',
-  evn: 'evn_3a5FOjK3gzP83UgLA3',
+  evn: 'evn_3a5FOjK3gzP019fb2c1a4e7',
   rsv: 'rsv_3a9tBbH8kL1pY8DqS3',
   ldg: 'ldg_3aDnSBhXoHTkThfwkD',
   key: 'key_3aAclSIZvuN5E8znWZ',

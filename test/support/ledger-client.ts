@@ -305,6 +305,34 @@ export class LedgerClient {
     );
   }
 
+  /** Of a reservation or of a direct debit. */
+  async refund(
+    id: string,
+    amount: number | string,
+    options: SettleOptions & { reason?: string; metadata?: string; unit?: string } = {},
+  ): Promise<Reply> {
+    const { tenant = this.tenant, key = randomText(12), by = 'key_1', unit = 'TOKENS' } = options;
+    const { reason = '', metadata = '' } = options;
+    return this.scripts.run(
+      'refund',
+      [idempotencyKey.refund(this.tag, tenant, id, key)],
+      [
+        tenant,
+        id,
+        options.fingerprint ?? fingerprintOf([amount, unit, reason]),
+        unit,
+        amount,
+        reason,
+        metadata,
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
+        RETENTION_MS,
+        by,
+        'req_refund',
+        TRACE,
+      ],
+    );
+  }
+
   async extend(id: string, extendByMs: number, options: SettleOptions = {}): Promise<Reply> {
     const { tenant = this.tenant, key = randomText(12), by = 'key_1' } = options;
     return this.scripts.run(

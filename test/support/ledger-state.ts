@@ -297,8 +297,8 @@ function counterFaults(state: LedgerState): string[] {
 }
 
 /** The budgeted scopes of a direct debit, in the same form. */
-function debitedBudgets(state: LedgerState, { event, bm: mask }: JournalEntry): string[] {
-  const { sc: leaf = '', unit } = state.events.find(({ id }) => id === event)?.fields ?? {};
+function debitedBudgets(state: LedgerState, { event }: JournalEntry): string[] {
+  const { sc: leaf = '', unit, bm: mask } = state.events.find(({ id }) => id === event)?.fields ?? {};
   const segments = leaf.split('/');
   return segments.flatMap((_, index) =>
     mask?.[index] === '1' ? [`${unit}:${segments.slice(0, index + 1).join('/')}`] : [],
@@ -331,8 +331,11 @@ export function linesOf(charged: ReadonlyMap<string, bigint>): string[] {
 /** Each end of a hold that packing has not passed must have one entry with its charge, and a live hold must have none. */
 function journalFaults(state: LedgerState): string[] {
   const entries = new Map<string, string[]>();
-  for (const { id, ch: charged = '', mended } of state.journal) {
-    if (id !== undefined && mended === undefined) {
+  const refunds = new Map<string, bigint>();
+  for (const { id, ch: charged = '', rf: refunded, mended } of state.journal) {
+    if (id !== undefined && refunded !== undefined) {
+      refunds.set(id, (refunds.get(id) ?? 0n) - BigInt(charged));
+    } else if (id !== undefined && mended === undefined) {
       entries.set(id, [...(entries.get(id) ?? []), charged]);
     }
   }
@@ -342,6 +345,10 @@ function journalFaults(state: LedgerState): string[] {
     const charges: Record<string, string | undefined> = { COMMITTED: hold['ch'], EXPIRED: hold['ce'] };
     const expected = hold['st'] === 'ACTIVE' ? '' : (charges[hold['st'] as string] ?? '0');
     const isPassed = found === '' && Number(hold['fa']) <= passedMs;
+    const [refunded, told] = [BigInt(hold['rf'] ?? 0), refunds.get(id) ?? 0n];
+    if (told > refunded || (state.packed === undefined && told !== refunded)) {
+      return [`${id}: the journal has refunds of ${told}, but its record has ${refunded}`];
+    }
     return found === expected || isPassed
       ? []
       : [`${id} (${hold['st']}): the journal has the charges [${found}], but should have [${expected}]`];

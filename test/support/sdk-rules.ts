@@ -325,10 +325,10 @@ function ruleOf(method: string, path: string): Rule | undefined {
 
 /**
  * Whether the problem concerns members that clients of 0.1.25 do not know, and receive only if they use the
- * extensions or reserve in sets.
+ * extensions, reserve in sets or refund.
  */
 export function isOfExtensions(problem: string): boolean {
-  return /(?:\.deny_detail|\.action\.policy_keys|\.reservation_set_id) is unknown to the (?:client|MCP server)$/.test(
+  return /(?:\.deny_detail|\.action\.policy_keys|\.reservation_set_id|\.refunded) is unknown to the (?:client|MCP server)$/.test(
     problem,
   );
 }

@@ -18,6 +18,7 @@ let holdfast: Holdfast;
 let tenant: TestTenant;
 let other: TestTenant;
 let clocks: TestTenant;
+let repaid: TestTenant;
 let charges: Charge[];
 
 const at = (text: string): number => Date.parse(text);
@@ -32,6 +33,7 @@ beforeAll(async () => {
   tenant = await reading();
   other = await reading();
   clocks = await reading();
+  repaid = await reading();
   const of = ({ id }: TestTenant, below = ''): Pick<Charge, 'tenant' | 'scope'> => ({
     tenant: id,
     scope: `tenant:${id}${below}`,
@@ -101,6 +103,15 @@ beforeAll(async () => {
       charged: 9223372036854775807n,
     },
     { ...of(other), recorded_at: at('2026-03-29T00:20:00Z'), charged: 9223372036854775807n },
+    { ...of(repaid), recorded_at: at('2026-02-01T01:00:00Z'), reserved: 12, charged: 10, unit: 'CREDITS' },
+    ...[3, 1].map((amount) => ({
+      ...of(repaid),
+      recorded_at: at('2026-02-02T01:00:00Z'),
+      source: 'REFUND',
+      state: 'REFUNDED',
+      charged: -amount,
+      unit: 'CREDITS',
+    })),
     // Around the changes of daylight saving in Europe: 1 before, 2 in the instant, 4 after the first, then 8, 16, 32.
     ...[at('2026-03-29T01:00:00Z'), at('2026-10-25T01:00:00Z')].flatMap((change, index) =>
       [-1, 0, 1].map((ms, place) => ({
@@ -151,6 +162,7 @@ describe('a report of usage', () => {
       tokens_output: 0,
       superseded: 0,
       superseded_count: 0,
+      refunded: 0,
     };
     const tokens = {
       unit: 'TOKENS',
@@ -163,10 +175,20 @@ describe('a report of usage', () => {
       tokens_output: 20,
       superseded: 0,
       superseded_count: 0,
+      refunded: 0,
     };
     expect(found).toEqual([credits, tokens]);
     expect(totals).toEqual([credits, tokens]);
     expect([has_more, gaps]).toEqual([false, []]);
+  });
+
+  test('is net of refunds, which are no further charge', async () => {
+    expect(await rows({}, repaid.key)).toMatchObject([
+      { unit: 'CREDITS', charged: 6, refunded: 4, reserved: 12, count: 1 },
+    ]);
+    expect(await rows({ source: 'REFUND', group_by: 'day' }, repaid.key)).toMatchObject([
+      { day: '2026-02-02', charged: -4, refunded: 4, reserved: 0, count: 0 },
+    ]);
   });
 
   test('counts in the metrics', async () => {
@@ -413,10 +435,10 @@ describe('other forms', () => {
   test('are CSV without formulas, and NDJSON', async () => {
     const csv = await ofTenant({ format: 'csv', group_by: 'action_name', unit: 'TOKENS' });
     expect(csv.text.split('\r\n')).toEqual([
-      'action_name,unit,charged,reserved,released,expired,count,tokens_input,tokens_output,superseded,superseded_count',
-      "'=cmd|calc,TOKENS,80,100,0,0,1,10,20,0,0",
-      'x,TOKENS,0,50,50,0,1,0,0,0,0',
-      'y,TOKENS,12,40,0,35,2,0,0,0,0',
+      'action_name,unit,charged,reserved,released,expired,count,tokens_input,tokens_output,superseded,superseded_count,refunded',
+      "'=cmd|calc,TOKENS,80,100,0,0,1,10,20,0,0,0",
+      'x,TOKENS,0,50,50,0,1,0,0,0,0,0',
+      'y,TOKENS,12,40,0,35,2,0,0,0,0,0',
       '',
     ]);
     expect(csv.headers.get('content-type')).toContain('text/csv');

@@ -37,16 +37,10 @@ local function planned_funding(budget, operation, amount, given_spent)
   if not remaining then
     return nil, { 'INT64_OVERFLOW' }
   end
-  -- A capped charge marks a scope that ran out of funds. Any operation that leaves or adds funds clears the mark, but
-  -- debt above its limit stays over limit.
-  local over = budget.is_over_limit
-  if over_limit.debt_over_limit(debt, budget.overdraft_limit) then
-    over = '1'
-  elseif int64.positive(remaining) or int64.less(budget.remaining, remaining) then
-    over = '0'
-  end
   return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved,
-    spent = spent, debt = debt, overdraft_limit = budget.overdraft_limit, is_over_limit = over }
+    spent = spent, debt = debt, overdraft_limit = budget.overdraft_limit,
+    is_over_limit =
+      over_limit.mark_after(budget.is_over_limit, budget.remaining, remaining, debt, budget.overdraft_limit) }
 end
 
 -- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if

@@ -1,9 +1,10 @@
 -- release_holds_of_closed_tenant: releases the holds of a closed tenant.
 -- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Holds that have already ended are skipped,
 -- so the cascade may start over at any time, and several may run concurrently.
--- @include action_counters, ended_holds, expiry, field, hold_record, int64, journal, keys, owned_counts, refund, time
+-- @include action_counters, ended_holds, expiry, field, give_back, hold_record, int64, journal, keys,
+--          owned_counts, time
 
--- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added
+-- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The returns are added
 -- up in each budget's record and reported when it is closed: the protocol has one event per budget for this, not one
 -- per reservation. Each budget is read and written once, however many of the holds it has. Returns how many holds ended
 -- or were quarantined, and the outcomes to report: expiries of holds that were already overdue, quarantines, and stale
@@ -30,33 +31,33 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   for _, outcome in ipairs(outcomes) do
     ended = ended + ((outcome[1] == 'EXPIRED' or outcome[1] == 'CHARGED' or outcome[1] == 'QUARANTINED') and 1 or 0)
   end
-  local refunds = refund.new_refunds(now)
+  local returns = give_back.new_returns(now)
   for _, one in ipairs(live) do
     local reservation_id, hold = one[1], one[2]
-    local reason = hold_record.terms_defect(hold) or refund.take_back(tag, refunds, reservation_id, hold)
+    local reason = hold_record.terms_defect(hold) or give_back.take_back(tag, returns, reservation_id, hold)
     if reason then
       outcomes[#outcomes + 1] = expiry.quarantine(tag, reservation_id, hold.key, reason, origin, tenant_id, true)
       ended = ended + 1
     else
-      for _, budget in ipairs(refunds.families[hold.subject]) do
+      for _, budget in ipairs(returns.families[hold.subject]) do
         budget.cascade_released = int64.saturating_add(budget.cascade_released or '0', hold.amount)
       end
     end
   end
-  local ids = refunds.ids
+  local ids = returns.ids
   if #ids == 0 then
     return ended, outcomes
   end
   journal.require_journal(tag)
   redis.call('ZREM', index, unpack(ids))
-  refund.write_refunds(refunds)
-  for _, budget in ipairs(refunds.budgets) do
+  give_back.write_returns(returns)
+  for _, budget in ipairs(returns.budgets) do
     if budget.cascade_released then
       local released = redis.call('HGET', budget.key, 'cascade_released') or '0'
       redis.call('HSET', budget.key, 'cascade_released', int64.saturating_add(released, budget.cascade_released))
     end
   end
-  for i, hold in ipairs(refunds.holds) do
+  for i, hold in ipairs(returns.holds) do
     redis.call('HSET', hold.key, field.state, 'RELEASED', field.ended_at, time.ms_text(now), field.ended_by, 'system',
       field.release_reason, 'tenant_closed')
     redis.call('PEXPIRE', hold.key, retention_ms)

@@ -220,11 +220,6 @@ export const BUDGETS = {
         find: 'int64.add(allocated, int64.sub(amount, repaid)), int64.sub(debt, repaid)',
         put: 'allocated, int64.sub(debt, repaid)',
       },
-      {
-        what: 'new funds do not clear the mark of a capped charge',
-        find: "    over = '0'",
-        put: '',
-      },
     ],
   },
 };

@@ -1,4 +1,4 @@
-/** Of deadlines, expiry and refunds. @type {import('../list.mjs').Mutations} */
+/** Of deadlines, expiry and returns. @type {import('../list.mjs').Mutations} */
 export const EXPIRY = {
   'lib/hold_record.lua': {
     tests: ['expire', 'deadlines', 'expiry-policies', 'hold-record', 'extend'],
@@ -73,12 +73,12 @@ export const EXPIRY = {
       },
       {
         what: 'the budgets get nothing back',
-        find: '  refund.write_refunds(refunds)',
+        find: '  give_back.write_returns(returns)',
         put: '',
       },
       {
         what: 'the hold stays in the index',
-        find: "  redis.call('ZREM', hold_record.deadline_index_key(tag, refunds.holds[1]), unpack(ids))",
+        find: "  redis.call('ZREM', hold_record.deadline_index_key(tag, returns.holds[1]), unpack(ids))",
         put: '',
       },
       {
@@ -98,7 +98,7 @@ export const EXPIRY = {
       },
       {
         what: 'a hold named twice is refunded twice',
-        find: '    if refunds.taken[reservation_id] then',
+        find: '    if returns.taken[reservation_id] then',
         put: '    if false then',
       },
       {
@@ -133,7 +133,7 @@ export const EXPIRY = {
       },
     ],
   },
-  'lib/refund.lua': {
+  'lib/give_back.lua': {
     tests: ['expire', 'sweep', 'budget-balance', 'threshold', 'charge-on-expiry', 'give-backs'],
     mutations: [
       {
@@ -163,7 +163,7 @@ export const EXPIRY = {
       },
       {
         what: 'a charge counts in the window that was',
-        find: '      if text and window_turn.turn_windows_if_due(tag, budget.key, text, budget.status, refunds.now) then',
+        find: '      if text and window_turn.turn_windows_if_due(tag, budget.key, text, budget.status, returns.now) then',
         put: '      if false then',
       },
       {
@@ -178,8 +178,8 @@ export const EXPIRY = {
       },
       {
         what: 'only the first of several holds is refunded',
-        find: '  refunds.holds[#refunds.holds + 1] = hold\n  return nil',
-        put: '  refunds.holds[#refunds.holds + 1] = hold\n  family.defect = "MISSING_BUDGET"\n  return nil',
+        find: '  returns.holds[#returns.holds + 1] = hold\n  return nil',
+        put: '  returns.holds[#returns.holds + 1] = hold\n  family.defect = "MISSING_BUDGET"\n  return nil',
       },
       {
         what: 'a returned amount crosses no threshold',

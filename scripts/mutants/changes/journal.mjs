@@ -50,7 +50,7 @@ export const JOURNAL = {
     mutations: [
       {
         what: 'the journal lacks debits',
-        find: 'journal.append_debit(tag, entry, charge, actual, mask, keys.key_of_debit(idempotency))\n',
+        find: 'journal.append_debit(tag, entry, charge, actual, keys.key_of_debit(idempotency))\n',
         put: '',
       },
       {

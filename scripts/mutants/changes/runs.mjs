@@ -45,7 +45,7 @@ export const RUNS = {
       },
       {
         what: 'the closing returns nothing to the budgets',
-        find: '  refund.write_refunds(refunds)',
+        find: '  give_back.write_returns(returns)',
         put: '',
       },
     ],

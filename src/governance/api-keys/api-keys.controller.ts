@@ -40,7 +40,14 @@ export class ApiKeysController {
   @BodySchema(ApiKeyCreateDto, {
     tenant_id: 'acme',
     name: 'backend',
-    permissions: [...DEFAULT_PERMISSIONS, 'webhooks:read', 'webhooks:write', 'events:read', 'usage:read'],
+    permissions: [
+      ...DEFAULT_PERMISSIONS,
+      'webhooks:read',
+      'webhooks:write',
+      'events:read',
+      'usage:read',
+      'refunds:create',
+    ],
   })
   async create(
     @Req() request: FastifyRequest,

@@ -30,6 +30,8 @@ export const REFUSALS: Readonly<Record<string, readonly ErrorCode[]>> = {
   commitReservation: [...SETTLE, ...BUDGETS, 'RESERVATION_FINALIZED', 'RESERVATION_EXPIRED'],
   releaseReservation: [...SETTLE, 'RESERVATION_FINALIZED', 'RESERVATION_EXPIRED'],
   extendReservation: [...SETTLE, 'RESERVATION_FINALIZED', 'RESERVATION_EXPIRED', 'MAX_EXTENSIONS_EXCEEDED'],
+  refundReservation: [...SETTLE, 'UNIT_MISMATCH', 'BUDGET_EXCEEDED'],
+  refundEvent: [...SETTLE, 'UNIT_MISMATCH', 'BUDGET_EXCEEDED'],
   getReservation: ['NOT_FOUND', 'RESERVATION_EXPIRED'],
   decide: ['UNIT_MISMATCH', 'IDEMPOTENCY_MISMATCH', 'TENANT_CLOSED'],
   createEvent: [...BUDGETS, 'IDEMPOTENCY_MISMATCH', 'TENANT_CLOSED'],

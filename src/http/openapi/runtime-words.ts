@@ -63,6 +63,7 @@ export const RUNTIME_WORDS = {
   policy_keys: 'What policies look at beyond the kind: host, recipient, resource, path.',
   quota_violation: 'The quota that refused.',
   recipient_domain: 'The domain of whoever receives what the action sends.',
+  refunded: 'What was refunded.',
   release: 'The evidence of the release.',
   released: 'What returned to the budgets.',
   remaining_ttl_ms: 'How long the lease still lasts, in ms. It needs no common clock.',

@@ -129,14 +129,18 @@ export class BatchController {
         this.access.count(caller, access, reply);
       }
       this.access.requirePermission(caller, access);
-      const { body, reservation_id: id } = batched;
+      const { body, reservation_id: id, event_id: eventId } = batched;
       const call = {
         caller,
         trace: request.trace,
         headers: headersOf(request.headers, batched.headers),
         body,
       };
-      const named = id === undefined ? call : { ...call, reservationId: requireReservationId(id) };
+      const named = {
+        ...call,
+        ...(id === undefined ? {} : { reservationId: requireReservationId(id) }),
+        ...(eventId === undefined ? {} : { eventId }),
+      };
       return { status: operation.status, body: await this.answers.answer(operation, named) };
     } catch (error) {
       const answer = this.errors.answerTo(error, request);

@@ -5,24 +5,30 @@ import { CommitDto } from '../commit/commit.service.js';
 import { DirectDebitDto } from '../direct-debit/direct-debit.service.js';
 import { ExtendDto } from '../extend/extend.service.js';
 import { HeadersOfOperation, type OperationHeaders } from '../operation-headers.js';
+import { RefundDto } from '../refund/refund.service.js';
 import { ReleaseDto } from '../release/release.service.js';
 import { ReserveDto } from '../reserve/reserve.service.js';
 
-export const BATCHED = ['reserve', 'commit', 'release', 'extend', 'event'] as const;
+export const BATCHED = ['reserve', 'commit', 'release', 'extend', 'event', 'refund'] as const;
 export type BatchedName = (typeof BATCHED)[number];
 
 const MOST_OPERATIONS = 50;
-const BODIES = [ReserveDto, CommitDto, ReleaseDto, ExtendDto, DirectDebitDto];
+const BODIES = [ReserveDto, CommitDto, ReleaseDto, ExtendDto, DirectDebitDto, RefundDto];
 
 /** One operation of a batch. Its body is judged with the operation, not with the batch. */
 export class BatchedOperationDto {
   @IsIn(BATCHED)
   op!: BatchedName;
 
-  /** For commit, release and extend, where the single request has it in its path. */
+  /** For commit, release, extend and refund, where the single request has it in its path. */
   @Optional()
   @IsString()
   reservation_id?: string;
+
+  /** For the refund of a direct debit, in its place. */
+  @Optional()
+  @IsString()
+  event_id?: string;
 
   @HeadersOfOperation()
   headers?: OperationHeaders;
@@ -55,11 +61,11 @@ export function operationsOf(body: unknown): readonly BatchedOperationDto[] {
   for (const [index, operation] of operations.entries()) {
     const field = fieldThatNames(operation);
     requireOwnField(operation, field, index);
-    const value = field === 'reservation_id' ? operation.reservation_id : keyOf(operation.body);
+    const value = field === 'body.idempotency_key' ? keyOf(operation.body) : operation[field];
     if (typeof value !== 'string') {
       continue;
     }
-    const name = field === 'reservation_id' ? value : `${operation.op} ${value}`;
+    const name = field === 'body.idempotency_key' ? `${operation.op} ${value}` : value;
     const earlier = seen.get(name);
     if (earlier !== undefined) {
       throw new Refusal(
@@ -73,27 +79,29 @@ export function operationsOf(body: unknown): readonly BatchedOperationDto[] {
   return operations;
 }
 
-type NamingField = 'reservation_id' | 'body.idempotency_key';
+type NamingField = 'reservation_id' | 'event_id' | 'body.idempotency_key';
 
 /** What tells the operation from others of its kind. Keys of settlements only have to differ for one reservation. */
-function fieldThatNames({ op }: BatchedOperationDto): NamingField {
+function fieldThatNames({ op, event_id }: BatchedOperationDto): NamingField {
+  if (op === 'refund' && event_id !== undefined) {
+    return 'event_id';
+  }
   return op === 'reserve' || op === 'event' ? 'body.idempotency_key' : 'reservation_id';
 }
 
-function requireOwnField(
-  { op, reservation_id, headers }: BatchedOperationDto,
-  field: NamingField,
-  index: number,
-): void {
+function requireOwnField(operation: BatchedOperationDto, field: NamingField, index: number): void {
+  const { op, headers } = operation;
   if (headers !== undefined && op !== 'reserve') {
     const here = `operations[${index}].headers`;
     throw new Refusal('INVALID_REQUEST', `${here} must not be given for ${op}`, { field: here });
   }
-  const isNamed = reservation_id !== undefined;
-  if (isNamed !== (field === 'reservation_id')) {
-    const here = `operations[${index}].reservation_id`;
-    const message = isNamed ? `${here} must not be given for ${op}` : `${here} is required for ${op}`;
-    throw new Refusal('INVALID_REQUEST', message, { field: here });
+  for (const id of ['reservation_id', 'event_id'] as const) {
+    const isNamed = operation[id] !== undefined;
+    if (isNamed !== (field === id)) {
+      const here = `operations[${index}].${id}`;
+      const message = isNamed ? `${here} must not be given for ${op}` : `${here} is required for ${op}`;
+      throw new Refusal('INVALID_REQUEST', message, { field: here });
+    }
   }
 }
 

@@ -8,6 +8,8 @@ import { DirectDebitService } from '../direct-debit/direct-debit.service.js';
 import { ExtendController } from '../extend/extend.controller.js';
 import { ExtendService } from '../extend/extend.service.js';
 import type { Call, LedgerOperation } from '../ledger-operation.js';
+import { RefundController } from '../refund/refund.controller.js';
+import { RefundService } from '../refund/refund.service.js';
 import { ReleaseController } from '../release/release.controller.js';
 import { ReleaseService } from '../release/release.service.js';
 import { ReserveController } from '../reserve/reserve.controller.js';
@@ -18,7 +20,7 @@ import type { BatchedName } from './batch.dto.js';
 interface Batched {
   readonly operation: LedgerOperation<
     { readonly idempotency_key: string },
-    Call<Caller> & { readonly reservationId?: string }
+    Call<Caller> & { readonly reservationId?: string; readonly eventId?: string }
   >;
   readonly access: AccessRule;
 }
@@ -33,12 +35,14 @@ export class BatchedOperations {
     releases: ReleaseService,
     extensions: ExtendService,
     debits: DirectDebitService,
+    refunds: RefundService,
   ) {
     this.byName = {
       reserve: { operation: reserves, access: accessOf(ReserveController, 'reserve') },
       commit: { operation: commits, access: accessOf(CommitController, 'commit') },
       release: { operation: releases, access: accessOf(ReleaseController, 'release') },
       extend: { operation: extensions, access: accessOf(ExtendController, 'extend') },
+      refund: { operation: refunds, access: accessOf(RefundController, 'ofReservation') },
       event: { operation: debits, access: accessOf(DirectDebitController, 'create') },
     };
   }

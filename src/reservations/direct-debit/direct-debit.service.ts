@@ -123,8 +123,8 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     const { tenantId } = caller;
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
-    // Prefixed differently from the ids of the event log, so the two cannot be confused.
-    const eventId = `evn_${code}${randomBase62(16)}`;
+    // Prefixed differently from the ids of the event log, so the two cannot be confused. The script adds the instant.
+    const eventId = `evn_${code}${randomBase62(9)}`;
     const fields = recordFields(request.subject, request.action, tenantId);
     writeDebit(fields, request);
     const fingerprint = fingerprintOf(request);

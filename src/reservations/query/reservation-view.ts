@@ -21,6 +21,8 @@ interface WireAmount {
 export type ReservationSummary = Answer<'ReservationSummary'> & {
   readonly reserved: WireAmount;
   readonly committed?: WireAmount;
+  /** What of the charge was refunded. */
+  readonly refunded?: WireAmount;
   readonly created_at_ms: bigint;
   readonly expires_at_ms: bigint;
 };
@@ -50,9 +52,10 @@ export function summaryOf(
   const unit = record.get(FIELD.unit) ?? '';
   const scopes = deriveScopes(levelsOf(record), record.get(FIELD.tenant) ?? '');
   const status = record.get(FIELD.state) ?? '';
-  const [key, charged, endedAt] = [
+  const [key, charged, refunded, endedAt] = [
     record.get(FIELD.idempotency_key),
     record.get(FIELD.charged),
+    record.get(FIELD.refunded),
     record.get(FIELD.ended_at),
   ];
   const settled = status === 'COMMITTED' || status === 'RELEASED';
@@ -71,6 +74,7 @@ export function summaryOf(
     ...(status === 'COMMITTED' && charged !== undefined
       ? { committed: { unit, amount: parseAmount(charged) } }
       : {}),
+    ...(refunded === undefined ? {} : { refunded: { unit, amount: parseAmount(refunded) } }),
     created_at_ms: parseAmount(record.get(FIELD.created_at)),
     expires_at_ms: parseAmount(record.get(FIELD.expires_at)),
     ...(settled && endedAt !== undefined ? { finalized_at_ms: parseAmount(endedAt) } : {}),

@@ -78,10 +78,13 @@ const REFERENCES: Readonly<Record<string, unknown>> = {
 };
 
 /**
- * Holdfast's own, as its EVOLUTION CONTRACT lets fields be added: no reservation has it that was not granted in a set, so nobody meets it who
- * does not use them.
+ * Holdfast's own, as its EVOLUTION CONTRACT lets fields be added: only reservations that were granted in a set or refunded have them, so nobody
+ * meets them who uses neither.
  */
-const OF_SETS = { reservation_set_id: { type: 'string' } };
+const OWN_MEMBERS = {
+  reservation_set_id: { type: 'string' },
+  refunded: { $ref: '#/components/schemas/Amount' },
+};
 
 function partOf(root: unknown, ...path: readonly string[]): Node {
   let node = root;
@@ -112,7 +115,7 @@ const EMITTED = [
 ];
 
 /** Of operations that the protocol does not have. A key has one only if its creation names it. */
-const OWN_PERMISSIONS = ['usage:read'];
+const OWN_PERMISSIONS = ['usage:read', 'refunds:create'];
 
 /** Merges the extensions into the protocol's documents, as their authors leave to a later version. */
 export function mergeExtensions(
@@ -132,7 +135,7 @@ export function mergeExtensions(
     Object.assign(parametersOf(documents[plane]), parametersOf(extensions.actions));
   }
   for (const name of ['ReservationSummary', 'ReservationDetail']) {
-    Object.assign(partOf(schemaOf(documents.runtime, name), 'properties'), OF_SETS);
+    Object.assign(partOf(schemaOf(documents.runtime, name), 'properties'), OWN_MEMBERS);
   }
   schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
     'enum'

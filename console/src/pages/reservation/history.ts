@@ -21,3 +21,7 @@ export type ReservationHistory = ReservationAnswer &
 
 export const isIntact = (answer: ReservationAnswer): answer is ReservationHistory =>
   answer.defect === undefined;
+
+/** What is left of the charge to be refunded. */
+export const refundableOf = ({ end }: ReservationHistory): bigint =>
+  BigInt(end?.charged?.amount ?? 0) - BigInt(end?.refunded?.amount ?? 0);

@@ -14,7 +14,8 @@ import { Status } from '../../parts/status';
 import { formatDuration } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { Tree } from '../../parts/tree';
-import { isIntact, type ReservationAnswer, type ReservationHistory } from './history';
+import { isIntact, refundableOf, type ReservationAnswer, type ReservationHistory } from './history';
+import { Refund } from './refund';
 import { SetMembers } from './set-members';
 import { TimeLine } from './time-line';
 
@@ -27,6 +28,7 @@ export function ReservationPage(): ReactNode {
   useTitle(id);
   const mayChange = useMayChange();
   const [isReleasing, setReleasing] = useState(false);
+  const [isRefunding, setRefunding] = useState(false);
   const answer = useQuery({
     queryKey: ['/ops/reservations', id],
     queryFn: () => get('/ops/reservations/{reservation_id}', { reservation_id: id }),
@@ -44,6 +46,11 @@ export function ReservationPage(): ReactNode {
                   Release
                 </Button>
               )}
+              {mayChange && refundableOf(history) > 0n && (
+                <Button size="compact-sm" variant="default" onClick={() => setRefunding(true)}>
+                  Refund
+                </Button>
+              )}
             </PageHead>
             <div className="grid">
               <Panel title="What happened" className="span-7">
@@ -52,6 +59,7 @@ export function ReservationPage(): ReactNode {
               <Request history={history} />
             </div>
             {isReleasing && <Release history={history} close={() => setReleasing(false)} />}
+            {isRefunding && <Refund history={history} close={() => setRefunding(false)} />}
           </>
         ) : (
           <Damaged answer={history} />

@@ -90,6 +90,7 @@ export interface Series {
 const NAMES: Readonly<Record<string, string>> = {
   RESERVATION: 'reservations',
   DIRECT_DEBIT: 'direct debits',
+  REFUND: 'refunds',
 };
 
 /** A series in words. */

@@ -147,6 +147,7 @@ const JOURNAL_FAULTS: Readonly<Record<JournalFault['kind'], string>> = {
   DOUBLED: 'Its end is in the journal more than once',
   LIVE: 'The journal has its end, but it has not ended',
   CHARGE: 'The journal has another charge than its record',
+  REFUND: 'Its refunds in the journal do not add up to those of its record',
 };
 
 /** Reservations that cannot be read, and those whose end the journal does not have exactly once with its charge. */

@@ -1,11 +1,11 @@
--- refund: returns the amounts of ended holds to their budgets, however many holds end in one run. An expired hold may
--- cost something, which is then charged instead.
+-- give_back: returns the amounts of ended holds to their budgets, however many holds end in one run. An expired hold
+-- may cost something, which is then charged instead.
 -- @include int64, keys, rollover, threshold, waking, window_record, window_turn
 --
--- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their
--- budgets, and this family of budgets is looked up once.
--- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund.
-local function new_refunds(now)
+-- What returns is first added up in memory, so that each budget is read and written once. Holds of one subject share
+-- their budgets, and this family of budgets is looked up once.
+-- `now` is Redis' time. A budget whose period has ended rolls over before it takes it.
+local function new_returns(now)
   return { now = now, ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
 end
 
@@ -13,22 +13,22 @@ local function is_figure(text)
   return text and string.find(text, '^%-?%d+$') ~= nil
 end
 
--- The budget with the two figures that a refund changes, as i64_figure returns them, or with the reason why it cannot
--- take a refund.
--- Only these two must be valid: a budget that is otherwise damaged still gets its refund. `spent` and the windows count
+-- The budget with the two figures that a return changes, as i64_figure returns them, or with the reason why it cannot
+-- take anything back.
+-- Only these two must be valid: a budget that is otherwise damaged still gets its share. `spent` and the windows count
 -- for charges alone.
-local function refunded_budget(tag, refunds, hold, scope)
+local function returning_budget(tag, returns, hold, scope)
   local unit = hold.unit
   local key = keys.budget(tag, unit, scope)
-  local budget = refunds.by_key[key]
+  local budget = returns.by_key[key]
   if budget then
     return budget
   end
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'extras')
   local has_extras = f[7]
   local extras = has_extras and redis.call('HMGET', key, 'waiting', 'period_end') or {}
-  -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
-  local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], refunds.now)
+  -- The figures are the same in either order, so a budget that cannot roll over takes it back nevertheless.
+  local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], returns.now)
   if rolled == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
   end
@@ -41,32 +41,32 @@ local function refunded_budget(tag, refunds, hold, scope)
   else
     budget.remaining, budget.reserved = int64.figure(f[1]), int64.figure(f[2])
   end
-  refunds.by_key[key] = budget
-  refunds.budgets[#refunds.budgets + 1] = budget
+  returns.by_key[key] = budget
+  returns.budgets[#returns.budgets + 1] = budget
   return budget
 end
 
-local function family_of(tag, refunds, hold)
+local function family_of(tag, returns, hold)
   local subject = hold.subject
-  local family = refunds.families[subject]
+  local family = returns.families[subject]
   if family then
     return family
   end
   family = { defect = subject.defect, leaf = subject.scopes[#subject.scopes] }
   for _, scope in ipairs(family.defect and {} or subject.held) do
-    family[#family + 1] = refunded_budget(tag, refunds, hold, scope)
+    family[#family + 1] = returning_budget(tag, returns, hold, scope)
     family.defect = family.defect or family[#family].defect
   end
-  refunds.families[subject] = family
+  returns.families[subject] = family
   return family
 end
 
 -- Whether the budget can be charged. The first time, its windows turn if they are due, and are read.
-local function is_chargeable(tag, refunds, budget)
+local function is_chargeable(tag, returns, budget)
   if budget.can_be_charged == nil then
     local function windows_now()
       local text = budget.has_extras and redis.call('HGET', budget.key, 'windows')
-      if text and window_turn.turn_windows_if_due(tag, budget.key, text, budget.status, refunds.now) then
+      if text and window_turn.turn_windows_if_due(tag, budget.key, text, budget.status, returns.now) then
         text = redis.call('HGET', budget.key, 'windows')
       end
       return text and window_record.parse_windows(budget.key, text) or nil
@@ -90,10 +90,10 @@ local function moved_back(budget, amount, returned)
 end
 
 -- Why the budget cannot take back a hold of this amount, or nil. `then_` figures are those after it.
-local function refund_defect(tag, refunds, budget, amount, charge)
+local function return_defect(tag, returns, budget, amount, charge)
   budget.then_remaining, budget.then_reserved =
     moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)
-  if not budget.then_remaining or charge and not is_chargeable(tag, refunds, budget) then
+  if not budget.then_remaining or charge and not is_chargeable(tag, returns, budget) then
     return 'INVALID_BUDGET'
   end
   if charge then
@@ -106,17 +106,17 @@ local function refund_defect(tag, refunds, budget, amount, charge)
   return nil
 end
 
--- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed.
+-- Adds a hold with valid terms to the returns, or returns the reason why it cannot; then no budget has changed.
 -- `charge` is what every budget is charged of its amount, or nil for nothing: the rest returns. It is at most the
 -- amount, so it needs no funds and no overage policy, and makes no debt.
-local function take_back(tag, refunds, reservation_id, hold, charge)
-  local family = family_of(tag, refunds, hold)
+local function take_back(tag, returns, reservation_id, hold, charge)
+  local family = family_of(tag, returns, hold)
   if family.defect then
     return family.defect
   end
   local amount, figure = int64.figure(hold.amount), charge and int64.figure(charge)
   for i = 1, #family do
-    local defect = refund_defect(tag, refunds, family[i], amount, figure)
+    local defect = return_defect(tag, returns, family[i], amount, figure)
     if defect then
       return defect
     end
@@ -129,9 +129,9 @@ local function take_back(tag, refunds, reservation_id, hold, charge)
     end
   end
   hold.leaf, hold.charge = family.leaf, charge
-  refunds.taken[reservation_id] = true
-  refunds.ids[#refunds.ids + 1] = reservation_id
-  refunds.holds[#refunds.holds + 1] = hold
+  returns.taken[reservation_id] = true
+  returns.ids[#returns.ids + 1] = reservation_id
+  returns.holds[#returns.holds + 1] = hold
   return nil
 end
 
@@ -143,8 +143,8 @@ local function write_charge(budget)
   end
 end
 
-local function write_refunds(refunds)
-  for _, budget in ipairs(refunds.budgets) do
+local function write_returns(returns)
+  for _, budget in ipairs(returns.budgets) do
     -- Without a tenant, nothing was returned to this budget.
     if budget.tenant then
       budget.remaining, budget.reserved = int64.text(budget.remaining), int64.text(budget.reserved)
@@ -160,8 +160,8 @@ local function write_refunds(refunds)
 end
 
 -- A budget emits no crossings if a figure that its utilization needs is damaged.
-local function emit_refund_crossings(tag, refunds, origin)
-  for _, budget in ipairs(refunds.budgets) do
+local function emit_return_crossings(tag, returns, origin)
+  for _, budget in ipairs(returns.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
       local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant, budget.unit),
         budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
@@ -173,6 +173,6 @@ local function emit_refund_crossings(tag, refunds, origin)
 end
 
 return {
-  emit_refund_crossings = emit_refund_crossings, new_refunds = new_refunds, take_back = take_back,
-  write_refunds = write_refunds,
+  emit_return_crossings = emit_return_crossings, new_returns = new_returns, take_back = take_back,
+  write_returns = write_returns,
 }

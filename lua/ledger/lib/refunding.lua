@@ -1,0 +1,46 @@
+-- refunding: takes what was charged back out of a budget, in memory.
+-- @include budget_figures, int64, over_limit, period
+--
+-- Debt is repaid first, as by a CREDIT; then `spent` goes down. What was spent in a period that has ended since, or was
+-- reset, does not stand any more, so nothing of it comes back; debt outlives periods. A window counts less only if it
+-- was there at the time of the charge.
+
+-- The figure less the amount, but not below 0, and what that took off.
+local function lowered(figure, amount)
+  local part = int64.less(figure, amount) and figure or amount
+  return int64.sub(figure, part), part
+end
+
+local function windows_without(windows, amount, charged_at)
+  local lower = {}
+  for i, window in ipairs(windows) do
+    local spent = window.starts <= charged_at and lowered(window.spent, amount) or window.spent
+    lower[i] = { name = window.name, limit = window.limit, spent = int64.figure(int64.text(spent)),
+      starts = window.starts, ends = window.ends }
+  end
+  return lower
+end
+
+local function is_period_over(budget, charged_at)
+  return budget.shared.period_end and period.instant_of(redis.call('HGET', budget.key, 'period_start')) > charged_at
+end
+
+-- Changes a copy of a shared budget. Its `returned` is by how much its `remaining` grows.
+local function take_out(budget, amount, charged_at)
+  local debt, repaid = lowered(budget.debt, amount)
+  local spent, unspent = budget.spent_figure, 0
+  if not is_period_over(budget, charged_at) then
+    spent, unspent = lowered(spent, int64.sub(amount, repaid))
+  end
+  local returned, former = int64.add(repaid, unspent), budget.remaining
+  budget.returned, budget.debt, budget.spent = int64.text(returned), int64.text(debt), int64.text(spent)
+  budget.debt_figure, budget.spent_figure = int64.figure(budget.debt), int64.figure(budget.spent)
+  budget.windows = budget.windows and windows_without(budget.windows, amount, charged_at)
+  budget_figures.move_figures(budget, int64.figure(int64.text(int64.add(former, returned))), budget.reserved_figure)
+  if budget.returned ~= '0' then
+    budget.is_over_limit =
+      over_limit.mark_after(budget.is_over_limit, former, budget.remaining, budget.debt, budget.overdraft_limit)
+  end
+end
+
+return { take_out = take_out }
