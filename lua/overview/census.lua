@@ -82,13 +82,18 @@ end
 
 -- Whether a scope above this one has a budget in the unit.
 local function is_budgeted_above(scope, unit)
+  local known = budgeted[unit]
+  if not known then
+    known = {}
+    budgeted[unit] = known
+  end
   local slash = string.find(scope, '/', 1, true)
   while slash do
-    local key = keys.budget(tag, unit, string.sub(scope, 1, slash - 1))
-    if budgeted[key] == nil then
-      budgeted[key] = redis.call('EXISTS', key) == 1
+    local above = string.sub(scope, 1, slash - 1)
+    if known[above] == nil then
+      known[above] = redis.call('EXISTS', keys.budget(tag, unit, above)) == 1
     end
-    if budgeted[key] then
+    if known[above] then
       return true
     end
     slash = string.find(scope, '/', slash + 1, true)
@@ -104,9 +109,14 @@ end
 
 -- Adds the figures of a budget to the sums of its tenant, in a further row where they would leave int64.
 local function add_to_sums(scope, unit, allocated, spent, reserved, debt)
-  local owner = string.match(scope, '^tenant:([^/]+)')
-  if not owner or not int64.is_amount(spent) or is_budgeted_above(scope, unit) then
+  if is_budgeted_above(scope, unit) then
     return
+  end
+  local owner = string.match(scope, '^tenant:([^/]+)')
+  for _, amount in ipairs({ owner and allocated or '', spent or '', reserved, debt }) do
+    if not int64.is_amount(amount) then
+      return
+    end
   end
   local row, name = { owner, unit, allocated, spent, reserved, debt }, owner .. ' ' .. unit
   local before = sums[name]
@@ -140,9 +150,7 @@ local function count_budget(member)
   if not is_whole then
     return name_damaged('budget', scope .. ' ' .. unit)
   end
-  if int64.is_amount(record[5]) and int64.is_amount(record[7]) and int64.is_amount(debt) then
-    add_to_sums(scope, unit, record[5], record[8], record[7], debt)
-  end
+  add_to_sums(scope, unit, record[5], record[8], record[7], debt)
   local over = record[2] == '1' or (int64.positive(overdraft_limit) and int64.less(overdraft_limit, debt))
   local indebted = int64.positive(debt)
   if status == 'CLOSED' or not (over or indebted) then
