@@ -2,7 +2,6 @@ import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, sendAnswer, SkipsDamaged } from '../http/index.js';
-import {} from '../wire/index.js';
 import { OverviewService } from './overview.service.js';
 
 @Controller('v1/admin/overview')
