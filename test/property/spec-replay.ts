@@ -218,6 +218,8 @@ export class Replay {
         return ledger.release(id, options);
       case 'extend':
         return ledger.extend(id, ttl, options);
+      case 'refund':
+        return ledger.refund(id, amount, options);
       case 'debit':
         return debit(ledger, { ...options, subject: SUBJECTS[scope] as SubjectLevels, amount, policy });
       case 'fund':
