@@ -228,6 +228,25 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     });
   });
 
+  test('a part of what a reservation was charged is refunded, with a reason, and never more than is left', async () => {
+    const id = await holdfast.hold(tenant, 9);
+    expectStatus(await holdfast.commit(tenant, id, 8), 200);
+    await visit(`/reservations/${id}`, 'COMMITTED', async (page) => {
+      await page.getByRole('button', { name: 'Refund' }).click();
+      const dialog = page.getByRole('dialog');
+      const refund = dialog.getByRole('button', { name: 'Refund' });
+      await dialog.getByLabel('Reason').fill('billed twice');
+      await dialog.getByLabel('Amount').fill('9');
+      await dialog.getByText('Between 1 and 8 can be refunded').waitFor();
+      expect(await refund.isDisabled()).toBe(true);
+      await dialog.getByLabel('Amount').fill('3');
+      await refund.click();
+      await page.getByRole('listitem').filter({ hasText: 'Refunded' }).waitFor();
+      const { end } = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
+      expect(end.refunded).toEqual({ unit: 'TOKENS', amount: 3 });
+    });
+  });
+
   test('the types of events that can be chosen are those of the server', async () => {
     await visit('/events', 'Category', async (page) => {
       const types = page.getByLabel('Type').getByRole('option');
