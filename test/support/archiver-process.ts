@@ -51,8 +51,7 @@ export function load(client: Redis): { readonly charges: Map<string, number>; st
         await ledger.commit(id, amount % 100);
         charges.set(id, amount % 100);
       }
-      const debitId = `evt_${randomText(12)}`;
-      await debit(ledger, { id: debitId, amount: 2, key: randomText(12) });
+      const [, , debitId = ''] = await debit(ledger, { amount: 2, key: randomText(12) });
       charges.set(debitId, 2);
       if (amount % 10 === 0) {
         await ledger.scripts.run('pack_records', [journalKey(ledger.tag)], [50]);
