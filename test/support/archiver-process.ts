@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { cpSync, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Redis } from 'ioredis';
@@ -27,6 +27,12 @@ export function buildArchiver(): void {
   if (status !== 0) {
     throw new Error(stderr);
   }
+  // The thread is loaded by its path from the program. `npm test` has built it; a file that is run alone has not.
+  cpSync(new URL('../../src/archive', import.meta.url), join(dirname(PROGRAM), '../archive'), {
+    recursive: true,
+    force: false,
+    filter: (path) => !path.endsWith('.ts'),
+  });
 }
 
 /** What readers of the archive need of a service. */
