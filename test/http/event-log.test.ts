@@ -428,6 +428,8 @@ describe('a long event log', () => {
     expectRefusal(await on.holdfast.admin('GET', `${EVENTS}?sort_by=scope`), 400, 'INVALID_REQUEST');
     const to = new Date(1000).toISOString();
     expect((await page(`sort_by=scope&to=${to}`)).events).toHaveLength(50);
-    expect((await page('limit=1')).events[0].timestamp).toBe(new Date(ENTRIES).toISOString());
+    // The service may have told of itself meanwhile, as on a busy machine.
+    const soon = new Date(ENTRIES + 60_000).toISOString();
+    expect((await page(`limit=1&to=${soon}`)).events[0].timestamp).toBe(new Date(ENTRIES).toISOString());
   });
 });
