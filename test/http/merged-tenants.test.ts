@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
+import { reservationKey } from '../../src/redis/keyspace.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { PUBLIC_URL } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -169,6 +170,11 @@ describe('an operator of several tenants that names none of them', () => {
     expect(skipped(await on.holdfast.admin('GET', path))).toContain(id);
     expect(skipped(await ask('/v1/admin/api-keys'))).toBeNull();
     await on.stored.redis.hset(key, 'status', 'ACTIVE');
+
+    const { id: owner, live } = theirs[1] as Owner;
+    await on.stored.redis.set(reservationKey(on.holds.tagOfTenant(owner), live), 'damaged');
+    expect(skipped(await on.holdfast.admin('GET', '/ops/holds'))).toContain(live);
+    expect(skipped(await ask('/ops/holds'))).toBeNull();
   });
 
   test('finds a key of theirs by its secret, and none of another tenant', async () => {

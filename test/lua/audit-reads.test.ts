@@ -22,11 +22,17 @@ async function expired(ledger: LedgerClient, amount: number): Promise<string> {
   return id;
 }
 
-function expirations(ledger: LedgerClient, start: string, examine: number, limit: number): Promise<string[]> {
+function expirations(
+  ledger: LedgerClient,
+  start: string,
+  examine: number,
+  limit: number,
+  tenants = '',
+): Promise<string[]> {
   return ledger.scripts.run(
     'expirations',
     [eventLogKey(ledger.tag)],
-    [start, '+', examine, limit, '-inf', '+inf', '', '', '', 'EXPIRED'],
+    [start, '+', examine, limit, '-inf', '+inf', '', tenants, '', 'EXPIRED'],
   );
 }
 
@@ -99,6 +105,27 @@ describe('expirations', () => {
       } while (start !== '');
       expect(sum).toBe(wanted);
     }
+  });
+
+  test('without a tenant are for operators of the whole deployment only', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const id = await expired(ledger, 1);
+    await ledger.redis.xadd(
+      eventLogKey(ledger.tag),
+      '*',
+      'ty',
+      'reservation.expired',
+      'reservation_id',
+      'lost',
+    );
+    const told = async (tenants: string): Promise<string[]> =>
+      (await expirations(ledger, '-', 10, 10, tenants)).filter((text) => [id, 'lost'].includes(text));
+    expect(await told('')).toEqual([id, 'lost']);
+    for (const own of [ledger.tenant, `${ledger.tenant.slice(0, 2)}*`, `other ${ledger.tenant}`]) {
+      expect(await told(own)).toEqual([id]);
+    }
+    expect(await told('other ot*')).toEqual([]);
   });
 
   test('of a missing log is empty', async () => {
