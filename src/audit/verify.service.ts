@@ -1,5 +1,5 @@
-import type { Answer } from '../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import type { Answer } from '../answers/index.js';
 import { mayActFor, type Tenants } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import {

@@ -1,6 +1,6 @@
-import type { Answer } from '../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsInt, Max, Min } from 'class-validator';
+import type { Answer } from '../answers/index.js';
 import { DAY_MS, Refusal } from '../ledger/index.js';
 import { auditLogKey, Records, RedisService, SYSTEM_OWNER, testClockKey } from '../redis/index.js';
 import { instantMs, IsDateTime, Optional, type Origin, timeOf } from '../wire/index.js';

@@ -1,7 +1,7 @@
-import type { Answer } from '../answers/index.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Answer } from '../answers/index.js';
 import { EVENT_CATEGORIES, parseAmount, TooBusy, type Unit, UNITS } from '../ledger/index.js';
 import { mayActFor, type Tenants } from '../auth/index.js';
 import { RedisService, type SkippedNames, SkippedRecords } from '../redis/index.js';

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { hash } from 'node:crypto';
+import type { Answer } from '../../answers/index.js';
 import { percentDecoded } from '../../ledger/index.js';
 import {
   auditIndexKey,

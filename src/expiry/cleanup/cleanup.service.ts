@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { DAY_MS, fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {

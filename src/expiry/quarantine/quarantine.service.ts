@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
 import { IsIn, IsString } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import { mayActFor, partitionsOfTenants, type Tenants } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';

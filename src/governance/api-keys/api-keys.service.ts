@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import {
   ApiKeyVerifier,
   DEFAULT_PERMISSIONS,

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { Reclaims } from '../../expiry/index.js';

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import type { Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService } from '../../redis/index.js';

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import { EVERYTHING, hashOfSecret, OperatorKeys, type OperatorRole } from '../../auth/index.js';
 import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
 import {

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import { mayActFor, type Tenants } from '../../auth/index.js';
 import { OBSERVE_MODES, OVERAGE_POLICIES, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { Records, RedisService, type ScriptReply, tenantIndexKey, tenantKey } from '../../redis/index.js';

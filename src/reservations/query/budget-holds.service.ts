@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsIn, IsString } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
 import {
   cleanupIndexKey,

@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsBoolean, IsString } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import { partitionsOfTenants, patternsText, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, type Unit } from '../../ledger/index.js';
 import {

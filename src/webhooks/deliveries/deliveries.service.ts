@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { eventIdOf, traceOf } from '../../events/index.js';
 import { fingerprintOf } from '../../ledger/index.js';

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { eventPlaceOf } from '../../events/index.js';
 import { randomBase62, Refusal } from '../../ledger/index.js';

@@ -1,5 +1,5 @@
-import type { Answer } from '../../answers/index.js';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { EventsService, eventPlaceOf } from '../../events/index.js';
 import {

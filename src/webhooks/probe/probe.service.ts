@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { type CyclesEvent, eventJson, toEvent } from '../../events/index.js';

@@ -1,6 +1,6 @@
-import type { Answer } from '../../answers/index.js';
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsIn, IsInt, Max, Min } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { type CyclesEvent, EventFeed } from '../../events/index.js';
 import { DAY_MS, EVENT_TYPES, randomBase62, Refusal } from '../../ledger/index.js';

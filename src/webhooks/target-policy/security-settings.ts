@@ -1,7 +1,7 @@
-import type { Answer } from '../../answers/index.js';
 import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsBoolean, IsString } from 'class-validator';
+import type { Answer } from '../../answers/index.js';
 import {
   orStoreError,
   RedisService,
