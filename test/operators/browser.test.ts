@@ -145,6 +145,8 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     await redis.kill();
     await page.getByText('Redis is down').waitFor();
     await page.getByRole('link', { name: 'Tenants' }).click();
+    // The overview may have said the same.
+    await page.getByRole('heading', { name: 'Tenants', level: 1 }).waitFor();
     await page.getByText('Redis does not answer. The overview says more').waitFor();
     await expectAccessible(page);
     await redis.restart();
