@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { CONFIG, HOLDFAST_VERSION, type HoldfastConfig } from '../config/index.js';
 import { LATENESS_BUCKETS, SweeperState, type SweeperStateReport } from '../expiry/index.js';
 import { ReadinessCheck, UnexpectedErrors } from '../http/index.js';
 import { RedisService, StoreUnavailable } from '../redis/index.js';
@@ -42,6 +42,7 @@ export class LiveFigures {
   async compute(): Promise<LiveSnapshot> {
     const [readiness, stored] = await Promise.all([this.readiness.check(), this.readUnlessFailing()]);
     return {
+      version: HOLDFAST_VERSION,
       at_ms: this.redis.clock.ledgerMs(),
       readiness,
       records_activity: this.config.recordActivity,

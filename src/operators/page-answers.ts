@@ -27,6 +27,10 @@ export interface Check {
   /** What works now, and that an operator should know of. */
   readonly warnings?: readonly { readonly code: string; readonly message: string }[];
   readonly memory?: { readonly usedBytes: number; readonly maxmemoryBytes: number };
+  /** Of Redis: whether Holdfast runs it. */
+  readonly embedded?: boolean;
+  /** Of Redis: what a copy can be made from. Without a time, a server has made no dump since it started. */
+  readonly persistence?: { readonly appendLog: boolean; readonly lastDumpAtMs?: number };
 }
 
 export type Rates = Readonly<Record<'reserves' | 'commits' | 'denials' | 'expirations', number>>;
@@ -51,6 +55,8 @@ export interface MemorySample {
 
 /** What the overview shows, once a second. */
 export interface LiveSnapshot {
+  /** Of the instance that answers. */
+  readonly version: string;
   readonly at_ms: number;
   readonly readiness: { readonly ready: boolean; readonly details: Readonly<Record<string, Check>> };
   /** Whether the instance that answers records what it does. If not, there is no activity, and no memory of the past. */

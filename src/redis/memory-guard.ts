@@ -15,6 +15,8 @@ export interface NodeMemory {
   readonly usedBytes: number;
   readonly evictedKeys: number;
   readonly keepsAppendLog: boolean;
+  /** On Redis' own clock; undefined if it has made none since it started. */
+  readonly lastDumpAtMs: number | undefined;
   /** The memory of the machine, whatever a container may have of it. */
   readonly systemBytes: number;
   /** Resident memory divided by what is in use. */
@@ -89,6 +91,8 @@ export async function readNodeMemory(master: Redis): Promise<NodeMemory> {
     usedBytes: Math.max(0, number('used_memory') - number('mem_not_counted_for_evict')),
     evictedKeys: number('evicted_keys'),
     keepsAppendLog: info.get('aof_enabled') === '1',
+    // Without a dump, Redis gives the time of its start.
+    lastDumpAtMs: number('rdb_saves') > 0 ? number('rdb_last_save_time') * 1000 : undefined,
     systemBytes: number('total_system_memory'),
     fragmentation: number('mem_fragmentation_ratio'),
     lazyfreePending: number('lazyfree_pending_objects'),

@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Cluster, type Redis } from 'ioredis';
 import type { HoldfastConfig } from '../config/index.js';
-import { type HealthWarning, type Logger, type MetricsRegistry, Tracing } from '../telemetry/index.js';
+import { type Logger, type MetricsRegistry, Tracing } from '../telemetry/index.js';
 import {
   agreeOnPartitions,
   checkDatabase,
@@ -38,16 +38,7 @@ import { QUERY_METRICS, REDIS_METRICS, type RedisCounts, showServers } from './r
 import { Refusals } from './refusals.js';
 import { type Library, libraryWithTestClock } from './script-library.js';
 import { ScriptRegistry } from './scripts.js';
-
-/** The store as readiness shows it. */
-export interface StoreStatus {
-  readonly ready: boolean;
-  /** Why the store is not ready, for operators. Empty if it is. */
-  readonly problems: readonly string[];
-  /** What does not affect readiness, for example settings that risk the ledger. */
-  readonly warnings: readonly HealthWarning[];
-  readonly memory?: Pick<MemoryReport, 'policy' | 'maxmemoryBytes' | 'usedBytes'>;
-}
+import { persistenceOf, type StoreStatus } from './store-status.js';
 
 interface ServiceParts {
   readonly target: RedisTarget;
@@ -321,6 +312,7 @@ export class RedisService implements OnApplicationShutdown {
 
   private async check(): Promise<StoreStatus> {
     const messages = (found: GuardState['problems']): string[] => found.map(({ message }) => message);
+    const embedded = this.parts.target.mode === 'socket';
     try {
       const [report, refusals] = await Promise.all([this.memory(), this.refusals.find(), this.ping()]);
       const state = this.judge(report);
@@ -339,13 +331,15 @@ export class RedisService implements OnApplicationShutdown {
           ...this.clock.warnings(),
         ],
         memory: { policy, maxmemoryBytes, usedBytes },
+        embedded,
+        persistence: persistenceOf(report.nodes),
       };
     } catch (error) {
       const failure = toStoreError(error);
       const problem =
         failure instanceof StoreUnavailable ? failure.message : 'the store gave an unexpected answer';
       const known = this.lastGuardState.problems.filter(({ code }) => code !== 'memory_full');
-      return { ready: false, problems: [problem, ...messages(known)], warnings: [] };
+      return { ready: false, problems: [problem, ...messages(known)], warnings: [], embedded };
     }
   }
 }

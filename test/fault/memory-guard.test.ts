@@ -148,6 +148,19 @@ describe('a full Redis that does not evict', () => {
 });
 
 describe('a Redis whose settings risk the ledger', () => {
+  test('says what a copy can be made from, and when the last dump was made', async () => {
+    const redis = await startRedis();
+    const { service } = await startOn(redis);
+    expect(await service.status()).toMatchObject({ embedded: false, persistence: { appendLog: false } });
+    expect(await service.status()).not.toHaveProperty('persistence.lastDumpAtMs');
+    await configure(redis, 'appendonly', 'yes');
+    const client = new Redis(redis.url);
+    await client.save();
+    const lastDumpAtMs = (await client.lastsave()) * 1000;
+    await client.quit();
+    expect((await service.status()).persistence).toEqual({ appendLog: true, lastDumpAtMs });
+  });
+
   test('is warned of in readiness, which stays green, and once in the log, until they are corrected', async () => {
     const redis = await startRedis();
     const { service, log } = await startOn(redis);

@@ -48,7 +48,14 @@ describe('a healthy process', () => {
   test("readiness shows the store, in the reference's form and in ours", async () => {
     expect(await readyBody(app)).toMatchObject({
       status: 'ok',
-      details: { redis: { status: 'up', memory: { policy: 'noeviction' } } },
+      details: {
+        redis: {
+          status: 'up',
+          memory: { policy: 'noeviction' },
+          embedded: false,
+          persistence: { appendLog: expect.any(Boolean) },
+        },
+      },
     });
     expect(await readyBody(app, '/actuator/health')).toMatchObject({
       status: 'UP',

@@ -50,6 +50,7 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
       ['/sweeper', 'Sweeper'],
       ['/webhooks', 'Webhooks'],
       ['/verify', 'Verify'],
+      ['/maintenance', 'Restore and upgrade'],
       ['/expirations', 'Expirations'],
       ['/events', 'Events'],
       ['/audit', 'Audit log'],

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Page } from 'playwright-core';
+import { HOLDFAST_VERSION } from '../../src/config/index.js';
 import { RedisService } from '../../src/redis/index.js';
 import { publishCharges } from '../support/charge-files.js';
 import { ConsoleBrowser, describeInBrowser, WITHOUT_BROWSER } from '../support/console-browser.js';
@@ -229,5 +230,27 @@ describeInBrowser(`the console answers${WITHOUT_BROWSER}`, () => {
     await answers([], (page) =>
       page.getByRole('region', { name: 'How late holds expire' }).getByText('p99').waitFor(),
     );
+  });
+
+  test('what a restore takes', async () => {
+    await answers([goTo('Restore and upgrade')], async (page) => {
+      const facts = page.getByRole('region', { name: 'What runs' });
+      await facts.getByText('external').waitFor();
+      await facts.getByText('none since Redis started').waitFor();
+      await facts.getByText('Without the log, only a dump can be restored').waitFor();
+      const restore = page.getByRole('region', { name: 'Restore', exact: true });
+      await restore.getByText('start Redis on a copy').waitFor();
+      await restore.getByText('npm run verify').waitFor();
+      await restore.getByText('what it has of after the copy is superseded').waitFor();
+    });
+  });
+
+  test('what an upgrade means', async () => {
+    await answers([goTo('Restore and upgrade')], async (page) => {
+      await page.getByRole('region', { name: 'What runs' }).getByText(HOLDFAST_VERSION).waitFor();
+      const upgrade = page.getByRole('region', { name: 'Upgrade', exact: true });
+      await upgrade.getByText('No downtime with two instances or more').waitFor();
+      await upgrade.getByText('helm upgrade holdfast').waitFor();
+    });
   });
 });

@@ -29,6 +29,7 @@ export const NAV: readonly NavGroup[] = [
       { to: '/webhooks', label: 'Webhooks' },
       { to: '/operators', label: 'Operators', isOfAll: true },
       { to: '/verify', label: 'Verify' },
+      { to: '/maintenance', label: 'Restore and upgrade', isOfAll: true },
     ],
   },
   {

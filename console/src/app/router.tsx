@@ -6,6 +6,7 @@ import { budgetRoute } from '../pages/budget/route';
 import { budgetsRoute } from '../pages/budgets/route';
 import { eventsRoute } from '../pages/events/route';
 import { expirationsRoute } from '../pages/expirations/route';
+import { maintenanceRoute } from '../pages/maintenance/route';
 import { operatorsRoute } from '../pages/operators/route';
 import { overviewRoute } from '../pages/overview/route';
 import { requestsRoute } from '../pages/requests/route';
@@ -36,6 +37,7 @@ const routeTree = rootRoute.addChildren([
   webhookRoute,
   operatorsRoute,
   verifyRoute,
+  maintenanceRoute,
   expirationsRoute,
   eventsRoute,
   requestsRoute,
