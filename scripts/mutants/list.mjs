@@ -20,9 +20,8 @@ import { WINDOWS } from './changes/windows.mjs';
  * A change that makes a script or a service wrong. `find` must occur in the file exactly once. If all tests pass on the changed file,
  * another test is missing, or `because` says why it cannot be distinguished from the original.
  * @typedef {{ readonly what: string, readonly find: string, readonly put: string, readonly because?: string, readonly tests?: readonly string[] }} Mutation
- *   tests: in place of those of its file
- * @typedef {Readonly<Record<string, { readonly tests: readonly string[], readonly mutations: readonly Mutation[] }>>} Mutations
- *   by file, of scripts below lua/, of services below src/. `tests` are tried first; those of scripts are named without their folder
+ *   tests: below test/, in place of those that noticed other changes of the file, by docs/reference/mutants.md
+ * @typedef {Readonly<Record<string, readonly Mutation[]>>} Mutations  by file, of scripts below lua/, of services below src/
  */
 
 /** @type {Mutations} */
@@ -51,12 +50,10 @@ export const MUTATIONS = together([
  * @param {readonly Mutations[]} lists
  */
 function together(lists) {
-  /** @type {Record<string, { tests: string[], mutations: Mutation[] }>} */
+  /** @type {Record<string, Mutation[]>} */
   const all = {};
-  for (const [file, { tests, mutations }] of lists.flatMap((list) => Object.entries(list))) {
-    const known = (all[file] ??= { tests: [], mutations: [] });
-    known.tests = [...new Set([...known.tests, ...tests])];
-    known.mutations.push(...mutations);
+  for (const [file, mutations] of lists.flatMap((list) => Object.entries(list))) {
+    (all[file] ??= []).push(...mutations);
   }
   return all;
 }

@@ -27,6 +27,16 @@ function rowsOf(page) {
 }
 
 /**
+ * The tests that noticed changes of a file, by their paths below test/.
+ * @param {string} page
+ * @param {string} file
+ */
+export function testsOf(page, file) {
+  const rows = rowsOf(page).get(headingOf(file)) ?? [];
+  return [...new Set(rows.flatMap((text) => /\| `(\S+)` “/.exec(text)?.[1] ?? []))];
+}
+
+/**
  * docs/reference/mutants.md: what each test of the scripts is good for. Files without results keep the rows of mutations that are still listed.
  * @param {readonly Result[]} results
  * @param {import('./list.mjs').Mutations} list
@@ -34,7 +44,7 @@ function rowsOf(page) {
  */
 export function pageText(results, list, former) {
   const known = rowsOf(former);
-  const sections = Object.entries(list).map(([file, { mutations }]) => {
+  const sections = Object.entries(list).map(([file, mutations]) => {
     const found = results.filter(({ mutant }) => mutant.file === file).map(row);
     const heading = headingOf(file);
     const kept = (known.get(heading) ?? []).filter((text) =>

@@ -17,7 +17,7 @@ import {
 import { openRun } from '../test-run.mjs';
 import { MUTATIONS } from './list.mjs';
 import { mutate } from './mutate.mjs';
-import { pageText } from './page.mjs';
+import { pageText, testsOf } from './page.mjs';
 
 /** What a run makes, and what is linked. */
 const NOT_COPIED = ['.data', '.git', '.test-dist', 'dist', 'node_modules'];
@@ -35,9 +35,11 @@ const LIMIT_MS = 240_000;
 
 /** @returns {Mutant[]} */
 function allMutants() {
-  return Object.entries(MUTATIONS).flatMap(([file, { tests, mutations }]) =>
-    mutations.map((mutation) => ({ ...mutation, file, tests: mutation.tests ?? tests })),
-  );
+  const page = readFileSync(PAGE, 'utf8');
+  return Object.entries(MUTATIONS).flatMap(([file, mutations]) => {
+    const known = testsOf(page, file);
+    return mutations.map((mutation) => ({ ...mutation, file, tests: mutation.tests ?? known }));
+  });
 }
 
 /**
@@ -120,11 +122,8 @@ function failedTest({ testResults = [] }, project) {
   );
 }
 
-/**
- * The path of a test: those of scripts are named without their folder.
- * @param {string} name
- */
-const testOf = (name) => (name.includes('/') ? `test/${name}` : `${ALL_TESTS}${name}`);
+/** @param {string} name below test/ */
+const pathOf = (name) => `test/${name}.test.ts`;
 
 /**
  * @param {string} project
@@ -138,9 +137,10 @@ async function tryOut(project, mutant, limitMs) {
   const original = readFileSync(path, 'utf8');
   writeFileSync(path, mutate(original, mutant));
   try {
-    const likely = mutant.tests.map((name) => `${testOf(name)}.test.ts`);
+    // Without a name, jest would run all tests.
+    const likely = mutant.tests.map(pathOf);
     const noticed =
-      (await failureOf(project, likely, limitMs)) ??
+      (likely.length > 0 ? await failureOf(project, likely, limitMs) : undefined) ??
       (isScript ? await failureOf(project, [ALL_TESTS], limitMs) : undefined);
     return { mutant, noticed };
   } finally {
@@ -196,7 +196,7 @@ runCommand(async () => {
     const projects = Array.from({ length: count }, (_, index) =>
       copyProject(join(run.folder, `project-${index}`)),
     );
-    const used = [...new Set(mutants.flatMap(({ tests }) => tests.map((name) => `${testOf(name)}.test.ts`)))];
+    const used = [...new Set(mutants.flatMap(({ tests }) => tests.map(pathOf)))];
     const began = performance.now();
     const all = mutants.some(({ file }) => file.endsWith('.lua')) ? [ALL_TESTS] : [];
     const broken = await failureOf(/** @type {string} */ (projects[0]), [...all, ...used]);

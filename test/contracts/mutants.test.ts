@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { MUTATIONS } from '../../scripts/mutants/list.mjs';
 import { mutate } from '../../scripts/mutants/mutate.mjs';
-import { pageText } from '../../scripts/mutants/page.mjs';
+import { pageText, testsOf } from '../../scripts/mutants/page.mjs';
 
 const ROOT = join(import.meta.dirname, '../..');
 const page = readFileSync(join(ROOT, 'docs/reference/mutants.md'), 'utf8');
 
-describe.each(Object.entries(MUTATIONS))('the mutants of %s', (file, { tests, mutations }) => {
+describe.each(Object.entries(MUTATIONS))('the mutants of %s', (file, mutations) => {
   const text = readFileSync(join(ROOT, file.endsWith('.lua') ? 'lua' : 'src', file), 'utf8');
 
   test.each(mutations.map((mutation) => [mutation.what, mutation] as const))(
@@ -19,10 +19,11 @@ describe.each(Object.entries(MUTATIONS))('the mutants of %s', (file, { tests, mu
     },
   );
 
-  test('name tests that exist', () => {
-    const named = [...tests, ...mutations.flatMap((mutation) => mutation.tests ?? [])];
-    const paths = named.map((name) => (name.includes('/') ? `test/${name}` : `test/lua/${name}`));
-    expect(paths.filter((path) => !existsSync(join(ROOT, `${path}.test.ts`)))).toEqual([]);
+  test('are tried on tests that exist, and those of services on at least one', () => {
+    const known = testsOf(page, file);
+    const named = mutations.map((mutation) => mutation.tests ?? known);
+    expect(named.flat().filter((name) => !existsSync(join(ROOT, `test/${name}.test.ts`)))).toEqual([]);
+    expect(file.endsWith('.lua') || named.every((tests) => tests.length > 0)).toBe(true);
   });
 });
 
@@ -35,8 +36,8 @@ test('a change of what is not there, or there twice, is an error', () => {
 test('a part of the mutants is recorded among the others, and those that are gone from the list are not', () => {
   const mutation = { what: 'w', find: 'f', put: 'p' };
   const list = {
-    'a.lua': { tests: [], mutations: [mutation] },
-    'b.ts': { tests: [], mutations: [mutation] },
+    'a.lua': [mutation],
+    'b.ts': [mutation],
   };
   const result = (file: string, noticed?: string) => ({ mutant: { ...mutation, file, tests: [] }, noticed });
   const gone = { mutant: { ...result('a.lua').mutant, what: 'gone' }, noticed: 'a test' };
@@ -49,4 +50,10 @@ test('a part of the mutants is recorded among the others, and those that are gon
     '| w | another |',
   ]);
   expect(part).not.toContain('gone');
+  const both = pageText([result('a.lua', '`lua/one` “it” and'), result('b.ts', 'the time limit')], list, '');
+  expect([testsOf(both, 'a.lua'), testsOf(both, 'b.ts'), testsOf(both, 'c.ts')]).toEqual([
+    ['lua/one'],
+    [],
+    [],
+  ]);
 });

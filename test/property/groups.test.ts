@@ -112,7 +112,7 @@ test.each([
 ])(
   'a mistake in %s is noticed: %s',
   async (file, what) => {
-    const mutation = MUTATIONS[file]?.mutations.find((one) => one.what === what);
+    const mutation = MUTATIONS[file]?.find((one) => one.what === what);
     await grouped.load((library) => mutate(library, mutation as Mutation));
     await alone.load();
     await expect(play(300, new Map(), 1)).rejects.toMatchObject({

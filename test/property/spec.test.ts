@@ -104,7 +104,7 @@ test.each([
   ['ledger/direct_debit.lua', 'the debit has no event'],
   ['ledger/lib/funds.lua', 'the short way takes a budget that is not active'],
 ])('a mistake in %s is noticed: %s', async (file, what) => {
-  const mutation = MUTATIONS[file]?.mutations.find((one) => one.what === what);
+  const mutation = MUTATIONS[file]?.find((one) => one.what === what);
   const fault = await noticed(mutation as Mutation, (await first).slice(0, WALKS_FOR_MUTANTS));
   expect(fault).toMatch(/step \d+|ReplyError/);
 });
@@ -113,7 +113,7 @@ test.each([
 if (process.env['SPEC_MUTANTS'] === '1') {
   test.each(Object.entries(MUTATIONS))(
     'the mistakes of %s that walks notice',
-    async (file, { mutations }) => {
+    async (file, mutations) => {
       const named = process.env['SPEC_MUTANT'] ?? '';
       for (const mutation of mutations.filter(({ what }) => what.includes(named))) {
         const fault = await noticed(mutation, await first).catch((error: unknown) => String(error));
