@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ROOT, SetupError, parseJson } from '../scripts/install.mjs';
-import { localUrl } from '../scripts/local-url.mjs';
+import { localUrl } from '../scripts/environment.mjs';
 
 /** @typedef {{ scope: string, dollars: number }} Budget */
 

@@ -3,22 +3,20 @@
 // npm run archive -- query "<sql>": runs a SELECT on the published days of the archive and prints CSV, row by row.
 // The folder is ARCHIVE_DIR, or that in DATA_DIR. Exit codes: 0 done; 1 refused or not complete; 2 not run.
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { SetupError, explanationOf, importForCommand } from './install.mjs';
+import { archiveDir } from './environment.mjs';
+import { SetupError, importForCommand, runCommand, say } from './install.mjs';
 
 const [INCOMPLETE, NOT_RUN] = [1, 2];
 
 /** @returns {string} the folder of the archive */
 function archiveFolder() {
-  const given = (process.env.ARCHIVE_DIR ?? '').trim();
-  const folder = resolve(given || join((process.env.DATA_DIR ?? '').trim() || './.data', 'archive'));
+  const folder = archiveDir();
   if (!existsSync(folder)) {
     throw new SetupError(`there is no archive in ${folder}; set ARCHIVE_DIR to that of the running Holdfast`);
   }
   return folder;
 }
 
-const print = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
 const warn = (/** @type {string} */ text) => process.stderr.write(`${text}\n`);
 process.stdout.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
   if (error.code !== 'EPIPE') {
@@ -40,7 +38,7 @@ const COMMANDS = {
     const { verifyArchive } = /** @type {typeof import('../src/cli/archive-verify.ts')} */ (
       await importForCommand('cli/archive-verify.js')
     );
-    return verifyArchive({ folder: archiveFolder(), print, warn });
+    return verifyArchive({ folder: archiveFolder(), print: say, warn });
   },
 
   async rebuild(days) {
@@ -51,7 +49,7 @@ const COMMANDS = {
     const { rebuildArchive } = /** @type {typeof import('../src/cli/archive-rebuild.ts')} */ (
       await importForCommand('cli/archive-rebuild.js')
     );
-    return rebuildArchive({ folder: archiveFolder(), days, print, warn });
+    return rebuildArchive({ folder: archiveFolder(), days, print: say, warn });
   },
 
   async query([sql, ...more]) {
@@ -61,11 +59,11 @@ const COMMANDS = {
     const { queryArchive } = /** @type {typeof import('../src/cli/archive-query.ts')} */ (
       await importForCommand('cli/archive-query.js')
     );
-    return queryArchive({ folder: archiveFolder(), sql, print, warn });
+    return queryArchive({ folder: archiveFolder(), sql, print: say, warn });
   },
 };
 
-async function main() {
+runCommand(async () => {
   const [name = '', ...words] = process.argv.slice(2);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command === undefined) {
@@ -74,14 +72,4 @@ async function main() {
     );
   }
   return (await command(words)) ? 0 : INCOMPLETE;
-}
-
-main().then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error) => {
-    warn(`holdfast: ${explanationOf(error)}`);
-    process.exitCode = NOT_RUN;
-  },
-);
+}, NOT_RUN);

@@ -3,8 +3,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { copyLedger, dataDir, folderOf, requireEmpty, requireLog, sizeOfLog } from './backups.mjs';
-import { SetupError, checkNode, ensureDependencies, runCommand } from './install.mjs';
+import { copyLedger, folderOf, requireEmpty, requireLog, sizeOfLog } from './backups.mjs';
+import { dataDir, given } from './environment.mjs';
+import { SetupError, checkNode, ensureDependencies, runCommand, say } from './install.mjs';
 
 const THRESHOLD = 'auto-aof-rewrite-percentage';
 /** Redis' default, in place of the 0 that a killed backup has left. */
@@ -80,12 +81,10 @@ runCommand(async () => {
   // An open connection would keep the process.
   const keys =
     redis === undefined ? copy() : await betweenRewrites(redis, copy).finally(() => redis.disconnect());
-  process.stdout.write(
-    `copied ${sizeOfLog(folder)} bytes of the log, and ${keys.join(', ') || 'no key'}, to ${folder}\n`,
-  );
+  say(`copied ${sizeOfLog(folder)} bytes of the log, and ${keys.join(', ') || 'no key'}, to ${folder}`);
   for (const name of ['ADMIN_API_KEY', 'WEBHOOK_SECRET_ENCRYPTION_KEY', 'EVIDENCE_KEYS']) {
-    if ((process.env[name] ?? '') !== '') {
-      process.stdout.write(`${name} is in your environment, not in the backup: keep it, too\n`);
+    if (given(name) !== '') {
+      say(`${name} is in your environment, not in the backup: keep it, too`);
     }
   }
   return 0;

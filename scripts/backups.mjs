@@ -1,15 +1,12 @@
 // What a backup of DATA_DIR consists of, and how it is copied: private, because it has the keys and the ledger.
 import { chmodSync, constants, copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { SetupError } from './install.mjs';
+import { given } from './environment.mjs';
+import { REDIS_ADDRESSES, SetupError } from './install.mjs';
 
 const LOG = join('redis', 'appendonlydir');
 /** The first two exist unless variables have the keys, the third where evidence is issued. The deployment's id is left out: see docs/backup.md. */
 const KEYS = ['admin-api-key', 'webhook-secret-key', 'evidence-keys.json'];
-/** With any of these set, DATA_DIR is not where the ledger is. */
-const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
-
-export const dataDir = () => resolve((process.env.DATA_DIR ?? '').trim() || './.data');
 
 /**
  * The folder that the command names.
@@ -21,7 +18,7 @@ export function folderOf(args, command) {
   if (folder === undefined || folder.startsWith('-') || more.length > 0) {
     throw new SetupError(`name one folder: npm run ${command} -- <folder>`);
   }
-  const external = REDIS_ADDRESSES.find((name) => (process.env[name] ?? '').trim() !== '');
+  const external = REDIS_ADDRESSES.find((name) => given(name) !== '');
   if (external !== undefined) {
     throw new SetupError(
       `${external} names a Redis of yours, and this command knows only that of DATA_DIR; see docs/backup.md`,

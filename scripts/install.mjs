@@ -1,19 +1,7 @@
 // Installs missing npm dependencies and a Redis-compatible server, and builds the service if the build is stale.
 // It runs before node_modules exists, so it uses only Node itself.
 import { spawnSync } from 'node:child_process';
-import {
-  accessSync,
-  constants,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { accessSync, constants, existsSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import './help.mjs';
@@ -22,7 +10,7 @@ export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const REDIS_BINARIES = ['redis-server', 'valkey-server'];
 /** With any of these set, the embedded Redis is not used, and no server needs to be installed. */
-const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
+export const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 /** @typedef {{ name: string, asUser?: boolean, prepare?: string[], attempts: [string[], ...string[][]] }} PackageManager */
@@ -174,94 +162,6 @@ export function ensureRedis(env = process.env) {
 /** The name of the installed server, if there is one. */
 export const redisBinary = () => REDIS_BINARIES.find(findOnPath);
 
-/** Installs luacheck where apt-get can. Nothing but `npm run lint` needs it, which says so where it is missing. */
-export function ensureLuacheck() {
-  const mayInstall = process.getuid?.() === 0 && findOnPath('apt-get');
-  if (findOnPath('luacheck') || !mayInstall) {
-    return;
-  }
-  say('Installing luacheck with apt-get ...');
-  runQuietly('apt-get', ['update', '-q']);
-  runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', 'lua-check']);
-}
-
-/** The first one has no windows at all, and needs two thirds of the processor time. */
-const HEADLESS = 'chromium-headless-shell';
-const BROWSERS = [HEADLESS, 'chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
-
-/** The path of the installed browser for the tests of the console, if there is one. */
-export const chromiumBinary = () => {
-  const directories = (process.env.PATH ?? '').split(delimiter);
-  return BROWSERS.flatMap((name) => directories.map((directory) => join(directory, name))).find(existsSync);
-};
-
-/** Installs Chromium where apt-get can. Only tests of the console need it, which are skipped where it is missing. */
-export function ensureChromium() {
-  const mayInstall = process.getuid?.() === 0 && findOnPath('apt-get');
-  if (findOnPath(HEADLESS) || !mayInstall) {
-    return;
-  }
-  const found = chromiumBinary();
-  if (found === undefined) {
-    runQuietly('apt-get', ['update', '-q']);
-  }
-  const hasHeadless = spawnSync('apt-cache', ['show', HEADLESS], { stdio: 'ignore' }).status === 0;
-  if (found !== undefined && !hasHeadless) {
-    return;
-  }
-  say('Installing Chromium with apt-get ...');
-  for (const name of hasHeadless ? [HEADLESS, 'chromium'] : ['chromium']) {
-    runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', name]);
-    if (chromiumBinary() !== undefined) {
-      return;
-    }
-  }
-}
-
-const PROMETHEUS = join(ROOT, 'node_modules', '.cache', 'prometheus');
-
-/**
- * The path of Prometheus or its promtool for the tests of the dashboards and alert rules, if there is one.
- * @param {'prometheus' | 'promtool'} name
- */
-export function prometheusBinary(name = 'prometheus') {
-  const onPath = (process.env.PATH ?? '').split(delimiter).map((directory) => join(directory, name));
-  return [...onPath, join(PROMETHEUS, name)].find(existsSync);
-}
-
-/**
- * Takes Prometheus out of Debian's package where apt-get can download it. It is not installed, because the package starts a service. Only
- * tests of what deploy/ has for Prometheus and Grafana need it, which are skipped where it is missing.
- */
-export function ensurePrometheus() {
-  const isThere = prometheusBinary() !== undefined && prometheusBinary('promtool') !== undefined;
-  if (isThere || !findOnPath('apt-get') || !findOnPath('dpkg-deb')) {
-    return;
-  }
-  say('Downloading Prometheus with apt-get ...');
-  const work = mkdtempSync(join(tmpdir(), 'holdfast-prometheus-'));
-  try {
-    const download = () => {
-      runQuietly('apt-get', ['download', '-q', 'prometheus'], work);
-      return readdirSync(work).find((name) => name.endsWith('.deb'));
-    };
-    let file = download();
-    if (file === undefined && process.getuid?.() === 0) {
-      runQuietly('apt-get', ['update', '-q']);
-      file = download();
-    }
-    if (file !== undefined) {
-      runQuietly('dpkg-deb', ['-x', file, '.'], work);
-      mkdirSync(PROMETHEUS, { recursive: true });
-      for (const name of ['prometheus', 'promtool']) {
-        cpSync(join(work, 'usr', 'bin', name), join(PROMETHEUS, name));
-      }
-    }
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
-}
-
 /**
  * The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password.
  * @param {PackageManager} manager
@@ -284,7 +184,7 @@ function rightsFor({ asUser }, byHand) {
  * @param {string[]} args
  * @param {string} [cwd]
  */
-function runQuietly(command, args, cwd) {
+export function runQuietly(command, args, cwd) {
   const done = spawnSync(command, args, {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -298,7 +198,7 @@ function runQuietly(command, args, cwd) {
 }
 
 /** @param {string} name */
-function findOnPath(name) {
+export function findOnPath(name) {
   return (process.env.PATH ?? '').split(delimiter).some((directory) => {
     try {
       accessSync(join(directory, name), constants.X_OK);
@@ -377,22 +277,42 @@ function npm(args) {
 }
 
 /** @param {string} text */
-function say(text) {
+export function say(text) {
   process.stdout.write(`${text}\n`);
 }
 
 /**
- * Runs one of the commands; a SetupError becomes one line and exit code 1.
+ * The values of `--name <value>` in the words of a command.
+ * @param {readonly string[]} words
+ * @param {readonly string[]} names
+ * @param {string} refusal what is said of another word, behind it
+ */
+export function optionsIn(words, names, refusal) {
+  /** @type {Record<string, string>} */
+  const given = {};
+  for (let index = 0; index < words.length; index += 2) {
+    const [option = '', value] = words.slice(index, index + 2);
+    const name = names.find((one) => option === `--${one}`);
+    if (name === undefined || value === undefined) {
+      throw new SetupError(`${JSON.stringify(option)} ${refusal}`);
+    }
+    given[name] = value;
+  }
+  return given;
+}
+
+/**
+ * Runs one of the commands; a SetupError becomes one line and an exit code.
  * @param {() => Promise<number>} command resolves with the exit code
  */
-export function runCommand(command) {
+export function runCommand(command, failed = 1) {
   command().then(
     (code) => {
       process.exitCode = code;
     },
     (error) => {
       process.stderr.write(`holdfast: ${explanationOf(error)}\n`);
-      process.exitCode = 1;
+      process.exitCode = failed;
     },
   );
 }
@@ -406,17 +326,4 @@ export function explanationOf(error) {
     return error.message;
   }
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  runCommand(() => {
-    checkNode();
-    ensureDependencies();
-    // The tests start their own Redis servers, so an address in the environment does not replace the binary here.
-    ensureRedis({});
-    ensureLuacheck();
-    ensureChromium();
-    ensurePrometheus();
-    return Promise.resolve(0);
-  });
 }

@@ -10,14 +10,13 @@ import {
   ROOT,
   checkNode,
   ensureBuild,
-  ensureChromium,
   ensureDependencies,
-  ensurePrometheus,
   ensureRedis,
   readJson,
   runCommand,
 } from './install.mjs';
 import { openRun } from './test-run.mjs';
+import { ensureChromium, ensurePrometheus } from './test-tools.mjs';
 
 const STOP_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 /**

@@ -1,13 +1,9 @@
 // npm run up: from a clean clone to a serving Holdfast and a demonstration on screen. `--once` ends after the demonstration.
 // Exit codes: 0 ended as asked; 1 not started, for the reason that is printed.
-import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { constants } from 'node:os';
-import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
+import { LISTENING, startBuilt } from './built-service.mjs';
+import { adminKeyFile, adminKeyOf, dataDir, given } from './environment.mjs';
 import {
-  ROOT,
   SetupError,
   checkNode,
   ensureBuild,
@@ -15,21 +11,16 @@ import {
   ensureRedis,
   explanationOf,
   importBuilt,
-  nodeOptionsOf,
-  parseJson,
   runCommand,
+  say,
 } from './install.mjs';
 
 const READY_TIMEOUT_MS = 60_000;
-/** Holdfast itself promises to stop within 10 s. */
-const STOP_TIMEOUT_MS = 12_000;
 /** npm and the terminal both deliver one ^C; a person who means a second one needs longer than this. */
 const SECOND_SIGNAL_AFTER_MS = 1000;
-/** The log line that names the open port. */
-const LISTENING = 'holdfast is listening';
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
-/** @typedef {{ time: string, level: string, msg: string, job?: string, reason?: string, lasted_ms?: number, from?: string, host?: string, port?: number, admin_port?: number, err?: { message: string } }} LogEntry */
+/** @typedef {import('./built-service.mjs').LogEntry} LogEntry */
 /** @typedef {import('node:child_process').ChildProcess} ChildProcess */
 
 runCommand(async () => {
@@ -51,8 +42,7 @@ runCommand(async () => {
     return outcome.code || 1;
   }
   if (once) {
-    server.stop();
-    const { code } = await server.ended;
+    const code = await server.stop();
     return outcome.succeeded ? code : 1;
   }
   say(`\nHoldfast keeps serving on ${baseUrl}; ^C stops it.`);
@@ -68,41 +58,15 @@ function wantsOnce(args) {
   return args.length > 0;
 }
 
-/** Starts the service in a process group of its own, so that each signal reaches it once: through this process. */
 function startServer() {
-  const log = logRelay((process.env.LOG_LEVEL ?? '').trim().toLowerCase());
-  const preload = pathToFileURL(join(ROOT, 'scripts', 'stop-with-parent.mjs')).href;
-  const child = spawn(
-    process.execPath,
-    [...nodeOptionsOf(ROOT), '--import', preload, join(ROOT, 'dist', 'main.js')],
-    {
-      detached: true,
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: { ...process.env, LOG_LEVEL: log.level },
-    },
-  );
-  /** @type {Promise<{ code: number }>} */
-  const ended = new Promise((done, fail) => {
-    child.once('error', fail);
-    child.once('close', (code, signal) =>
-      done({ code: code ?? 128 + (signal === null ? 0 : constants.signals[signal]) }),
-    );
-  });
-  /** @type {Promise<{ listening: LogEntry }>} */
-  const listening = new Promise((done) => {
-    onLines(child.stdout, (line) => {
-      const entry = log.show(line);
-      if (entry?.msg === LISTENING) {
-        done({ listening: entry });
-      }
-    });
-  });
-  const stop = () => {
-    child.kill('SIGTERM');
-    setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS).unref();
+  const log = logRelay(given('LOG_LEVEL').toLowerCase());
+  const server = startBuilt({ ...process.env, LOG_LEVEL: log.level }, log);
+  stopOnSignal(server.child, () => void server.stop());
+  return {
+    ended: server.ended.then((code) => ({ code })),
+    listening: server.listening.then((listening) => ({ listening })),
+    stop: server.stop,
   };
-  stopOnSignal(child, stop);
-  return { ended, listening, stop };
 }
 
 /**
@@ -145,14 +109,13 @@ function logRelay(asked) {
       .join(', ');
     say(`holdfast: ${time} ${level}: ${msg}${details === '' ? '' : ` (${details})`}`);
   };
-  const show = (/** @type {string} */ line) => {
-    const entry = parse(line);
+  const show = (/** @type {string} */ line, /** @type {LogEntry | undefined} */ entry) => {
     if (heldBack !== undefined && entry?.msg === LISTENING) {
       heldBack.forEach(tell);
       heldBack = undefined;
     }
     if (asked !== '' || entry === undefined) {
-      if (entry === undefined || LEVELS.indexOf(entry.level) >= from) {
+      if (line !== '' && (entry === undefined || LEVELS.indexOf(entry.level) >= from)) {
         say(line);
       }
     } else if (LEVELS.indexOf(entry.level) >= from && entry.from !== 'redis') {
@@ -163,35 +126,8 @@ function logRelay(asked) {
         heldBack.push(entry);
       }
     }
-    return entry;
   };
   return { level: asked === '' || isQuieter ? 'info' : asked, show };
-}
-
-/**
- * @param {string} line
- * @returns {LogEntry | undefined} undefined if the line is not JSON
- */
-function parse(line) {
-  try {
-    const entry = parseJson(line);
-    return typeof entry === 'object' && entry !== null ? /** @type {LogEntry} */ (entry) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * @param {import('node:stream').Readable} stream
- * @param {(line: string) => void} take
- */
-function onLines(stream, take) {
-  let rest = '';
-  stream.setEncoding('utf8').on('data', (/** @type {string} */ text) => {
-    const lines = (rest + text).split('\n');
-    rest = lines.pop() ?? '';
-    lines.filter((line) => line !== '').forEach(take);
-  });
 }
 
 /**
@@ -214,15 +150,15 @@ async function demonstrate(baseUrl, once) {
     await importBuilt('cli/demo.js')
   );
   const { DemoError } = /** @type {typeof import('../src/cli/api.ts')} */ (await importBuilt('cli/api.js'));
-  const dataDir = resolve((process.env.DATA_DIR ?? '').trim() || './.data');
+  const folder = dataDir();
   const sweepIntervalMs = Number(process.env.SWEEP_INTERVAL_MS) || 1000;
   try {
     await waitUntilReady(baseUrl);
-    say(`\nHoldfast serves ${baseUrl}, and its data is in ${dataDir}.\n`);
+    say(`\nHoldfast serves ${baseUrl}, and its data is in ${folder}.\n`);
     const { runId, apiKey } = await runDemo({
       baseUrl,
-      adminKey: readAdminKey(dataDir),
-      dataDir,
+      adminKey: adminKeyOf(folder),
+      dataDir: folder,
       sweepIntervalMs,
       print: say,
     });
@@ -232,7 +168,7 @@ async function demonstrate(baseUrl, once) {
           baseUrl,
           runId,
           apiKey,
-          adminKeyFile: adminKeyFromEnvironment() ? undefined : adminKeyFile(dataDir),
+          adminKeyFile: given('ADMIN_API_KEY') ? undefined : adminKeyFile(folder),
         }),
       );
     }
@@ -263,23 +199,4 @@ async function waitUntilReady(baseUrl) {
     await delay(100);
   }
   throw new SetupError(`Holdfast was not ready within ${READY_TIMEOUT_MS / 1000} s (${last})`);
-}
-
-function adminKeyFromEnvironment() {
-  return (process.env.ADMIN_API_KEY ?? '').trim();
-}
-
-/** @param {string} dataDir */
-function adminKeyFile(dataDir) {
-  return join(dataDir, 'admin-api-key');
-}
-
-/** @param {string} dataDir */
-function readAdminKey(dataDir) {
-  return adminKeyFromEnvironment() || readFileSync(adminKeyFile(dataDir), 'utf8').trim();
-}
-
-/** @param {string} text */
-function say(text) {
-  process.stdout.write(`${text}\n`);
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
-import { prometheusBinary } from '../../scripts/install.mjs';
+import { prometheusBinary } from '../../scripts/test-tools.mjs';
 import { REDIS_METRICS } from '../../src/redis/redis.metrics.js';
 import { impossibleValues, KnownMetrics, readOfRoot, valuesIn } from '../support/known-metrics.js';
 import { hasPrometheus, JOB, Prometheus, type Series, WITHOUT_PROMETHEUS } from '../support/prometheus.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { AxeBuilder } from '@axe-core/playwright';
 import { afterAll, beforeAll, describe, expect } from '@jest/globals';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import { chromiumBinary } from '../../scripts/install.mjs';
+import { chromiumBinary } from '../../scripts/test-tools.mjs';
 import { ConsoleClient } from './console-client.js';
 import { ADMIN_API_KEY } from './holdfast.js';
 import { patience } from './time-limits.js';

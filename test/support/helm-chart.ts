@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
-import { chartTool } from '../../scripts/chart-tools.mjs';
+import { chartTool } from '../../scripts/test-tools.mjs';
 
 /** A Kubernetes manifest. */
 /* eslint-disable-next-line @typescript-eslint/no-explicit-any -- its shape is what the tests are about */

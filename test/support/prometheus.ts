@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { prometheusBinary } from '../../scripts/install.mjs';
+import { prometheusBinary } from '../../scripts/test-tools.mjs';
 import { eventually } from './eventually.js';
 import { ADMIN_API_KEY, type Json } from './holdfast.js';
 import { findFreePort } from './redis-server.js';
