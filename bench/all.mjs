@@ -14,9 +14,7 @@ const NAMES = [
   'leak',
   'webhooks',
   'audit-bytes',
-  'batch',
   'isolation',
-  'growth',
   'counter',
   'usage',
   'archive',
@@ -33,7 +31,7 @@ const load = (name) => import(`./${name}.mjs`);
 
 /**
  * Their modules need the built service, so they are loaded only when one is run.
- * @typedef {(options: { only?: string, most?: number }) => Promise<import('./types.ts').Measured>} Measure
+ * @typedef {(options: { only?: string }) => Promise<import('./types.ts').Measured>} Measure
  * @type {Record<string, Measure>}
  */
 export const BENCHMARKS = Object.fromEntries(
@@ -46,8 +44,7 @@ export const BENCHMARKS = Object.fromEntries(
   ]),
 );
 
-/** @param {{ most?: number }} options */
-export async function recordAll(options) {
+export async function recordAll() {
   // A short run is not recorded.
   const directory = SHORT ? mkdtempSync(join(tmpdir(), 'hf-bench-')) : RESULTS;
   mkdirSync(directory, { recursive: true });
@@ -55,7 +52,7 @@ export async function recordAll(options) {
   const results = [];
   for (const [name, measure] of Object.entries(BENCHMARKS).filter(([name]) => NAMES.includes(name))) {
     process.stderr.write(`bench: ${name}\n`);
-    results.push(await watched(() => measure(options)));
+    results.push(await watched(() => measure({})));
     // An interrupted run keeps its measurements so far.
     writeFileSync(file, reportText(results));
   }

@@ -6,7 +6,7 @@ import { Client } from './client.mjs';
 import { SHORT } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { figure, say, storeOf, tableOf, whole } from './report.mjs';
-import { tenantWithBudget } from './service.mjs';
+import { provision } from './service.mjs';
 
 /**
  * @typedef {import('ioredis').Redis} Redis
@@ -106,7 +106,8 @@ async function reserveOnCounter(redis, run) {
 async function holdfast(harness, tenant) {
   const amount = (/** @type {number} */ value) => ({ unit: 'TOKENS', amount: value });
   const { port } = harness.service;
-  const headers = { 'x-cycles-api-key': await tenantWithBudget(port, tenant, BUDGET) };
+  const { apiKey } = await provision(port, tenant, BUDGET, ['']);
+  const headers = { 'x-cycles-api-key': apiKey };
   const client = harness.use(new Client(port, { connections: CLIENTS, headers }), (one) => one.close());
   return {
     name: 'Holdfast',

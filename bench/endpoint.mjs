@@ -37,14 +37,14 @@ export class Endpoint {
   }
 
   /**
-   * What the paths that respond immediately received, and all delays in order.
+   * What the paths that respond immediately received, and all delays.
    * @param {{ forget: boolean }} how whether the endpoint begins anew afterwards
    */
   async received(how) {
     this.child.send(how);
     const { noted } = /** @type {{ noted: Inbox[] }} */ (await messageOf(this.child));
     const inboxes = noted.filter(({ path }) => !path.startsWith('/hang'));
-    return { inboxes, delays: inboxes.flatMap(({ delays }) => delays).sort((a, b) => a - b) };
+    return { inboxes, delays: inboxes.flatMap(({ delays }) => delays) };
   }
 
   /**

@@ -1,51 +1,20 @@
 // What the comparison of gateways needs: LiteLLM's proxy in its environment, the made-up provider of its tests, and a Redis for its counters.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { SetupError, parseJson, redisBinary } from '../scripts/install.mjs';
 import { LITELLM, NO_PYTHON, ensureEnvironment, findPython } from '../scripts/python.mjs';
+import { until } from './duration.mjs';
+import { freePort, keptEnvironment } from './service.mjs';
 
 const START_MS = 240_000;
-const POLL_MS = 50;
 const TESTS = join(LITELLM, 'tests');
-const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 
-/** @returns {Promise<number>} a port that was free just now */
-function freePort() {
-  return new Promise((done, fail) => {
-    const server = createServer();
-    server.once('error', fail);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => done(typeof address === 'object' && address ? address.port : 0));
-    });
-  });
-}
-
-/**
- * Asks until the answer is true, and resolves with it.
- * @template Value
- * @param {() => Promise<Value>} ask
- * @param {number} [withinMs]
- * @returns {Promise<Value>}
- */
-export async function until(ask, withinMs = START_MS) {
-  const deadline = performance.now() + withinMs;
-  for (;;) {
-    const found = await ask();
-    if (found) {
-      return found;
-    }
-    if (performance.now() > deadline) {
-      throw new Error(`not so within ${withinMs} ms: ${ask.toString()}`);
-    }
-    await delay(POLL_MS);
-  }
-}
+/** @type {<Value>(ask: () => Promise<Value>) => Promise<Value>} */
+export const eventually = (ask) => until(ask, START_MS, `not so: ${ask.toString()}`);
 
 export class GatewayWorld {
   /** @type {(() => unknown)[]} */
@@ -84,11 +53,10 @@ export class GatewayWorld {
    * @param {Record<string, string>} env
    */
   start(command, args, env = {}) {
-    const kept = Object.entries(process.env).filter(([name]) => KEPT_ENVIRONMENT.includes(name));
     const child = spawn(command, args, {
       cwd: this.folder,
       stdio: ['pipe', 'ignore', 'ignore'],
-      env: { ...Object.fromEntries(kept), NO_PROXY: '127.0.0.1', PYTHONDONTWRITEBYTECODE: '1', ...env },
+      env: { ...keptEnvironment(), NO_PROXY: '127.0.0.1', PYTHONDONTWRITEBYTECODE: '1', ...env },
     });
     child.stdin.on('error', () => undefined);
     const ended = new Promise((done) => child.once('close', done));
@@ -104,7 +72,7 @@ export class GatewayWorld {
     const port = await freePort();
     this.start(this.python, [join(TESTS, 'child.py'), join(TESTS, 'upstream.py'), String(port)]);
     const url = `http://127.0.0.1:${port}`;
-    await until(() => answers(`${url}/books`));
+    await eventually(() => answers(`${url}/books`));
     return {
       url,
       /** @returns {Promise<{ billed: { tag: string }[], calls: Record<string, number> }>} */
@@ -128,7 +96,7 @@ export class GatewayWorld {
   async lapsed(port) {
     const redis = new Redis({ port, host: '127.0.0.1' });
     try {
-      await until(async () => (await redis.keys('*spend:*')).length === 0);
+      await eventually(async () => (await redis.keys('*spend:*')).length === 0);
     } finally {
       redis.disconnect();
     }
@@ -154,7 +122,7 @@ export class GatewayWorld {
       ...env,
     });
     const url = `http://127.0.0.1:${port}`;
-    await until(() => answers(`${url}/health/liveliness`));
+    await eventually(() => answers(`${url}/health/liveliness`));
     return { url, kill };
   }
 }

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { SetupError } from '../scripts/install.mjs';
 import { unlessShort } from './duration.mjs';
-import { GatewayWorld, until } from './gateway-world.mjs';
+import { GatewayWorld, eventually } from './gateway-world.mjs';
 import { aim, hundredths, say, tableOf } from './report.mjs';
 import { askAsAdmin, startService } from './service.mjs';
 
@@ -133,7 +133,7 @@ async function sharesOf(side) {
     while ((await call(proxy, 'killed', { tag: killed, wait: true })) === 0 && isAlive);
     ended += 1;
   });
-  await until(async () => ((await upstream.books()).calls[killed] ?? 0) + ended >= IN_FLIGHT);
+  await eventually(async () => ((await upstream.books()).calls[killed] ?? 0) + ended >= IN_FLIGHT);
   isAlive = false;
   await proxy.kill();
   await Promise.all(lost);
@@ -291,7 +291,7 @@ async function holdfastSide(world, upstream, name, policy) {
     },
     stopAuthority: stop,
     lapse: (team) =>
-      until(async () => {
+      eventually(async () => {
         const found = await askAsAdmin(
           service.port,
           'GET',

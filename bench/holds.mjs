@@ -1,9 +1,10 @@
 // Holds that end when the benchmark wants, created by the reserve script itself, and what the event log says
 // about their end.
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { ScriptRegistry, keyspace } from './built.mjs';
-import { quantile } from './report.mjs';
+import { spreadOf } from './report.mjs';
 import { reserveCall, reserveTerms, tagOfTenant } from './workload.mjs';
 
 const { eventLogKey, reservationKey, ttlIndexKey } = keyspace;
@@ -57,6 +58,19 @@ export class Holds {
       if (failed !== undefined) {
         throw new Error(`a hold was not made: ${failed instanceof Error ? failed.message : failed.status}`);
       }
+    }
+  }
+
+  /**
+   * Creates holds at a steady pace.
+   * @param {{ perSecond: number, seconds: number, ttlMs: number }} plan
+   */
+  async pace({ perSecond, seconds, ttlMs }) {
+    const steps = Math.min(50, perSecond);
+    const began = performance.now();
+    for (let step = 1; step <= seconds * steps; step += 1) {
+      await this.make(perSecond / steps, { ttlMs });
+      await delay(Math.max(0, began + (step * 1000) / steps - performance.now()));
     }
   }
 
@@ -134,12 +148,7 @@ function placeAt(places, index) {
 }
 
 /**
- * How late holds were returned, in ms. A negative figure means too early.
- * @param {Expired[]} expired
- * @returns {import('./types.ts').Lateness}
+ * How late holds were returned. A negative figure means too early.
+ * @param {readonly Expired[]} expired
  */
-export function latenessOf(expired) {
-  const sorted = expired.map(({ deadline, at }) => at - deadline).sort((a, b) => a - b);
-  const [p50_ms, p99_ms, max_ms] = [quantile(sorted, 0.5), quantile(sorted, 0.99), quantile(sorted, 1)];
-  return { count: sorted.length, min_ms: sorted[0] ?? NaN, p50_ms, p99_ms, max_ms };
-}
+export const latenessOf = (expired) => spreadOf(expired.map(({ deadline, at }) => at - deadline));

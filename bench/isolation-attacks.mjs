@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { unlessShort } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
-import { quantile, whole } from './report.mjs';
+import { spreadOf, whole } from './report.mjs';
 import { adminHeaders, allowLocalWebhooks, askAsAdmin } from './service.mjs';
 
 /**
@@ -29,10 +29,11 @@ import { adminHeaders, allowLocalWebhooks, askAsAdmin } from './service.mjs';
 const HOLDS = unlessShort(100_000, 2000);
 const RESERVATIONS = unlessShort(40_000, 1000);
 const BUDGETS = unlessShort(100_000, 1000);
-/** A server that refuses the first size gets the one that it says it accepts. */
-const METADATA_BYTES = [1_000_000, 16_000];
+/** As much metadata as the server accepts. */
+const METADATA = { text: 'm'.repeat(16_000) };
 /** The largest body of a request. */
 const LARGEST_BODY_BYTES = 262_144;
+const LARGE_BUDGETS = 120;
 const SUBSCRIPTIONS = 130;
 const UNRESOLVED_SUBSCRIPTIONS = 40;
 const DELIVERIES_PER_SECOND = 20;
@@ -47,15 +48,13 @@ const asTenant = ({ apiKey }, method, path, body) => ({
   headers: { 'x-cycles-api-key': apiKey },
   body,
 });
-/** @type {(tenant: string, below: string, metadata?: unknown) => unknown} */
-const budgetOf = (tenant, below, metadata) => ({
+/** @type {(tenant: string, below: string) => object} */
+const budgetOf = (tenant, below) => ({
   tenant_id: tenant,
   scope: `tenant:${tenant}${below}`,
   unit: 'TOKENS',
   allocated: { unit: 'TOKENS', amount: 1000 },
-  ...(metadata === undefined ? {} : { metadata }),
 });
-const metadataOf = (/** @type {number} */ bytes) => ({ text: 'm'.repeat(bytes) });
 
 /** More than any budget has. */
 const tooMuch = (/** @type {Tenant} */ attacker) =>
@@ -65,21 +64,6 @@ const tooMuch = (/** @type {Tenant} */ attacker) =>
     action: { kind: 'llm', name: 'gpt' },
     estimate: { unit: 'TOKENS', amount: 1e15 + 1 },
   });
-
-/**
- * Sends the requests of `requestsWith(bytes)` with the largest metadata that the server accepts. Reports their number and the size.
- * @param {IsolationBenchmark} bench
- * @param {(bytes: number) => AttackRequest[]} requestsWith
- */
-async function makeWithMetadata(bench, requestsWith) {
-  for (const bytes of METADATA_BYTES) {
-    const made = await bench.send(requestsWith(bytes));
-    if (made > 0) {
-      return { made, bytes };
-    }
-  }
-  throw new Error('no size of metadata was taken');
-}
 
 /** @type {Attack[]} */
 export const ATTACKS = [
@@ -97,18 +81,17 @@ export const ATTACKS = [
   {
     name: 'lists of budgets with large metadata',
     async prepare(bench, attacker) {
-      const { made, bytes } = await makeWithMetadata(bench, (size) =>
-        Array.from({ length: 120 }, (_, number) =>
-          asAdmin(
-            'POST',
-            '/v1/admin/budgets',
-            budgetOf(attacker.tenant, `/app:a${number}`, metadataOf(size)),
-          ),
+      const made = await bench.send(
+        Array.from({ length: LARGE_BUDGETS }, (_, number) =>
+          asAdmin('POST', '/v1/admin/budgets', {
+            ...budgetOf(attacker.tenant, `/app:a${number}`),
+            metadata: METADATA,
+          }),
         ),
       );
       const list = asTenant(attacker, 'GET', '/v1/admin/budgets?limit=1');
       return {
-        of: `${made} budgets of ${whole(bytes)} bytes, 16 connections`,
+        of: `${made} budgets with as much metadata as the server accepts, 16 connections`,
         load: { connections: 16, requests: [list] },
       };
     },
@@ -118,14 +101,9 @@ export const ATTACKS = [
     async prepare(bench, attacker) {
       await allowLocalWebhooks(bench.service.port);
       const path = `/v1/admin/webhooks?tenant_id=${attacker.tenant}`;
-      const { made, bytes } = await makeWithMetadata(bench, (size) =>
-        Array.from({ length: SUBSCRIPTIONS }, () =>
-          asAdmin('POST', path, {
-            url: 'http://127.0.0.1:9/',
-            event_types: ['budget.funded'],
-            metadata: metadataOf(size),
-          }),
-        ),
+      const subscription = { url: 'http://127.0.0.1:9/', event_types: ['budget.funded'], metadata: METADATA };
+      const made = await bench.send(
+        Array.from({ length: SUBSCRIPTIONS }, () => asAdmin('POST', path, subscription)),
       );
       const { subscriptions } = /** @type {{ subscriptions: { subscription_id: string }[] }} */ (
         await askAsAdmin(bench.service.port, 'GET', `${path}&limit=1`)
@@ -135,7 +113,7 @@ export const ATTACKS = [
       const [change, changeBack] = [changeTo('budget.funded', 'budget.updated'), changeTo('budget.funded')];
       const denied = tooMuch(attacker);
       return {
-        of: `${made} subscriptions of ${whole(bytes)} bytes, 8 connections`,
+        of: `${made} subscriptions with as much metadata, 8 connections`,
         load: { connections: 8, requests: [change, denied, changeBack, denied] },
       };
     },
@@ -214,11 +192,7 @@ async function deliveriesOf(bench, endpoint) {
   await endpoint.received({ forget: true });
   const count = DELIVERIES_PER_SECOND * bench.seconds;
   await bench.withHolds([bench.victim], async (holds) => {
-    const began = performance.now();
-    for (let number = 0; number < count; number += 1) {
-      await holds.make(1, { ttlMs: 1000 });
-      await delay(Math.max(0, began + ((number + 1) * 1000) / DELIVERIES_PER_SECOND - performance.now()));
-    }
+    await holds.pace({ perSecond: DELIVERIES_PER_SECOND, seconds: bench.seconds, ttlMs: 1000 });
   });
   const deadline = performance.now() + 10_000;
   let { delays } = await endpoint.received({ forget: false });
@@ -226,5 +200,5 @@ async function deliveriesOf(bench, endpoint) {
     await delay(100);
     ({ delays } = await endpoint.received({ forget: false }));
   }
-  return { due: count, count: delays.length, p99_ms: quantile(delays, 0.99) };
+  return { due: count, count: delays.length, p99_ms: spreadOf(delays).p99_ms };
 }

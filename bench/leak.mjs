@@ -1,12 +1,12 @@
 // The sweeper and the dispatcher at saturation: 200 connections make holds of 2 s as fast as the service answers, and nobody settles them.
 import { setTimeout as delay } from 'node:timers/promises';
-import { unlessShort } from './duration.mjs';
+import { unlessShort, until } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
 import { Harness } from './harness.mjs';
-import { Holds } from './holds.mjs';
+import { Holds, latenessOf } from './holds.mjs';
 import { leakResult } from './leak-report.mjs';
 import { say, storeOf } from './report.mjs';
-import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
+import { allowLocalWebhooks, askAsAdmin, subscribe } from './service.mjs';
 
 /**
  * @typedef {{ name: string, tenants: number, instances: number, isSubscribed: boolean, eventsPerRequest?: number }} Case
@@ -70,14 +70,9 @@ const measureCase = (one) =>
     if (endpoint !== undefined) {
       await allowLocalWebhooks(port);
       // Of one tenant, or of the operators for all of them.
-      const owner = one.tenants === 1 ? '?tenant_id=leak-0' : '';
-      const made = await askAsAdmin(port, 'POST', `/v1/admin/webhooks${owner}`, {
-        url: `${endpoint.url}/expired`,
-        event_types: ['reservation.expired'],
-      });
+      const owner = one.tenants === 1 ? 'leak-0' : undefined;
+      const id = await subscribe(port, `${endpoint.url}/expired`, owner);
       if (one.eventsPerRequest !== undefined) {
-        const id = /** @type {{ subscription: { subscription_id: string } }} */ (made).subscription
-          .subscription_id;
         await askAsAdmin(port, 'PUT', `/ops/webhooks/${id}/options`, {
           events_per_request: one.eventsPerRequest,
         });
@@ -130,7 +125,7 @@ class LeakBenchmark {
     await this.drained(leak.operations + sumOf(earlier.values()));
     const expired = await this.holds.expiredSince(mark);
     const seconds = secondsOf(leak, expired, await this.delivered());
-    return { leak, lateness: latenessIn(expired), seconds };
+    return { leak, lateness: latenessOf(expired), seconds };
   }
 
   /**
@@ -160,30 +155,17 @@ class LeakBenchmark {
     say('what is left expires');
     await delay(TTL_MS + POLL_MS);
     const tags = [...new Set(this.holds.places.map(({ tag }) => tag))];
-    const deadline = performance.now() + DRAIN_TIMEOUT_MS;
     const isDone = async () => {
       const due = await Promise.all(tags.map((tag) => this.redis.zcount(`${tag}ttl`, '-inf', Date.now())));
       const isDelivered = this.endpoint === undefined || sumOf((await this.delivered()).values()) >= count;
       return due.every((some) => some === 0) && isDelivered;
     };
-    while (!(await isDone())) {
-      if (performance.now() > deadline) {
-        throw new Error('the backlog was not drained in time');
-      }
-      await delay(POLL_MS);
-    }
+    await until(isDone, DRAIN_TIMEOUT_MS, 'the backlog was not drained', POLL_MS);
   }
 }
 
 /** @param {Iterable<number>} values */
 const sumOf = (values) => [...values].reduce((sum, value) => sum + value, 0);
-
-/** @param {readonly import('./holds.mjs').Expired[]} expired */
-function latenessIn(expired) {
-  const late = Float64Array.from(expired, ({ deadline, at }) => at - deadline).sort();
-  const at = (/** @type {number} */ share) => late[Math.max(0, Math.ceil(late.length * share) - 1)] ?? NaN;
-  return { count: late.length, min_ms: late[0] ?? NaN, p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1) };
-}
 
 /**
  * What each second from the start of the load to the last event brought: the greatest lateness of what expired in it, and what was due and

@@ -34,11 +34,22 @@ export const hundredths = (value) => (Number.isNaN(value) ? UNKNOWN : value.toFi
 export const median = (values) => [...values].sort((a, b) => a - b)[(values.length - 1) / 2] ?? NaN;
 
 /**
- * The value that this share of all values does not exceed.
- * @param {readonly number[]} sorted
- * @param {number} share
+ * @param {readonly number[]} values
+ * @returns {import('./types.ts').Lateness}
  */
-export const quantile = (sorted, share) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? NaN;
+export function spreadOf(values) {
+  const sorted = Float64Array.from(values).sort();
+  const at = (/** @type {number} */ share) =>
+    sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? NaN;
+  return { count: sorted.length, min_ms: at(0), p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1) };
+}
+
+/**
+ * What a table shows of a value that not every row has.
+ * @param {number | undefined} value
+ * @param {(value: number) => string} text
+ */
+export const known = (value, text) => (value === undefined ? undefined : text(value));
 
 /**
  * The range of several rounds, for a figure that is their median.

@@ -4,7 +4,7 @@ import { usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { startRawLoad } from './load.mjs';
-import { aim, hundredths, median, say, storeOf, tableOf, tenths, whole } from './report.mjs';
+import { aim, hundredths, known, median, say, storeOf, tableOf, tenths, whole } from './report.mjs';
 import { keysOfHold, tagOfTenant } from './workload.mjs';
 
 /**
@@ -191,8 +191,6 @@ function resultOf({ cost, raw, levels, rounds, rewriting }, store) {
  * @returns {Record<string, (row: NamedPhase) => string | undefined>}
  */
 function columnsBeside(limit) {
-  /** @type {(value: number | undefined, text: (value: number) => string) => string | undefined} */
-  const known = (value, text) => (value === undefined ? undefined : text(value));
   return {
     phase: ([name]) => name,
     '': ([, detail]) => detail,

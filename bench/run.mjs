@@ -12,7 +12,6 @@ import {
 import { measureAgainst, readPlan } from './against.mjs';
 import { BENCHMARKS, recordAll } from './all.mjs';
 import { circumstances, sectionText, today, watched } from './report.mjs';
-import { updateGrowth } from './growth-page.mjs';
 import { updatePage } from './summary.mjs';
 
 const COMMANDS = [...Object.keys(BENCHMARKS), 'all', 'against', 'summary'];
@@ -22,11 +21,8 @@ function print(result) {
   process.stdout.write(`\n${sectionText(result, `${today()}; ${circumstances()}; `)}`);
 }
 
-/** Which benchmarks have an option. */
-const OPTIONS = {
-  only: ['isolation', 'leak', 'batch', 'gateways'],
-  most: ['growth', 'all'],
-};
+/** Which benchmarks have parts of their own. */
+const DIVIDED = ['isolation', 'leak', 'gateways'];
 
 /**
  * @param {string} name
@@ -38,26 +34,16 @@ function readArguments(name, words) {
       `give the name of one benchmark: ${COMMANDS.join(', ')}; as in \`npm run bench -- reserve\``,
     );
   }
-  /** @type {Partial<Record<keyof typeof OPTIONS, string>>} */
+  /** @type {{ only?: string }} */
   const given = {};
   for (const word of words) {
-    const [, option = '', value = ''] = /^--(only|most)=(.+)$/.exec(word) ?? [];
-    const known = /** @type {keyof typeof OPTIONS} */ (option);
-    if (!OPTIONS[known]?.includes(name)) {
+    const [, only] = /^--only=(.+)$/.exec(word) ?? [];
+    if (only === undefined || !DIVIDED.includes(name)) {
       throw new SetupError(`${JSON.stringify(word)} is no option of npm run bench -- ${name}`);
     }
-    given[known] = value;
+    given.only = only;
   }
-  const { only, most } = given;
-  return { ...(only && { only }), ...(most && { most: wholeNumber(most) }) };
-}
-
-/** @param {string} text */
-function wholeNumber(text) {
-  if (!/^[1-9]\d{3,8}$/.test(text)) {
-    throw new SetupError(`--most=${text}: give a number of live reservations from 1000`);
-  }
-  return Number(text);
+  return given;
 }
 
 runCommand(async () => {
@@ -72,10 +58,9 @@ runCommand(async () => {
   if (plan !== undefined) {
     print(await watched(() => measureAgainst(plan)));
   } else if (name === 'all') {
-    await recordAll(options);
+    await recordAll();
   } else if (measure === undefined) {
     updatePage();
-    updateGrowth();
   } else {
     print(await watched(() => measure(options)));
   }

@@ -5,15 +5,16 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ROOT, nodeOptionsOf, parseJson, redisBinary } from '../scripts/install.mjs';
+import { startBuilt } from '../scripts/built-service.mjs';
+import { ROOT, parseJson, redisBinary } from '../scripts/install.mjs';
 
 const ADMIN_KEY = 'benchmark-admin-key';
 const WEBHOOK_KEY = 'be'.repeat(32);
 const START_TIMEOUT_MS = 30_000;
-const STOP_TIMEOUT_MS = 15_000;
-const STOP_WITH_PARENT = new URL('../scripts/stop-with-parent.mjs', import.meta.url).href;
 /** Everything else in the environment could change what is measured. */
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
+export const keptEnvironment = () =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => KEPT_ENVIRONMENT.includes(name)));
 
 /**
  * Starts the service and waits until it listens. `stop()` ends it and its Redis, and removes their data.
@@ -25,38 +26,27 @@ const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 export async function startService(settings = {}, root = ROOT, isExternal = false) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hf-bench-'));
   const redis = isExternal ? await startRedis(dataDir) : undefined;
-  const kept = Object.entries(process.env).filter(([name]) => KEPT_ENVIRONMENT.includes(name));
-  const child = spawn(
-    process.execPath,
-    [...nodeOptionsOf(root), '--import', STOP_WITH_PARENT, join(root, 'dist', 'main.js')],
+  const service = startBuilt(
     {
-      detached: true,
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: {
-        ...Object.fromEntries(kept),
-        PORT: '0',
-        HOST: '127.0.0.1',
-        DATA_DIR: dataDir,
-        ADMIN_API_KEY: ADMIN_KEY,
-        WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
-        ...(redis && { REDIS_URL: redis.url }),
-        ...settings,
-      },
+      ...keptEnvironment(),
+      PORT: '0',
+      HOST: '127.0.0.1',
+      DATA_DIR: dataDir,
+      ADMIN_API_KEY: ADMIN_KEY,
+      WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
+      ...(redis && { REDIS_URL: redis.url }),
+      ...settings,
     },
+    { root },
   );
-  /** @type {Promise<number | null>} */
-  const ended = new Promise((done) => child.once('close', done));
   const stop = async () => {
-    child.kill('SIGTERM');
-    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
-    await ended;
-    clearTimeout(timer);
+    await service.stop();
     await redis?.stop();
     rmSync(dataDir, { recursive: true, force: true });
   };
   try {
-    const port = await listeningPort(child, ended);
-    return { port, pid: child.pid ?? 0, socket: join(dataDir, 'redis', 'redis.sock'), stop };
+    const port = await portOf(service);
+    return { port, pid: service.child.pid ?? 0, socket: join(dataDir, 'redis', 'redis.sock'), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -95,7 +85,7 @@ async function startRedis(dataDir) {
   return { url: `redis://127.0.0.1:${port}`, stop };
 }
 
-async function freePort() {
+export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
@@ -105,25 +95,18 @@ async function freePort() {
 }
 
 /**
- * @param {import('node:child_process').ChildProcessByStdio<import('node:stream').Writable, import('node:stream').Readable, null>} child
- * @param {Promise<number | null>} ended
+ * @param {ReturnType<typeof startBuilt>} service
  * @returns {Promise<number>}
  */
-function listeningPort(child, ended) {
+function portOf({ listening, ended }) {
   return new Promise((done, fail) => {
     const timer = setTimeout(
       () => fail(new Error(`the service did not listen within ${START_TIMEOUT_MS} ms`)),
       START_TIMEOUT_MS,
     );
-    let text = '';
-    // Keeps reading after the start, or the service would block on a full pipe.
-    child.stdout.setEncoding('utf8').on('data', (/** @type {string} */ chunk) => {
-      text = (text + chunk).slice(-10_000);
-      const port = /"port":(\d+)[^\n]*"holdfast is listening"/.exec(text)?.[1];
-      if (port !== undefined) {
-        clearTimeout(timer);
-        done(Number(port));
-      }
+    void listening.then(({ port = 0 }) => {
+      clearTimeout(timer);
+      done(port);
     });
     void ended.then((code) => fail(new Error(`the service ended with exit code ${code}`)));
   });
@@ -165,47 +148,36 @@ export function allowLocalWebhooks(port) {
 }
 
 /**
- * Makes a tenant, its key, and a budget at each of three scopes that nothing in the run can use up.
+ * @param {number} port
+ * @param {string} url
+ * @param {string} [tenant] whose events they are; without it, those of all tenants
+ * @param {readonly string[]} [event_types]
+ * @returns {Promise<string>} its id
+ */
+export async function subscribe(port, url, tenant, event_types = ['reservation.expired']) {
+  const owner = tenant === undefined ? '' : `?tenant_id=${tenant}`;
+  const made = await askAsAdmin(port, 'POST', `/v1/admin/webhooks${owner}`, { url, event_types });
+  return /** @type {{ subscription: { subscription_id: string } }} */ (made).subscription.subscription_id;
+}
+
+/** Below the tenant: three scopes. */
+const BELOW = ['', '/workspace:prod', '/workspace:prod/agent:summarizer'];
+
+/**
+ * Makes a tenant, its key, and a budget at each scope that, unless said otherwise, nothing in the run can use up.
  * @param {number} port
  * @returns {Promise<import('./types.ts').Tenant>}
  */
-export async function provision(port, tenant = 'bench') {
+export async function provision(port, tenant = 'bench', amount = 1e14, below = BELOW) {
   const admin = (/** @type {string} */ path, /** @type {unknown} */ body) =>
     askAsAdmin(port, 'POST', path, body);
   const extensions = { max_reservation_extensions: 2_147_483_647 };
   await admin('/v1/admin/tenants', { tenant_id: tenant, name: 'Benchmark', ...extensions });
   const key = await admin('/v1/admin/api-keys', { tenant_id: tenant, name: 'benchmark' });
-  const scopes = [
-    `tenant:${tenant}`,
-    `tenant:${tenant}/workspace:prod`,
-    `tenant:${tenant}/workspace:prod/agent:summarizer`,
-  ];
+  const scopes = below.map((path) => `tenant:${tenant}${path}`);
   for (const scope of scopes) {
-    await admin('/v1/admin/budgets', {
-      tenant_id: tenant,
-      scope,
-      unit: 'TOKENS',
-      allocated: { unit: 'TOKENS', amount: 1e14 },
-    });
+    const allocated = { unit: 'TOKENS', amount };
+    await admin('/v1/admin/budgets', { tenant_id: tenant, scope, unit: 'TOKENS', allocated });
   }
   return { tenant, scopes, keyId: String(key.key_id), apiKey: String(key.key_secret) };
-}
-
-/**
- * Makes a tenant with one budget.
- * @param {number} port
- * @param {string} tenant
- * @param {number} allocated
- * @returns {Promise<string>} its API key
- */
-export async function tenantWithBudget(port, tenant, allocated) {
-  await askAsAdmin(port, 'POST', '/v1/admin/tenants', { tenant_id: tenant, name: tenant });
-  await askAsAdmin(port, 'POST', '/v1/admin/budgets', {
-    tenant_id: tenant,
-    scope: `tenant:${tenant}`,
-    unit: 'TOKENS',
-    allocated: { unit: 'TOKENS', amount: allocated },
-  });
-  const key = await askAsAdmin(port, 'POST', '/v1/admin/api-keys', { tenant_id: tenant, name: 'bench' });
-  return String(key.key_secret);
 }

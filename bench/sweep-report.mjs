@@ -1,5 +1,5 @@
 // The figures of the sweeper's benchmark, each beside its target.
-import { aim, figure, hundredths, tableOf, tenths, whole } from './report.mjs';
+import { aim, figure, hundredths, known, tableOf, tenths, whole } from './report.mjs';
 
 /**
  * @typedef {import('./types.ts').Figure} Figure
@@ -28,11 +28,7 @@ const TARGETS = { per_second: 20_000, p99_ms: 250, max_ms: 1000, times: 2, idle:
 const megabytes = (/** @type {number} */ bytes) => `${Math.round(bytes / 1024 / 1024)} MB`;
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(1)} %`;
 
-/**
- * @typedef {Partial<Watched & Drain & Pick<Calm, 'result'>> & { name: string, lateness?: Lateness }} Row
- * @type {(value: number | undefined, text: (value: number) => string) => string | undefined}
- */
-const known = (value, text) => (value === undefined ? undefined : text(value));
+/** @typedef {Partial<Watched & Drain & Pick<Calm, 'result'>> & { name: string, lateness?: Lateness }} Row */
 
 /** @type {Record<string, (row: Row) => string | undefined>} */
 const COLUMNS = {

@@ -4,10 +4,10 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { countCpu } from './cpu.mjs';
-import { unlessShort } from './duration.mjs';
+import { unlessShort, until } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { Holds, latenessOf } from './holds.mjs';
-import { quantile, say, storeOf } from './report.mjs';
+import { say, spreadOf, storeOf } from './report.mjs';
 import { sweepResult } from './sweep-report.mjs';
 
 const TENANTS = 16;
@@ -95,12 +95,7 @@ class SweepBenchmark {
     const { perSecond, seconds, ttlMs } = STEADY;
     say(`${perSecond} expirations a second for ${seconds} s`);
     const mark = await this.holds.mark();
-    const began = performance.now();
-    const steps = seconds * 50;
-    for (let step = 0; step < steps; step += 1) {
-      await this.holds.make(perSecond / 50, { ttlMs });
-      await delay(Math.max(0, began + (step + 1) * 20 - performance.now()));
-    }
+    await this.holds.pace(STEADY);
     await delay(ttlMs + 1500);
     const expired = await this.holds.expiredSince(mark);
     return { made: perSecond * seconds, perSecond, seconds, ...latenessOf(expired) };
@@ -123,7 +118,7 @@ class SweepBenchmark {
     await delay(endsAt - Date.now() - 100);
     say(title);
     const watched = await this.watched(async () => {
-      const [result] = await Promise.all([load(), this.drained(endsAt)]);
+      const [result] = await Promise.all([load(), this.drained()]);
       return result;
     });
     const expired = await this.holds.expiredSince(mark);
@@ -137,22 +132,17 @@ class SweepBenchmark {
     };
   }
 
-  /**
-   * Waits until the index is empty. Polls rarely, so that polling costs nothing.
-   * @param {number} endsAt
-   */
-  async drained(endsAt) {
-    const tags = this.holds.places.map(({ tag }) => tag);
-    for (;;) {
-      const left = await Promise.all(tags.map((tag) => this.redis.zcard(`${tag}ttl`)));
-      if (left.every((count) => count === 0)) {
-        return;
-      }
-      if (Date.now() > endsAt + DRAIN_TIMEOUT_MS) {
-        throw new Error('the backlog was not drained in time');
-      }
-      await delay(200);
-    }
+  /** Waits until the index is empty. Polls rarely, so that polling costs nothing. */
+  drained() {
+    return until(
+      async () => {
+        const left = await Promise.all(this.holds.places.map(({ tag }) => this.redis.zcard(`${tag}ttl`)));
+        return left.every((count) => count === 0);
+      },
+      DRAIN_TIMEOUT_MS,
+      'the backlog was not drained',
+      200,
+    );
   }
 
   async grace() {
@@ -181,17 +171,8 @@ class SweepBenchmark {
     const use = await used();
     state.over = true;
     await probing;
-    state.waits.sort((a, b) => a - b);
-    const { elapsed_s, server_cpu_s, redis_cpu_s } = use;
-    return {
-      result,
-      elapsed_s,
-      server_cpu_s,
-      redis_cpu_s,
-      wait_p99_ms: quantile(state.waits, 0.99),
-      wait_max_ms: quantile(state.waits, 1),
-      rss_max: state.rss,
-    };
+    const { p99_ms, max_ms } = spreadOf(state.waits);
+    return { result, ...use, wait_p99_ms: p99_ms, wait_max_ms: max_ms, rss_max: state.rss };
   }
 
   /** @param {ProbeState} state */

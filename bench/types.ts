@@ -201,21 +201,3 @@ export interface Measured {
 export interface Result extends Measured {
   readonly notes: readonly string[];
 }
-
-/** Cost against size. `xs` ascend; each line has a value for each of them. */
-export interface Curve {
-  /** By which `growth-page.mjs` explains it. */
-  readonly name: string;
-  readonly title: string;
-  readonly xLabel: string;
-  readonly yLabel: string;
-  readonly xs: readonly number[];
-  readonly lines: readonly { readonly name: string; readonly ys: readonly number[] }[];
-}
-
-/** The record of a `npm run bench -- growth` run. */
-export interface GrowthRecord {
-  /** When and where it was measured, and whether it is reliable. */
-  readonly run: string;
-  readonly curves: readonly Curve[];
-}

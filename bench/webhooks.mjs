@@ -2,12 +2,12 @@
 // attempt, and how an endpoint that hangs affects the others.
 import { setTimeout as delay } from 'node:timers/promises';
 import { countCpu, cpuSecondsOf } from './cpu.mjs';
-import { unlessShort } from './duration.mjs';
+import { unlessShort, until } from './duration.mjs';
 import { Endpoint } from './endpoint.mjs';
 import { Harness } from './harness.mjs';
 import { Holds } from './holds.mjs';
-import { aim, quantile, say, storeOf, tableOf, tenths, whole } from './report.mjs';
-import { allowLocalWebhooks, askAsAdmin } from './service.mjs';
+import { aim, say, spreadOf, storeOf, tableOf, tenths, whole } from './report.mjs';
+import { allowLocalWebhooks, subscribe } from './service.mjs';
 
 /**
  * @typedef {Awaited<ReturnType<WebhooksBenchmark['watched']>>} Deliveries
@@ -29,24 +29,12 @@ export const measure = () =>
     await allowLocalWebhooks(port);
     const tenants = await harness.targets('webhooks', TENANTS);
     for (const { tenant } of tenants) {
-      await subscribe(port, tenant, `${endpoint.url}/${tenant}`);
+      await subscribe(port, `${endpoint.url}/${tenant}`, tenant);
     }
     const holds = harness.use(new Holds(socket, tenants), (one) => one.close());
     const measured = await new WebhooksBenchmark(harness, endpoint, holds).measure();
     return resultOf(measured, await storeOf(harness.redis));
   });
-
-/**
- * @param {number} port
- * @param {string} tenant
- * @param {string} url
- */
-function subscribe(port, tenant, url) {
-  return askAsAdmin(port, 'POST', `/v1/admin/webhooks?tenant_id=${tenant}`, {
-    url,
-    event_types: ['reservation.expired'],
-  });
-}
 
 class WebhooksBenchmark {
   /**
@@ -65,7 +53,7 @@ class WebhooksBenchmark {
     const backlog = await this.backlog();
     const calm = await this.steady('every endpoint answers');
     const [{ tenant } = { tenant: '' }] = this.holds.places;
-    await subscribe(this.service.port, tenant, `${this.endpoint.url}/hang`);
+    await subscribe(this.service.port, `${this.endpoint.url}/hang`, tenant);
     const beside = await this.steady('one endpoint hangs for 30 s');
     return { backlog, calm, beside };
   }
@@ -84,14 +72,10 @@ class WebhooksBenchmark {
 
   /** @param {string} title */
   async steady(title) {
-    const { perSecond, seconds, ttlMs } = STEADY;
+    const { perSecond, seconds } = STEADY;
     say(`${perSecond} expirations a second for ${seconds} s: ${title}`);
     return this.watched(async () => {
-      const began = performance.now();
-      for (let step = 0; step < seconds * 50; step += 1) {
-        await this.holds.make(perSecond / 50, { ttlMs });
-        await delay(Math.max(0, began + (step + 1) * 20 - performance.now()));
-      }
+      await this.holds.pace(STEADY);
       await this.delivered(perSecond * seconds);
     });
   }
@@ -101,17 +85,8 @@ class WebhooksBenchmark {
    * @param {number} count
    */
   async delivered(count) {
-    const deadline = performance.now() + TIMEOUT_MS;
-    for (;;) {
-      const { delays } = await this.endpoint.received({ forget: false });
-      if (delays.length >= count) {
-        return;
-      }
-      if (performance.now() > deadline) {
-        throw new Error(`${delays.length} of ${count} were delivered in time`);
-      }
-      await delay(POLL_MS);
-    }
+    const areAll = async () => (await this.endpoint.received({ forget: false })).delays.length >= count;
+    await until(areAll, TIMEOUT_MS, `${count} events were not delivered`, POLL_MS);
   }
 
   /** @param {() => Promise<void>} work */
@@ -123,19 +98,8 @@ class WebhooksBenchmark {
     const use = await used();
     const endpoint_cpu_s = cpuSecondsOf(this.endpoint.pid) - before;
     const { inboxes, delays } = await this.endpoint.received({ forget: true });
-    const { elapsed_s, server_cpu_s, redis_cpu_s } = use;
-    return {
-      inboxes,
-      count: delays.length,
-      repeated: inboxes.reduce((sum, { requests }) => sum + requests, 0) - delays.length,
-      p50_ms: quantile(delays, 0.5),
-      p99_ms: quantile(delays, 0.99),
-      max_ms: quantile(delays, 1),
-      elapsed_s,
-      server_cpu_s,
-      redis_cpu_s,
-      endpoint_cpu_s,
-    };
+    const repeated = inboxes.reduce((sum, { requests }) => sum + requests, 0) - delays.length;
+    return { inboxes, repeated, ...spreadOf(delays), ...use, endpoint_cpu_s };
   }
 }
 

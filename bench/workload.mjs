@@ -87,10 +87,6 @@ const keyField = (/** @type {string} */ key) => [
 export const reserveTerms = ({ policy = POLICY, ttlMs = LEASE.ttlMs, graceMs = LEASE.graceMs }) =>
   `${policy}|${ttlMs}||${graceMs}`;
 
-/** @type {(maxLive: number, maxStored: number) => string} */
-export const reserveLimits = (maxLive, maxStored) =>
-  [IDEMPOTENCY_TTL_MS, RETENTION_MS, maxLive, maxStored, 0].join('|');
-
 /**
  * The script call of a reserve with this number.
  * @param {Place} place
@@ -112,7 +108,7 @@ export function reserveCall(place, number, args = {}) {
       subject: subjectText(SUBJECT, tenant, 'TOKENS'),
       amount: String(ESTIMATE),
       terms: reserveTerms({}),
-      limits: reserveLimits(1_000_000, 68_719_476_736),
+      limits: [IDEMPOTENCY_TTL_MS, RETENTION_MS, 1_000_000, 68_719_476_736, 0].join('|'),
       keyId,
       requestId: `req_${digits(number, 22, 'q')}`,
       trace: TRACE,
@@ -131,7 +127,7 @@ export function reserveCall(place, number, args = {}) {
  * @param {number} number
  * @returns {CommitCall}
  */
-export function commitCall(place, number, actual = ACTUAL) {
+export function commitCall(place, number) {
   const { tenant, tag, run, keyId } = place;
   const id = reservationIdOf(place, number);
   return {
@@ -144,7 +140,7 @@ export function commitCall(place, number, actual = ACTUAL) {
       reservationId: id,
       fingerprint: digits(number, 22, 'f'),
       unit: 'TOKENS',
-      actual: String(actual),
+      actual: String(ACTUAL),
       metadata: '',
       metrics: '',
       idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
@@ -155,14 +151,6 @@ export function commitCall(place, number, actual = ACTUAL) {
     },
   };
 }
-
-/** The request id and trace of what the benchmark does itself. */
-export const origin = (/** @type {number} */ number) => ({
-  actor: 'admin',
-  keyId: '',
-  requestId: `req_${digits(number)}`,
-  trace: TRACE,
-});
 
 /**
  * The arguments of FCALL for a run with this one call.

@@ -48,13 +48,9 @@ test('the table of permissions is the list of the code, with its words and defau
   );
 });
 
-test.each([
-  ['docs/performance.md shows the summary of the newest report', 'summary.mjs'],
-  ['docs/reference/growth.md shows the last run of the growth benchmark', 'growth-page.mjs'],
-])('%s', (_, program) => {
-  const { status, stderr } = spawnSync(process.execPath, [fileURLToPath(new URL(`bench/${program}`, root))], {
-    encoding: 'utf8',
-  });
+test('docs/performance.md shows the summary of the newest report', () => {
+  const program = fileURLToPath(new URL('bench/summary.mjs', root));
+  const { status, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 });
 
