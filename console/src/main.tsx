@@ -25,6 +25,7 @@ import { STYLE_NONCE } from './app/nonce';
 import { router } from './app/router';
 import './app/style.css';
 import './parts/parts.css';
+import './parts/filters.css';
 import { theme } from './app/theme';
 
 const SCHEME = 'mantine-color-scheme-value';

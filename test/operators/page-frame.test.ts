@@ -72,6 +72,35 @@ describeInBrowser(`what all pages have in common${WITHOUT_BROWSER}`, () => {
     await context.close();
   });
 
+  test('filters stand in even rows, and what clears them never in one of its own', async () => {
+    const { page, context } = await browser.enter(holdfast.url, '/budgets');
+    for (const width of [1280, 1440]) {
+      await page.setViewportSize({ width, height: 860 });
+      for (const path of [
+        ...['/budgets', '/reservations', `/reservations?tenant=${tenant.id}`, '/usage', '/webhooks'],
+        ...['/expirations', '/events', '/requests', '/audit', '/tenants', '/operators'],
+      ]) {
+        await page.goto(`${holdfast.url}/console${path}`);
+        await page.getByRole('button', { name: 'Clear filters' }).waitFor();
+        const rows = await page.evaluate<{ right: number; bottom: number; isClear: boolean }[]>(
+          `[...document.querySelectorAll('.filters .filter, .filters-clear')].map((part) => {
+            const { right, bottom } = part.getBoundingClientRect();
+            return { right: Math.round(right), bottom: Math.round(bottom), isClear: part.matches('.filters-clear') };
+          })`,
+        );
+        const filters = rows.filter(({ isClear }) => !isClear);
+        const bottoms = [...new Set(filters.map(({ bottom }) => bottom))];
+        const ends = bottoms.map((at) =>
+          Math.max(...filters.filter(({ bottom }) => bottom === at).map(({ right }) => right)),
+        );
+        const full = new Set(ends.slice(0, -1));
+        expect({ path, width, ends, isFull: full.size <= 1 }).toMatchObject({ isFull: true });
+        expect({ path, width, bottom: rows.at(-1)?.bottom }).toEqual({ path, width, bottom: bottoms.at(-1) });
+      }
+    }
+    await context.close();
+  });
+
   test('the first Tab of a page leads past the navigation', async () => {
     const { page, context } = await browser.enter(holdfast.url, '/budgets?search=tenant');
     await page.getByText('1 row', { exact: true }).waitFor();

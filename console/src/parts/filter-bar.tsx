@@ -30,13 +30,12 @@ export function FilterBar<Name extends string>({
       >
         {set === 0 ? 'Filters' : `Filters (${set})`}
       </Button>
-      {children}
+      <div className="filters-fields">{children}</div>
       <Button
         className="filters-clear"
         variant="default"
         size="compact-sm"
         h={30}
-        style={{ justifySelf: 'start' }}
         disabled={set === 0}
         onClick={clear}
       >

@@ -98,12 +98,12 @@ function EventFilters({
         onChange={set.event_type}
       />
       <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
-      <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} />
+      <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} wide />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
       <TextFilter label="Idempotency key" value={filters.search} onChange={set.search} />
       <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} />
-      <TextFilter label="Correlation id" value={filters.correlation_id} onChange={set.correlation_id} />
+      <TextFilter label="Correlation id" value={filters.correlation_id} onChange={set.correlation_id} wide />
       <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} wide />
     </FilterBar>
   );

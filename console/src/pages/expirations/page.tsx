@@ -145,8 +145,8 @@ function Filters({
   const set = useSetters(FILTERS, change);
   return (
     <FilterBar filters={search} names={FILTERS} change={change}>
-      <TextFilter label="Tenant id" value={tenant} onChange={set.tenant} />
-      <TextFilter label="Scope, or one above it" value={scope} onChange={set.scope} />
+      <TextFilter label="Tenant id" value={tenant} onChange={set.tenant} wide />
+      <TextFilter label="Scope, or one above it" value={scope} onChange={set.scope} wide />
       <ChoiceFilter
         label="State"
         all="Expired"

@@ -53,7 +53,13 @@ export function TightBudgets(): ReactNode {
           ) : (
             <Table
               label="Budgets nearest their limits"
-              columns={['Scope', 'Used', { right: 'Remaining' }, { right: 'Allocated' }]}
+              columns={[
+                'Scope',
+                { wide: 'Use' },
+                { right: 'Used' },
+                { right: 'Remaining' },
+                { right: 'Allocated' },
+              ]}
               items={ledgers}
             >
               {(budget) => <BudgetRow key={budget.ledger_id} budget={budget} />}
@@ -97,16 +103,10 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
           <Runway budget={budget} windows={windows} charges={charges} />
         </div>
       </td>
-      <td style={{ width: 150 }}>
-        <div className="row" style={{ flexWrap: 'nowrap' }}>
-          <div style={{ flex: 1 }}>
-            <BudgetBar budget={shown} />
-          </div>
-          <span className="num small" style={{ width: 38, textAlign: 'right' }}>
-            {percentOf(Math.floor(used / 10) / 100)}
-          </span>
-        </div>
+      <td className="wide-only" style={{ width: 100 }}>
+        <BudgetBar budget={shown} />
       </td>
+      <td className="right num">{percentOf(Math.floor(used / 10) / 100)}</td>
       <td className="right">
         <Amount amount={remaining.amount} unit={unit} withUnit />
       </td>

@@ -99,9 +99,9 @@ function RequestFilters({
       <TextFilter label="Scope" value={filters.scope} onChange={set.scope} wide />
       <TextFilter label="Key or operator" value={filters.key_id} onChange={set.key_id} />
       <TextFilter label="Resource id" value={filters.resource_id} onChange={set.resource_id} />
-      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} wide />
       <TimeFilter label="From" value={filters.from} onChange={set.from} />
       <TimeFilter label="To" value={filters.to} onChange={set.to} />
+      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} />
     </FilterBar>
   );
 }

@@ -66,7 +66,7 @@ export function Reservations(): ReactNode {
     <>
       <PageHead title="Reservations" />
       <FilterBar filters={{ ...filters, overdue }} names={RESERVATION_FILTERS} change={change}>
-        <TextFilter label="Open by id" value={undefined} onChange={open} wide />
+        <TextFilter label="Open by id" value={undefined} onChange={open} />
         <TenantFilter value={filters.tenant} onChange={set.tenant} />
         <TextFilter label="Scope, by its levels" value={scopeOf(filters)} onChange={setScope} wide />
         {!hasTenant && <CheckFilter label="Overdue only" value={overdue} onChange={set.overdue} />}
