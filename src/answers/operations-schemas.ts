@@ -197,7 +197,7 @@ export const OPERATIONS_SCHEMAS = {
       journal: list(
         object({
           tenant_id: TEXT,
-          reservation_id: TEXT,
+          reservation_id: { ...TEXT, description: 'Or the `event_id` of a direct debit.' },
           kind: {
             ...oneOf('MISSING', 'DOUBLED', 'LIVE', 'CHARGE', 'REFUND'),
             description:

@@ -4,9 +4,10 @@ import { journalKey, RedisService, type ScriptReply, tagOfTenant } from '../redi
 /** Entries that one script examines, with their records: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 200;
 
-/** What is wrong with the journal of one reservation. */
+/** What is wrong with the journal of one charge. */
 export interface JournalFault {
-  readonly reservationId: string;
+  /** Of the reservation, or of the direct debit. */
+  readonly chargeId: string;
   /**
    * MISSING: it has ended and has no entry. DOUBLED: it has several. LIVE: it has one, and has not ended. CHARGE: its entry and its record
    * name different charges. REFUND: its refunds do not add up to what its record says, or to more than its charge.
@@ -21,14 +22,14 @@ class Refunds {
   private readonly last = new Map<string, { readonly sum: bigint; readonly total: bigint }>();
   private readonly broken = new Set<string>();
 
-  add({ reservationId, charged, expected = '0', total = '0' }: Entry, refunded: string): void {
+  add({ chargeId, charged, expected = '0', total = '0' }: Entry, refunded: string): void {
     const sum = BigInt(refunded);
-    const before = this.last.get(reservationId)?.sum ?? sum + BigInt(charged);
+    const before = this.last.get(chargeId)?.sum ?? sum + BigInt(charged);
     if (before < 0n || before - BigInt(charged) !== sum || sum > BigInt(expected)) {
-      this.broken.add(reservationId);
+      this.broken.add(chargeId);
     }
     // What its record said when this was read: later refunds have entries after it.
-    this.last.set(reservationId, { sum, total: BigInt(total) });
+    this.last.set(chargeId, { sum, total: BigInt(total) });
   }
 
   wrong(): readonly string[] {
@@ -59,29 +60,29 @@ export class JournalReader {
     do {
       const page = await this.page(tenantId, after, EXAMINED_A_RUN);
       for (const entry of page.entries) {
-        const { reservationId, charged, expected, refunded } = entry;
+        const { chargeId, charged, expected, refunded } = entry;
         if (refunded !== undefined) {
           refunds.add(entry, refunded);
           continue;
         }
-        if (found.has(reservationId)) {
-          faults.push({ reservationId, kind: 'DOUBLED' });
+        if (found.has(chargeId)) {
+          faults.push({ chargeId, kind: 'DOUBLED' });
         } else if (expected === undefined) {
-          faults.push({ reservationId, kind: 'LIVE' });
+          faults.push({ chargeId, kind: 'LIVE' });
         } else if (charged !== expected) {
-          faults.push({ reservationId, kind: 'CHARGE' });
+          faults.push({ chargeId, kind: 'CHARGE' });
         }
-        found.add(reservationId);
+        found.add(chargeId);
       }
       after = page.next ?? '';
     } while (after !== '');
-    for (const reservationId of refunds.wrong()) {
-      faults.push({ reservationId, kind: 'REFUND' });
+    for (const chargeId of refunds.wrong()) {
+      faults.push({ chargeId, kind: 'REFUND' });
     }
     const passedMs = await this.passedMs(tenantId);
     for (const [reservationId, endedMs] of ended) {
       if (endedMs > passedMs && !found.has(reservationId)) {
-        faults.push({ reservationId, kind: 'MISSING' });
+        faults.push({ chargeId: reservationId, kind: 'MISSING' });
       }
     }
     return faults;

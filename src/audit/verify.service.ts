@@ -91,7 +91,7 @@ export class VerifyService {
       total.drift.push(...report.drifts.map(driftView));
       total.unreadable.push(...report.unreadable.map((hold) => unreadableView(tenantId, hold)));
       total.journal.push(
-        ...report.journal.map(({ reservationId: reservation_id, kind }) => ({
+        ...report.journal.map(({ chargeId: reservation_id, kind }) => ({
           tenant_id: tenantId,
           reservation_id,
           kind,

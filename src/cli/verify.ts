@@ -71,7 +71,9 @@ export async function verifyLedger({
         print(`unreadable reservation ${reservation_id} of ${tenant_id}: ${reason}`);
       }
       for (const { tenant_id, reservation_id, kind } of page.journal ?? []) {
-        print(`journal of reservation ${reservation_id} of ${tenant_id}: ${kind}`);
+        print(
+          `journal of ${reservation_id.startsWith('evn_') ? 'direct debit' : 'reservation'} ${reservation_id} of ${tenant_id}: ${kind}`,
+        );
       }
       total.tenants += page.tenants;
       total.budgets += page.budgets;

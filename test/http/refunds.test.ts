@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
+import { journalKey, reservationKey, tagOfReservationId, tagOfTenant } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, newKey, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -193,6 +193,31 @@ describe('a refund of a direct debit', () => {
     const events = await on.holdfast.admin('GET', `/v1/admin/events?correlation_id=${id}`);
     expect(expectStatus(events, 200).events).toMatchObject([
       { event_type: 'custom.direct_debit.refunded', data: { event_id: id, refunded: 50, reason: 'twice' } },
+    ]);
+  });
+
+  test('is verified: its refunds add up to those of its events, and its charge is that of its event', async () => {
+    const tenant = await on.holdfast.fundedTenant(1000);
+    const [key, id] = [await refunder(tenant), await debited(tenant, 80)];
+    for (const amount of [50, 20]) {
+      expectStatus(await refund(key, `events/${id}`, bodyOf(amount)), 200);
+    }
+    const verified = async (): Promise<Json> =>
+      expectStatus(await on.holdfast.admin('GET', `/ops/verify?tenant_id=${tenant.id}`), 200);
+    expect(await verified()).toMatchObject({ ok: true, journal: [] });
+    const { redis } = on.stored;
+    const tag = tagOfTenant(tenant.id, 64);
+    const about = `${tag}co:${id}`;
+    const last = (await redis.xrange(about, '-', '+')).at(-1);
+    await redis.xdel(about, last?.[0] ?? '');
+    const fault = { tenant_id: tenant.id, reservation_id: id };
+    expect(await verified()).toMatchObject({ ok: false, journal: [{ ...fault, kind: 'REFUND' }] });
+    // As another writer would leave it: a second entry of the debit, with another charge.
+    const [, fields = []] = (await redis.xrange(journalKey(tag), '-', '+')).at(-1) ?? [];
+    await redis.xadd(journalKey(tag), '*', 'event', fields[1 + fields.indexOf('event')] as string, 'ch', '9');
+    expect((await verified()).journal).toEqual([
+      { ...fault, kind: 'DOUBLED' },
+      { ...fault, kind: 'REFUND' },
     ]);
   });
 

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Page } from 'playwright-core';
 import { RedisService } from '../../src/redis/index.js';
 import { type Charge, publishCharges } from '../support/charge-files.js';
 import {
@@ -91,6 +92,15 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
           dimensions: { user_id: user },
           charged,
         })),
+        { ...of, recorded_at: now - DAY_MS, tenant: 'refunded', scope: 'tenant:refunded', charged: 90 },
+        {
+          ...of,
+          recorded_at: now - DAY_MS,
+          tenant: 'refunded',
+          scope: 'tenant:refunded',
+          source: 'REFUND',
+          charged: -40,
+        },
         {
           ...of,
           recorded_at: now - DAY_MS,
@@ -108,6 +118,22 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     await holdfast?.stop();
     await redis?.stop();
     rmSync(archive, { recursive: true, force: true });
+  });
+
+  test('what was refunded has a column where something was', async () => {
+    const visit = (of: string, use: (page: Page) => Promise<void>): Promise<void> =>
+      browser.visit(holdfast.url, `/usage?tenant_id=${of}&by=tenant&zone=UTC`, 'The largest', use);
+    await visit('refunded', async (page) => {
+      const largest = page.getByRole('region', { name: 'The largest' }).locator('table');
+      expect(await largest.locator('th').allTextContents()).toContain('Refunded');
+      await largest.getByRole('row', { name: /^refunded tenant 50 tokens 100\.0% 1 40 0 0 / }).waitFor();
+      const days = page.getByRole('region', { name: 'Day by day' }).locator('table');
+      await days.getByRole('row', { name: / 50 tokens 100\.0% 1 40 0 0 / }).waitFor();
+    });
+    await visit(tenant.id, async (page) => {
+      await page.getByRole('columnheader', { name: 'Released' }).first().waitFor();
+      expect(await page.getByRole('columnheader', { name: 'Refunded' }).count()).toBe(0);
+    });
   });
 
   test('who spent it on what is shown by two keys, and each row leads on to what it is made of', async () => {

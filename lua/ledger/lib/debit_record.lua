@@ -31,7 +31,16 @@ local function scopes_of(leaf, mask)
   return scopes, held
 end
 
--- The entry, instant, tenant, unit, scopes and charge of a debit, or nil if there is none with this id.
+-- The entry, instant, tenant, unit, scopes and charge of a debit.
+local function debit_of(entry)
+  local f = figures_of(entry)
+  local scopes, held = scopes_of(f.sc, f[field.scope_mask])
+  return { state = 'APPLIED', entry = entry[1], id = f.event_id,
+    charged_at = tonumber(string.sub(f.event_id, -INSTANT_DIGITS), 16), unit = f.unit, charged = f.charged,
+    tenant = string.match(f.sc or '', '^tenant:([^/]+)'), subject = { scopes = scopes, held = held } }
+end
+
+-- The debit with this id, or nil.
 local function find(tag, id)
   local instant, found = tonumber(string.sub(id, -INSTANT_DIGITS), 16), nil
   stream_walk.walk_stream('XRANGE', keys.event_log(tag), time.ms_text(instant or 0), '+', MOST_EVENTS, function(entry)
@@ -41,13 +50,15 @@ local function find(tag, id)
     end
     return found
   end)
-  if not found then
-    return nil
-  end
-  local f = figures_of(found)
-  local scopes, held = scopes_of(f.sc, f[field.scope_mask])
-  return { state = 'APPLIED', entry = found[1], charged_at = instant, unit = f.unit, charged = f.charged,
-    tenant = string.match(f.sc or '', '^tenant:([^/]+)'), subject = { scopes = scopes, held = held } }
+  return found and debit_of(found)
+end
+
+-- The debit whose event is this entry, or nil if it has gone or is of another kind.
+local function of_event(tag, entry_id)
+  local is_id = string.find(entry_id, '^%d+%-%d+$')
+  local entry = is_id and redis.call('XRANGE', keys.event_log(tag), entry_id, entry_id)[1]
+  local is_debit = entry and stream_walk.value_of(entry[2], 'ty') == 'custom.direct_debit.applied'
+  return is_debit and stream_walk.value_of(entry[2], 'event_id') and debit_of(entry) or nil
 end
 
 local function refunded_of(tag, id)
@@ -56,4 +67,4 @@ local function refunded_of(tag, id)
   return figures_of(entry).refunded_total or '0'
 end
 
-return { find = find, refunded_of = refunded_of, with_instant = with_instant }
+return { find = find, of_event = of_event, refunded_of = refunded_of, with_instant = with_instant }

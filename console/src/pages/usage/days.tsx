@@ -5,7 +5,7 @@ import { serverNowMs } from '../../api/server-time';
 import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
-import { FIGURES, Figures, shareOf } from './tables';
+import { Figures, figuresOf, shareOf } from './tables';
 import { amountOf, longDayWords, startOf, type Usage, type UsageReport, type UsageRow, UTC } from './usage';
 
 /** Days one after the other without a charge, and why. */
@@ -70,18 +70,19 @@ export function DayTable({
   zone: string;
 }): ReactNode {
   const { unit, total } = usage;
+  const figures = figuresOf(usage);
   return (
     <Panel title="Day by day" flush>
       <Table
         label="Day by day"
-        columns={['Day', { right: 'Charged' }, { right: 'Share' }, ...FIGURES]}
+        columns={['Day', { right: 'Charged' }, { right: 'Share' }, ...figures]}
         items={rowsOf(days, zone, usage)}
       >
         {(day) =>
           'why' in day ? (
             <tr key={day.first} className="muted">
               <td className="num">{stretchWords(day)}</td>
-              <td colSpan={2 + FIGURES.length}>{day.why}</td>
+              <td colSpan={2 + figures.length}>{day.why}</td>
             </tr>
           ) : (
             <tr key={day.row.day ?? ''}>
@@ -98,7 +99,7 @@ export function DayTable({
                 <Amount amount={amountOf(day.row.charged)} unit={unit} withUnit />
               </td>
               <td className="right num">{shareOf(day.row, total)}</td>
-              <Figures row={day.row} unit={unit} />
+              <Figures row={day.row} usage={usage} />
             </tr>
           )
         }

@@ -4,7 +4,7 @@ import { Amount } from '../../parts/amount';
 import { COUNT, numberFormat } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
-import { Table } from '../../parts/table';
+import { type Column, Table } from '../../parts/table';
 import { colourOf } from './chart';
 import { filterOf, KEYS } from './filters';
 import { amountOf, nameOf, type Usage, type UsageRow, wordsOf } from './usage';
@@ -18,10 +18,19 @@ export function shareOf(part: UsageRow, whole: UsageRow | undefined): string {
   return all === 0n ? '–' : SHARE.format(Number((amountOf(part.charged) * SCALE) / all) / Number(SCALE));
 }
 
-export function Figures({ row, unit }: { row: UsageRow; unit: string }): ReactNode {
+/** Refunds have a column where the report has any. They are taken off what was charged already. */
+const hasRefunds = (total: UsageRow | undefined): boolean => amountOf(total?.refunded ?? 0) > 0n;
+
+export function Figures({ row, usage }: { row: UsageRow; usage: Usage }): ReactNode {
+  const { unit, total } = usage;
   return (
     <>
       <td className="right num">{COUNT.format(row.count)}</td>
+      {hasRefunds(total) && (
+        <td className="right">
+          <Amount amount={amountOf(row.refunded)} unit={unit} />
+        </td>
+      )}
       <td className="right">
         <Amount amount={amountOf(row.released)} unit={unit} />
       </td>
@@ -35,12 +44,13 @@ export function Figures({ row, unit }: { row: UsageRow; unit: string }): ReactNo
   );
 }
 
-export const FIGURES = [
+export const figuresOf = ({ total }: Usage): readonly Column[] => [
   { right: 'Charges' },
+  ...(hasRefunds(total) ? [{ right: 'Refunded' }] : []),
   { right: 'Released' },
   { right: 'Expired' },
   { right: 'Tokens in / out' },
-] as const;
+];
 
 /** The largest, with their colours in the chart. */
 export function TopTable({ usage, by }: { usage: Usage; by: readonly string[] }): ReactNode {
@@ -49,7 +59,12 @@ export function TopTable({ usage, by }: { usage: Usage; by: readonly string[] })
     <Panel title={`The ${top.length === 1 ? 'largest' : `${top.length} largest`}`} flush>
       <Table
         label="The largest"
-        columns={[...by.map((key) => KEYS[key] ?? key), { right: 'Charged' }, { right: 'Share' }, ...FIGURES]}
+        columns={[
+          ...by.map((key) => KEYS[key] ?? key),
+          { right: 'Charged' },
+          { right: 'Share' },
+          ...figuresOf(usage),
+        ]}
         items={top}
       >
         {(series, place) => (
@@ -64,7 +79,7 @@ export function TopTable({ usage, by }: { usage: Usage; by: readonly string[] })
               <Amount amount={amountOf(series.row.charged)} unit={unit} withUnit />
             </td>
             <td className="right num">{shareOf(series.row, total)}</td>
-            <Figures row={series.row} unit={unit} />
+            <Figures row={series.row} usage={usage} />
           </tr>
         )}
       </Table>
@@ -94,14 +109,12 @@ function Name({ by, name, unit }: { by: string; name: string | undefined; unit: 
         )}
       </Link>
       {by === 'tenant' && (
-        <Link className="small" to="/tenants/$id" params={{ id: name }}>
-          {' '}
+        <Link className="small beside" to="/tenants/$id" params={{ id: name }}>
           tenant
         </Link>
       )}
       {by === 'scope' && (
-        <Link className="small" to="/budgets/$unit" params={{ unit }} search={{ scope: name }}>
-          {' '}
+        <Link className="small beside" to="/budgets/$unit" params={{ unit }} search={{ scope: name }}>
           budget
         </Link>
       )}

@@ -150,7 +150,7 @@ const JOURNAL_FAULTS: Readonly<Record<JournalFault['kind'], string>> = {
   REFUND: 'Its refunds in the journal do not add up to those of its record',
 };
 
-/** Reservations that cannot be read, and those whose end the journal does not have exactly once with its charge. */
+/** Reservations that cannot be read, and charges that the journal does not have exactly once as their records say. */
 export function ReservationFindings({
   unreadable,
   journal,
@@ -179,9 +179,15 @@ export function ReservationFindings({
         {({ reservation_id: id, tenant_id: tenant, words, quarantined }) => (
           <tr key={`${id} ${words}`}>
             <td className="id">
-              <Link to="/reservations/$id" params={{ id }}>
-                {id}
-              </Link>
+              {id.startsWith('evn_') ? (
+                <Link to="/events" search={{ event: id }}>
+                  {id}
+                </Link>
+              ) : (
+                <Link to="/reservations/$id" params={{ id }}>
+                  {id}
+                </Link>
+              )}
             </td>
             <td className="id">
               <Link to="/tenants/$id" params={{ id: tenant }}>
