@@ -21,6 +21,7 @@ import {
   ReservationsModule,
   ReserveModule,
 } from '../reservations/index.js';
+import { RetentionModule } from '../retention/index.js';
 import { SpikesModule } from '../spikes/index.js';
 import { type Logger, TelemetryModule } from '../telemetry/index.js';
 import { UsageModule } from '../usage/index.js';
@@ -61,6 +62,7 @@ export class AppModule {
         WebhooksModule,
         SpikesModule,
         AuditModule,
+        RetentionModule,
         UsageModule,
         ArchiveModule,
         OverviewModule,

@@ -11,15 +11,13 @@ import { AuditWriter } from './audit-log/audit-writer.js';
 import { ExpirationCounts } from './expiration-counts.js';
 import { ExpirationFeed } from './expiration-feed.js';
 import { ExpirationsService } from './expirations.service.js';
-import { LogJanitor } from './log.janitor.js';
 import { OpsController } from './ops.controller.js';
 import { HistoryService } from './reservation-history.js';
-import { RetentionJanitor } from './retention.janitor.js';
 import { JournalReader } from './journal-reader.js';
 import { TenantReader } from './tenant-reader.js';
 import { VerifyService } from './verify.service.js';
 
-/** The audit log of operations, and the history of the ledger with its verification and retention. */
+/** The audit log of operations, and the history of the ledger with its verification. */
 @Module({
   imports: [DiscoveryModule, ExpiryModule, HttpModule, WorkerModule],
   controllers: [AuditLogController, OpsController],
@@ -32,8 +30,6 @@ import { VerifyService } from './verify.service.js';
     ExpirationFeed,
     ExpirationsService,
     HistoryService,
-    LogJanitor,
-    RetentionJanitor,
     JournalReader,
     TenantReader,
     VerifyService,

@@ -1,3 +1,3 @@
 export { AuditedRequests } from './audit-log/audited-requests.js';
-export { auditEntryOf } from './audit-log/audit-log-rows.js';
+export { auditEntryOf, type AuditLog, LOGS } from './audit-log/audit-log-rows.js';
 export { AuditModule } from './audit.module.js';

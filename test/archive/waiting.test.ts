@@ -7,7 +7,7 @@ import type { ArchivePartition } from '../../src/archive/archive-partition.js';
 import { ARCHIVE_METRICS } from '../../src/archive/archive.metrics.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { StreamArchiver } from '../../src/archive/stream-archiver.js';
-import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
 import {
   auditLogKey,
@@ -76,8 +76,8 @@ test('entries that are packed wait for the archiver, are no longer to be packed,
     const id = await holdfast.hold(tenant, 2);
     expectStatus(await holdfast.commit(tenant, id, 1), 200);
   }
-  await holdfast.app.get(RetentionJanitor).pack(Infinity);
-  await holdfast.app.get(RetentionJanitor).pack(Infinity);
+  await holdfast.app.get(RecordJanitor).pack(Infinity);
+  await holdfast.app.get(RecordJanitor).pack(Infinity);
   const lengths = await Promise.all(
     [0, 1].map((number) => client.xlen(journalKey(tagOf(partitionCode(number))))),
   );
@@ -135,7 +135,7 @@ test('beyond 200,000 entries of a partition the oldest give way, and are a gap',
   const last = (await client.xrevrange(journalKey(TAG), '+', '-', 'COUNT', 1))[0]?.[0] as string;
   // As if packing had passed them.
   await client.hset(journalPlacesKey(TAG), { packed: last, kept: await client.xlen(journalKey(TAG)) });
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   await client.xadd(journalKey(TAG), '*', 'id', 'y', 'ch', '0');
   await janitor.pack(Infinity);
   expect(await client.xlen(journalKey(TAG))).toBe(200_000);

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { LogJanitor } from '../../src/audit/log.janitor.js';
+import { LogJanitor } from '../../src/retention/log-janitor.js';
 import { apiKeyExpiryKey, tagOfKeyId } from '../../src/redis/keyspace.js';
 import { expectStatus, type Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import { LogJanitor } from '../../src/audit/log.janitor.js';
+import { LogJanitor } from '../../src/retention/log-janitor.js';
 import {
   auditLogKey,
   correlatedEventsKey,

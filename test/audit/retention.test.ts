@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import {
   journalKey,
   partitionOfTenant,
@@ -50,7 +50,7 @@ test('index entries are removed after their records, bounded, counted, and from 
     reservationIndexKey(stored.tagOfTenant(tenant.id), tenant.id),
   ];
   await stored.redis.del(...ids.slice(0, 2).map((id) => reservationKey(tag, id)));
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   await janitor.trim(0);
   expect(await stored.redis.zcard(index)).toBe(3);
   expect(await holdfast.metric('holdfast_maintenance_cut_total', { job: 'audit_retention' })).toBe(1);
@@ -69,7 +69,7 @@ test('a damaged index is not touched, all others are trimmed, and runs fail and 
   await stored.redis.zadd(tenantIndexKey(tag), -2, 'first', -1, 'second');
   const damaged = [reservationIndexKey(tag, 'first'), runIndexKey(tag, 'second')];
   await Promise.all(damaged.map((key) => stored.redis.set(key, 'damaged')));
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   const message = 'not trimmed: tenant first, tenant second';
   // A run that is cut after them fails, too, and so does one that is cut before them in the next pass.
   let failure: unknown;
@@ -96,7 +96,7 @@ test('a damaged index of tenants does not stop the trimming of other partitions'
   const length = await stored.redis.zcard(index);
   const keys = ['00', '01'].map((code) => tenantIndexKey(tagOf(code)));
   await Promise.all(keys.map((key) => stored.redis.set(key, 'damaged')));
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   await expect(janitor.trim(Infinity)).rejects.toMatchObject({
     message: 'not trimmed: partition 00, partition 01',
     cause: expect.objectContaining({ message: expect.stringContaining('WRONGTYPE') }),
@@ -107,7 +107,7 @@ test('a damaged index of tenants does not stop the trimming of other partitions'
 });
 
 test('a partition with endless work does not keep others from being packed', async () => {
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   await janitor.pack(Infinity);
   const [busy, quiet] = [tagOf('00'), tagOf('03')];
   const unknown = (count: number): string[] => Array.from({ length: count }, (_, index) => `rsv_00${index}`);
@@ -130,7 +130,7 @@ test('an error names a few of many damaged indexes', async () => {
   const keys = names.map((name) => reservationIndexKey(tag, name));
   await Promise.all(names.map((name) => stored.redis.zadd(tenantIndexKey(tag), 1, name)));
   await Promise.all(keys.map((key) => stored.redis.set(key, 'damaged')));
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   await expect(janitor.trim(Infinity)).rejects.toThrow('tenant many-09 and 2 more');
   await stored.redis.del(keys);
   await stored.redis.zrem(tenantIndexKey(tag), ...names);
@@ -140,7 +140,7 @@ test('an error names a few of many damaged indexes', async () => {
 test('records are packed after their end, and a run without time leaves them for the next', async () => {
   const id = await released();
   const tag = stored.tagOfTenant(tenant.id);
-  const janitor = holdfast.app.get(RetentionJanitor);
+  const janitor = holdfast.app.get(RecordJanitor);
   await stored.redis.del(reservationKey(tag, await released()));
   const unpacked = await holdfast.metric('holdfast_records_not_packed_total');
   const entries = (await holdfast.metric('holdfast_journal_entries_total')) ?? 0;

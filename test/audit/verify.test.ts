@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetKey, journalKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
@@ -139,7 +139,7 @@ describe('verifying the ledger', () => {
     expect(await on.holdfast.metric('holdfast_verify_drift_total')).toBe(before + 4);
     expect(await verify(`tenant=${other.id}`)).toMatchObject({ ok: true, journal: [] });
     // Nothing can be said of what packing has passed.
-    await on.holdfast.app.get(RetentionJanitor).pack(Infinity);
+    await on.holdfast.app.get(RecordJanitor).pack(Infinity);
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, journal: [] });
   });
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { generateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
-import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import {
   evidenceKey,
   partitionCode,
@@ -268,7 +268,7 @@ describe('a settlement', () => {
     const committed = await holdfast.commit(tenant, id, 5);
     const both = { reserve: reserved.body.cycles_evidence, commit: committed.body.cycles_evidence };
     expect(await shown()).toEqual(both);
-    await holdfast.app.get(RetentionJanitor).pack(60_000);
+    await holdfast.app.get(RecordJanitor).pack(60_000);
     expect(await shown()).toEqual(both);
     const listed = async (include: string): Promise<Json> =>
       (await holdfast.call('GET', `/v1/reservations?limit=1${include}`, { key: tenant.key })).body

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
 import { quarantineKey, reservationKey } from '../../src/redis/keyspace.js';
@@ -96,7 +96,7 @@ const FORMS: Readonly<Record<string, { fields: readonly string[]; make: (held: H
       fields: ['0', '1', '2', 'su', 'tn', 'am', 'ch', 'st', 'fa', 'dm', 'at'],
       make: async ({ tenant, id }) => {
         await on.holdfast.commit(tenant, id, 8);
-        await on.holdfast.app.get(RetentionJanitor).pack(Infinity);
+        await on.holdfast.app.get(RecordJanitor).pack(Infinity);
       },
     },
   };
@@ -260,8 +260,8 @@ describe.each(Object.keys(FORMS))('a %s reservation', (name) => {
       }
       await on.holdfast.app.get(ExpiryService).sweep();
       await on.holdfast.app.get(Reconciler).reconcile();
-      await on.holdfast.app.get(RetentionJanitor).pack(Infinity);
-      await on.holdfast.app.get(RetentionJanitor).trim(Infinity);
+      await on.holdfast.app.get(RecordJanitor).pack(Infinity);
+      await on.holdfast.app.get(RecordJanitor).trim(Infinity);
       for (const { tenant, neighbour } of pairs) {
         await expectBooks(tenant);
         expect((await on.holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`)).status).toBe(200);

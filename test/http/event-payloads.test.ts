@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { expect, test } from '@jest/globals';
-import { LogJanitor } from '../../src/audit/log.janitor.js';
+import { LogJanitor } from '../../src/retention/log-janitor.js';
 import { categoryOf } from '../../src/ledger/event-types.js';
 import { StoreOutages } from '../../src/events/store-outages.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { LogJanitor } from '../../src/audit/log.janitor.js';
+import { LogJanitor } from '../../src/retention/log-janitor.js';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import {

@@ -4,8 +4,8 @@ import { DAY_MS } from '../ledger/index.js';
 import { apiKeyExpiryKey, eventLogKey, RedisService } from '../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
 import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
-import { type AuditLog, LOGS } from './audit-log/audit-log-rows.js';
-import { RETENTION_METRICS } from './audit.metrics.js';
+import { type AuditLog, LOGS } from '../audit/index.js';
+import { RETENTION_METRICS } from './retention.metrics.js';
 
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;

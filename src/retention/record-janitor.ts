@@ -11,7 +11,7 @@ import {
 } from '../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
 import { MAINTENANCE_METRICS, PartitionWalk, type Turn, Worker } from '../worker/index.js';
-import { RETENTION_METRICS } from './audit.metrics.js';
+import { RETENTION_METRICS } from './retention.metrics.js';
 
 /** Together with the duration of a run, this is how long an index entry may outlive its record. */
 const TRIM_INTERVAL_MS = 60_000;
@@ -37,7 +37,7 @@ const START: TrimPlace = { tenant: '', walkedMs: '', walkedId: '' };
  * Both are bounded by count and time, and continue where they stopped.
  */
 @Injectable()
-export class RetentionJanitor implements OnModuleInit {
+export class RecordJanitor implements OnModuleInit {
   private readonly counts: Instruments<typeof RETENTION_METRICS>;
   private readonly retentionMs: number;
   private readonly trimWalk: PartitionWalk<TrimPlace>;
