@@ -26,6 +26,7 @@ const LAYERS = [
   'webhooks',
   'spikes',
   'audit',
+  'retention',
   'archive',
   'usage',
   'overview',
@@ -48,6 +49,12 @@ const noImportFrom = (/** @type {string[]} */ layers) => ({
   regex: `^(\\.\\./)+(${layers.join('|')})/`,
   message: 'A layer imports only from those below it.',
 });
+
+/** A class that needs more does more than one thing. */
+const FEW_PARTS = {
+  selector: "MethodDefinition[kind='constructor'] > FunctionExpression[params.length>6]",
+  message: 'A constructor has at most six parameters.',
+};
 
 /** @type {import('eslint').Linter.Config[]} */
 const LAYER_RULES = LAYERS.flatMap((layer, index) => {
@@ -202,7 +209,7 @@ export default tseslint.config(
         'error',
         { devDependencies: false, optionalDependencies: false, peerDependencies: false, includeTypes: true },
       ],
-      'no-restricted-syntax': ['error', ...REDIS_TIME_ONLY, NO_HIDDEN_REQUIRE],
+      'no-restricted-syntax': ['error', ...REDIS_TIME_ONLY, NO_HIDDEN_REQUIRE, FEW_PARTS],
     },
   },
   {

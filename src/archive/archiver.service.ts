@@ -2,7 +2,6 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { archiveInstancesKey, archiveLeaseKey, archiveReportsKey, RedisService } from '../redis/index.js';
 import {
-  HealthContributors,
   type HealthReport,
   type HealthWarning,
   type Instruments,
@@ -62,7 +61,6 @@ export class ArchiverService implements Job, OnModuleInit {
   constructor(
     private readonly redis: RedisService,
     private readonly worker: Worker,
-    private readonly health: HealthContributors,
     metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
@@ -89,7 +87,6 @@ export class ArchiverService implements Job, OnModuleInit {
       return;
     }
     this.worker.add(this);
-    this.health.register({ name: 'archiver', check: () => this.report() });
     this.counts.lag.readFrom(() => this.lagMs() / 1000);
     this.counts.partitions.readFrom(() => this.leases.held.size);
   }
@@ -224,7 +221,7 @@ export class ArchiverService implements Job, OnModuleInit {
   }
 
   /** A folder of another deployment turns readiness red, because it never ends by itself. Nothing else does: reservations do not depend on the archive. */
-  private report(): HealthReport {
+  health(): HealthReport {
     const lagMs = this.lagMs();
     const problems = [...this.problems].map(([step, message]): HealthWarning => ({
       code: step === 'gaps' ? 'archive_gaps' : this.isForeign ? 'archive_foreign' : 'archive_failing',

@@ -1,11 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import {
-  HealthContributors,
-  type HealthReport,
-  type Instruments,
-  MetricsRegistry,
-} from '../telemetry/index.js';
+import { type HealthReport, type Instruments, MetricsRegistry } from '../telemetry/index.js';
 import { Worker, type Job, type Turn, type TurnReport } from '../worker/index.js';
 import type { DrainReport } from './drain-run.js';
 import { PartitionDrain } from './partition-drain.js';
@@ -43,7 +38,6 @@ export class ExpiryService implements OnModuleInit, Job {
     private readonly pages: PartitionDrain,
     metrics: MetricsRegistry,
     private readonly worker: Worker,
-    private readonly contributors: HealthContributors,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {
     this.afterErrorMs = config.sweepIntervalMs;
@@ -54,9 +48,6 @@ export class ExpiryService implements OnModuleInit, Job {
 
   onModuleInit(): void {
     this.worker.add(this);
-    if (this.config.roles.has('sweeper')) {
-      this.contributors.register({ name: 'sweeper', check: () => this.health() });
-    }
   }
 
   async runTurn(turn: Turn): Promise<TurnReport> {

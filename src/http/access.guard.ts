@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type AdminCaller,
   ApiKeyVerifier,
-  AUTH_METRICS,
   AuthAttempts,
   type Caller,
   OperatorKeys,
@@ -16,7 +15,6 @@ import { headerText } from '../ledger/index.js';
 import { type AccessRule, accessRuleOf } from './access-rule.js';
 import { OperationAccess } from './operation-access.js';
 import { isRead, SessionAccess } from './session-access.js';
-import { MetricsRegistry } from '../telemetry/index.js';
 
 /** Header names in the case that Node gives them. */
 export const ADMIN_KEY_HEADER = 'x-admin-api-key';
@@ -53,7 +51,6 @@ export class AccessGuard implements CanActivate {
     private readonly operators: OperatorKeys,
     private readonly verifier: ApiKeyVerifier,
     private readonly attempts: AuthAttempts,
-    private readonly metrics: MetricsRegistry,
     private readonly limits: RateLimits,
     private readonly sessions: SessionAccess,
     private readonly access: OperationAccess,
@@ -181,12 +178,7 @@ export class AccessGuard implements CanActivate {
     this.attempts.succeeded();
     request.caller = caller;
     reply.header('X-Cycles-Tenant', caller.tenantId);
-    this.access.count(caller, rule, reply);
-    const used = this.access.requirePermission(caller, rule);
-    if (used !== undefined) {
-      this.metrics.of(AUTH_METRICS).deprecated.inc({ permission: used });
-      reply.header('X-Cycles-Permission-Deprecated', used);
-    }
+    this.access.admit(caller, rule, reply);
     return true;
   }
 }

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   type AdminCaller,
+  AUTH_METRICS,
   AuthAttempts,
   type Caller,
   grants,
@@ -15,6 +16,7 @@ import {
 } from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import type { AccessRule } from './access-rule.js';
 import { type Confinement, type Owned, type Place, tenantOfText, textAt } from './confinement.js';
 
@@ -25,7 +27,21 @@ export class OperationAccess {
     private readonly limits: RateLimits,
     private readonly attempts: AuthAttempts,
     private readonly redis: RedisService,
+    private readonly metrics: MetricsRegistry,
   ) {}
+
+  /**
+   * Counts an operation for the limit of its key, and checks its permission.
+   * @throws Refusal LIMIT_EXCEEDED, FORBIDDEN, INSUFFICIENT_PERMISSIONS
+   */
+  admit(caller: TenantCaller, rule: AccessRule, reply: FastifyReply): void {
+    this.count(caller, rule, reply);
+    const used = this.requirePermission(caller, rule);
+    if (used !== undefined) {
+      this.metrics.of(AUTH_METRICS).deprecated.inc({ permission: used });
+      reply.header('X-Cycles-Permission-Deprecated', used);
+    }
+  }
 
   /** Counts an operation for the limit of its key, and sets the headers with what is left. @throws Refusal LIMIT_EXCEEDED */
   count({ keyId }: TenantCaller, { plane }: AccessRule, reply: FastifyReply): void {

@@ -1,2 +1,2 @@
 export { LimitsModule } from './limits.module.js';
-export { type NearLimit, TenantLimits } from './limits.service.js';
+export { type LimitExceeded, type NearLimit, TenantLimits } from './limits.service.js';

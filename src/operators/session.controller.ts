@@ -1,66 +1,24 @@
-import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
-import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import {
-  AuthAttempts,
-  ConsoleSessions,
-  OperatorKeys,
-  RateLimits,
-  sessionCookie,
-  sessionTokenIn,
-} from '../auth/index.js';
-import { OperationAccess, PublicAccess, refuseForged, SessionAccess } from '../http/index.js';
-import { compileValidator, MaxLength } from '../wire/index.js';
+import { AuthAttempts, ConsoleSessions, sessionCookie, sessionTokenIn } from '../auth/index.js';
+import { PublicAccess, refuseForged, SessionAccess } from '../http/index.js';
 import { IdentityProvider } from './identity-provider.js';
 import { LiveFeed } from './live-feed.js';
 import { SessionAnswers } from './session-answers.js';
 
-class LogInDto {
-  /** The key of an operator. */
-  @IsString()
-  @MaxLength(1024)
-  key!: string;
-}
-
-const validate = compileValidator(LogInDto);
-
-/** Log-in by key and log-out of the console's page. */
+/** The session of the console's page, and its end. */
 @ApiExcludeController()
 @Controller('console/api')
 export class SessionController {
   constructor(
-    private readonly operators: OperatorKeys,
     private readonly sessions: ConsoleSessions,
     private readonly access: SessionAccess,
-    private readonly roles: OperationAccess,
-    private readonly limits: RateLimits,
     private readonly attempts: AuthAttempts,
     private readonly feed: LiveFeed,
     private readonly provider: IdentityProvider,
     private readonly answers: SessionAnswers,
   ) {}
-
-  @Post('login')
-  @PublicAccess()
-  @ApiOperation({ operationId: 'logInToConsole' })
-  async logIn(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    refuseForged(request, this.attempts);
-    const owner = await this.operators.find(validate(body).key);
-    if (typeof owner === 'string') {
-      const failure = this.attempts.unauthorized(owner, 'this is not the key of an operator');
-      throw this.limits.answerTo(failure, 'admin_key', request.ip, reply);
-    }
-    this.roles.requireRole(owner, 'viewer');
-    const { token, session } = await this.sessions.create(owner);
-    request.caller = session.caller;
-    reply.header('set-cookie', sessionCookie(request, token));
-    this.answers.send(reply, session);
-  }
 
   /** The current session, or null. Never 401, because the page asks before it knows. */
   @Get('session')

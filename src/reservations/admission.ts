@@ -12,20 +12,33 @@ import {
   Refusal,
   SCOPE_LEVELS,
 } from '../ledger/index.js';
-import type { Attestable, ScriptReply } from '../redis/index.js';
+import { type LimitExceeded, TenantLimits } from '../limits/index.js';
+import { type Attestable, FIELD, type ScriptReply } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf } from './deny-detail.js';
 import type { ActionDto, AmountDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
-import { FIELD } from '../redis/index.js';
 import { LEVEL_FIELDS, writeMembers } from './given-fields.js';
 
 type AdmittingReply = ScriptReply<'reserve' | 'decide' | 'direct_debit'>;
 
-/** What reserve and decide tell their scripts of an action. */
+/** What reserve, decide and direct debit tell their scripts, and how those refuse. */
 @Injectable()
 export class Admission {
-  constructor(private readonly kinds: KnownKinds) {}
+  constructor(
+    private readonly kinds: KnownKinds,
+    readonly limits: TenantLimits,
+  ) {}
+
+  /** The refusal for a reply that admits nothing. */
+  refusal(
+    reply: Parameters<typeof admissionRefusal>[0] | LimitExceeded,
+    amount: AmountDto,
+    scopes: readonly string[],
+    kind: string,
+  ): Error {
+    return isOverLimit(reply) ? this.limits.refusal(reply) : admissionRefusal(reply, amount, scopes, kind);
+  }
 
   /** What the quotas of a policy need to know of a request. lua/ledger/lib/action_quota.lua describes the text. */
   actionFacts(subject: SubjectDto, action: ActionDto): string {
@@ -44,6 +57,9 @@ export class Admission {
     return [traits.risk_class, run, ...declared].map(percentEncoded).join('|');
   }
 }
+
+const isOverLimit = (reply: { readonly status: string }): reply is LimitExceeded =>
+  reply.status === 'LIMIT_EXCEEDED';
 
 /** The facts of a kind that would have to be declared. The script refuses it, unless it replays the answer to the same request. */
 const UNDECLARED = '';
@@ -67,8 +83,7 @@ export function admittedScopes(caller: TenantCaller, subject: SubjectDto): strin
   return scopes;
 }
 
-/** Maps the refusing reply of reserve, decide or direct debit to a refusal. */
-export function admissionRefusal(
+function admissionRefusal(
   reply: RefusingReply | (Extract<AdmittingReply, { status: 'UNIT_MISMATCH' }> & Attestable),
   { unit, amount }: AmountDto,
   scopes: readonly string[],

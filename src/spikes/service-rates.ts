@@ -1,14 +1,12 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { AuthAttempts } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { eventLogKey, rateToldKey, RedisService, SYSTEM_OWNER, tagOfTenant } from '../redis/index.js';
 import { MetricsRegistry, RequestMetrics } from '../telemetry/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
-import { Worker } from '../worker/index.js';
 import { SPIKE_METRICS } from './spikes.metrics.js';
 import { LEAST_EVENTS, runsOf, watchedBy } from './thresholds.js';
 
-const INTERVAL_MS = 10_000;
 const LATENCY_WINDOW_S = 300;
 /** Below this, a 99th percentile is the slowest request. */
 const LEAST_REQUESTS = 100;
@@ -29,7 +27,7 @@ const OPERATIONS: Readonly<Record<string, string>> = {
  * few seconds each instance adds its counts to those of all instances in Redis, in the run that compares them with the thresholds.
  */
 @Injectable()
-export class ServiceRates implements OnModuleInit {
+export class ServiceRates {
   private readonly tag: string;
   private authCounted = { attempts: 0, failures: 0 };
   private readonly latencyCounted = new Map<string, readonly number[]>();
@@ -40,22 +38,9 @@ export class ServiceRates implements OnModuleInit {
     private readonly metrics: MetricsRegistry,
     private readonly auth: AuthAttempts,
     private readonly requests: RequestMetrics,
-    private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {
     this.tag = tagOfTenant(SYSTEM_OWNER, redis.partitions);
-  }
-
-  onModuleInit(): void {
-    if (!this.config.recordActivity) {
-      return;
-    }
-    this.worker.addRegular({
-      name: 'service_rates',
-      role: 'api',
-      intervalMs: INTERVAL_MS,
-      run: () => this.count(),
-    });
   }
 
   /** @throws StoreUnavailable, and then counts the same requests again at its next run. */

@@ -1,19 +1,22 @@
-import { Module } from '@nestjs/common';
+import { Module, type OnModuleInit } from '@nestjs/common';
 import { BulkActionsModule } from '../bulk/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { EventLogModule } from '../events/index.js';
 import { HttpModule } from '../http/index.js';
 import { LimitsModule } from '../limits/index.js';
 import { RedisService } from '../redis/index.js';
-import { WorkerModule } from '../worker/index.js';
+import { Worker, WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService, DeliveryFeed } from './deliveries/deliveries.service.js';
 import { DeliveryDetailsService } from './deliveries/delivery-details.service.js';
 import { EventDeliveriesService } from './deliveries/event-deliveries.service.js';
 import { Attempts } from './dispatch/attempts.js';
+import { DispatchFigures } from './dispatch/dispatch-figures.js';
+import { DispatchLeases } from './dispatch/dispatch-leases.js';
 import { Dispatcher } from './dispatch/dispatcher.service.js';
 import { EventReader } from './dispatch/event-reader.js';
 import { OrderedQueues } from './dispatch/ordered-queues.js';
+import { Outcomes } from './dispatch/outcomes.js';
 import { Retries } from './dispatch/retries.js';
 import { SubscriptionTally } from './dispatch/subscription-tally.js';
 import { ProbeController } from './probe/probe.controller.js';
@@ -35,6 +38,7 @@ import { resolverOf } from './target-policy/host-lookups.js';
 import { SecurityConfigController } from './target-policy/security-config.controller.js';
 import { SecuritySettings } from './target-policy/security-settings.js';
 import { RESOLVE_HOST, TargetPolicy } from './target-policy/target-policy.js';
+import { SignedPosts } from './transport/signed-posts.js';
 import { WebhookTransport } from './transport/webhook-transport.js';
 
 /** Subscriptions to events, and their delivery. */
@@ -62,8 +66,11 @@ import { WebhookTransport } from './transport/webhook-transport.js';
     DeliveryFeed,
     Attempts,
     Dispatcher,
+    DispatchFigures,
+    DispatchLeases,
     EventReader,
     OrderedQueues,
+    Outcomes,
     Retries,
     SubscriptionTally,
     Prober,
@@ -73,6 +80,7 @@ import { WebhookTransport } from './transport/webhook-transport.js';
     ReplayService,
     SecretBox,
     SecuritySettings,
+    SignedPosts,
     TargetPolicy,
     {
       provide: RESOLVE_HOST,
@@ -87,4 +95,13 @@ import { WebhookTransport } from './transport/webhook-transport.js';
   ],
   exports: [SubscriptionCache],
 })
-export class WebhooksModule {}
+export class WebhooksModule implements OnModuleInit {
+  constructor(
+    private readonly worker: Worker,
+    private readonly dispatcher: Dispatcher,
+  ) {}
+
+  onModuleInit(): void {
+    this.worker.add(this.dispatcher);
+  }
+}

@@ -7,7 +7,14 @@ import {
 } from '@nestjs/common';
 import { Interval, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
-import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import {
+  HealthContributors,
+  type HealthReport,
+  LOGGER,
+  type Logger,
+  MetricsRegistry,
+  ShutdownState,
+} from '../telemetry/index.js';
 import { FailureStreak } from './failure-streak.js';
 import { countRun, MAINTENANCE_METRICS, type MaintenanceCounts } from './maintenance.metrics.js';
 
@@ -50,7 +57,9 @@ export interface Job {
   runTurn(turn: Turn): Promise<TurnReport>;
   /** Called when a stuck turn was given up. The next one starts at once. */
   restarted?(): void;
-  /** Called when the shutdown begins. A turn may still be running. */
+  /** What readiness depends on, under the name of the role. */
+  health?(): HealthReport;
+  /** Called when the shutdown begins, while requests are still served. A turn may be running, and others may follow. */
   stopping?(): void;
   /** Called after the last turn. The shutdown waits for it. */
   drain?(): Promise<void>;
@@ -79,6 +88,8 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
 
   constructor(
     private readonly scheduler: SchedulerRegistry,
+    private readonly contributors: HealthContributors,
+    private readonly shutdown: ShutdownState,
     metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
@@ -89,6 +100,11 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
   /** Runs the job from the start of the application, if this instance has its role. Call it while modules are initialised. */
   add(job: Job): void {
     if (this.config.roles.has(job.role)) {
+      const check = job.health?.bind(job);
+      if (check !== undefined) {
+        this.contributors.register({ name: job.role, check });
+      }
+      this.shutdown.onShutdown(() => job.stopping?.());
       this.loops.push(new JobLoop(job, this.scheduler, this.counts, this.logger));
     }
   }
@@ -157,7 +173,6 @@ class JobLoop {
   async stop(): Promise<void> {
     this.isStopped = true;
     this.clearWakeUp();
-    this.job.stopping?.();
     await this.running;
     await this.job.drain?.();
   }

@@ -80,6 +80,14 @@ const CASES: readonly Case[] = [
     ],
   },
   {
+    what: 'a constructor of more than six parameters',
+    file: 'src/auth/rate-limits.ts',
+    allowed: [
+      'export class A { constructor(a: 1, b: 2, c: 3, d: 4, e: 5, f: 6) { super(a, b, c, d, e, f); } }',
+    ],
+    refused: ['export class B { constructor(a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7) {} }'],
+  },
+  {
     what: 'a test that does not run, unless a condition says so',
     file: 'test/lua/int64.test.ts',
     allowed: [

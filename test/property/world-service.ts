@@ -2,8 +2,8 @@ import type { Provider } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import type { Redis } from 'ioredis';
-import { LogJanitor } from '../../src/audit/log.janitor.js';
-import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { LogJanitor } from '../../src/retention/log-janitor.js';
+import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import { CONFIG, type HoldfastConfig } from '../../src/config/config.js';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
@@ -17,13 +17,17 @@ import { createLogger, LOGGER } from '../../src/telemetry/logger.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { Tracing } from '../../src/telemetry/tracing/tracing.js';
 import { Attempts } from '../../src/webhooks/dispatch/attempts.js';
+import { DispatchFigures } from '../../src/webhooks/dispatch/dispatch-figures.js';
+import { DispatchLeases } from '../../src/webhooks/dispatch/dispatch-leases.js';
 import { Dispatcher } from '../../src/webhooks/dispatch/dispatcher.service.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
 import { OrderedQueues } from '../../src/webhooks/dispatch/ordered-queues.js';
+import { Outcomes } from '../../src/webhooks/dispatch/outcomes.js';
 import { Retries } from '../../src/webhooks/dispatch/retries.js';
 import { SubscriptionTally } from '../../src/webhooks/dispatch/subscription-tally.js';
 import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { SignedPosts } from '../../src/webhooks/transport/signed-posts.js';
 import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
 import { Worker } from '../../src/worker/worker.js';
 import { configOf } from '../support/settings.js';
@@ -86,10 +90,11 @@ export class WorldService {
       const module = await service.assemble(endpoint, time);
       service.actor.isAssembled = true;
       Object.assign(module.get(Reconciler), { startsInMs: RECONCILED_AFTER_MS });
+      module.get(Worker).add(module.get(Dispatcher));
       await module.init();
-      const [logs, records, reconciler] = [LogJanitor, RetentionJanitor, Reconciler].map((job) =>
+      const [logs, records, reconciler] = [LogJanitor, RecordJanitor, Reconciler].map((job) =>
         module.get(job),
-      ) as [LogJanitor, RetentionJanitor, Reconciler];
+      ) as [LogJanitor, RecordJanitor, Reconciler];
       service.upkeep = [
         () => logs.trimEvents(),
         () => logs.trimAuditLog(),
@@ -128,11 +133,11 @@ export class WorldService {
       imports: [ScheduleModule.forRoot()],
       providers: [
         ...given,
-        ...[Attempts, Dispatcher, EventReader, OrderedQueues, Retries, SubscriptionTally],
-        SecretBox,
-        SubscriptionCache,
+        ...[Attempts, Dispatcher, DispatchFigures, DispatchLeases, EventReader],
+        ...[OrderedQueues, Outcomes, Retries, SubscriptionTally],
+        ...[SecretBox, SignedPosts, SubscriptionCache],
         ...[ExpiryService, PartitionDrain, SweepLeases],
-        ...[Reconciler, TenantLimits, LogJanitor, RetentionJanitor],
+        ...[Reconciler, TenantLimits, LogJanitor, RecordJanitor],
         ...[Worker, HealthContributors, ShutdownState],
       ],
     })

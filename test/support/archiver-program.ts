@@ -25,7 +25,6 @@ const service = new ArchiverService(
     inOneWrite: (send: () => unknown) => send(),
   } as never,
   { add: () => undefined } as never,
-  { register: () => undefined } as never,
   { of: () => new Proxy({}, { get: () => instrument }) } as never,
   {
     archiveDir: root,

@@ -5,7 +5,13 @@ import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { CONFIG, type HoldfastConfig } from '../../src/config/index.js';
 import { StoreUnavailable } from '../../src/redis/index.js';
-import { createLogger, LOGGER, MetricsRegistry } from '../../src/telemetry/index.js';
+import {
+  createLogger,
+  HealthContributors,
+  LOGGER,
+  MetricsRegistry,
+  ShutdownState,
+} from '../../src/telemetry/index.js';
 import { Worker, type Job, type Turn } from '../../src/worker/index.js';
 
 let scheduler: SchedulerRegistry;
@@ -31,7 +37,7 @@ beforeEach(async () => {
   ];
   module = await Test.createTestingModule({
     imports: [ScheduleModule.forRoot()],
-    providers: [...given, Worker],
+    providers: [...given, HealthContributors, ShutdownState, Worker],
   }).compile();
   scheduler = module.get(SchedulerRegistry);
 });

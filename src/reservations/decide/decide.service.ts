@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf } from '../../ledger/index.js';
-import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
   idempotencyKey,
@@ -10,14 +9,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { compileValidator, Nested, traceText } from '../../wire/index.js';
-import {
-  Admission,
-  admissionRefusal,
-  admittedScopes,
-  denyDetailJson,
-  type Operation,
-  recordFields,
-} from '../admission.js';
+import { Admission, admittedScopes, denyDetailJson, type Operation, recordFields } from '../admission.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
@@ -54,7 +46,6 @@ export class DecideService implements LedgerOperation<DecideDto> {
     private readonly calls: ReservationScripts,
     metrics: MetricsRegistry,
     private readonly admission: Admission,
-    private readonly limits: TenantLimits,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
   }
@@ -69,7 +60,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
       const scopes = admittedScopes(call.caller, request.subject);
       const reply = await this.ask(call, request, scopes);
       if (reply.status !== 'ALLOW' && reply.status !== 'ALLOW_WITH_CAPS' && reply.status !== 'DENY') {
-        throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
+        throw this.admission.refusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       const counted = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
@@ -112,7 +103,7 @@ export class DecideService implements LedgerOperation<DecideDto> {
           requestId: trace.requestId,
           trace: traceText(trace),
           actionFacts: this.admission.actionFacts(request.subject, request.action),
-          maxBudgets: this.limits.deployment.budgets,
+          maxBudgets: this.admission.limits.deployment.budgets,
           scopeCount: scopes.length,
           rest: [...scopes, ...fields],
         },

@@ -8,7 +8,6 @@ import {
   type OveragePolicy,
   randomBase62,
 } from '../../ledger/index.js';
-import { TenantLimits } from '../../limits/index.js';
 import {
   idempotencyKey,
   partitionCode,
@@ -21,7 +20,7 @@ import {
   FIELD,
 } from '../../redis/index.js';
 import { compileValidator, IsInt64, Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
-import { admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { Admission, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { StandardMetricsDto } from '../commit/commit.service.js';
 import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
@@ -72,7 +71,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
     metrics: MetricsRegistry,
-    private readonly limits: TenantLimits,
+    private readonly admission: Admission,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
   }
@@ -92,10 +91,8 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
     try {
       const scopes = admittedScopes(call.caller, request.subject);
       const reply = await this.charge(call, request, scopes);
-      if (reply.status === 'LIMIT_EXCEEDED') {
-        throw this.limits.refusal(reply);
-      } else if (reply.status !== 'APPLIED') {
-        throw admissionRefusal(reply, request.actual, scopes, request.action.kind);
+      if (reply.status !== 'APPLIED') {
+        throw this.admission.refusal(reply, request.actual, scopes, request.action.kind);
       }
       this.count(tenantId, reply, policy);
       return { answer: reply.answer, response: eventResponse(reply, request) };
@@ -147,7 +144,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),
-          maxBudgets: this.limits.deployment.budgets,
+          maxBudgets: this.admission.limits.deployment.budgets,
           scopeCount: scopes.length,
           rest: [...scopes, ...fields],
         },

@@ -13,7 +13,6 @@ import {
   Refusal,
   subjectText,
 } from '../../ledger/index.js';
-import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
   idempotencyKey,
@@ -28,14 +27,7 @@ import {
   FIELD,
 } from '../../redis/index.js';
 import { compileValidator, Nested, Optional, traceText } from '../../wire/index.js';
-import {
-  Admission,
-  admissionRefusal,
-  admittedScopes,
-  denyDetailJson,
-  type Operation,
-  writeGiven,
-} from '../admission.js';
+import { Admission, admittedScopes, denyDetailJson, type Operation, writeGiven } from '../admission.js';
 import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { CHARGE_HEADER } from '../operation-headers.js';
@@ -199,13 +191,12 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     private readonly calls: ReservationScripts,
     private readonly metrics: MetricsRegistry,
     private readonly admission: Admission,
-    private readonly limits: TenantLimits,
     private readonly waiters: FundsWaiters,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.counts = metrics.of(RESERVATION_METRICS);
     this.allowSampleRate = config.observeAllowSampleRate;
-    const { live_reservations: live, stored_bytes: stored, budgets } = limits.deployment;
+    const { live_reservations: live, stored_bytes: stored, budgets } = admission.limits.deployment;
     this.limitsText = [calls.idempotencyTtlMs, calls.retentionMs, live, stored, budgets].join('|');
   }
 
@@ -236,10 +227,8 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
 
   /** The outcome of what the script decided, which is counted. @throws Refusal as `perform` */
   outcome({ caller }: Call, request: ReserveDto, scopes: readonly string[], reply: Decided): Outcome {
-    if (reply.status === 'LIMIT_EXCEEDED') {
-      throw this.limits.refusal(reply);
-    } else if (!isDecision(reply)) {
-      throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
+    if (!isDecision(reply)) {
+      throw this.admission.refusal(reply, request.estimate, scopes, request.action.kind);
     }
     this.count(caller.tenantId, reply, request);
     return outcomeOf(reply, scopes, request);

@@ -1,13 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { deliveryKey, RedisService, tagOf } from '../../redis/index.js';
 import { MetricsRegistry, type Span, spanIdFrom, Tracing } from '../../telemetry/index.js';
-import { SecretBox, unlessBroken } from '../signing/secret-box.js';
-import { openMaterial, signedHeaders, type SigningMaterial, traceOfDelivery } from '../signing/signing.js';
+import { traceOfDelivery } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
-import { WebhookTransport } from '../transport/webhook-transport.js';
+import { SignedPosts } from '../transport/signed-posts.js';
 import {
   type Attempted,
   type Delivery,
@@ -18,14 +16,12 @@ import {
   type Verdict,
 } from './delivery.js';
 import { EventGroup } from './event-group.js';
-import { SubscriptionTally } from './subscription-tally.js';
+import { labelsOf, Outcomes } from './outcomes.js';
 import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 const MESSAGE_MAX_LENGTH = 512;
 /** Retries are delayed by up to this share more, so that deliveries that failed together are not retried together. */
 const JITTER_SHARE = 0.1;
-/** How long an outcome waits for others before it is sent. A write to Redis' socket costs more than the command in it. */
-const TOGETHER_MS = 4;
 
 const HTTP_GONE = 410;
 
@@ -48,21 +44,15 @@ export type TakeWhile = (fits: (delivery: Delivery) => boolean) => readonly Deli
 /** What a request came to: an answer of 2xx, or a failure with its reason. */
 type Answer = Omit<AttemptOutcome, 'reason'> & { readonly reason?: string };
 
-/** One turn of a delivery, or of several that share a request: checks that it is still wanted, sends one signed POST, and records the outcome. */
+/** One turn of a delivery, or of several that share a request: checks that it is still wanted, and sends one signed POST. */
 @Injectable()
 export class Attempts {
-  /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted again. */
-  private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
   private readonly counts: WebhookCounts;
-  /** Outcomes that are not sent yet. */
-  private readonly unsent: (() => void)[] = [];
 
   constructor(
-    private readonly redis: RedisService,
+    readonly outcomes: Outcomes,
     private readonly subscriptions: SubscriptionCache,
-    private readonly box: SecretBox,
-    private readonly transport: WebhookTransport,
-    private readonly tally: SubscriptionTally,
+    private readonly posts: SignedPosts,
     metrics: MetricsRegistry,
     private readonly tracing: Tracing,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
@@ -141,80 +131,19 @@ export class Attempts {
     }
   }
 
-  /**
-   * Records a verdict: one script updates the delivery and its queue, then the subscription's counts and the metrics follow.
-   * @returns how many deliveries are left in its ordered queue.
-   * @throws StoreUnavailable. The delivery is then unchanged, unless only the reply was lost. A failed first
-   * attempt that cannot be stored as a retry leaves its delivery first in its queue.
-   */
-  async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
-    const { partition, ref, event, subscriptionId, tenant } = delivery;
-    const { outcome, durationMs, status, reason = '', message = '', text = '', retryInMs = 0 } = verdict;
-    const isAttempt = durationMs !== undefined;
-    // Without a subscription there is no endpoint that could have failed. A delivery that became too old is a failure.
-    const isDeadLetter = outcome === 'FAILED' && (isAttempt || reason === 'stale');
-    const keys = { delivery: deliveryKey(tagOf(partition), ref) };
-    if (outcome === 'RETRYING' && delivery.status === 'PENDING') {
-      await this.redis.scripts.call('plan_retry', keys, { ref, retryInMs }).catch((error: unknown) => {
-        // For example, Redis is full.
-        this.counts.retriesNotStored.inc();
-        throw error;
-      });
-    }
-    const args = {
-      ref,
-      queue: `${subscriptionId}:${tenant}`,
-      outcome,
-      attempted: isAttempt ? 1 : 0,
-      durationMs: durationMs ?? 0,
-      responseStatus: status ?? '',
-      message,
-      retryInMs,
-      announce: isDeadLetter ? 1 : 0,
-      reason,
-      subscriptionId,
-      deliveryId: isDeadLetter ? deliveryIdOf(delivery) : '',
-      eventId: event?.signed.eventId ?? '',
-      trace: event?.trace ?? '',
-      requestId: event?.signed.requestId ?? '',
-      answer: text,
-    };
-    const reply = await this.together(() =>
-      this.tracing.within(verdict.span, () => this.redis.scripts.call('settle_delivery', keys, args)),
-    );
-    if (!hasEnded(delivery)) {
-      countVerdict(this.counts, delivery, verdict);
-    }
-    if (reply.status === 'SETTLED' && isDeadLetter) {
-      this.counts.deadLetters.inc();
-      await this.tally.failed(delivery, status);
-    } else if (reply.status === 'SETTLED' && isAttempt) {
-      this.tally.note(subscriptionId, outcome === 'SUCCESS' ? 'success' : 'triggered');
-    }
-    return reply.leftInQueue;
-  }
-
   /** @throws AttemptPostponed */
   private async send(
     { signed, body }: OutgoingEvent,
     target: DispatchTarget,
     spanId: string | undefined,
   ): Promise<Answer> {
-    // Never send an unsigned delivery.
-    const material = unlessBroken(() => this.opened.get(target) ?? openMaterial(this.box, target));
-    if (material === undefined) {
+    const timeoutMs = this.config.webhookTimeoutMs;
+    const answer = await this.posts.post(target, { signed, body, spanId, timeoutMs });
+    if (answer === undefined) {
       const error =
         'the signing secret or the headers of the subscription cannot be decrypted; nothing was sent';
       return { ok: false, durationMs: 0, reason: 'signing_key_unavailable', error };
     }
-    this.opened.set(target, material);
-    const answer = await this.transport.post({
-      owner: target.owner,
-      url: target.url,
-      headers: signedHeaders({ ...material, event: signed, nowMs: this.redis.clock.nowMs(), body, spanId }),
-      body,
-      timeoutMs: this.config.webhookTimeoutMs,
-    });
     if (answer.reason === 'lookups_busy') {
       this.counts.postponed.inc();
       throw new AttemptPostponed(answer.error);
@@ -245,18 +174,6 @@ export class Attempts {
         },
       },
     );
-  }
-
-  /** Sends a command together with all others of the next few milliseconds. */
-  private together<T>(send: () => Promise<T>): Promise<T> {
-    return new Promise((resolve) => {
-      if (this.unsent.push(() => resolve(send())) === 1) {
-        setTimeout(
-          () => this.redis.inOneWrite(() => this.unsent.splice(0).forEach((sendNow) => sendNow())),
-          TOGETHER_MS,
-        );
-      }
-    });
   }
 }
 
@@ -294,32 +211,4 @@ export function retryDelayMs(policy: DispatchTarget['retry'], attempts: number, 
   const delayMs = Math.min(policy.initialDelayMs * policy.multiplier ** (attempts - 1), policy.maxDelayMs);
   const spreadMs = Math.max(delayMs, askedMs) * JITTER_SHARE * Math.random();
   return Math.round(Math.max(delayMs, askedMs) + spreadMs);
-}
-
-function countVerdict(
-  counts: WebhookCounts,
-  delivery: Delivery,
-  { outcome, durationMs, status = 0, reason }: Verdict,
-): void {
-  const labels = labelsOf(delivery);
-  const isSuccess = outcome === 'SUCCESS';
-  if (isSuccess) {
-    counts.successes.inc({ ...labels, status_code_family: `${Math.floor(status / 100)}xx` });
-  } else {
-    counts.failures.inc({ ...labels, reason });
-  }
-  if (durationMs !== undefined) {
-    counts.latency.observe(durationMs / 1000, { ...labels, outcome: isSuccess ? 'success' : 'failure' });
-  }
-  if (outcome === 'RETRYING') {
-    counts.retries.inc(labels);
-  }
-  if (reason === 'stale') {
-    counts.stale.inc({ tenant: 'UNKNOWN' });
-  }
-}
-
-/** The tenant and the type of the event that is delivered. */
-function labelsOf({ tenant, event }: Delivery): { tenant: string; event_type: string } {
-  return { tenant, event_type: event?.signed.eventType ?? '' };
 }

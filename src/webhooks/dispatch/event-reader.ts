@@ -48,6 +48,11 @@ export class EventReader {
     });
   }
 
+  /** Starts no first attempt any more. */
+  close(): void {
+    this.queues.close();
+  }
+
   /**
    * The partitions that have something to read. On a single Redis this takes one command for all partitions, because an idle dispatcher
    * asks ten times a second.

@@ -170,7 +170,7 @@ export class OrderedQueues {
         }
         for (const one of attempted) {
           const { ref } = one.delivery;
-          const stored = this.attempts.settle(one.delivery, one.verdict).then((left) => {
+          const stored = this.attempts.outcomes.settle(one.delivery, one.verdict).then((left) => {
             queue.left = left;
             underWay.delete(ref);
           });

@@ -212,7 +212,9 @@ export class Retries {
       const end = next.findIndex((delivery) => !fits(delivery));
       return next.splice(0, end < 0 ? next.length : end);
     });
-    await Promise.all(attempted.map(({ delivery, verdict }) => this.attempts.settle(delivery, verdict)));
+    await Promise.all(
+      attempted.map(({ delivery, verdict }) => this.attempts.outcomes.settle(delivery, verdict)),
+    );
     attempted.forEach(({ verdict }) => partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY));
     if (next.length > 0) {
       partition.retryIn(BLOCKED_MS);

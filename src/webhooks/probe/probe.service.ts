@@ -8,12 +8,10 @@ import { TooBusy } from '../../ledger/index.js';
 import { partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import type { Origin, RequestTrace } from '../../wire/index.js';
-import { SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { EventGroup } from '../dispatch/event-group.js';
-import { openMaterial, type SealedMaterial, signedHeaders } from '../signing/signing.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
-import { WebhookTransport } from '../transport/webhook-transport.js';
+import { type Endpoint, SignedPosts } from '../transport/signed-posts.js';
 import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
 
 /** The caller waits for the result, so a probe has at most this long, even if deliveries have longer. */
@@ -23,10 +21,7 @@ const RETRY_AFTER_S = 2;
 /** WebhookTestResponse of cycles-governance-admin-v0.1.25. The event id is present if something was sent. */
 export type ProbeResult = Answer<'WebhookTestResponse'>;
 
-/** An endpoint with its sealed signing material. */
-export interface ProbeTarget extends SealedMaterial {
-  readonly owner: string;
-  readonly url: string;
+export interface ProbeTarget extends Endpoint {
   readonly eventsPerRequest: number;
 }
 
@@ -37,9 +32,7 @@ export class Prober {
   private readonly timeoutMs: number;
 
   constructor(
-    private readonly redis: RedisService,
-    private readonly box: SecretBox,
-    private readonly transport: WebhookTransport,
+    private readonly posts: SignedPosts,
     metrics: MetricsRegistry,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
@@ -49,15 +42,6 @@ export class Prober {
 
   /** @throws TooBusy if too many host names are being looked up for the owner; nothing was sent. */
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
-    const material = unlessBroken(() => openMaterial(this.box, target));
-    if (material === undefined) {
-      this.counts.probes.inc({ result: 'signing_key_unavailable' });
-      return {
-        success: false,
-        error_message:
-          "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent",
-      };
-    }
     const { event_id: eventId, event_type: eventType, trace_id: traceId, request_id: requestId } = event;
     const single = {
       signed: { eventId, eventType, traceId, traceFlags, requestId },
@@ -66,15 +50,15 @@ export class Prober {
     };
     const isGrouped = target.eventsPerRequest > 1;
     const { signed, body } = isGrouped ? new EventGroup([single], 1).outgoing : single;
-    const nowMs = this.redis.clock.nowMs();
-    const headers = signedHeaders({ ...material, nowMs, body, event: signed });
-    const outcome = await this.transport.post({
-      owner: target.owner,
-      url: target.url,
-      headers,
-      body,
-      timeoutMs: this.timeoutMs,
-    });
+    const outcome = await this.posts.post(target, { signed, body, timeoutMs: this.timeoutMs });
+    if (outcome === undefined) {
+      this.counts.probes.inc({ result: 'signing_key_unavailable' });
+      return {
+        success: false,
+        error_message:
+          "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent",
+      };
+    }
     this.counts.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
     if (outcome.reason === 'lookups_busy') {
       throw new TooBusy(outcome.error ?? '', RETRY_AFTER_S);

@@ -1,0 +1,52 @@
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
+import { IsString } from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { AuthAttempts, ConsoleSessions, OperatorKeys, RateLimits, sessionCookie } from '../auth/index.js';
+import { OperationAccess, PublicAccess, refuseForged } from '../http/index.js';
+import { compileValidator, MaxLength } from '../wire/index.js';
+import { SessionAnswers } from './session-answers.js';
+
+class LogInDto {
+  /** The key of an operator. */
+  @IsString()
+  @MaxLength(1024)
+  key!: string;
+}
+
+const validate = compileValidator(LogInDto);
+
+/** Log-in to the console's page by key. */
+@ApiExcludeController()
+@Controller('console/api')
+export class LogInController {
+  constructor(
+    private readonly operators: OperatorKeys,
+    private readonly sessions: ConsoleSessions,
+    private readonly roles: OperationAccess,
+    private readonly limits: RateLimits,
+    private readonly attempts: AuthAttempts,
+    private readonly answers: SessionAnswers,
+  ) {}
+
+  @Post('login')
+  @PublicAccess()
+  @ApiOperation({ operationId: 'logInToConsole' })
+  async logIn(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    refuseForged(request, this.attempts);
+    const owner = await this.operators.find(validate(body).key);
+    if (typeof owner === 'string') {
+      const failure = this.attempts.unauthorized(owner, 'this is not the key of an operator');
+      throw this.limits.answerTo(failure, 'admin_key', request.ip, reply);
+    }
+    this.roles.requireRole(owner, 'viewer');
+    const { token, session } = await this.sessions.create(owner);
+    request.caller = session.caller;
+    reply.header('set-cookie', sessionCookie(request, token));
+    this.answers.send(reply, session);
+  }
+}
