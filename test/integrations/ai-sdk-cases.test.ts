@@ -32,6 +32,7 @@ interface Cases {
     name: string;
     policy: 'estimate' | 'input' | 'release';
     has_expired?: boolean;
+    may_refund?: boolean;
     is_unreserved?: boolean;
     allocated: number;
     overage: string;
@@ -74,11 +75,18 @@ const { held: HELD, held_for_input: HELD_FOR_INPUT } = CASES.orphans;
 async function budgeted(
   doGenerate: () => Promise<LanguageModelV4GenerateResult>,
   wire: Wire,
-  { allocated = 2000, overage = 'REJECT', ...more }: Partial<BudgetOptions> & Record<string, unknown> = {},
+  {
+    allocated = 2000,
+    overage = 'REJECT',
+    mayRefund = false,
+    ...more
+  }: Partial<BudgetOptions> & Record<string, unknown> = {},
 ): Promise<MockLanguageModelV4> {
   tenant = await holdfast.fundedTenant();
   await holdfast.createBudget(tenant, '', allocated as number, { ...USD, commit_overage_policy: overage });
-  const options = budgetOptions(holdfast, tenant, wire, {
+  const permissions = ['reservations:create', 'reservations:commit', 'reservations:extend', 'refunds:create'];
+  const payer = mayRefund ? { ...tenant, key: await holdfast.createKey(tenant.id, { permissions }) } : tenant;
+  const options = budgetOptions(holdfast, payer, wire, {
     price: PRICE,
     inputTokens: () => HELD_FOR_INPUT,
     maxOutputTokens: HELD - HELD_FOR_INPUT,
@@ -176,7 +184,13 @@ describe('a call that costs', () => {
         return { ...HELLO, usage: usageOf(cost - 100, 100) };
       },
       wire,
-      { allocated, overage, unknownEnd: policy, whenUnavailable: 'allow' },
+      {
+        allocated,
+        overage,
+        unknownEnd: policy,
+        whenUnavailable: 'allow',
+        mayRefund: then.may_refund === true,
+      },
     );
     await model.doGenerate({ prompt: [] });
     const requests = await wire.answered(then.requests.length + (then.is_unreserved === true ? 0 : 1));

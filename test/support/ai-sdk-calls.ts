@@ -103,7 +103,7 @@ export function streamOf(
 /** The states of the tenant's reservations, in the order of the alphabet, as soon as all have ended. */
 export const states = (holdfast: HoldfastClient, { id, key }: TestTenant): Promise<string[]> =>
   eventually('every reservation has ended', async () => {
-    const answer = await holdfast.call('GET', `/v1/reservations?tenant=${id}`, { key });
+    const answer = await holdfast.call('GET', `/v1/reservations?tenant=${id}`, { key, extended: true });
     const found = (expectStatus(answer, 200).reservations as Json[]).map(({ status }) => status as string);
     return found.includes('ACTIVE') ? undefined : found.sort();
   });

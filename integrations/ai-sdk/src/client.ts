@@ -67,14 +67,17 @@ export class HoldfastClient {
     return this.#send(path, body, headers, Math.max(BACKGROUND_MS, this.timeoutMs));
   }
 
-  /** The first answer that another attempt would not change. Its idempotency key makes repeating safe. @throws BudgetError after 15 minutes */
-  async insist(path: string, body: object, headers?: Record<string, string>): Promise<Answer> {
+  /**
+   * The first answer that another attempt would not change, or that has the status `last`. Its idempotency key makes repeating safe.
+   * @throws BudgetError after 15 minutes
+   */
+  async insist(path: string, body: object, headers?: Record<string, string>, last?: number): Promise<Answer> {
     const until = performance.now() + PATIENCE_MS;
     for (let ms = FIRST_PAUSE_MS; ; ms = Math.min(MOST_PAUSE_MS, 2 * ms)) {
       let problem: BudgetError;
       try {
         const answer = await this.tell(path, body, headers);
-        if (!isTransient(answer)) {
+        if (!isTransient(answer) || answer.status === last) {
           return answer;
         }
         problem = this.refusal(answer);

@@ -26,6 +26,8 @@ export interface Metrics {
 const LONGEST_CALL_MS = 3_600_000;
 const MOST_EXTENSION_MS = 86_400_000;
 const AFTER_FAILURE_MS = 1000;
+/** The key lacks a permission. */
+const FORBIDDEN = 403;
 
 /** The reservation of one call, or its place while Holdfast is away. Whatever happens, it is settled once. */
 export class Hold {
@@ -178,8 +180,7 @@ export class Hold {
       // The expiry has charged what it was told.
       await this.#debit(amount - chargeOnExpiry, metrics, 'late');
     } else if (answer.status === 410) {
-      const text = `${this.#said(chargeOnExpiry)} was charged for ${amount}, because the reservation had expired`;
-      throw this.#client.uncharged('RESERVATION_EXPIRED', text);
+      await this.#refund(id, chargeOnExpiry - amount);
     } else {
       throw this.#client.refusal(answer);
     }
@@ -188,8 +189,26 @@ export class Hold {
   async #release(id: string): Promise<void> {
     const body = { idempotency_key: `${this.#key}:release` };
     const answer = await this.#client.insist(`reservations/${id}/release`, body);
-    if (answer.status !== 200) {
+    const { chargeOnExpiry } = this.#request;
+    if (answer.status === 410 && chargeOnExpiry > 0) {
+      await this.#refund(id, chargeOnExpiry);
+    } else if (answer.status !== 200) {
       throw this.#client.refusal(answer);
+    }
+  }
+
+  /** Takes back what an expiry has charged beyond what the call cost. By default, no key may. */
+  async #refund(id: string, amount: number): Promise<void> {
+    const { estimate } = this.#request;
+    const body = {
+      idempotency_key: `${this.#key}:refund`,
+      amount: { ...estimate, amount },
+      reason: 'the call cost less than its expiry charged',
+    };
+    const answer = await this.#client.insist(`reservations/${id}/refunds`, body, undefined, FORBIDDEN);
+    if (answer.status !== 200) {
+      const text = `${this.#said(amount)} too much was charged, because the reservation ${id} had expired, and is not refunded`;
+      throw this.#client.uncharged('RESERVATION_EXPIRED', text, this.#client.refusal(answer));
     }
   }
 

@@ -13,6 +13,8 @@ from .told import tell
 
 # Holdfast does not know the key, or the key may not do this. A new one may.
 KEY_REFUSED = (401, 403)
+# The key lacks a permission.
+FORBIDDEN = 403
 
 
 class NotSent(Exception):

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import errors
 from .attempts import Attempts
-from .client import KEY_REFUSED, Answer, Away, Client, NotSent
+from .client import FORBIDDEN, KEY_REFUSED, Answer, Away, Client, NotSent
 from .estimate import UNIT, Estimate
 from .told import log, tell
 
@@ -241,7 +241,7 @@ class Ledger:
             if rest > 0:
                 await self._debit(call, rest, usage, "expired")
             elif rest < 0:
-                tell("overcharged", f"{-rest} more than the {amount} of {call.subject}: {call.reservation_id} had expired")
+                await self._refund(call, str(call.reservation_id), -rest)
         else:
             self._tell_failed(call, amount, call.reservation_id, f"{answer.status} {answer.body}")
 
@@ -250,10 +250,24 @@ class Ledger:
         answer = await self._until_answered(f"/v1/reservations/{reservation_id}/release", body)
         if answer.status == 200:
             tell("released")
-        elif answer.status == 410:
-            tell("overcharged", f"{call.charge_on_expiry} of {call.subject}, for a call that cost nothing: {reservation_id} had expired")
-        else:
+        elif answer.status == 410 and call.charge_on_expiry > 0:
+            await self._refund(call, reservation_id, call.charge_on_expiry)
+        elif answer.status != 410:
             self._tell_failed(call, 0, reservation_id, f"{answer.status} {answer.body}")
+
+    async def _refund(self, call: Call, reservation_id: str, amount: int) -> None:
+        """Takes back what the expiry of a hold has charged beyond what the call cost. By default, no key may."""
+        body = {
+            "idempotency_key": f"{call.nonce}-refund",
+            "amount": {"unit": UNIT, "amount": amount},
+            "reason": "the call cost less than its expiry charged",
+        }
+        answer = await self._until_answered(f"/v1/reservations/{reservation_id}/refunds", body, last=FORBIDDEN)
+        what = f"{amount} of {call.subject}: {reservation_id} had expired"
+        if answer.status == 200:
+            tell("refunded", what)
+        else:
+            tell("overcharged", f"{what}, and is not refunded: {answer.status} {answer.error}")
 
     async def _debit(self, call: Call, amount: int, usage: Usage, key: str) -> None:
         body = {
@@ -282,20 +296,23 @@ class Ledger:
         }
         return {name: value for name, value in metrics.items() if value is not None}
 
-    async def _until_answered(self, path: str, body: dict[str, Any]) -> Answer:
-        """Repeats a request while Holdfast is away, too busy, or refuses the key. Its idempotency key makes that safe."""
-        last: Exception | None = None
+    async def _until_answered(self, path: str, body: dict[str, Any], *, last: int | None = None) -> Answer:
+        """Repeats a request while Holdfast is away, too busy, or refuses the key. Its idempotency key makes that safe.
+
+        An answer with the status `last` is not repeated.
+        """
+        why: Exception | None = None
         async for _ in self._patiently():
             try:
                 answer = await self._client.post(path, body, timeout_s=BACKGROUND_S)
             except (Away, NotSent) as error:
-                last = error
+                why = error
             else:
-                if answer.status != 429 and answer.status not in KEY_REFUSED:
+                if answer.status == last or (answer.status != 429 and answer.status not in KEY_REFUSED):
                     return answer
-                last = Away(f"{answer.status} {answer.body}")
-            tell("settle_retried", f"{path}: {last!r}")
-        raise Away(f"{path}: no answer for {SETTLE_S} s, the last time {last!r}")
+                why = Away(f"{answer.status} {answer.body}")
+            tell("settle_retried", f"{path}: {why!r}")
+        raise Away(f"{path}: no answer for {SETTLE_S} s, the last time {why!r}")
 
     @staticmethod
     async def _patiently() -> Any:

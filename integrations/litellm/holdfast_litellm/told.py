@@ -33,6 +33,7 @@ EVENTS: dict[str, int | None] = {
     "settle_retried": logging.WARNING,
     "settle_failed": logging.ERROR,
     "overcharged": logging.ERROR,
+    "refunded": logging.INFO,
     "key_changed": logging.INFO,
     "key_unreadable": logging.ERROR,
     "debited": logging.WARNING,

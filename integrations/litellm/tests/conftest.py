@@ -155,9 +155,9 @@ class Holdfast:
         assert response.is_success, response.text
         return dict(response.json())
 
-    def make_key(self) -> tuple[str, str]:
-        """Its secret and its id."""
-        permissions = [f"reservations:{verb}" for verb in ("create", "commit", "release", "extend")]
+    def make_key(self, *more: str) -> tuple[str, str]:
+        """Its secret and its id. `more` are further permissions."""
+        permissions = [*(f"reservations:{verb}" for verb in ("create", "commit", "release", "extend")), *more]
         made = self._post("/v1/admin/api-keys", {"tenant_id": TENANT, "name": "gateway", "permissions": permissions})
         return str(made["key_secret"]), str(made["key_id"])
 

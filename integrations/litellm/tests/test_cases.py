@@ -85,8 +85,8 @@ def call_of(team: Team, policy: str) -> Call:
 class Wire(Client):
     """Remembers what was sent after the reserve, and may answer a request in Holdfast's place."""
 
-    def __init__(self, world: World, *instead: Answer) -> None:
-        super().__init__(world.holdfast.url, lambda: world.holdfast.key)
+    def __init__(self, world: World, *instead: Answer, key: str | None = None) -> None:
+        super().__init__(world.holdfast.url, lambda: key or world.holdfast.key)
         self.sent: list[str] = []
         self._instead = list(instead)
 
@@ -104,7 +104,8 @@ WORDS = {"capped": "capped", "settle_failed": "uncharged", "overcharged": "overc
 def test_a_call_costs_what_its_end_says(world: World, team: Team, case: dict[str, Any]) -> None:
     one = Team(world.holdfast, f"{team.name}-end")
     world.holdfast.allocate(one.scope, case["allocated"], commit_overage_policy=case["overage"])
-    wire, before = Wire(world), Counter(counts)
+    key = world.holdfast.make_key("refunds:create")[0] if case.get("may_refund") else None
+    wire, before = Wire(world, key=key), Counter(counts)
     has_expired = case.get("has_expired", False)
 
     async def work() -> None:

@@ -320,3 +320,21 @@ def test_what_an_expiry_has_charged_too_much_is_told(world: World, team: Team) -
     run(world, work, ttl_ms=1000)
     assert team.budget().spent == 1400
     assert counts["overcharged"] == before + 2
+
+
+def test_what_an_expiry_has_charged_for_a_call_that_cost_nothing_comes_back_if_the_key_may_refund(world: World, team: Team) -> None:
+    secret, _ = world.holdfast.make_key("refunds:create")
+
+    async def work() -> None:
+        ledger = Ledger(Client(world.holdfast.url, lambda: secret), ttl_ms=1000)
+        call = call_of(team, 1000, charge_on_expiry=700)
+        await ledger.reserve(call)
+        ledger._held.clear()
+        await asyncio.to_thread(team.settled, 30)
+        ledger.settle(call, 0, Usage())
+        await ledger.drain(30)
+
+    before = counts["refunded"]
+    asyncio.run(work())
+    assert team.budget().spent == 0
+    assert counts["refunded"] == before + 1
