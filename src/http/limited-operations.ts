@@ -96,8 +96,7 @@ class QueryInterceptor implements NestInterceptor {
         }
       }
     } catch (error) {
-      request.isAbandoned = error instanceof QueryAbandoned;
-      throw refusalOf(error);
+      throw refusalOf(request, error);
     }
   }
 }
@@ -113,14 +112,10 @@ class ChangeInterceptor implements NestInterceptor {
   }
 
   private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
-    try {
-      await inTurn(request, reply, {
-        admit: (owner, signal) => this.changes.admit(owner, signal),
-        work: () => lastValueFrom(next.handle(), { defaultValue: undefined }),
-      });
-    } catch (error) {
-      throw refusalOf(error);
-    }
+    await inTurn(request, reply, {
+      admit: (owner, signal) => this.changes.admit(owner, signal),
+      work: () => lastValueFrom(next.handle(), { defaultValue: undefined }),
+    });
   }
 }
 
@@ -141,12 +136,16 @@ export async function inTurn<T>(
 ): Promise<T> {
   const began = performance.now();
   const signal = disconnection(reply);
-  const end = await admit(ownerOf(request.caller), signal);
-  await readmitted(request, began, end);
   try {
-    return await work(signal);
-  } finally {
-    end();
+    const end = await admit(ownerOf(request.caller), signal);
+    await readmitted(request, began, end);
+    try {
+      return await work(signal);
+    } finally {
+      end();
+    }
+  } catch (error) {
+    throw refusalOf(request, error);
   }
 }
 
@@ -166,7 +165,9 @@ async function readmitted(request: FastifyRequest, began: number, end: () => voi
   }
 }
 
-function refusalOf(error: unknown): unknown {
+/** What the answer says of an error. That nobody waits for the answer any more is no refusal that anybody looks for. */
+function refusalOf(request: FastifyRequest, error: unknown): unknown {
+  request.isAbandoned = error instanceof QueryAbandoned;
   if (error instanceof QueryRefused) {
     return new TooBusy(error.message, error.retryAfterS);
   }

@@ -10,7 +10,7 @@ import {
   tenantOfScope,
   TooBusy,
 } from '../ledger/index.js';
-import { ConcurrencyLimiter, RedisService } from '../redis/index.js';
+import { ConcurrencyLimiter, QueryAbandoned, RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { ArchiveReader, type UsageReading } from './archive-reader.js';
 import { FileQueryFailed, type FileRows, QueryProcess } from './query-process.js';
@@ -73,7 +73,7 @@ export class UsageService implements BeforeApplicationShutdown {
     }
     this.counts.queries.inc({ outcome: result === 'gone' ? 'gone' : 'busy' });
     throw result === 'gone'
-      ? new Refusal('INVALID_REQUEST', 'the client closed the connection before the answer was ready')
+      ? new QueryAbandoned('the client closed the connection before the answer was ready')
       : new TooBusy('too many reports of usage at the same time; one runs at once', Math.ceil(waitMs / 1000));
   }
 
@@ -128,7 +128,7 @@ export class UsageService implements BeforeApplicationShutdown {
     return this.process.run(reportStatement(query, files, superseded), signal);
   }
 
-  private refusalOf({ failure, message }: FileQueryFailed): Refusal {
+  private refusalOf({ failure, message }: FileQueryFailed): Error {
     this.counts.queries.inc({ outcome: failure });
     switch (failure) {
       case 'missing':
@@ -138,7 +138,7 @@ export class UsageService implements BeforeApplicationShutdown {
           failure,
         );
       case 'gone':
-        return new Refusal('INVALID_REQUEST', 'the client closed the connection before the answer was ready');
+        return new QueryAbandoned('the client closed the connection before the answer was ready');
       case 'timeout':
         return new QueryUnavailable(503, `${message}; ask for a shorter span or fewer groups`, failure);
       case 'died':

@@ -194,5 +194,11 @@ describe('reports of usage', () => {
     await expect(left).rejects.toThrow();
     await eventually('it is stopped', async () => (await counted('gone')) === before + 1);
     await expectReport();
+    // Nobody was refused anything: a page was left.
+    const { requests } = expectStatus(
+      await holdfast.admin('GET', '/ops/requests?operation=getUsageOfAll'),
+      200,
+    );
+    expect(requests).toEqual([]);
   });
 });
