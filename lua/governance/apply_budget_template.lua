@@ -65,7 +65,8 @@ if birth.is_unplanned then
   return { 'UNPLANNED', tenant_id, template_id }
 end
 budget.overdraft_limit = birth.overdraft_limit
-local planned, refused = funding.planned_funding(budget, 'RESET', birth.allocated, '')
+local planned, refused = funding.planned_funding(budget, 'RESET',
+  int64.saturating_add(birth.allocated, budget.held_by_credits), '')
 local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)
 if first or not planned then
   return first or refused

@@ -53,7 +53,7 @@ if recurrence == '' then
 else
   starts, ends = redis.call('HGET', budget_record, 'period_start') or time.ms_text(now), table.remove(following, 1)
   period_starts.set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends },
-    not budget.period_end and budget.allocated)
+    not budget.period_end and budget.base_allocated)
   redis.call('HSET', budget_record, 'recurrence', recurrence)
   period_starts.set_boundaries(tag, budget_record, unit, scope, following)
 end

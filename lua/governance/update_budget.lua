@@ -73,7 +73,7 @@ if overdraft_limit ~= '' then
   changes[#changes + 1], changes[#changes + 2] = 'is_over_limit', over and '1' or '0'
 end
 if period then
-  period_starts.set_period(tag, budget_record, unit, scope, period, not budget.period_end and budget.allocated)
+  period_starts.set_period(tag, budget_record, unit, scope, period, not budget.period_end and budget.base_allocated)
   changed[#changed + 1], changed[#changed + 2] = 'period_start', 'period_end'
 end
 if #changed > 0 then

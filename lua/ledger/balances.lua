@@ -46,7 +46,8 @@ local reply, damaged, found, examined, last = { '' }, {}, 0, 0, after
 -- Nil if the budget is gone, and an error if it is damaged.
 local function balance_of(scope, unit)
   local budget = budget_figures.read_budget(tag, unit, scope)
-  local current = budget and period.state_now(budget.key, scope, budget.period_end, budget.status, now)
+  local current = budget
+    and period.state_now(budget.key, scope, budget.period_end, budget.status, now, budget.credits_text)
   return budget and budget_figures.balance_text(current or budget)
 end
 

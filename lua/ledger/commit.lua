@@ -28,7 +28,7 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted,
 --           budget.threshold_crossed; those of the expiry transition
--- @include  charging, event_writer, expiry, field, funds, grouped, hold_form, hold_record, idempotency_record,
+-- @include  charging, credit_record, event_writer, expiry, field, funds, grouped, hold_form, hold_record, idempotency_record,
 --           int64, journal, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle,
 --           shared_budgets, threshold
 --
@@ -92,7 +92,8 @@ else
     end
   end
   budgets = shared_budgets.copies_of(budgets)
-  charge, over = charging.charge_of(budgets, hold.amount, actual, policy, marks)
+  local made_at = tonumber(redis.call('HGET', reservation, field.created_at) or '')
+  charge, over = charging.charge_of(budgets, hold.amount, actual, policy, marks, made_at or math.huge)
 end
 if not charge then
   return over
@@ -127,7 +128,7 @@ for _, budget in ipairs(budgets) do
   size, parts_size = size + 2, parts_size + 1
 end
 local leaf = hold.scopes[#hold.scopes]
-local entry = not is_plain and charging.emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy)
+local entry = not is_plain and charging.emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy, now)
 if charge.overage ~= '0' then
   entry = event_writer.append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
@@ -142,6 +143,11 @@ end
 if metrics ~= '' then
   ended[#ended + 1] = field.commit_metrics
   ended[#ended + 1] = metrics
+end
+local paid = is_plain and '' or credit_record.paid_text(budgets)
+if paid ~= '' then
+  ended[#ended + 1] = field.credits
+  ended[#ended + 1] = paid
 end
 if entry then
   ended[#ended + 1] = field.end_event

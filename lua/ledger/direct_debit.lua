@@ -91,7 +91,8 @@ else
   -- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy
   -- allows it.
   budgets = shared_budgets.copies_of(budgets)
-  charge, over = charging.charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks)
+  charge, over = charging.charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks,
+    math.huge)
 end
 if not charge then
   return refused(over)
@@ -116,7 +117,7 @@ for _, budget in ipairs(budgets) do
   parts[#parts + 1] = stored
 end
 if not is_plain then
-  charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
+  charging.emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy, now)
 end
 local entry = event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy',

@@ -21,7 +21,7 @@
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
--- @include  action_counters, audit_log, brief_figures, budget_figures, damage, damaged_release, ended_holds,
+-- @include  action_counters, audit_log, brief_figures, budget_figures, credit_record, credit_turn, damage, damaged_release, ended_holds,
 --           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, journal, keys,
 --           owned_counts, run_time, settle, shared_budgets, threshold, time, waking
 --
@@ -97,16 +97,21 @@ if damaged then
   return release_from_quarantine()
 end
 
-local held, marks, emits = int64.figure(hold.amount), threshold.marks_of(hold.marks, hold.unit), false
+local held, marks, emits, made_at = int64.figure(hold.amount), threshold.marks_of(hold.marks, hold.unit), false, nil
 for _, budget in ipairs(budgets) do
   local former, debt = budget.remaining_figure, budget.debt_figure
   local remaining, reserved = int64.add(former, held), int64.sub(budget.reserved_figure, held)
   if not remaining or not reserved or int64.negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
+  local allocated = budget.allocated_figure
+  if budget.credits_text then
+    made_at = made_at or tonumber(redis.call('HGET', reservation, field.created_at) or '') or math.huge
+    remaining = int64.sub(remaining, credit_record.leave(budget, reserved, made_at, held, 0))
+  end
   budget_figures.move_figures(budget, remaining, reserved)
-  budget.crossings = threshold.crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
-  emits = emits or budget.crossings
+  budget.crossings = threshold.crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt, allocated)
+  emits = emits or budget.crossings or budget.credit_effects
 end
 budget_figures.require_balanced(budgets)
 journal.require_journal(tag)
@@ -120,6 +125,9 @@ redis.call('ZREM', hold_record.deadline_index_key(tag, hold), reservation_id)
 local parts = { hold.amount }
 local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
 for _, budget in ipairs(budgets) do
+  if budget.credit_effects then
+    credit_turn.write_left(budget)
+  end
   redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
   if budget.waiting then
     waking.wake_waiters(budget.key)
@@ -141,6 +149,9 @@ action_counters.uncount_run(tag, hold.tenant, hold[field.run_counters])
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 ended_holds.end_uncharged(tag, reservation_id, settle.settled_retention(retention_ms, idempotency_ttl_ms), origin)
 for _, budget in ipairs(emits and budgets or {}) do
+  for _, effects in ipairs(budget.credit_effects or {}) do
+    credit_turn.write_effects(tag, hold.tenant, hold.unit, budget.scope, origin, effects, now)
+  end
   if budget.crossings then
     threshold.emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)
   end

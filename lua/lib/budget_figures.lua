@@ -10,14 +10,14 @@
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
 -- The figures of a record, its status, its overage policy, whether reserves wait for its funds, the end of its period,
--- and its windows.
--- Few budgets have one of the last three, and only those are read twice.
+-- its windows, and its credits.
+-- Few budgets have one of the last four, and only those are read twice.
 local function budget_fields(key)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
     'is_over_limit', 'status', 'commit_overage_policy', 'extras')
   if f[10] then
-    local extras = redis.call('HMGET', key, 'waiting', 'period_end', 'windows')
-    f[10], f[11], f[12] = extras[1], extras[2], extras[3]
+    local extras = redis.call('HMGET', key, 'waiting', 'period_end', 'windows', 'credits')
+    f[10], f[11], f[12], f[13] = extras[1], extras[2], extras[3], extras[4]
   end
   return f
 end
@@ -51,7 +51,7 @@ local function parse_budget(key, scope, f)
     allocated_figure = int64.figure(f[4]), debt_figure = int64.figure(f[5]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
     is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil, waiting = f[10],
-    period_end = f[11] or nil, windows_text = f[12] or nil,
+    period_end = f[11] or nil, windows_text = f[12] or nil, credits_text = f[13] or nil,
   }
 end
 
@@ -67,6 +67,7 @@ local function copy_budget(budget)
     overdraft_limit = budget.overdraft_limit, is_over_limit = budget.is_over_limit,
     status = budget.status, commit_overage_policy = budget.commit_overage_policy,
     waiting = budget.waiting, became_exhausted = false, windows = budget.windows,
+    credits_text = budget.credits_text,
     shared = budget,
   }
 end

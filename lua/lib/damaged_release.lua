@@ -1,6 +1,7 @@
 -- damaged_release: ends a live hold that cannot be settled. Returns what it can to the budgets and leaves a valid
 -- record.
--- @include action_counters, damage, ended_holds, event_writer, field, hold_form, hold_record, journal, keys,
+-- @include action_counters, credit_record, credit_turn, damage, ended_holds, event_writer, field, hold_form,
+--          hold_record, int64, journal, keys,
 --          owned_counts, returnable, threshold, time, waking
 --
 -- Each budget is checked separately (lua/lib/returnable.lua). The record's scope mask then has the scopes that got
@@ -77,8 +78,23 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   local marks = tenant and threshold.watched_marks(tag, tenant, hold.unit)
   local known = damage.known_fields(hold.key, hold_form.record_fields(hold.key), tenant, created_at)
 
+  for _, budget in ipairs(refunded) do
+    -- A hold whose time is not known draws on no pin.
+    local made_at, left = tonumber(created_at or '') or math.huge,
+      { allocated = budget.allocated, credits_text = budget.credits_text }
+    local readable, lapsed = pcall(credit_record.leave, left, budget.reserved, made_at, hold.amount, 0)
+    if budget.credits_text and readable then
+      budget.remaining, budget.former_allocated = int64.text(int64.sub(budget.remaining, lapsed)), budget.allocated
+      budget.allocated, budget.credits_text, budget.credit_effects =
+        left.allocated, left.credits_text, left.credit_effects
+    end
+  end
+
   hold_record.remove_deadlines(tag, reservation_id)
   for _, budget in ipairs(refunded) do
+    if budget.credit_effects then
+      credit_turn.write_left(budget)
+    end
     redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
     if budget.waiting then
       waking.wake_waiters(budget.key)
@@ -98,8 +114,11 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   end
   ended_holds.end_uncharged(tag, reservation_id, retention_ms, origin)
   for _, budget in ipairs(refunded) do
+    for _, effects in ipairs(budget.credit_effects or {}) do
+      credit_turn.write_effects(tag, tenant, hold.unit, budget.scope, origin, effects, now)
+    end
     local crossings = threshold.crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt,
-      budget.remaining, budget.debt)
+      budget.remaining, budget.debt, budget.former_allocated)
     if crossings then
       threshold.emit_crossings(tag, tenant, origin, hold.unit, budget, crossings)
     end

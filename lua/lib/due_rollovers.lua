@@ -27,6 +27,30 @@ local function roll_over_members(tag, index, members, now)
   return damaged, rolled
 end
 
+-- Lets what is due in the credits of budgets happen. Likewise, a damaged budget leaves the index, and is appended to
+-- `damaged`.
+local function turn_credits(damaged, tag, index, members, now)
+  for _, member in ipairs(members) do
+    local scope, unit = string.match(member, '^(%S+) (%S+)$')
+    local key = keys.budget(tag, unit or '', scope or '')
+    local readable = pcall(function()
+      local f = redis.call('HMGET', key, 'period_end', 'credits', 'status')
+      local has_passed = f[2] and f[3] ~= 'CLOSED'
+        and rollover.pass_if_due(tag, key, unit, scope, f[1], f[2], f[3], now)
+      local moment = string.match(f[3] ~= 'CLOSED' and f[2] or '', '^%d+')
+      if not has_passed and moment then
+        redis.call('ZADD', index, moment, member)
+      elseif not has_passed then
+        redis.call('ZREM', index, member)
+      end
+    end)
+    if not readable then
+      damaged[#damaged + 1], damaged[#damaged + 2] = scope or member, unit or ''
+      redis.call('ZREM', index, member)
+    end
+  end
+end
+
 -- The recurrence of a window and the end of the current one; nothing if it is gone.
 local function window_of(tag, key, name, now)
   local record = redis.call('HMGET', key, 'windows', 'window_rules', 'status')
@@ -65,4 +89,4 @@ local function append_unplanned(list, damaged, tag, index, members, now)
   end
 end
 
-return { append_unplanned = append_unplanned, roll_over_members = roll_over_members }
+return { append_unplanned = append_unplanned, roll_over_members = roll_over_members, turn_credits = turn_credits }

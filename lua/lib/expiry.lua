@@ -52,11 +52,11 @@ local function end_expired(tag, returns, now, retention_ms, origin)
   event_writer.require_event_log(tag)
   journal.require_journal(tag)
   redis.call('ZREM', hold_record.deadline_index_key(tag, returns.holds[1]), unpack(ids))
-  give_back.write_returns(returns)
   local teller, live_ended = { actor = 'system', request = origin.request, trace = origin.trace }, {}
   if origin.cleanup then
     teller.actor, teller.key = 'admin', origin.key
   end
+  give_back.write_returns(tag, returns, teller)
   local ended_by = teller.key and teller.key ~= '' and teller.key or teller.actor
   for i = 1, #ids do
     local hold = returns.holds[i]
@@ -71,6 +71,9 @@ local function end_expired(tag, returns, now, retention_ms, origin)
     local entry = event_writer.append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller, figures)
     redis.call('HSET', hold.key, field.state, 'EXPIRED', field.ended_at, now_text, field.ended_by, ended_by,
       field.end_event, entry)
+    if hold.paid ~= '' then
+      redis.call('HSET', hold.key, field.credits, hold.paid)
+    end
     redis.call('PEXPIRE', hold.key, retention_ms)
     journal.append_end(tag, ids[i], hold.charge or '0')
     -- A charge has used its place in the quota of the run, as a commit has.

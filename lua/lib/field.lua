@@ -84,6 +84,8 @@ local ROWS = {
   { 'charged', 'ch', 'amount', row = true },
   -- How much of that was refunded, or of the charge of an expiry. Unset for nothing.
   { 'refunded', 'rf', 'amount', row = true },
+  -- Which credits paid how much of that, as lua/lib/credit_record.lua writes it. Unset if none did.
+  { 'credits', 'cr', 'text', archived = true },
   { 'commit_metadata', 'cm', 'json', long = true, archived = true },
   { 'commit_metrics', 'mc', 'json', long = true },
   { 'release_reason', 'rr', 'text', archived = true },

@@ -1,6 +1,6 @@
 -- give_back: returns the amounts of ended holds to their budgets, however many holds end in one run. An expired hold
 -- may cost something, which is then charged instead.
--- @include int64, keys, rollover, threshold, waking, window_record, window_turn
+-- @include credit_record, credit_turn, field, int64, keys, rollover, threshold, waking, window_record, window_turn
 --
 -- What returns is first added up in memory, so that each budget is read and written once. Holds of one subject share
 -- their budgets, and this family of budgets is looked up once.
@@ -26,11 +26,13 @@ local function returning_budget(tag, returns, hold, scope)
   end
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'extras')
   local has_extras = f[7]
-  local extras = has_extras and redis.call('HMGET', key, 'waiting', 'period_end') or {}
+  local extras = has_extras and redis.call('HMGET', key, 'waiting', 'period_end', 'credits') or {}
+  local credits = extras[3]
   -- The figures are the same in either order, so a budget that cannot roll over takes it back nevertheless.
-  local _, rolled = pcall(rollover.roll_over_if_due, tag, key, unit, scope, extras[2], f[3], returns.now)
-  if rolled == true then
+  local _, passed = pcall(rollover.pass_if_due, tag, key, unit, scope, extras[2], credits, f[3], returns.now)
+  if passed == true then
     f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
+    credits = credits and redis.call('HGET', key, 'credits')
   end
   budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6],
     waiting = extras[1], status = f[3], has_extras = has_extras }
@@ -40,6 +42,9 @@ local function returning_budget(tag, returns, hold, scope)
     budget.defect = 'INVALID_BUDGET'
   else
     budget.remaining, budget.reserved = int64.figure(f[1]), int64.figure(f[2])
+    -- Damaged credits do not keep a budget from its share.
+    budget.credits_text = credits and is_figure(f[4]) and pcall(credit_record.parsed, credits) and credits or nil
+    budget.former_allocated = budget.credits_text and f[4]
   end
   returns.by_key[key] = budget
   returns.budgets[#returns.budgets + 1] = budget
@@ -90,7 +95,7 @@ local function moved_back(budget, amount, returned)
 end
 
 -- Why the budget cannot take back a hold of this amount, or nil. `then_` figures are those after it.
-local function return_defect(tag, returns, budget, amount, charge)
+local function return_defect(tag, returns, budget, amount, charge, made_at)
   budget.then_remaining, budget.then_reserved =
     moved_back(budget, amount, charge and int64.sub(amount, charge) or amount)
   if not budget.then_remaining or charge and not is_chargeable(tag, returns, budget) then
@@ -102,6 +107,11 @@ local function return_defect(tag, returns, budget, amount, charge)
     if not budget.then_spent or budget.windows and not budget.then_windows then
       return 'INT64_OVERFLOW'
     end
+  end
+  if budget.credits_text then
+    local left = { allocated = budget.allocated, credits_text = budget.credits_text }
+    local lapsed = credit_record.leave(left, budget.then_reserved, made_at, amount, charge or 0)
+    budget.then_remaining, budget.left = int64.figure(int64.text(int64.sub(budget.then_remaining, lapsed))), left
   end
   return nil
 end
@@ -115,8 +125,9 @@ local function take_back(tag, returns, reservation_id, hold, charge)
     return family.defect
   end
   local amount, figure = int64.figure(hold.amount), charge and int64.figure(charge)
+  local made_at, paid = tonumber(hold[field.created_at] or '') or math.huge, {}
   for i = 1, #family do
-    local defect = return_defect(tag, returns, family[i], amount, figure)
+    local defect = return_defect(tag, returns, family[i], amount, figure, made_at)
     if defect then
       return defect
     end
@@ -127,8 +138,14 @@ local function take_back(tag, returns, reservation_id, hold, charge)
     if charge then
       budget.spent_figure, budget.windows, budget.is_charged = budget.then_spent, budget.then_windows, true
     end
+    local left = budget.left
+    if left then
+      budget.allocated, budget.credits_text, budget.left = left.allocated, left.credits_text, nil
+      budget.credit_effects = budget.credit_effects or {}
+      budget.credit_effects[#budget.credit_effects + 1], paid[#paid + 1] = left.credit_effects[1], left
+    end
   end
-  hold.leaf, hold.charge = family.leaf, charge
+  hold.leaf, hold.charge, hold.paid = family.leaf, charge, credit_record.paid_text(paid)
   returns.taken[reservation_id] = true
   returns.ids[#returns.ids + 1] = reservation_id
   returns.holds[#returns.holds + 1] = hold
@@ -143,11 +160,18 @@ local function write_charge(budget)
   end
 end
 
-local function write_returns(returns)
+-- `origin` is that of the events about credits.
+local function write_returns(tag, returns, origin)
   for _, budget in ipairs(returns.budgets) do
     -- Without a tenant, nothing was returned to this budget.
     if budget.tenant then
       budget.remaining, budget.reserved = int64.text(budget.remaining), int64.text(budget.reserved)
+      if budget.credit_effects then
+        credit_turn.write_left(budget)
+        for _, effects in ipairs(budget.credit_effects) do
+          credit_turn.write_effects(tag, budget.tenant, budget.unit, budget.scope, origin, effects, returns.now)
+        end
+      end
       redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
       if budget.is_charged then
         write_charge(budget)
@@ -164,7 +188,7 @@ local function emit_return_crossings(tag, returns, origin)
   for _, budget in ipairs(returns.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
       local crossings = threshold.crossings_of(threshold.watched_marks(tag, budget.tenant, budget.unit),
-        budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
+        budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt, budget.former_allocated)
       if crossings then
         threshold.emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
       end

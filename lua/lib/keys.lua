@@ -48,6 +48,7 @@ function keys.evidence_bytes(tag, tenant_id) return tag .. 'eb:' .. tenant_id en
 -- The partition's tenants, a sorted set of ids scored by creation time in ms.
 function keys.tenant_index(tag) return tag .. 'tenants' end
 function keys.budget(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
+function keys.unit_and_scope(budget) return string.match(budget, '^b:([^:]+):(.+)$', 6) end
 -- Places of the reserves that wait for a budget's funds, a sorted set scored by the number of their arrival; see
 -- lua/lib/waking.lua.
 function keys.waiter_queue(tag, unit, scope) return tag .. 'bw:' .. unit .. ':' .. scope end
@@ -75,6 +76,16 @@ function keys.rolled(tag) return tag .. 'rolled' end
 function keys.born(tag) return tag .. 'born' end
 -- The same of windows that have turned.
 function keys.turned(tag) return tag .. 'turned' end
+-- A credit, a hash; lua/lib/credit_turn.lua.
+function keys.credit(tag, credit_id) return tag .. 'cr:' .. credit_id end
+function keys.credit_in(credit) return string.match(credit, '}cr:(.*)$') end
+-- The credits of a budget, a sorted set of ids scored by when their records will be gone, in ms; 0 before their end.
+function keys.credits_of(tag, unit, scope) return tag .. 'bc:' .. unit .. ':' .. scope end
+-- The partition's budgets with credits, a sorted set of `scope unit` members scored by the next moment of any credit in
+-- ms.
+function keys.credit_index(tag) return tag .. 'credits' end
+-- What became of credits since an instance last counted it in its metrics.
+function keys.credits_turned(tag) return tag .. 'credits-turned' end
 -- The audit log, a stream.
 function keys.audit_log(tag) return tag .. 'audit' end
 -- A part of an index of either log, a sorted set; lua/lib/audit_index.lua documents its content and the form of

@@ -1,5 +1,5 @@
 -- period: the period of a budget, and what its figures are in the next one.
--- @include budget_figures, int64, time
+-- @include budget_figures, credit_record, int64, time
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the
 -- next period), rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as
@@ -13,6 +13,7 @@
 -- NONE              period_allocated.
 -- CARRY_FORWARD     period_allocated and what was not spent, allocated - spent.
 -- CAP_AT_ALLOCATED  the same, but at most one period_allocated is carried over.
+-- Credits are no part of this: what they hold is left out before, and added afterwards.
 -- What is not spent includes what is reserved, and debt is not subtracted: both go along, and would count twice. So
 -- holds may be made, released and expire before or after the rollover, and the figures are the same.
 --
@@ -55,20 +56,21 @@ end
 -- The budget with its period. Ends the script if a field is damaged.
 local function read_period(key, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-    'is_over_limit', 'status', 'commit_overage_policy', 'waiting', 'period_end', 'windows', 'period_start',
-    'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id', 'recurrence', 'boundaries')
+    'is_over_limit', 'status', 'commit_overage_policy', 'waiting', 'period_end', 'windows', 'credits',
+    'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id', 'recurrence', 'boundaries')
   local budget = budget_figures.parse_budget(key, scope, f)
   if not budget then
     error('there is no budget ' .. key)
   end
   budget_figures.require_balanced({ budget })
-  local starts, ends, policy = instant_of(f[13]), instant_of(f[11]), f[14] or 'NONE'
-  if not (starts and ends and starts < ends and POLICIES[policy] and int64.is_amount(f[15]) and f[16]) then
+  local starts, ends, policy = instant_of(f[14]), instant_of(f[11]), f[15] or 'NONE'
+  if not (starts and ends and starts < ends and POLICIES[policy] and int64.is_amount(f[16]) and f[17]) then
     error('corrupt budget record ' .. key .. ': its period is not valid')
   end
-  budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[15]
-  budget.tenant, budget.ledger_id = f[16], f[17] or ''
-  budget.plan = f[18] and plan_of(key, f[19] or '', ends)
+  budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[16]
+  budget.tenant, budget.ledger_id = f[17], f[18] or ''
+  budget.plan = f[19] and plan_of(key, f[20] or '', ends)
+  budget.held_by_credits = budget.credits_text and credit_record.held(credit_record.parsed(budget.credits_text)) or 0
   return budget
 end
 
@@ -90,7 +92,7 @@ local function next_allocated(budget, count)
   if budget.policy == 'NONE' then
     return base
   end
-  local unused = int64.sub(budget.allocated, budget.spent)
+  local unused = int64.sub(int64.sub(budget.allocated, budget.spent), budget.held_by_credits)
   unused = int64.negative(unused) and '0' or unused
   if budget.policy == 'CAP_AT_ALLOCATED' then
     return int64.saturating_add(base, (count > 1 or int64.less(base, unused)) and base or unused)
@@ -100,8 +102,8 @@ end
 
 -- The figures in the period that ends at `ends`, after `count` boundaries.
 local function rolled_over(budget, starts, ends, count)
-  local allocated = next_allocated(budget, count)
-  local remaining = int64.sub(allocated, budget.reserved)
+  local allocated = int64.add(next_allocated(budget, count), budget.held_by_credits)
+  local remaining = allocated and int64.sub(allocated, budget.reserved)
   remaining = remaining and int64.sub(remaining, budget.debt)
   if not remaining then
     -- Holds and debt are together more than an int64. With what was not spent carried over, `remaining` does not
@@ -116,8 +118,8 @@ local function rolled_over(budget, starts, ends, count)
     over = '0'
   end
   return { scope = budget.scope, starts = starts, ends = ends, base = budget.base, policy = budget.policy,
-    allocated = allocated, remaining = remaining, reserved = budget.reserved, spent = '0', debt =
-    budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = over, status = budget.status, count = count }
+    held_by_credits = budget.held_by_credits, allocated = allocated, remaining = remaining,
+    reserved = budget.reserved, spent = '0', debt = budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = over, status = budget.status, count = count }
 end
 
 -- The next period of a recurrence, and how many boundaries lead to it: one, or all up to now. Nil if it is not planned.
@@ -159,24 +161,41 @@ local function states_until(budget, now)
   return states
 end
 
--- The state of a budget in the period that it is in now, if a rollover is due that this script cannot write, else nil.
-local function state_now(key, scope, period_end, status, now)
-  if not period_end or not is_period_over(key, period_end, status, now) then
+-- The state of a budget in the period that it is in now, with what has become of its credits, if a rollover or a
+-- credit is due that this script cannot write, else nil. `credits` is the budget's field.
+local function state_now(key, scope, period_end, status, now, credits)
+  local is_over = period_end and is_period_over(key, period_end, status, now)
+  local has_due = credits and status ~= 'CLOSED' and credit_record.is_due(credits, now)
+  if not is_over and not has_due then
     return nil
   end
-  local states = states_until(read_period(key, scope), now)
-  return states[#states]
+  local state
+  if is_over then
+    local states = states_until(read_period(key, scope), now)
+    state = states[#states]
+  else
+    state = budget_figures.parse_budget(key, scope, budget_figures.budget_fields(key))
+  end
+  if state and has_due then
+    state.credits = credit_record.pass(state, credit_record.parsed(credits), now)
+  end
+  return state
 end
 
 -- Appends the fields and values of that state, if there is one, to a list.
-local function add_current_fields(list, key, scope, period_end, status, now)
-  local state = state_now(key, scope, period_end, status, now)
+local function add_current_fields(list, key, scope, period_end, status, now, credits)
+  local state = state_now(key, scope, period_end, status, now, credits)
   if state then
-    for _, name in ipairs({ 'allocated', 'remaining', 'spent', 'is_over_limit' }) do
+    for _, name in ipairs({ 'allocated', 'remaining', 'spent', 'debt', 'is_over_limit' }) do
       list[#list + 1], list[#list + 2] = name, state[name]
     end
-    list[#list + 1], list[#list + 2] = 'period_start', time.ms_text(state.starts)
-    list[#list + 1], list[#list + 2] = 'period_end', time.ms_text(state.ends)
+    if state.starts then
+      list[#list + 1], list[#list + 2] = 'period_start', time.ms_text(state.starts)
+      list[#list + 1], list[#list + 2] = 'period_end', time.ms_text(state.ends)
+    end
+    if state.credits then
+      list[#list + 1], list[#list + 2] = 'credits', credit_record.text_of(state.credits)
+    end
   end
 end
 

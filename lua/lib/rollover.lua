@@ -1,5 +1,5 @@
 -- rollover: the one way in which a budget passes into its next period. lua/lib/period.lua computes its figures.
--- @include audit_row, event_writer, keys, new_figures, period, time, waking
+-- @include audit_row, credit_turn, event_writer, keys, new_figures, period, time, waking
 --
 -- A rollover is a change of its own: it stays even if what the script does next is refused. Whichever script comes
 -- first after the boundary makes it, with one event and one audit row.
@@ -27,6 +27,12 @@ end
 -- again.
 local function roll_over(tag, key, unit, scope, now)
   local budget = period.read_period(key, scope)
+  -- What ends with the period does so before it.
+  local until_then = math.min(now, budget.ends)
+  if budget.credits_text
+    and credit_turn.turn_if_due(tag, key, unit, scope, budget.credits_text, budget.status, until_then) then
+    budget = period.read_period(key, scope)
+  end
   local states = period.states_until(budget, now)
   local last = states[#states]
   if not last or budget.status == 'CLOSED' then
@@ -60,4 +66,14 @@ local function roll_over_if_due(tag, key, unit, scope, period_end, status, now)
     and roll_over(tag, key, unit, scope, now) > 0
 end
 
-return { roll_over = roll_over, roll_over_if_due = roll_over_if_due }
+-- Lets everything that is due in a budget happen, but for its windows. `credits` is its field. Returns whether the
+-- caller has to read the budget again.
+local function pass_if_due(tag, key, unit, scope, period_end, credits, status, now)
+  local has_rolled = roll_over_if_due(tag, key, unit, scope, period_end, status, now)
+  if credits and has_rolled then
+    credits = redis.call('HGET', key, 'credits')
+  end
+  return credits and credit_turn.turn_if_due(tag, key, unit, scope, credits, status, now) or has_rolled
+end
+
+return { pass_if_due = pass_if_due, roll_over = roll_over }

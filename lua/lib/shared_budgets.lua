@@ -1,6 +1,6 @@
 -- shared_budgets: the budgets that the calls of a run read and change. Each is read once, and written once at the end
 -- of the run.
--- @include brief_figures, budget_figures, int64, keys, rollover, run_time, waking, window_record, window_turn
+-- @include brief_figures, budget_figures, credit_turn, int64, keys, rollover, run_time, waking, window_record, window_turn
 --
 -- A shared budget is one that budget_figures.parse_budget has returned, but for the three figures that nearly every
 -- call changes. Of `remaining`, `reserved` and `spent` it has
@@ -72,7 +72,7 @@ local function is_same_otherwise(budget, f)
   return budget.allocated == f[4] and budget.debt == f[5] and budget.overdraft_limit == f[6]
     and budget.is_over_limit == (f[7] or '0')
     and budget.status == f[8] and budget.commit_overage_policy == (f[9] or nil) and budget.period_end == (f[11] or nil)
-    and budget.windows_text == (f[12] or nil)
+    and budget.windows_text == (f[12] or nil) and budget.credits_text == (f[13] or nil)
 end
 
 -- Gives a plain budget the three figures of its record, if these are as plain. Returns whether it has them now.
@@ -104,7 +104,7 @@ end
 -- over and turns its windows, so no call has changed it in memory yet.
 local function due_fields(group, tag, unit, key, scope)
   local f = budget_figures.budget_fields(key)
-  if f[11] and rollover.roll_over_if_due(tag, key, unit, scope, f[11], f[8], run_time.now(group)) then
+  if (f[11] or f[13]) and rollover.pass_if_due(tag, key, unit, scope, f[11], f[13], f[8], run_time.now(group)) then
     f = budget_figures.budget_fields(key)
   end
   if f[12] and window_turn.turn_windows_if_due(tag, key, f[12], f[8], run_time.now(group)) then
@@ -153,7 +153,7 @@ local function copies_of(budgets)
 end
 
 -- Which fields a change writes: those of its rank and below.
-local RANKS = { reserved = 1, spent = 2, debt = 3 }
+local RANKS = { reserved = 1, spent = 2, debt = 3, credits = 4 }
 
 local function note_change(group, budget, change)
   local earlier = group.changed[budget]
@@ -187,6 +187,11 @@ local function keep_copy(group, copy)
     budget.debt, budget.debt_figure, budget.is_over_limit = copy.debt, copy.debt_figure, copy.is_over_limit
     change = 'debt'
   end
+  if copy.credits_text ~= budget.credits_text then
+    budget.credits_text, budget.allocated, budget.allocated_figure = copy.credits_text, copy.allocated,
+      int64.figure(copy.allocated)
+    change = 'credits'
+  end
   if copy.windows ~= budget.windows then
     budget.windows, budget.windows_text = copy.windows, window_record.windows_text(copy.windows)
     group.charged_windows[budget] = true
@@ -207,6 +212,9 @@ local function write_budget(budget, change, has_charged_windows)
   else
     redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved, 'spent', spent, 'debt', budget.debt,
       'is_over_limit', budget.is_over_limit)
+  end
+  if change == 'credits' then
+    credit_turn.write_left(budget)
   end
   if has_charged_windows then
     redis.call('HSET', budget.key, 'windows', budget.windows_text)

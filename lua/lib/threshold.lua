@@ -67,9 +67,10 @@ local function crossings_between(marks, former_allocated, former_used, allocated
   return crossings[1] and crossings or nil
 end
 
--- The same of a budget whose allocation stays as it is.
-local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt)
-  return crossings_between(marks, allocated, allocated - former_remaining - former_debt, allocated,
+-- The same of a budget whose allocation stays as it is, but for what lapses of credits: then it was `former_allocated`.
+local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt, former_allocated)
+  former_allocated = former_allocated or allocated
+  return crossings_between(marks, former_allocated, former_allocated - former_remaining - former_debt, allocated,
     allocated - remaining - debt)
 end
 

@@ -12,15 +12,11 @@
 -- call.
 local PAGE, PAGES = 100, 10
 
-local function unit_and_scope(budget)
-  return string.match(budget, '^b:([^:]+):(.+)$', 6)
-end
-
 -- The first place in the queue of a budget, its number, and whether places before it were removed because their
 -- instances are gone.
 -- Nil if nobody waits; then the budget's field is removed.
 local function first_waiter(budget, now)
-  local tag, unit, scope = keys.tag_of(budget), unit_and_scope(budget)
+  local tag, unit, scope = keys.tag_of(budget), keys.unit_and_scope(budget)
   local queue, waiters = keys.waiter_queue(tag, unit, scope), keys.waiters(tag, string.match(scope, '^tenant:([^/]+)'))
   for page = 0, PAGES do
     local found, gone = redis.call('ZRANGE', queue, 0, page == 0 and 0 or PAGE - 1, 'WITHSCORES'), {}
@@ -65,7 +61,7 @@ end
 local function wake_first(budget)
   local place = first_waiter(budget, time.now_ms())
   if place and is_worth_a_try(budget, place) then
-    local unit, scope = unit_and_scope(budget)
+    local unit, scope = keys.unit_and_scope(budget)
     redis.call('PUBLISH', keys.wake_channel(string.match(place, '^%w+')), place .. ' ' .. unit .. ' ' .. scope)
   end
 end

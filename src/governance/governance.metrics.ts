@@ -22,6 +22,11 @@ export const GOVERNANCE_METRICS = {
     name: 'holdfast_budget_window_turns_total',
     help: 'Windows of budgets that began at the end of the window before, when a request used the budget.',
   },
+  creditMoments: {
+    kind: 'counter',
+    name: 'holdfast_credit_moments_total',
+    help: 'Starts, notices and ends of credits, by a request or by the job for idle budgets.',
+  },
   utilization: {
     kind: 'gauge',
     name: 'holdfast_budget_utilization_ratio',

@@ -151,6 +151,8 @@ export const idempotencyKey = {
   directDebit: (tag: string, tenantId: string, key: string): string => `${tag}i:e:${tenantId}|${key}`,
   fund: (tag: string, unit: string, scope: string, key: string): string =>
     `${tag}i:f:${unit}|${scope}|${key}`,
+  credit: (tag: string, unit: string, scope: string, key: string): string =>
+    `${tag}i:g:${unit}|${scope}|${key}`,
 };
 
 /** A session of the operators' console by the keyed hash of its token: whose it is, a JSON text with an expiry. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { groupOf, replyOf } from '../../src/redis/grouped-calls.js';
 import { libraryText, type Runnable, type Script } from '../../src/redis/script-library.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
@@ -5,13 +6,22 @@ import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 
 const TIME = "redis.call('TIME')";
+const texts = new Map<string, { text: string; digest: string }>();
+
 /** The library with the time that the last argument but one gives: in seconds and microseconds, as Redis answers it. */
-const textAt = (flags: readonly string[]): string => {
+function textAt(flags: readonly string[]): { text: string; digest: string } {
+  const known = texts.get(flags.join());
+  if (known !== undefined) {
+    return known;
+  }
   const [shebang, ...body] = libraryText(flags).split('\n');
   const given =
     'local run = table.remove(ARGV)\nlocal given = cjson.decode(table.remove(ARGV))\nARGV[#ARGV + 1] = run';
-  return [shebang, given, ...body].join('\n').replaceAll(TIME, 'given');
-};
+  const text = [shebang, given, ...body].join('\n').replaceAll(TIME, 'given');
+  const made = { text, digest: createHash('sha1').update(text).digest('hex') };
+  texts.set(flags.join(), made);
+  return made;
+}
 
 /** The scripts with a fixed reply to TIME; otherwise unchanged. */
 class ScriptsAt extends ScriptRegistry {
@@ -27,14 +37,14 @@ class ScriptsAt extends ScriptRegistry {
     const time = JSON.stringify([String(seconds), String((this.nowMs - seconds * 1000) * 1000)]);
     const isGrouped = script.group !== undefined;
     const sent = isGrouped ? groupOf([{ keys, args }]) : { keys, args };
-    const answer = (await this.redis.eval(
-      textAt(script.flags),
-      sent.keys.length,
-      ...sent.keys,
-      ...sent.args,
-      time,
-      script.functionName,
-    )) as Reply;
+    const { text, digest } = textAt(script.flags);
+    const given = [sent.keys.length, ...sent.keys, ...sent.args, time, script.functionName] as const;
+    const answer = (await this.redis.evalsha(digest, ...given).catch((error: Error) => {
+      if (!error.message.startsWith('NOSCRIPT')) {
+        throw error;
+      }
+      return this.redis.eval(text, ...given);
+    })) as Reply;
     const reply = isGrouped ? replyOf(answer[0] as string) : answer;
     if (reply instanceof Error) {
       throw reply;

@@ -6,6 +6,7 @@
 -- both grow by the
 --   whole amount; a negative remaining is filled up before anything can be reserved.
 -- DEBIT takes the amount from allocated and remaining, and never makes remaining negative.
+-- Neither takes anything from credits: DEBIT leaves what they have, and RESET is refused below it.
 -- RESET sets allocated, RESET_SPENT sets allocated and spent; remaining may then be negative.
 -- In a budget with a period, both also set the allocation of the periods to come. CREDIT and DEBIT change the current
 -- one only.
@@ -15,10 +16,12 @@
 local function planned_funding(budget, operation, amount, given_spent)
   local allocated, spent, debt = budget.allocated, budget.spent, budget.debt
   local repaid = int64.less(debt, amount) and debt or amount
+  local held = budget.held_by_credits
   if operation == 'CREDIT' then
     allocated, spent, debt = int64.add(allocated, amount), int64.add(spent, repaid), int64.sub(debt, repaid)
   elseif operation == 'DEBIT' then
-    if int64.less(budget.remaining, amount) then
+    if int64.less(budget.remaining, amount)
+      or held ~= '0' and int64.less(int64.sub(int64.sub(allocated, spent), held), amount) then
       return nil, { 'BUDGET_EXCEEDED' }
     end
     allocated = int64.sub(allocated, amount)
@@ -30,6 +33,9 @@ local function planned_funding(budget, operation, amount, given_spent)
     allocated, debt = int64.add(allocated, int64.sub(amount, repaid)), int64.sub(debt, repaid)
   else
     error('unknown funding operation ' .. operation)
+  end
+  if allocated and int64.less(allocated, held) then
+    return nil, { 'BUDGET_EXCEEDED' }
   end
   local remaining = allocated and spent and int64.sub(allocated, spent)
   remaining = remaining and int64.sub(remaining, budget.reserved)
@@ -57,11 +63,16 @@ local function sets_period(budget, operation)
   return budget.period_end and (operation == 'RESET' or operation == 'RESET_SPENT')
 end
 
+-- Credits are not granted anew in each period.
+local function period_allocation(budget, planned)
+  return int64.text(int64.sub(planned.allocated, budget.held_by_credits))
+end
+
 -- Whether the operation changes any figure.
 local function funding_changes(budget, planned, operation)
   return planned.allocated ~= budget.allocated or planned.remaining ~= budget.remaining or planned.spent ~= budget.spent
     or planned.debt ~= budget.debt or planned.is_over_limit ~= budget.is_over_limit
-    or sets_period(budget, operation) and planned.allocated ~= budget.period_allocated
+    or sets_period(budget, operation) and period_allocation(budget, planned) ~= budget.period_allocated
 end
 
 -- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has called require_event_log.
@@ -73,7 +84,7 @@ local function apply_funding(tag, budget, planned, request, now, origin)
     waking.wake_waiters(budget.key)
   end
   if sets_period(budget, operation) then
-    redis.call('HSET', budget.key, 'period_allocated', planned.allocated)
+    redis.call('HSET', budget.key, 'period_allocated', period_allocation(budget, planned))
   end
   local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
     'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,

@@ -1,10 +1,10 @@
 -- governed_budget: the budget that an operation of the governance plane will change.
--- @include budget_figures, keys, rollover, tenant_state, time
+-- @include budget_figures, credit_record, int64, keys, rollover, tenant_state, time
 --
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence
 -- over a closed budget.
--- A budget whose period has ended is rolled over first, even if the caller then refuses. `now` of the budget is the
--- time.
+-- What is due in the budget's period and credits happens first, even if the caller then refuses. `now` of the budget is the
+-- time, `held_by_credits` what its credits have of the allocation, and `base_allocated` the rest.
 local function governed_budget(tag, unit, scope, tenant_id)
   local budget = budget_figures.read_budget(tag, unit, scope)
   if not budget then
@@ -18,12 +18,15 @@ local function governed_budget(tag, unit, scope, tenant_id)
     return nil, { 'BUDGET_CLOSED' }
   end
   local now = time.now_ms()
-  if rollover.roll_over_if_due(tag, budget.key, unit, scope, budget.period_end, budget.status, now) then
+  if rollover.pass_if_due(tag, budget.key, unit, scope, budget.period_end, budget.credits_text, budget.status, now) then
     budget = budget_figures.read_budget(tag, unit, scope)
   end
   budget.now = now
   local record = redis.call('HMGET', budget.key, 'ledger_id', 'period_allocated')
   budget.ledger_id, budget.period_allocated = record[1] or '', record[2] or budget.allocated
+  budget.held_by_credits =
+    int64.text(budget.credits_text and credit_record.held(credit_record.parsed(budget.credits_text)) or 0)
+  budget.base_allocated = int64.text(int64.sub(budget.allocated, budget.held_by_credits))
   return budget
 end
 

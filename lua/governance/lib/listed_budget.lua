@@ -5,7 +5,7 @@
 -- ended, and one text of the reply, because forty texts cost more than the command. With HGETALL and a text for each
 -- name and value, a list took twice as long.
 local FIELDS = {
-  'status', 'period_end', 'windows', 'ledger_id', 'tenant_id', 'allocated', 'remaining', 'reserved', 'spent', 'debt',
+  'status', 'period_end', 'windows', 'credits', 'ledger_id', 'tenant_id', 'allocated', 'remaining', 'reserved', 'spent', 'debt',
     'overdraft_limit',
   'is_over_limit', 'commit_overage_policy', 'rollover_policy', 'period_start', 'created_at', 'updated_at',
     'template_id', 'template_revision',
@@ -33,11 +33,11 @@ local function append_budget(reply, tag, member, now)
       count = count + 2
     end
   end
-  local status, period_end, windows = values[1], values[2], values[3]
+  local status, period_end, windows, credits = values[1], values[2], values[3], values[4]
   -- Of two values of a field the later one counts. A damaged budget is listed as it is, and whoever reads the list
   -- reports it.
-  if period_end then
-    pcall(period.add_current_fields, fields, key, scope, period_end, status, now)
+  if period_end or credits then
+    pcall(period.add_current_fields, fields, key, scope, period_end, status, now, credits)
   end
   if windows then
     pcall(add_current_windows, fields, key, windows, status, now)

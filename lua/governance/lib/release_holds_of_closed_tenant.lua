@@ -12,7 +12,8 @@
 local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
   for _, reservation_id in ipairs(reservation_ids) do
-    local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id), field.run_counters)
+    local readable, hold = pcall(hold_record.load_hold, keys.reservation(tag, reservation_id), field.run_counters,
+      field.created_at)
     if readable and hold and hold.tenant == tenant_id and hold.state == 'ACTIVE' then
       if hold_record.is_overdue(hold, now) then
         overdue[#overdue + 1] = reservation_id
@@ -50,7 +51,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   end
   journal.require_journal(tag)
   redis.call('ZREM', index, unpack(ids))
-  give_back.write_returns(returns)
+  give_back.write_returns(tag, returns, origin)
   for _, budget in ipairs(returns.budgets) do
     if budget.cascade_released then
       local released = redis.call('HGET', budget.key, 'cascade_released') or '0'

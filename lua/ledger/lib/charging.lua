@@ -1,5 +1,5 @@
 -- charging: applies an actual amount to the budgets that hold its estimate, under each overage policy.
--- @include budget_figures, event_writer, int64, threshold, window_record
+-- @include budget_figures, credit_record, credit_turn, event_writer, int64, threshold, window_record
 --
 -- All scopes are charged the same amount, or none is. Budgets are changed in memory.
 -- A window is charged all of it, what becomes debt included, because it limits use. It has no overdraft: what does not
@@ -35,12 +35,14 @@ end
 
 -- Charges one budget in memory: the estimate leaves `reserved`, the funded part of the charge is added to `spent`, the
 -- unfunded part to `debt`. Returns false if a figure would leave int64. Takes figures, and the unfunded part as text.
-local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
+-- `made_at` is when the hold was made, and math.huge without one.
+local function charge_budget(budget, estimate, charged, delta, unfunded, marks, made_at)
   local former, former_debt, may_enter = budget.remaining_figure, budget.debt_figure, budget.capped or unfunded ~= '0'
   local was_over = may_enter and budget_figures.budget_over_limit(budget)
   local remaining = int64.sub(former, delta)
   local reserved = int64.sub(budget.reserved_figure, estimate)
-  local spent = int64.add(budget.spent_figure, unfunded == '0' and charged or int64.sub(charged, unfunded))
+  local funded, former_allocated = unfunded == '0' and charged or int64.sub(charged, unfunded), budget.allocated_figure
+  local spent = int64.add(budget.spent_figure, funded)
   local debt = unfunded == '0' and former_debt or int64.add(former_debt, unfunded)
   local windows = budget.windows and window_record.charged_windows(budget.windows, charged)
   if not remaining or not reserved or not spent or not debt or budget.windows and not windows then
@@ -49,6 +51,9 @@ local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   budget.windows = windows
   if int64.negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
+  end
+  if budget.credits_text then
+    remaining = int64.sub(remaining, credit_record.leave(budget, reserved, made_at, estimate, funded))
   end
   if unfunded ~= '0' then
     budget.debt = int64.text(debt)
@@ -60,7 +65,8 @@ local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   end
   budget.entered_over_limit = may_enter and not was_over and budget_figures.budget_over_limit(budget)
   budget.became_exhausted = int64.positive(former) and not int64.positive(remaining)
-  budget.crossings = threshold.crossings_of(marks, budget.allocated_figure, former, former_debt, remaining, debt)
+  budget.crossings = threshold.crossings_of(marks, budget.allocated_figure, former, former_debt, remaining, debt,
+    former_allocated)
   budget_figures.move_figures(budget, remaining, reserved)
   budget.spent = int64.text(spent)
   budget.spent_figure = int64.figure(budget.spent)
@@ -77,7 +83,7 @@ local IS_CAPPING = {
 -- Changes every budget in memory and returns the charge { charged, released, overage, debt }, or nil and a refusal:
 -- BUDGET_EXCEEDED scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of
 -- lua/lib/threshold.lua.
-local function charge_of(budgets, estimate, actual, overage_policy, marks)
+local function charge_of(budgets, estimate, actual, overage_policy, marks, made_at)
   estimate, actual = int64.figure(estimate), int64.figure(actual)
   local delta = int64.sub(actual, estimate)
   local exceeds = int64.positive(delta)
@@ -104,7 +110,7 @@ local function charge_of(budgets, estimate, actual, overage_policy, marks)
         return nil, { 'OVERDRAFT_LIMIT_EXCEEDED', budget.scope }
       end
     end
-    if not charge_budget(budget, estimate, charged, delta, unfunded, marks) then
+    if not charge_budget(budget, estimate, charged, delta, unfunded, marks, made_at) then
       return nil, { 'INT64_OVERFLOW', budget.scope }
     end
     debt = unfunded == '0' and debt or int64.saturating_add(debt, unfunded)
@@ -117,7 +123,8 @@ end
 -- Whether emit_charge will emit an event.
 local function charge_emits(budgets)
   for _, budget in ipairs(budgets) do
-    if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted or budget.crossings then
+    if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted or budget.crossings
+      or budget.credit_effects then
       return true
     end
   end
@@ -125,9 +132,12 @@ local function charge_emits(budgets)
 end
 
 -- Emits the events of a charge for each budget. Returns the last entry's id, or nil if there was no event.
-local function emit_charge(tag, tenant, budgets, origin, unit, reservation_id, overage_policy)
+local function emit_charge(tag, tenant, budgets, origin, unit, reservation_id, overage_policy, now)
   local entry
   for _, budget in ipairs(budgets) do
+    for _, effects in ipairs(budget.credit_effects or {}) do
+      entry = credit_turn.write_effects(tag, tenant, unit, budget.scope, origin, effects, now) or entry
+    end
     if budget.debt_incurred ~= '0' then
       entry = event_writer.append_event(tag, 'budget.debt_incurred', tenant, budget.scope, origin,
         { 'unit', unit, 'reservation_id', reservation_id, 'debt_incurred', budget.debt_incurred,

@@ -12,7 +12,8 @@ local function moves_plainly(budgets, marks, by_remaining, by_reserved, by_spent
   for i = 1, #budgets do
     local budget = budgets[i]
     local former, allocated = budget.remaining_figure, budget.allocated_figure
-    if not budget.is_plain then
+    -- What leaves a budget with credits may change these.
+    if not budget.is_plain or by_reserved <= 0 and budget.credits_text then
       return false
     end
     local remaining, reserved, spent = former + by_remaining, budget.reserved_figure + by_reserved,

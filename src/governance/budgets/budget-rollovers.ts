@@ -1,6 +1,8 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import {
   bornKey,
+  creditIndexKey,
+  creditsTurnedKey,
   periodIndexKey,
   periodPlansKey,
   RedisService,
@@ -105,17 +107,20 @@ export class BudgetRollovers implements OnModuleInit, Job {
   private async rollOver(tag: string, partition: number): Promise<{ found: boolean; more: boolean }> {
     // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
     this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
-    const { nowMs, nextMs, rolled, turned, born, more, damaged, unplanned } = await this.redis.scripts.call(
-      'roll_over_budgets',
-      {
-        periodIndex: periodIndexKey(tag),
-        rolled: rolledKey(tag),
-        periodPlans: periodPlansKey(tag),
-        turned: turnedKey(tag),
-        born: bornKey(tag),
-      },
-      { limit: BUDGETS_A_RUN },
-    );
+    const { nowMs, nextMs, rolled, turned, born, creditsTurned, more, damaged, unplanned } =
+      await this.redis.scripts.call(
+        'roll_over_budgets',
+        {
+          periodIndex: periodIndexKey(tag),
+          rolled: rolledKey(tag),
+          periodPlans: periodPlansKey(tag),
+          turned: turnedKey(tag),
+          born: bornKey(tag),
+          creditIndex: creditIndexKey(tag),
+          creditsTurned: creditsTurnedKey(tag),
+        },
+        { limit: BUDGETS_A_RUN },
+      );
     if (nextMs !== undefined) {
       this.dueFrom.set(partition, performance.now() + nextMs - nowMs);
     }
@@ -123,6 +128,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.counts.rollovers.inc(rolled);
     this.counts.windowTurns.inc(turned);
     this.counts.births.inc(born);
+    this.counts.creditMoments.inc(creditsTurned);
     for (const budget of damaged) {
       this.plans.reportDamaged(budget);
     }
@@ -130,6 +136,9 @@ export class BudgetRollovers implements OnModuleInit, Job {
       await this.plans.plan(tag, budget);
       this.dueFrom.set(partition, 0);
     }
-    return { found: rolled + unplanned.length > 0, more: more || unplanned.length === BUDGETS_A_RUN };
+    return {
+      found: rolled + creditsTurned + unplanned.length > 0,
+      more: more || unplanned.length === BUDGETS_A_RUN,
+    };
   }
 }

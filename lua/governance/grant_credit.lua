@@ -1,0 +1,95 @@
+#!lua
+-- grant_credit: give a budget a credit, which burns before its own allocation, and ends.
+--
+-- KEYS[1]   budget           hash
+-- KEYS[2]   idempotency      string, the record of this request
+-- KEYS[3]   credit           hash, created by this script, of the id to assign
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   unit
+-- ARGV[4]   amount           int64 as a decimal string, positive
+-- ARGV[5]   name
+-- ARGV[6]   category         or empty
+-- ARGV[7]   priority         0 burns first, 100 last
+-- ARGV[8]   effective_at     ms, or empty for now
+-- ARGV[9]   expires_at       ms, or empty for no end
+-- ARGV[10]  notify_before_ms how long before its end custom.credit.ending comes, or empty for never
+-- ARGV[11]  metadata         JSON text, or empty
+-- ARGV[12]  fingerprint      of the canonical payload
+-- ARGV[13]  idempotency_ttl_ms
+-- ARGV[14]  correlation_id   of a bulk action, or empty
+-- ARGV[15]  actor            admin or admin_on_behalf_of
+-- ARGV[16]  key_id           empty for the admin key
+-- ARGV[17]  request_id
+-- ARGV[18]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- RETURNS   GRANTED answer:fresh|replay credit_id state created_ms effective_ms remaining | IDEMPOTENCY_MISMATCH
+--           | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | TOO_MANY_CREDITS | CREDIT_ENDED
+--           | INT64_OVERFLOW
+-- BOUND     one budget, 64 credits
+-- EMITS     custom.credit.granted, custom.credit.started, custom.credit.exhausted, budget.over_limit_exited,
+--           budget.threshold_crossed; those of a rollover
+-- @include  audit_log, credit_record, credit_turn, event_writer, governed_budget, idempotency_record, int64, keys, time
+--
+-- A credit that has started repays debt first. CREDIT_ENDED is about an end that is not after its start and now.
+local budget_record, idempotency, credit_key = KEYS[1], KEYS[2], KEYS[3]
+local tenant_id, scope, unit, amount, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local category, priority, effective_at, expires_at = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local notify_before_ms, metadata, fingerprint, idempotency_ttl_ms = ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local origin = { actor = ARGV[15], key = ARGV[16], request = ARGV[17], trace = ARGV[18],
+  correlation = ARGV[14] ~= '' and ARGV[14] or nil }
+
+local tag = keys.tag_of(budget_record)
+
+local earlier = idempotency_record.recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  return { 'GRANTED', 'replay', unpack(earlier) }
+end
+
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+if not budget then
+  return refusal
+elseif budget.status ~= 'ACTIVE' then
+  return { 'BUDGET_FROZEN' }
+end
+local now = budget.now
+local starts, ends = tonumber(effective_at) or now, tonumber(expires_at)
+if ends and (ends <= now or ends <= starts) then
+  return { 'CREDIT_ENDED' }
+end
+local credits = budget.credits_text and credit_record.parsed(budget.credits_text) or { list = {}, pins = {} }
+if #credits.list + #credits.pins >= credit_record.MOST then
+  return { 'TOO_MANY_CREDITS' }
+elseif not int64.add(budget.allocated, amount) or not int64.add(budget.spent, budget.debt) then
+  return { 'INT64_OVERFLOW' }
+end
+local credit = { id = keys.credit_in(credit_key), is_active = false, left = int64.figure(amount),
+  priority = tonumber(priority), starts = starts, ends = ends,
+  notice = ends and notify_before_ms ~= '' and math.max(0, ends - tonumber(notify_before_ms)) or nil }
+local figures = credit_turn.figures_of(budget)
+local granted, effects = credit_record.pass(figures, credit_record.with(credits, credit), now)
+credit_turn.require_places(tag)
+audit_log.require_audit_log(tag)
+redis.call('ZCARD', keys.credits_of(tag, unit, scope))
+
+-- Nothing is refused below this line.
+local index, now_text, starts_text = keys.credits_of(tag, unit, scope), time.ms_text(now), time.ms_text(starts)
+redis.call('ZREMRANGEBYSCORE', index, '(0', time.ms_text(time.redis_ms()))
+redis.call('ZADD', index, 0, credit.id)
+redis.call('HSET', credit_key, 'tenant_id', tenant_id, 'scope', scope, 'unit', unit, 'amount', amount, 'name', name,
+  'category', category, 'priority', priority, 'effective_at', starts_text, 'expires_at', expires_at,
+  'notify_before_ms', notify_before_ms, 'metadata', metadata, 'created_at', now_text)
+local about = { 'ledger_id', budget.ledger_id, 'credit_id', credit.id, 'name', name, 'category', category, 'unit', unit,
+  'amount', amount, 'priority', priority, 'effective_at', starts_text, 'expires_at', expires_at, 'metadata', metadata }
+event_writer.append_event(tag, 'custom.credit.granted', tenant_id, scope, origin, about)
+credit_turn.write_turn(tag, tenant_id, unit, budget, figures, granted, effects, origin, now)
+audit_log.append_audit(tag, 'grantCredit', 201, tenant_id, 'credit', credit.id, origin,
+  { 'scope', scope, 'unit', unit, 'amount', amount, 'name', name, 'effective_at', starts_text, 'expires_at',
+    expires_at })
+local place = credit_record.place_of(granted, credit.id)
+local left = place and int64.text(granted.list[place].left) or '0'
+local status = not place and 'EXHAUSTED' or granted.list[place].is_active and 'ACTIVE' or 'SCHEDULED'
+local parts = { credit.id, status, now_text, starts_text, left }
+idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+return { 'GRANTED', 'fresh', unpack(parts) }

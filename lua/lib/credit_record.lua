@@ -1,0 +1,382 @@
+-- credit_record: the credits of a budget, in memory: parts of its allocation that burn in an order, and end.
+-- @include int64, kept
+--
+-- A budget with credits has one more field, `credits`: the next moment of any of them in ms, or nothing; the credits
+-- that have not ended, in the order in which they burn; and pins, oldest first. Between the three stands |, between
+-- credits or pins a space.
+-- credit  id,state,left,priority,starts,ends,notice: instants in ms. The state is s (scheduled: not yet a part of the
+--         allocation) or a (active). Nothing stands for no end, and for no notice or one that was given.
+-- pin     id,ends,left,live: what an ended credit still keeps for the holds that were live at its end. `live` is what
+--         these have reserved.
+--
+-- Credits burn by priority, then the soonest end, start and id; what else is allocated (the base) comes last. They are
+-- consumed when something is charged, not when it is held.
+-- At the end of a credit, it pins what of the reserved amounts neither older pins nor the credits before it back. A
+-- hold that was made before the end draws on the pin first, and takes its amount from `live` as it ends. After each
+-- change, in the order of their ends, a pin keeps at most its `live` less what older pins keep. What is clipped lapses:
+-- it leaves the allocation. INVARIANT: base + credits + pins = allocated - spent, and base + credits cover what was
+-- held after the last end, unless a RESET took more from the base than it had. test/property/credits.test.ts has the
+-- model.
+local CREDIT_FORM = '^([%w_]+),([as]),(%d+),(%d+),(%d+),(%d*),(%d*)$'
+local PIN_FORM = '^([%w_]+),(%d+),(%d+),(%d+)$'
+local MOST, MAX_INT64 = 64, '9223372036854775807'
+
+local function instant(text)
+  return text ~= '' and #text <= 15 and tonumber(text) or nil
+end
+
+-- Ends the script if the text is damaged.
+local function parse(text)
+  local list, pins = {}, {}
+  local listed, pinned = string.match(text, '^%d*|([^|]*)|([^|]*)$')
+  for part in string.gmatch(listed or '', '%S+') do
+    local id, state, left, priority, starts, ends, notice = string.match(part, CREDIT_FORM)
+    if not id or not int64.is_amount(left) or not instant(starts) then
+      error('corrupt credits: ' .. part)
+    end
+    list[#list + 1] = { id = id, is_active = state == 'a', left = int64.figure(left), priority = tonumber(priority),
+      starts = instant(starts), ends = instant(ends), notice = instant(notice) }
+  end
+  for part in string.gmatch(pinned or '', '%S+') do
+    local id, ends, left, live = string.match(part, PIN_FORM)
+    if not id or not int64.is_amount(left) or not int64.is_amount(live) or not instant(ends) then
+      error('corrupt credits: ' .. part)
+    end
+    pins[#pins + 1] = { id = id, ends = instant(ends), left = int64.figure(left), live = int64.figure(live) }
+  end
+  if #list + #pins == 0 then
+    error('corrupt credits: ' .. text)
+  end
+  return { list = list, pins = pins }
+end
+
+-- Parsed credits must not be changed: `kept` shares them with other runs.
+local CREDITS_KEPT = 200
+local parsed = kept(CREDITS_KEPT, parse)
+
+-- When something next happens to a credit: it starts, its notice is due, or it ends. Nil if nothing will.
+local function moment_of(credit)
+  if not credit.is_active then
+    return credit.starts
+  end
+  return credit.notice and credit.ends and math.min(credit.notice, credit.ends) or credit.ends
+end
+
+local function next_moment(credits)
+  local first
+  for _, credit in ipairs(credits.list) do
+    local moment = moment_of(credit)
+    if moment and (not first or moment < first) then
+      first = moment
+    end
+  end
+  return first
+end
+
+local function instant_text(at)
+  return at and string.format('%d', at) or ''
+end
+
+-- Empty if there are neither credits nor pins.
+local function text_of(credits)
+  local listed, pinned = {}, {}
+  for i, credit in ipairs(credits.list) do
+    listed[i] = table.concat({ credit.id, credit.is_active and 'a' or 's', int64.text(credit.left),
+      instant_text(credit.priority), instant_text(credit.starts), instant_text(credit.ends),
+      instant_text(credit.notice) }, ',')
+  end
+  for i, pin in ipairs(credits.pins) do
+    pinned[i] = table.concat({ pin.id, instant_text(pin.ends), int64.text(pin.left), int64.text(pin.live) }, ',')
+  end
+  return #listed + #pinned == 0 and ''
+    or instant_text(next_moment(credits)) .. '|' .. table.concat(listed, ' ') .. '|' .. table.concat(pinned, ' ')
+end
+
+-- Whether a moment has come. `text` is the field.
+local function is_due(text, now)
+  local moment = tonumber(string.match(text, '^%d+'))
+  return moment and moment <= now or false
+end
+
+local function is_before(a, b)
+  local a_ends, b_ends = a.ends or math.huge, b.ends or math.huge
+  if a.priority ~= b.priority then
+    return a.priority < b.priority
+  elseif a_ends ~= b_ends then
+    return a_ends < b_ends
+  elseif a.starts ~= b.starts then
+    return a.starts < b.starts
+  end
+  return a.id < b.id
+end
+
+local function copy_of(part)
+  local copy = {}
+  for name, value in pairs(part) do
+    copy[name] = value
+  end
+  return copy
+end
+
+-- Credits that may be changed.
+local function copy_credits(credits)
+  local copy = { list = {}, pins = {} }
+  for i, credit in ipairs(credits and credits.list or {}) do
+    copy.list[i] = copy_of(credit)
+  end
+  for i, pin in ipairs(credits and credits.pins or {}) do
+    copy.pins[i] = copy_of(pin)
+  end
+  return copy
+end
+
+local function sum(a, b)
+  return int64.figure(int64.text(int64.add(a, b)))
+end
+
+local function difference(a, b)
+  return int64.figure(int64.text(int64.sub(a, b)))
+end
+
+local function least(a, b)
+  return int64.less(a, b) and a or b
+end
+
+local function pinned_of(credits)
+  local pinned = 0
+  for _, pin in ipairs(credits.pins) do
+    pinned = sum(pinned, pin.left)
+  end
+  return pinned
+end
+
+-- What active credits and pins have together, a figure.
+local function held(credits)
+  local total = pinned_of(credits)
+  for _, credit in ipairs(credits.list) do
+    total = credit.is_active and sum(total, credit.left) or total
+  end
+  return total
+end
+
+-- What becomes of credits, for their records and events: `lapses` have the id and the amount, `happened` a word, the
+-- credit, and what is pinned of it or repaid by it, `gone` the ids of which nothing is left.
+local function new_effects()
+  return { lapses = {}, happened = {}, gone = {} }
+end
+
+-- Clips the pins, and returns what lapses of them.
+local function clip(credits, reserved, effects)
+  local backed, lapsed, kept_pins = 0, 0, {}
+  for _, pin in ipairs(credits.pins) do
+    pin.live = least(pin.live, reserved)
+    local room = difference(pin.live, backed)
+    local left = least(pin.left, int64.negative(room) and 0 or room)
+    if int64.less(left, pin.left) then
+      local cut = difference(pin.left, left)
+      lapsed, pin.left = sum(lapsed, cut), left
+      effects.lapses[#effects.lapses + 1] = { pin.id, int64.text(cut) }
+    end
+    backed = sum(backed, left)
+    if int64.positive(left) then
+      kept_pins[#kept_pins + 1] = pin
+    else
+      effects.gone[#effects.gone + 1] = pin.id
+    end
+  end
+  credits.pins = kept_pins
+  return lapsed
+end
+
+-- Takes an amount from the budget's figures, as a DEBIT does.
+local function take_from_allocation(figures, amount)
+  figures.allocated = int64.text(int64.sub(figures.allocated, amount))
+  figures.remaining = int64.text(int64.sub(figures.remaining, amount))
+end
+
+-- Ends a credit at an instant. What is not pinned lapses, or is voided; it is returned. `figures` and `credits`
+-- change.
+local function end_credit(figures, credits, place, at, effects)
+  local credit, before = table.remove(credits.list, place), pinned_of(credits)
+  for i = 1, place - 1 do
+    before = credits.list[i].is_active and sum(before, credits.list[i].left) or before
+  end
+  local reserved = int64.figure(figures.reserved)
+  local needed = difference(reserved, before)
+  local pinned = least(credit.left, int64.negative(needed) and 0 or needed)
+  local cut = difference(credit.left, pinned)
+  take_from_allocation(figures, cut)
+  if int64.positive(pinned) then
+    credits.pins[#credits.pins + 1] = { id = credit.id, ends = at, left = pinned, live = reserved }
+  else
+    effects.gone[#effects.gone + 1] = credit.id
+  end
+  take_from_allocation(figures, clip(credits, reserved, effects))
+  return credit, pinned, cut
+end
+
+-- Makes a credit a part of the allocation. It repays debt first, as a CREDIT does. False, and nothing changed, if a
+-- figure would leave int64.
+local function start_credit(figures, credit)
+  local repaid = int64.less(figures.debt, credit.left) and figures.debt or int64.text(credit.left)
+  local allocated, spent = int64.add(figures.allocated, credit.left), int64.add(figures.spent, repaid)
+  local remaining = int64.add(figures.remaining, credit.left)
+  if not (allocated and spent and remaining) then
+    return false
+  end
+  figures.allocated, figures.spent, figures.remaining = int64.text(allocated), int64.text(spent), int64.text(remaining)
+  figures.debt = int64.text(int64.sub(figures.debt, repaid))
+  credit.left, credit.is_active = difference(credit.left, repaid), true
+  return true, repaid
+end
+
+local function tell(effects, word, credit, pinned, cut)
+  effects.happened[#effects.happened + 1] = { word, credit, int64.text(pinned or 0), int64.text(cut or 0) }
+end
+
+-- The credit whose moment comes first, and the moment. What ends comes before what starts in the same ms, and otherwise
+-- what burns first.
+local function first_due(credits, now)
+  local place, first, starts
+  for i, credit in ipairs(credits.list) do
+    local moment = moment_of(credit)
+    if moment and moment <= now
+      and (not first or moment < first or moment == first and starts and credit.is_active) then
+      place, first, starts = i, moment, not credit.is_active
+    end
+  end
+  return place, first
+end
+
+-- Lets every moment up to `now` come, in order. `figures` have the budget's as text, and change.
+local function pass(figures, credits, now)
+  local effects = new_effects()
+  credits = copy_credits(credits)
+  local place, moment = first_due(credits, now)
+  while place do
+    local credit = credits.list[place]
+    if not credit.is_active then
+      local has_started, repaid = start_credit(figures, credit)
+      if has_started then
+        tell(effects, 'started', credit, 0, repaid)
+      end
+      if not has_started or not int64.positive(credit.left) then
+        -- What does not fit in the allocation lapses.
+        table.remove(credits.list, place)
+        effects.gone[#effects.gone + 1] = credit.id
+        if not has_started then
+          effects.lapses[#effects.lapses + 1] = { credit.id, int64.text(credit.left) }
+        end
+        tell(effects, has_started and 'exhausted' or 'ended', credit, 0, has_started and 0 or credit.left)
+      end
+    elseif credit.ends == moment then
+      local _, pinned, cut = end_credit(figures, credits, place, moment, effects)
+      effects.lapses[#effects.lapses + 1] = int64.positive(cut) and { credit.id, int64.text(cut) } or nil
+      tell(effects, 'ended', credit, pinned, cut)
+    else
+      credit.notice = nil
+      tell(effects, 'ending', credit)
+    end
+    place, moment = first_due(credits, now)
+  end
+  return credits, effects
+end
+
+-- The credits after a hold that was made at `made_at` has left the budget, or after a charge without a hold. `reserved`
+-- is what the budget holds afterwards, `estimate` what the hold was, and `funded` what of the charge is no debt. The
+-- second value is what has lapsed, then the effects, in which `paid` has the id and the amount of each credit that paid
+-- a part.
+local function charged(credits, reserved, made_at, estimate, funded)
+  local effects, left, paid, rest = new_effects(), funded, {}, {}
+  credits = copy_credits(credits)
+
+  local function pay(part)
+    local share = least(left, part.left)
+    if int64.positive(share) then
+      part.left, left = difference(part.left, share), difference(left, share)
+      paid[#paid + 1] = { part.id, int64.text(share) }
+    end
+  end
+
+  for _, pin in ipairs(credits.pins) do
+    if made_at < pin.ends then
+      pin.live = least(pin.live, difference(pin.live, estimate))
+      pin.live = int64.negative(pin.live) and 0 or pin.live
+      pay(pin)
+    end
+  end
+  for _, credit in ipairs(credits.list) do
+    if credit.is_active then
+      pay(credit)
+    end
+    if int64.positive(credit.left) then
+      rest[#rest + 1] = credit
+    else
+      effects.gone[#effects.gone + 1] = credit.id
+      tell(effects, 'exhausted', credit)
+    end
+  end
+  credits.list, effects.paid = rest, paid
+  return credits, clip(credits, reserved, effects), effects
+end
+
+-- Lets a hold leave a budget with credits, in memory, or charges it without one. Changes `allocated` and
+-- `credits_text`, adds to `credit_effects`, and returns by how much what remains is less. The rest is as for `charged`.
+local function leave(budget, reserved, made_at, estimate, funded)
+  local credits, lapsed, effects = charged(parsed(budget.credits_text), reserved, made_at, estimate, funded)
+  local text = text_of(credits)
+  budget.credits_text = text ~= '' and text or nil
+  budget.allocated = int64.text(int64.sub(budget.allocated, lapsed))
+  budget.allocated_figure = int64.figure(budget.allocated)
+  budget.credit_effects = budget.credit_effects or {}
+  budget.credit_effects[#budget.credit_effects + 1] = effects
+  return lapsed
+end
+
+-- Who paid, of budgets that `leave` has changed: an id and an amount each, with a colon between and a space between
+-- credits. Empty if no credit did.
+local function paid_text(budgets)
+  local paid = {}
+  for _, budget in ipairs(budgets) do
+    for _, effects in ipairs(budget.credit_effects or {}) do
+      for _, share in ipairs(effects.paid) do
+        paid[#paid + 1] = share[1] .. ':' .. share[2]
+      end
+    end
+  end
+  return table.concat(paid, ' ')
+end
+
+-- Credits with one more, which has not started. Its place follows from the order.
+local function with(credits, credit)
+  credits = copy_credits(credits)
+  credits.list[#credits.list + 1] = credit
+  table.sort(credits.list, is_before)
+  return credits
+end
+
+-- The place of a credit that has not ended.
+local function place_of(credits, id)
+  for i, credit in ipairs(credits.list) do
+    if credit.id == id then
+      return i
+    end
+  end
+  return nil
+end
+
+-- The instant before which holds may still draw on a pin, or nil. A hold that is made now was made at or after it, even
+-- if the clock has gone back since.
+local function last_end(credits)
+  local last
+  for _, pin in ipairs(credits.pins) do
+    last = (not last or pin.ends > last) and pin.ends or last
+  end
+  return last
+end
+
+return {
+  MAX_INT64 = MAX_INT64, MOST = MOST, charged = charged, copy = copy_credits, end_credit = end_credit, held = held,
+  is_before = is_before, is_due = is_due, last_end = last_end, leave = leave, new_effects = new_effects,
+  paid_text = paid_text, parsed = parsed, pass = pass, place_of = place_of, text_of = text_of, with = with,
+}
