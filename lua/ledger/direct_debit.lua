@@ -29,7 +29,7 @@
 -- GROUP     16
 -- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred,
 --           budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  admission, births, charging, debit_record, denial, event_writer, field, grouped, idempotency_record, int64,
+-- @include  admission, births, charging, credit_record, debit_record, denial, event_writer, field, grouped, idempotency_record, int64,
 --           journal, keys, plain_move, run_time, shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage
@@ -122,7 +122,8 @@ end
 local entry = event_writer.append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy',
   overage_policy,
-    'debt_incurred', charge.debt, field.scope_mask, mask, unpack(ARGV, first_field) })
+    'debt_incurred', charge.debt, field.credits, is_plain and '' or credit_record.paid_text(budgets), field.scope_mask,
+    mask, unpack(ARGV, first_field) })
 journal.append_debit(tag, entry, charge, actual, keys.key_of_debit(idempotency))
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

@@ -67,11 +67,12 @@ local function charge_of_reservation()
     return nil, refusal
   end
   hold = hold_record.load_hold(keys.reservation(tag, charge_id), field.charged, field.charge_on_expiry,
-    field.refunded, field.ended_at, field.commit_metrics)
+    field.refunded, field.ended_at, field.commit_metrics, field.credits)
   if not hold_record.HOLD_STATES[hold.state] then
     return nil, refusal
   end
   hold.charged, hold.refunded = journal.charge_of_end(hold.state, hold) or '', hold[field.refunded] or '0'
+  hold.credits = hold[field.credits]
   hold.charged_at, hold.metrics = hold_record.whole_number(hold[field.ended_at]), hold[field.commit_metrics]
   return hold
 end
@@ -114,8 +115,9 @@ for _, scope in ipairs(charge.subject.held) do
   found[#found + 1] = shared_budgets.budget(group, tag, unit, scope)
 end
 local former, budgets = shared_budgets.copies_of(found), shared_budgets.copies_of(found)
-for _, budget in ipairs(budgets) do
-  refunding.take_out(budget, amount, charge.charged_at)
+local given = {}
+for i, budget in ipairs(budgets) do
+  given[i] = refunding.take_out(budget, amount, charge, i)
 end
 budget_figures.require_balanced(budgets)
 journal.require_journal(tag)
@@ -151,7 +153,8 @@ else
 end
 journal.append_refund(tag, charge.entry or charge_id, is_debit, amount, total,
   { field.ended_at, time.ms_text(now), field.ended_by, refunded_by, field.release_reason, reason, field.commit_metrics,
-    charge.metrics or '' }, origin)
+    charge.metrics or '', field.credits, string.find(table.concat(given), '.') and table.concat(given, '|') or '' },
+  origin)
 if by_operator and is_debit then
   audit_log.append_audit(tag, 'refundEvent', 200, charge.tenant, 'event', charge_id, origin, details)
 elseif by_operator then

@@ -40,8 +40,8 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed,
 --           budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
--- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, denial, emit_denial,
---           event_writer, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts,
+-- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, credit_record, denial,
+--           emit_denial, event_writer, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts,
 --           plain_move, policy_rate, reserve_replay, reserve_terms, run_time, shared_budgets, tenant_state, threshold,
 --           time, waiters
 --
@@ -205,7 +205,9 @@ end
 -- is, the entry in the first is an orphan, which the sweeper removes.
 grouped.add_to_index(group, hold_record.deadline_index_of(tag, expiry_policy),
   time.ms_text(expires_at + terms.grace_ms), reservation_id)
-grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), run_time.now_text(group), reservation_id)
+local made_at = credit_record.made_at(budgets, now)
+local made_text = made_at == now and run_time.now_text(group) or time.ms_text(made_at)
+grouped.add_to_index(group, keys.reservation_index(tag, tenant_id), made_text, reservation_id)
 if unborn then
   births.give_birth(group, tag, unborn, now, request_id, trace)
 end
@@ -233,7 +235,7 @@ for _, budget in ipairs(budgets) do
   size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, field.state, 'ACTIVE', field.amount, amount, field.expires_at, expires_text,
-  field.grace_ms, terms.grace_text, field.created_at, run_time.now_text(group), hold_record.lasting_fields(subject,
+  field.grace_ms, terms.grace_text, field.created_at, made_text, hold_record.lasting_fields(subject,
   mask, overage_policy, time.ms_text(max_extensions), key_id, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, field.max_ttl_ms, time.ms_text(policy.max_ttl_ms))

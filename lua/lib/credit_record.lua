@@ -19,7 +19,7 @@
 -- model.
 local CREDIT_FORM = '^([%w_]+),([as]),(%d+),(%d+),(%d+),(%d*),(%d*)$'
 local PIN_FORM = '^([%w_]+),(%d+),(%d+),(%d+)$'
-local MOST, MAX_INT64 = 64, '9223372036854775807'
+local MOST = 64
 
 local function instant(text)
   return text ~= '' and #text <= 15 and tonumber(text) or nil
@@ -333,28 +333,6 @@ local function leave(budget, reserved, made_at, estimate, funded)
   return lapsed
 end
 
--- Who paid, of budgets that `leave` has changed: an id and an amount each, with a colon between and a space between
--- credits. Empty if no credit did.
-local function paid_text(budgets)
-  local paid = {}
-  for _, budget in ipairs(budgets) do
-    for _, effects in ipairs(budget.credit_effects or {}) do
-      for _, share in ipairs(effects.paid) do
-        paid[#paid + 1] = share[1] .. ':' .. share[2]
-      end
-    end
-  end
-  return table.concat(paid, ' ')
-end
-
--- Credits with one more, which has not started. Its place follows from the order.
-local function with(credits, credit)
-  credits = copy_credits(credits)
-  credits.list[#credits.list + 1] = credit
-  table.sort(credits.list, is_before)
-  return credits
-end
-
 -- The place of a credit that has not ended.
 local function place_of(credits, id)
   for i, credit in ipairs(credits.list) do
@@ -365,18 +343,85 @@ local function place_of(credits, id)
   return nil
 end
 
--- The instant before which holds may still draw on a pin, or nil. A hold that is made now was made at or after it, even
--- if the clock has gone back since.
-local function last_end(credits)
-  local last
-  for _, pin in ipairs(credits.pins) do
-    last = (not last or pin.ends > last) and pin.ends or last
+-- Which credits paid for a charge, of budgets that `leave` has changed: a group for each budget with | between, of an id
+-- and an amount each, with a colon between and a space between credits. Empty if none did.
+local function paid_text(budgets)
+  local groups, has_paid = {}, false
+  for i, budget in ipairs(budgets) do
+    local paid, effects = {}, budget.credit_effects or {}
+    for _, share in ipairs(effects[1] and effects[#effects].paid or {}) do
+      paid[#paid + 1], has_paid = share[1] .. ':' .. share[2], true
+    end
+    groups[i] = table.concat(paid, ' ')
   end
-  return last
+  return has_paid and table.concat(groups, '|') or ''
+end
+
+-- The credits that paid at the budget of this number, in the order in which they did.
+local function paid_at(text, number)
+  local paid, at = {}, 0
+  for group in string.gmatch((text or '') .. '|', '([^|]*)|') do
+    at = at + 1
+    for id, amount in string.gmatch(at == number and group or '', '(%S+):(%d+)') do
+      paid[#paid + 1] = { id, int64.figure(amount) }
+    end
+  end
+  return paid
+end
+
+-- Gives `amount` of a refund back to those of the credits in `paid` that still burn: first the base gets back its part
+-- of what was charged, then the credit that paid last. What ended credits would get stays with the base. `before` is
+-- what was refunded earlier, `most` what comes back at all. Returns the text of the budget's credits, and who got what,
+-- as in a paid_text.
+local function refund(text, paid, charged_amount, before, amount, most)
+  local credits, given, rest = copy_credits(parsed(text)), {}, int64.figure(charged_amount)
+  for _, share in ipairs(paid) do
+    rest = difference(rest, share[2])
+  end
+
+  local function beyond(refunded)
+    local more = difference(refunded, rest)
+    return int64.negative(more) and 0 or more
+  end
+
+  local passed = beyond(int64.figure(before))
+  local due, left = difference(beyond(sum(int64.figure(before), int64.figure(amount))), passed), most
+  for i = #paid, 1, -1 do
+    local already = least(passed, paid[i][2])
+    local part = least(due, difference(paid[i][2], already))
+    passed, due = difference(passed, already), difference(due, part)
+    local place = int64.positive(part) and place_of(credits, paid[i][1])
+    part = least(part, left)
+    if place and int64.positive(part) then
+      credits.list[place].left, left = sum(credits.list[place].left, part), difference(left, part)
+      given[#given + 1] = paid[i][1] .. ':-' .. int64.text(part)
+    end
+  end
+  return text_of(credits), table.concat(given, ' ')
+end
+
+-- Credits with one more, which has not started. Its place follows from the order.
+local function with(credits, credit)
+  credits = copy_credits(credits)
+  credits.list[#credits.list + 1] = credit
+  table.sort(credits.list, is_before)
+  return credits
+end
+
+-- When a hold on these budgets is made, at `now` by the clock: at or after the ends of their pins, even if the clock has
+-- gone back since. So it never draws on one.
+local function made_at(budgets, now)
+  for i = 1, #budgets do
+    local text = budgets[i].credits_text
+    for _, pin in ipairs(text and parsed(text).pins or {}) do
+      now = math.max(now, pin.ends)
+    end
+  end
+  return now
 end
 
 return {
-  MAX_INT64 = MAX_INT64, MOST = MOST, charged = charged, copy = copy_credits, end_credit = end_credit, held = held,
-  is_before = is_before, is_due = is_due, last_end = last_end, leave = leave, new_effects = new_effects,
-  paid_text = paid_text, parsed = parsed, pass = pass, place_of = place_of, text_of = text_of, with = with,
+  MOST = MOST, copy = copy_credits, end_credit = end_credit, held = held, is_due = is_due,
+  leave = leave, made_at = made_at, new_effects = new_effects, paid_at = paid_at, paid_text = paid_text,
+  parsed = parsed, pass = pass, place_of = place_of, refund = refund, text_of = text_of, with = with,
 }

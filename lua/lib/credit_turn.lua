@@ -69,6 +69,9 @@ local function write_effects(tag, tenant, unit, scope, origin, effects, now)
     end
     entry = emit(tag, tenant, unit, scope, origin, happening)
   end
+  if #effects.happened > 0 then
+    redis.pcall('INCRBY', keys.credits_turned(tag), #effects.happened)
+  end
   local index, gone_at = keys.credits_of(tag, unit, scope), time.ms_text(time.redis_ms() + KEPT_MS)
   for _, id in ipairs(effects.gone) do
     redis.pcall('PEXPIRE', keys.credit(tag, id), KEPT_MS)
@@ -117,7 +120,6 @@ local function turn_if_due(tag, key, unit, scope, text, status, now)
   local credits, effects = credit_record.pass(figures, credit_record.parsed(text), now)
   require_places(tag)
   write_turn(tag, tenant or '', unit, budget, figures, credits, effects, { actor = 'system' }, now)
-  redis.pcall('INCRBY', keys.credits_turned(tag), #effects.happened)
   return true
 end
 

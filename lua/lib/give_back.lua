@@ -139,10 +139,11 @@ local function take_back(tag, returns, reservation_id, hold, charge)
       budget.spent_figure, budget.windows, budget.is_charged = budget.then_spent, budget.then_windows, true
     end
     local left = budget.left
+    paid[i] = left or {}
     if left then
       budget.allocated, budget.credits_text, budget.left = left.allocated, left.credits_text, nil
       budget.credit_effects = budget.credit_effects or {}
-      budget.credit_effects[#budget.credit_effects + 1], paid[#paid + 1] = left.credit_effects[1], left
+      budget.credit_effects[#budget.credit_effects + 1] = left.credit_effects[1]
     end
   end
   hold.leaf, hold.charge, hold.paid = family.leaf, charge, credit_record.paid_text(paid)

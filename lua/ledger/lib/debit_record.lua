@@ -37,6 +37,7 @@ local function debit_of(entry)
   local scopes, held = scopes_of(f.sc, f[field.scope_mask])
   return { state = 'APPLIED', entry = entry[1], id = f.event_id,
     charged_at = tonumber(string.sub(f.event_id, -INSTANT_DIGITS), 16), unit = f.unit, charged = f.charged,
+    credits = f[field.credits],
     tenant = string.match(f.sc or '', '^tenant:([^/]+)'), subject = { scopes = scopes, held = held } }
 end
 

@@ -1,9 +1,9 @@
 -- refunding: takes what was charged back out of a budget, in memory.
--- @include budget_figures, int64, over_limit, period
+-- @include budget_figures, credit_record, int64, over_limit, period
 --
 -- Debt is repaid first, as by a CREDIT; then `spent` goes down. What was spent in a period that has ended since, or was
 -- reset, does not stand any more, so nothing of it comes back; debt outlives periods. A window counts less only if it
--- was there at the time of the charge.
+-- was there at the time of the charge. A credit gets back what it paid, behind the base, if it still burns.
 
 -- The figure less the amount, but not below 0, and what that took off.
 local function lowered(figure, amount)
@@ -25,8 +25,10 @@ local function is_period_over(budget, charged_at)
   return budget.shared.period_end and period.instant_of(redis.call('HGET', budget.key, 'period_start')) > charged_at
 end
 
--- Changes a copy of a shared budget. Its `returned` is by how much its `remaining` grows.
-local function take_out(budget, amount, charged_at)
+-- Changes a copy of a shared budget, the `number`th of those that were charged. Its `returned` is by how much its
+-- `remaining` grows. Returns what credits got back, as lua/lib/credit_record.lua writes it.
+local function take_out(budget, amount, charge, number)
+  local charged_at, given = charge.charged_at, ''
   local debt, repaid = lowered(budget.debt, amount)
   local spent, unspent = budget.spent_figure, 0
   if not is_period_over(budget, charged_at) then
@@ -37,10 +39,16 @@ local function take_out(budget, amount, charged_at)
   budget.debt_figure, budget.spent_figure = int64.figure(budget.debt), int64.figure(budget.spent)
   budget.windows = budget.windows and windows_without(budget.windows, amount, charged_at)
   budget_figures.move_figures(budget, int64.figure(int64.text(int64.add(former, returned))), budget.reserved_figure)
+  local paid = budget.credits_text and credit_record.paid_at(charge.credits, number) or {}
+  if #paid > 0 then
+    budget.credits_text, given =
+      credit_record.refund(budget.credits_text, paid, charge.charged, charge.refunded, amount, unspent)
+  end
   if budget.returned ~= '0' then
     budget.is_over_limit =
       over_limit.mark_after(budget.is_over_limit, former, budget.remaining, budget.debt, budget.overdraft_limit)
   end
+  return given
 end
 
 return { take_out = take_out }
