@@ -1,14 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  bornKey,
-  creditIndexKey,
-  creditKey,
-  creditsTurnedKey,
-  periodIndexKey,
-  periodPlansKey,
-  rolledKey,
-  turnedKey,
-} from '../../src/redis/keyspace.js';
+import { creditIndexKey, creditKey } from '../../src/redis/keyspace.js';
 import { debit } from '../support/admission-client.js';
 import {
   creditsOf,
@@ -19,7 +10,7 @@ import {
   voidCredit,
 } from '../support/credit-client.js';
 import { clockAt } from '../support/fixed-clock.js';
-import { createBudget, fund, setFrozen } from '../support/governance-client.js';
+import { createBudget, fund, rollOver, setFrozen } from '../support/governance-client.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -59,15 +50,7 @@ const told = async (ledger: LedgerClient): Promise<string[]> =>
 
 /** The job for idle budgets. Returns how much has happened to credits since its last run, and the damaged budgets. */
 async function sweep(ledger: LedgerClient): Promise<{ happened: string; late: string; damaged: string[] }> {
-  const { tag } = ledger;
-  const reply = await ledger.scripts.run(
-    'roll_over_budgets',
-    [
-      ...[periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag), bornKey(tag)],
-      ...[creditIndexKey(tag), creditsTurnedKey(tag)],
-    ],
-    [20],
-  );
+  const reply = await rollOver(ledger);
   const [, , , , happened = '', late = '', , , count = '0'] = reply;
   return { happened, late, damaged: reply.slice(9, 9 + 2 * Number(count)) };
 }

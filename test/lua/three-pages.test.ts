@@ -3,24 +3,20 @@ import {
   apiKeyExpiryKey,
   apiKeyIndexKey,
   auditLogKey,
-  bornKey,
   cleanupIndexKey,
   closingKey,
   journalKey,
   eventLogKey,
   ownedKey,
   periodIndexKey,
-  periodPlansKey,
   reservationIndexKey,
-  rolledKey,
   tenantEventsKey,
   tenantIndexKey,
   tenantKey,
   ttlIndexKey,
-  turnedKey,
 } from '../../src/redis/keyspace.js';
 import { clockAt } from '../support/fixed-clock.js';
-import { createKey, newKey, revoke } from '../support/governance-client.js';
+import { createKey, newKey, revoke, rollOver } from '../support/governance-client.js';
 import { type LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { readLedger } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -222,13 +218,8 @@ const PASSES: Record<string, Pass> = {
       return scopes;
     },
     page: async (ledger) => {
-      const { tag } = ledger;
-      const reply = await after(ledger, 10 * DAY_MS).scripts.run(
-        'roll_over_budgets',
-        [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag), bornKey(tag)],
-        [PAGE],
-      );
-      return next(reply[5]);
+      const reply = await rollOver(after(ledger, 10 * DAY_MS), PAGE);
+      return next(reply[7]);
     },
     // A budget of a later page is used before the pass comes to it.
     between: (ledger) => after(ledger, 10 * DAY_MS).reserve({ subject: { workspace: `w${COUNT - 1}` } }),

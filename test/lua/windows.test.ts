@@ -1,17 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  auditLogKey,
-  bornKey,
-  periodIndexKey,
-  periodPlansKey,
-  rolledKey,
-  turnedKey,
-  waitersKey,
-} from '../../src/redis/keyspace.js';
+import { auditLogKey, periodPlansKey, waitersKey } from '../../src/redis/keyspace.js';
 import { debit, decide } from '../support/admission-client.js';
 import { CheckedScripts } from '../support/checked-scripts.js';
 import { clockAt } from '../support/fixed-clock.js';
-import { createBudget, fund, setFrozen, setWindows } from '../support/governance-client.js';
+import { createBudget, fund, rollOver, setFrozen, setWindows } from '../support/governance-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { ONE, toldOf } from '../support/told-places.js';
@@ -51,18 +43,6 @@ const spend = async (ledger: LedgerClient, amount: number): Promise<void> => {
   const { id } = await ledger.hold({ amount, ttlMs: 60_000 });
   expect((await ledger.commit(id, amount))[0]).toBe('COMMITTED');
 };
-const lookAt = (ledger: LedgerClient): Promise<string[]> =>
-  ledger.scripts.run(
-    'roll_over_budgets',
-    [
-      periodIndexKey(ledger.tag),
-      rolledKey(ledger.tag),
-      periodPlansKey(ledger.tag),
-      turnedKey(ledger.tag),
-      bornKey(ledger.tag),
-    ],
-    [20],
-  );
 
 describe('a window of a budget', () => {
   test('counts held and charged amounts, and its refusal names it', async () => {
@@ -95,8 +75,8 @@ describe('a window of a budget', () => {
     );
     const told = (await readLedger(ledger)).events.slice(before).map(({ fields }) => fields['ty']);
     expect(told).toEqual(['reservation.denied']);
-    expect((await lookAt(ledger)).slice(1, 3)).toEqual(['0', '1']);
-    expect((await lookAt(ledger)).slice(1, 3)).toEqual(['0', '0']);
+    expect((await rollOver(ledger)).slice(1, 3)).toEqual(['0', '1']);
+    expect((await rollOver(ledger)).slice(1, 3)).toEqual(['0', '0']);
   });
 
   test('that was idle for days turns over once into the current one, and stays in the last planned one', async () => {
@@ -104,11 +84,11 @@ describe('a window of a budget', () => {
     await spend(ledger, 100);
     await clockAt(ledger, ENDS + 3 * DAY_MS + 5).reserve({ amount: 1 });
     expect(await endOf(ledger)).toBe(ENDS + 4 * DAY_MS);
-    expect((await lookAt(ledger))[2]).toBe('1');
+    expect((await rollOver(ledger))[2]).toBe('1');
     await spend(clockAt(ledger, ENDS + 30 * DAY_MS), 90);
     expect(await endOf(ledger)).toBe(DAYS.at(-1));
     expect((await clockAt(ledger, ENDS + 40 * DAY_MS).reserveToTheEnd({ amount: 11 }))[3]).toBe('day');
-    expect((await lookAt(ledger))[2]).toBe('1');
+    expect((await rollOver(ledger))[2]).toBe('1');
   });
 
   test('is charged with a hold from the window before, and counts it until then', async () => {
@@ -328,9 +308,9 @@ describe('the windows of a budget', () => {
         )
       )[0],
     ).toBe('FOUND');
-    const look = await lookAt(later);
+    const look = await rollOver(later);
     expect(look.slice(2, 3)).toEqual(['1']);
-    expect(look.slice(7)).toEqual([ledger.scope(), 'TOKENS', 'day', 'rule of day', String(DAYS[6])]);
+    expect(look.slice(9)).toEqual([ledger.scope(), 'TOKENS', 'day', 'rule of day', String(DAYS[6])]);
     const instants = Array.from({ length: 20 }, (_, day) => (DAYS[0] as number) + day * DAY_MS);
     const plan = (rule: string, name = 'day'): Promise<string[]> =>
       later.scripts.run(
@@ -342,14 +322,14 @@ describe('the windows of a budget', () => {
     expect(await ledger.redis.zcard(periodPlansKey(ledger.tag))).toBe(1);
     expect(await plan('rule of day')).toEqual(['PLANNED']);
     expect(await ledger.redis.hget(ledger.budgetKeyOf(), 'window_plans')).toBe(instants.slice(7).join());
-    expect(await lookAt(later)).toHaveLength(7);
+    expect(await rollOver(later)).toHaveLength(9);
     await ledger.redis.zadd(periodPlansKey(ledger.tag), 1, `${ledger.scope()} TOKENS gone`);
-    expect((await lookAt(later)).slice(7)).toEqual([ledger.scope(), 'TOKENS', 'gone', '', '']);
+    expect((await rollOver(later)).slice(9)).toEqual([ledger.scope(), 'TOKENS', 'gone', '', '']);
     expect(await plan('', 'gone')).toEqual(['SKIP']);
     await ledger.redis.zadd(periodPlansKey(ledger.tag), 1, `${ledger.scope()} TOKENS day`);
     await ledger.redis.hdel(ledger.budgetKeyOf(), 'window_rules');
     expect(await plan('rule of day')).toEqual(['SKIP']);
-    expect(await lookAt(later)).toHaveLength(7);
+    expect(await rollOver(later)).toHaveLength(9);
   });
 
   test('are shown in their current state by a read, which writes nothing', async () => {

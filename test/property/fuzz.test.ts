@@ -1,3 +1,4 @@
+import { rollOverKeys } from '../support/governance-client.js';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { mkdtempSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -7,17 +8,7 @@ import { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { seedFrom } from '../../scripts/seed.mjs';
 import { PERMISSIONS } from '../../src/auth/permissions.js';
-import {
-  bornKey,
-  partitionCode,
-  partitionOfTenant,
-  periodIndexKey,
-  periodPlansKey,
-  RedisService,
-  rolledKey,
-  tagOf,
-  turnedKey,
-} from '../../src/redis/index.js';
+import { partitionCode, partitionOfTenant, RedisService, tagOf } from '../../src/redis/index.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import {
@@ -194,14 +185,7 @@ async function send(draft: Draft, { known, tenant }: World, rolls: boolean): Pro
 async function rollOver({ id }: TestTenant): Promise<void> {
   const { partitions, scripts } = holdfast.app.get(RedisService);
   const tag = tagOf(partitionCode(partitionOfTenant(id, partitions)));
-  const keys = {
-    periodIndex: periodIndexKey(tag),
-    rolled: rolledKey(tag),
-    periodPlans: periodPlansKey(tag),
-    turned: turnedKey(tag),
-    born: bornKey(tag),
-  };
-  await scripts.call('roll_over_budgets', keys, { limit: 100 });
+  await scripts.call('roll_over_budgets', rollOverKeys(tag), { limit: 100 });
   await watch.prolongWindows();
   await watch.changes();
 }

@@ -1,14 +1,7 @@
-import {
-  bornKey,
-  budgetIndexKey,
-  periodIndexKey,
-  periodPlansKey,
-  rolledKey,
-  turnedKey,
-} from '../../src/redis/keyspace.js';
+import { budgetIndexKey, periodIndexKey, periodPlansKey } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import type { LedgerState } from '../support/ledger-state.js';
-import { fund } from '../support/governance-client.js';
+import { fund, rollOver } from '../support/governance-client.js';
 import type { LedgerModel } from './model.js';
 import type { ModelBudget, ModelPeriod } from './model-records.js';
 import { undatedFunding } from './readings.js';
@@ -141,14 +134,7 @@ export function periodCall(
   if (operation.kind === 'idle') {
     const { limit } = operation;
     return {
-      send: async ({ scripts, tag }) => [
-        'ROLLED',
-        ...(await scripts.run(
-          'roll_over_budgets',
-          [periodIndexKey(tag), rolledKey(tag), periodPlansKey(tag), turnedKey(tag), bornKey(tag)],
-          [limit],
-        )),
-      ],
+      send: async (ledger) => ['ROLLED', ...(await rollOver(ledger, limit))],
       judge: (model, now) => model.rollOverIdle(limit, now),
     };
   }

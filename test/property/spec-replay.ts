@@ -1,17 +1,13 @@
 import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import {
-  bornKey,
   eventLogKey,
   keyRevokedChannel,
   periodIndexKey,
-  periodPlansKey,
-  rolledKey,
   tenantKey,
   ttlIndexKey,
-  turnedKey,
 } from '../../src/redis/keyspace.js';
 import { debit } from '../support/admission-client.js';
-import { fund, setFrozen } from '../support/governance-client.js';
+import { fund, rollOver, setFrozen } from '../support/governance-client.js';
 import { DEFAULT_UNIT, LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { chargedBy, faultsOf, isCrossing, linesOf, readLedger, snapshot } from '../support/ledger-state.js';
 import { reserveSet } from '../support/reservation-sets.js';
@@ -252,15 +248,7 @@ export class Replay {
   }
 
   private async endPeriods(): Promise<string[]> {
-    const { tag, scripts } = this.ledger;
-    const keys = [
-      periodIndexKey(tag),
-      rolledKey(tag),
-      periodPlansKey(tag),
-      turnedKey(tag),
-      bornKey(tag),
-    ] as const;
-    return ['ROLLED', ...(await scripts.run('roll_over_budgets', [...keys], [100]))];
+    return ['ROLLED', ...(await rollOver(this.ledger, 100))];
   }
 
   /** The steps in which the service does what the model does in one. */

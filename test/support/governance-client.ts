@@ -2,12 +2,19 @@ import {
   apiKeyHashKey,
   apiKeyIndexKey,
   apiKeyKey,
+  bornKey,
   budgetIndexKey,
   budgetKey,
+  creditIndexKey,
+  creditsTurnedKey,
   idempotencyKey,
   keyRevokedChannel,
+  periodIndexKey,
+  periodPlansKey,
+  rolledKey,
   tenantIndexKey,
   tenantKey,
+  turnedKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import {
@@ -115,6 +122,23 @@ export function updateBudget(
     [ledger.tenant, ledger.scope(), 'TOKENS', overdraftLimit, ...ADMIN, starts, ends, RETENTION_MS],
   );
 }
+
+/** What the job for idle budgets reads. */
+export const rollOverKeys = (tag: string) => ({
+  periodIndex: periodIndexKey(tag),
+  rolled: rolledKey(tag),
+  periodPlans: periodPlansKey(tag),
+  turned: turnedKey(tag),
+  born: bornKey(tag),
+  creditIndex: creditIndexKey(tag),
+  creditsTurned: creditsTurnedKey(tag),
+});
+
+/** A run of the job for idle budgets in the partition. */
+export const rollOver = (
+  { scripts, tag }: Pick<LedgerClient, 'scripts' | 'tag'>,
+  limit = 20,
+): Promise<Reply> => scripts.run('roll_over_budgets', Object.values(rollOverKeys(tag)), [limit]);
 
 /** Gives the tenant's root budget a period. */
 export function setPeriod(ledger: LedgerClient, starts: string, ends: string): Promise<Reply> {
