@@ -5,10 +5,11 @@
 -- KEYS[1]   budget_index   sorted set of the tenant's budgets, as lib/scope_tree names them
 -- ARGV[1]   after          the member at which the previous run ended, or empty
 -- ARGV[2]   limit          budgets per run, at least 1
--- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?)*
+-- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status? period_defect?
+--           credit_defect?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
--- @include  int64, keys, period, scope_tree, time, window_record
+-- @include  credit_record, int64, keys, period, scope_tree, time, window_record
 --
 -- A budget is named by its 'scope unit'. next is empty at the end. now_ms is the tenant's time.
 -- A missing figure is empty: a verification must report damage, not fail on it.
@@ -16,7 +17,10 @@
 -- idle budgets would not roll it over at the right instant; NOT_PLANNED if no boundaries would be planned for its
 -- recurrence. If the period is sound:
 -- INVALID_WINDOWS, INVALID_WINDOW_PLANS, or WINDOW_NOT_PLANNED if no boundaries would be planned for one of them.
--- NOT_MARKED if reserves would not see the period, the windows, or that others wait for funds.
+-- NOT_MARKED if reserves would not see the period, the windows, the credits, or that others wait for funds.
+-- credit_defect: INVALID_CREDITS; NOT_ALLOCATED if credits and pins have more than the allocation; NOT_HELD if pins have
+-- more than the holds that they are for; CREDIT_NOT_INDEXED if the job for idle budgets would not let one start or end
+-- at the right instant; NOT_GRANTED if a record lacks a credit, or accounts for more or less than was granted.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
@@ -76,6 +80,50 @@ local function window_defect(key, member, status, f)
   return nil
 end
 
+-- Whether the record of a credit accounts for no more than was granted, with `left` of it to burn or pinned.
+local function is_granted(id, left)
+  local f = redis.pcall('HMGET', keys.credit(tag, id), 'amount', 'lapsed', 'voided')
+  if f.err or not int64.is_amount(f[1]) or not int64.is_amount(f[2] or '0') or not int64.is_amount(f[3] or '0') then
+    return false
+  end
+  local rest = int64.sub(int64.sub(int64.sub(f[1], left), f[2] or '0'), f[3] or '0')
+  return not int64.negative(rest)
+end
+
+-- `f` has the budget's fields reserved, allocated, status and credits.
+local function credit_defect(member, f)
+  if not f[4] then
+    return nil
+  end
+  local readable, credits = pcall(credit_record.parsed, f[4])
+  if not readable or credit_record.text_of(credits) ~= f[4] then
+    return 'INVALID_CREDITS'
+  elseif f[3] == 'CLOSED' then
+    return nil
+  elseif not int64.is_amount(f[2]) or int64.less(f[2], credit_record.held(credits)) then
+    return 'NOT_ALLOCATED'
+  end
+  local older = 0
+  for _, pin in ipairs(credits.pins) do
+    older = int64.add(older, pin.left)
+    if int64.less(pin.live, older) or not int64.is_amount(f[1]) or int64.less(f[1], pin.live) then
+      return 'NOT_HELD'
+    end
+  end
+  local moment = string.match(f[4], '^%d+')
+  if moment and score_of(keys.credit_index(tag), member) ~= tonumber(moment) then
+    return 'CREDIT_NOT_INDEXED'
+  end
+  for _, list in ipairs({ credits.list, credits.pins }) do
+    for _, credit in ipairs(list) do
+      if not is_granted(credit.id, credit.left) then
+        return 'NOT_GRANTED'
+      end
+    end
+  end
+  return nil
+end
+
 local reply = { time.ms_text(now), '' }
 local members = redis.call('ZRANGEBYLEX', budget_index, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, limit)
 for _, member in ipairs(members) do
@@ -85,14 +133,15 @@ for _, member in ipairs(members) do
   local key = keys.budget(tag, unit or '', scope or member)
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start',
     'period_end', 'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules',
-    'window_plans', 'extras', 'waiting')
+    'window_plans', 'extras', 'waiting', 'credits')
   f = f.err and {} or f
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
   end
   reply[#reply + 1] = period_defect(key, name, f[6], { unpack(f, 7, 12) })
     or window_defect(key, name, f[6], { unpack(f, 13, 15) })
-    or (f[8] or f[13] or f[17]) and not f[16] and 'NOT_MARKED' or ''
+    or (f[8] or f[13] or f[17] or f[18]) and not f[16] and 'NOT_MARKED' or ''
+  reply[#reply + 1] = credit_defect(name, { f[2], f[4], f[6], f[18] }) or ''
 end
 if #members == limit then
   reply[2] = members[limit]

@@ -25,6 +25,8 @@ export interface Reading {
   readonly status: string;
   /** What is wrong with the budget's period, as lua/audit/verify_budgets.lua names it. */
   readonly periodDefect?: string | undefined;
+  /** Likewise with its credits. */
+  readonly creditDefect?: string | undefined;
 }
 
 export const FIGURES = ['remaining', 'reserved', 'spent', 'allocated', 'debt'] as const;
@@ -47,7 +49,7 @@ export interface Holds {
 }
 
 export interface Drift {
-  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET' | 'PERIOD';
+  readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET' | 'PERIOD' | 'CREDITS';
   readonly stored?: Reading;
   /** RESERVED: the sum of the live reservations. INVARIANT: what `remaining` should be. */
   readonly expected?: bigint;
@@ -76,7 +78,10 @@ export function driftOf(readings: readonly Reading[], holds: Holds): Drift | und
   }
   const [least, most] = [low as bigint, high as bigint];
   if (least <= 0n && most >= 0n) {
-    return last.periodDefect === undefined ? undefined : { kind: 'PERIOD', stored: last };
+    if (last.periodDefect !== undefined) {
+      return { kind: 'PERIOD', stored: last };
+    }
+    return last.creditDefect === undefined ? undefined : { kind: 'CREDITS', stored: last };
   }
   return { kind: 'RESERVED', stored: last, expected: figure(last, 'reserved') - (least > 0n ? least : most) };
 }
@@ -186,12 +191,12 @@ export class TenantReader {
         { after, limit: BUDGETS_A_RUN },
       );
       atMs = nowMs;
-      for (const { budget, status = '', periodDefect, ...stored } of budgets) {
+      for (const { budget, status = '', periodDefect, creditDefect, ...stored } of budgets) {
         const [scope, unit = ''] = budget.split(' ');
         const figures = Object.fromEntries(
           FIGURES.map((name) => [name, amountOf(stored[name])]),
         ) as Reading['figures'];
-        put(readings, `${unit} ${scope}`, { atMs, figures, status, periodDefect });
+        put(readings, `${unit} ${scope}`, { atMs, figures, status, periodDefect, creditDefect });
       }
       after = next ?? '';
     } while (after !== '');

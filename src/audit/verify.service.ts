@@ -236,6 +236,7 @@ function driftView({ tenantId, budget, drift, holds }: BudgetDrift): Report['dri
     kind,
     ...(stored === undefined ? {} : { stored: { ...stored.figures, status: stored.status } }),
     ...(kind === 'PERIOD' && { period_defect: stored?.periodDefect }),
+    ...(kind === 'CREDITS' && { credit_defect: stored?.creditDefect }),
     ...(expected === undefined ? {} : { expected, difference: (actual ?? 0n) - expected }),
     reservation_count: holds.length,
     reservations: holds.slice(0, MAX_LISTED).map(({ reservationId, amount, quarantined }) => ({

@@ -3,8 +3,10 @@ import { RecordJanitor } from '../../src/retention/record-janitor.js';
 import { treeOrder } from '../../src/ledger/scopes.js';
 import { budgetKey, journalKey, reservationIndexKey, tenantKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { granted } from '../support/credit-client.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { appendEnd } from '../support/journal.js';
+import { LedgerClient } from '../support/ledger-client.js';
 import { serverTimeMs } from '../support/server-time.js';
 import { commandCounts } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -226,6 +228,26 @@ describe('verifying the ledger', () => {
     expect(await verify(`tenant=${tenant.id}`)).toMatchObject({
       ok: false,
       drift: [{ kind: 'PERIOD', scope: `tenant:${tenant.id}`, period_defect: defect }],
+    });
+  });
+
+  test.each<[string, (text: string) => string]>([
+    ['INVALID_CREDITS', (text) => text.replace('|', '')],
+    ['INVALID_CREDITS', (text) => text.replace(/^\d+/, '1')],
+    ['NOT_ALLOCATED', (text) => text.replace(',a,20,', ',a,2000000,')],
+    ['NOT_HELD', (text) => `${text}crd_00,1,5,5`],
+    ['CREDIT_NOT_INDEXED', (text) => text.replaceAll(/9{13}/g, '9999999999998')],
+    ['NOT_GRANTED', (text) => text.replace(',a,20,', ',a,21,')],
+  ])('finds credits with %s', async (defect, damage) => {
+    const tenant = await newTenant();
+    const client = new LedgerClient(on.holds.redis, on.holds.tagOfTenant(tenant.id), tenant.id);
+    await granted(client, 20, { ends: 9_999_999_999_999 });
+    expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
+    const key = client.budgetKeyOf();
+    await client.redis.hset(key, 'credits', damage((await client.redis.hget(key, 'credits')) ?? ''));
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject({
+      ok: false,
+      drift: [{ kind: 'CREDITS', scope: `tenant:${tenant.id}`, credit_defect: defect }],
     });
   });
 

@@ -19,6 +19,7 @@ export const OPERATIONS_WORDS = {
   counters_above_80pct: 'How many counters have used more than 80 %.',
   counters_at_limit: 'How many counters have used all.',
   created_at_ms: 'When it was made, in ms since 1970.',
+  credit_defect: 'What is wrong with its credits.',
   cursor: 'Continues where the last answer ended.',
   debt_scopes: 'The budgets with debt.',
   decided_at_ms: 'When it was decided, in ms since 1970.',

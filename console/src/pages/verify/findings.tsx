@@ -36,6 +36,10 @@ const KINDS: Readonly<Record<Drift['kind'], Kind>> = {
     words: 'Its period or its windows are damaged',
     advice: 'Set its period, recurrence or windows again, or restore the budget from a backup.',
   },
+  CREDITS: {
+    words: 'Its credits are damaged',
+    advice: 'Move the end of a credit to where it is, or restore the budget from a backup.',
+  },
 };
 
 const figureOf = ({ kind, stored }: Drift): Int64 | undefined =>
