@@ -56,7 +56,8 @@ const USAGE_KEYS = {
   action_name: TEXT,
   model_version: TEXT,
   key_id: TEXT,
-  source: oneOf('RESERVATION', 'DIRECT_DEBIT'),
+  source: oneOf('RESERVATION', 'DIRECT_DEBIT', 'REFUND'),
+  credit: { ...TEXT, description: 'The credit that paid.' },
   recorded_at: {
     ...TEXT,
     description:

@@ -59,8 +59,14 @@ async function* partsOf(path, columns) {
   if (total !== metadata.row_groups.reduce((sum, { num_rows: rows }) => sum + Number(rows), 0)) {
     throw new Error('its parts have not as many rows as it says');
   }
-  // Files of 0.7 lack the last column, which is the epoch. The schema begins with the row itself.
-  const present = metadata.schema.length === columns.length ? columns.slice(0, -1) : columns;
+  // Files of 0.7 lack the last columns, from the epoch on. The schema begins with the row itself.
+  const present = columns.slice(
+    0,
+    Math.max(
+      metadata.schema.length - 1,
+      columns.findIndex(({ name }) => name === 'epoch'),
+    ),
+  );
   for (let start = 0; start < total; start += ROWS_AT_ONCE) {
     /** @type {unknown[][]} */
     let rows = [];

@@ -10,7 +10,7 @@ export interface ArchiveColumn {
 const column = <const Name extends string>(name: Name, type: ColumnType, describes: string) =>
   ({ name, type, describes }) satisfies ArchiveColumn;
 
-/** The last column of every stream. Files of 0.7 lack it: all are of the first epoch. */
+/** Files of 0.7 lack it, and what stands behind it: all are of the first epoch. */
 export const EPOCH = column(
   'epoch',
   'INTEGER',
@@ -97,4 +97,9 @@ export const CHARGE_COLUMNS = [
   column('latency_ms', 'BIGINT', "From the commit's metrics."),
   column('custom_metrics', 'VARCHAR', "What else the commit's metrics had, a JSON object."),
   EPOCH,
+  column(
+    'credits',
+    'VARCHAR',
+    'What which credits paid of the charge at all scopes, a JSON object of amounts by credit id; null if none did. What a refund gave back to credits is negative.',
+  ),
 ] as const;

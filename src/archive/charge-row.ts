@@ -52,6 +52,7 @@ export function chargeRow({ number: partition, epoch }: RowsPlace, entry: EntryI
   row.put('debt', amountOf(fields.get('debt')) ?? '0');
   row.put('request_id', fields.get('rq'));
   row.put('trace_id', fields.get('tr')?.slice(0, 32));
+  row.put('credits', creditsOf(fields.get(FIELD.credits), isRefund));
   putSubject(row, fields);
   if (isDebit) {
     putDebit(row, entry, fields);
@@ -148,6 +149,17 @@ function putMetrics(row: ChargeRow, json: string | undefined): void {
   row.put('latency_ms', numberOf(latency_ms));
   row.put('model_version', typeof model_version === 'string' ? model_version : undefined);
   row.put('custom_metrics', Object.keys(others).length > 0 ? stringifyJson(others) : undefined);
+}
+
+/** Amounts by credit id, as JSON. The fields of a refund may have those of what was charged, which are not negative. */
+function creditsOf(text: string | undefined, isRefund: boolean): string | undefined {
+  const sums = new Map<string, bigint>();
+  for (const [, id = '', amount = '0'] of (text ?? '').matchAll(/(\w+):(-?\d+)/g)) {
+    if (amount.startsWith('-') === isRefund) {
+      sums.set(id, (sums.get(id) ?? 0n) + BigInt(amount));
+    }
+  }
+  return sums.size === 0 ? undefined : stringifyJson(Object.fromEntries(sums));
 }
 
 function readObject(json: string): Readonly<Record<string, unknown>> | undefined {

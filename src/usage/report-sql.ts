@@ -62,6 +62,7 @@ const KEYS: Readonly<Record<Group, string>> = {
   model_version: 'model_version',
   key_id: 'key_id',
   source: 'source',
+  credit: 'credit',
   recorded_at: 'epoch_ms(recorded_at)',
   record_id: 'record_id',
 };
@@ -85,6 +86,13 @@ const SUMS: Readonly<Record<(typeof FIGURES)[number], string>> = {
 /** A path into JSON by RFC 6901, which can name any member. */
 const pointerTo = (name: string): string => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
+/** A row for each credit that paid a part of a charge, with that part. Files of 0.7 have no credits. */
+const BY_CREDIT = `SELECT * REPLACE (json_extract_string(credits, '$.' || credit)::BIGINT AS charged)
+  FROM (
+    SELECT *, unnest(json_keys(credits)) AS credit
+    FROM (FROM entries UNION ALL BY NAME SELECT NULL::VARCHAR AS credits WHERE false)
+  )`;
+
 /** Totals, one for each unit. */
 const MOST_TOTALS = 16;
 
@@ -105,12 +113,14 @@ export function reportStatement(
   const names = query.groups.map((_, index) => `k${index}`);
   const figures = FIGURES.map((name) => `COALESCE(${SUMS[name]}, 0) AS ${name}`);
   const sql = `
-WITH charges AS (
+WITH entries AS (
   SELECT *, epoch_ms(recorded_at) + offset_ms AS local_ms FROM (
     SELECT *, ${offsetOf(query.offsets, bound)} AS offset_ms
     FROM ${archivedRows(bound.name(files), superseded)}
     WHERE ${conditions(query, bound).join('\n    AND ')}
   )
+), charges AS (
+  ${query.groups.includes('credit') ? BY_CREDIT : 'FROM entries'}
 )
 SELECT ${['is_row', ...names, 'unit', ...figures].join(', ')}
 FROM (SELECT *, true AS is_row${keys.join('')} FROM charges)

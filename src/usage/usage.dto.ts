@@ -28,6 +28,7 @@ export const GROUPS = [
   'model_version',
   'key_id',
   'source',
+  'credit',
   'recorded_at',
   'record_id',
 ] as const;

@@ -53,6 +53,7 @@ beforeAll(async () => {
       tokens_input: 10,
       tokens_output: 20,
       key_id: 'key_1',
+      credits: { crd_a: 30, crd_b: 10 },
     },
     {
       ...of(tenant, '/workspace:eng'),
@@ -103,7 +104,14 @@ beforeAll(async () => {
       charged: 9223372036854775807n,
     },
     { ...of(other), recorded_at: at('2026-03-29T00:20:00Z'), charged: 9223372036854775807n },
-    { ...of(repaid), recorded_at: at('2026-02-01T01:00:00Z'), reserved: 12, charged: 10, unit: 'CREDITS' },
+    {
+      ...of(repaid),
+      recorded_at: at('2026-02-01T01:00:00Z'),
+      reserved: 12,
+      charged: 10,
+      unit: 'CREDITS',
+      credits: { crd_c: 5 },
+    },
     ...[3, 1].map((amount) => ({
       ...of(repaid),
       recorded_at: at('2026-02-02T01:00:00Z'),
@@ -111,6 +119,7 @@ beforeAll(async () => {
       state: 'REFUNDED',
       charged: -amount,
       unit: 'CREDITS',
+      ...(amount === 3 && { credits: { crd_c: -3 } }),
     })),
     // Around the changes of daylight saving in Europe: 1 before, 2 in the instant, 4 after the first, then 8, 16, 32.
     ...[at('2026-03-29T01:00:00Z'), at('2026-10-25T01:00:00Z')].flatMap((change, index) =>
@@ -188,6 +197,17 @@ describe('a report of usage', () => {
     ]);
     expect(await rows({ source: 'REFUND', group_by: 'day' }, repaid.key)).toMatchObject([
       { day: '2026-02-02', charged: -4, refunded: 4, reserved: 0, count: 0 },
+    ]);
+  });
+
+  test('names what each credit paid, and nothing that no credit paid', async () => {
+    expect(await charged({}, 'credit')).toEqual(['crd_a TOKENS 30', 'crd_b TOKENS 10']);
+    expect(await rows({ group_by: 'day,credit' })).toMatchObject([
+      { day: '2026-03-28', credit: 'crd_a', charged: 30 },
+      { day: '2026-03-28', credit: 'crd_b', charged: 10 },
+    ]);
+    expect(await rows({ group_by: 'credit' }, repaid.key)).toMatchObject([
+      { credit: 'crd_c', unit: 'CREDITS', charged: 2 },
     ]);
   });
 

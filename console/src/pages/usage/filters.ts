@@ -13,6 +13,7 @@ export const KEYS: Readonly<Record<string, string>> = {
   model_version: 'Version of the model',
   key_id: 'API key',
   source: 'Reservation or direct debit',
+  credit: 'Credit that paid',
 };
 
 /** The filters of a report that a row of it can set, by their names in the API. */
