@@ -177,7 +177,7 @@ local function state_now(key, scope, period_end, status, now, credits)
     state = budget_figures.parse_budget(key, scope, budget_figures.budget_fields(key))
   end
   if state and has_due then
-    state.credits = credit_record.pass(state, credit_record.parsed(credits), now)
+    state.credits, state.credit_effects = credit_record.pass(state, credit_record.parsed(credits), now)
   end
   return state
 end

@@ -129,6 +129,48 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     PAGE,
   ),
   BudgetWindows: object({ scope: TEXT, unit: oneOf(...UNITS), windows: list(ref('BudgetWindow')) }),
+  CreditList: object(
+    {
+      credits: {
+        ...list(ref('Credit')),
+        description:
+          'Those that have not ended, in the order in which they burn, then those that have ended within 30 days, newest first.',
+      },
+    },
+    { has_more: { ...FLAG, description: 'There if more have ended than are shown.' } },
+  ),
+  Credit: object(
+    {
+      credit_id: TEXT,
+      name: TEXT,
+      status: {
+        ...oneOf('SCHEDULED', 'ACTIVE', 'ENDED', 'EXHAUSTED', 'VOIDED'),
+        description: 'SCHEDULED before it starts; EXHAUSTED when it was consumed before its end.',
+      },
+      amount: { ...AMOUNT, description: 'What was granted.' },
+      remaining: { ...AMOUNT, description: 'What can still be consumed by anything that is charged.' },
+      consumed: { ...AMOUNT, description: 'What was charged to it, and what of it repaid debt.' },
+      lapsed: { ...AMOUNT, description: 'What nobody used before its end.' },
+      pinned: {
+        ...AMOUNT,
+        description: 'After its end: what holds that were made before may still need.',
+      },
+      voided: { ...AMOUNT, description: 'What an operator took back.' },
+      priority: { ...COUNT, description: '0 burns first, 100 last.' },
+      effective_at: { ...TIME, description: 'When it starts, or started.' },
+      created_at: TIME,
+    },
+    {
+      category: { ...TEXT, description: 'Of what sort it is, in your words.' },
+      expires_at: { ...TIME, description: 'When it ends. Absent for a credit without an end.' },
+      notify_before_ms: {
+        ...MILLISECONDS,
+        description: 'How long before its end `custom.credit.ending` comes, in ms.',
+      },
+      metadata: FREE,
+      ended_at: { ...TIME, description: 'When it ended, was consumed or voided.' },
+    },
+  ),
   BudgetThresholds: object({
     scope: TEXT,
     unit: oneOf(...UNITS),

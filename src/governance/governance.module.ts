@@ -33,6 +33,8 @@ import { KeptOrders } from './budgets/budget-orders.js';
 import { PeriodPlans } from './budgets/period-plans.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';
+import { CreditsController, TenantCreditsController } from './credits/credits.controller.js';
+import { CreditsService } from './credits/credits.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
 import { OperatorsController } from './operators/operators.controller.js';
@@ -65,6 +67,8 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetWindowsController,
     BudgetsController,
     CredentialsController,
+    CreditsController,
+    TenantCreditsController,
     OperatorsController,
     PoliciesController,
     PolicyChargeController,
@@ -91,6 +95,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     RecurrenceService,
     WindowsService,
     CredentialsService,
+    CreditsService,
     OperatorsService,
     PoliciesService,
     TenantBulkActionService,

@@ -3,11 +3,13 @@ import type { Tenants } from '../auth/index.js';
 import { type ErrorCode, parseScopePath, tenantOfScope } from '../ledger/index.js';
 import {
   apiKeyKey,
+  creditKey,
   eventLogKey,
   orStoreError,
   ownerOfReservation,
   policyKey,
   type RedisService,
+  tagOfCreditId,
   tagOfDebitId,
   tagOfKeyId,
   tagOfPolicyId,
@@ -75,6 +77,14 @@ export const OF_POLICY: Confinement = {
     param: 'policy_id',
     code: 'NOT_FOUND',
     ownerOf: ownerIn('tenant_id', tagOfPolicyId, policyKey),
+  },
+};
+export const OF_CREDIT: Confinement = {
+  owned: {
+    what: 'credit',
+    param: 'credit_id',
+    code: 'NOT_FOUND',
+    ownerOf: ownerIn('tenant_id', tagOfCreditId, creditKey),
   },
 };
 export const ownerOfApiKey = ownerIn('tenant_id', tagOfKeyId, apiKeyKey);

@@ -3,6 +3,7 @@ export { Access, type AccessRule, accessRuleOf, PublicAccess } from './access-ru
 export {
   type Confinement,
   OF_API_KEY,
+  OF_CREDIT,
   OF_POLICY,
   OF_DEBIT,
   OF_RESERVATION,

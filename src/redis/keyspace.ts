@@ -55,6 +55,7 @@ const DEBIT_ID = /^evn_([0-9a-f]{2})[0-9A-Za-z]{9}[0-9a-f]{11}$/;
 const KEY_ID = /^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const WEBHOOK_ID = /^whsub_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const POLICY_ID = /^pol_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
+const CREDIT_ID = /^crd_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const KEY_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2})[0-9A-Za-z]{43}$/;
 
 function codeIn(pattern: RegExp, id: string, partitions: number): string | undefined {
@@ -83,6 +84,12 @@ export function tagOfKeyId(id: string, partitions: number): string | undefined {
 /** The hash tag in a policy id, or undefined if Holdfast never issued such an id. */
 export function tagOfPolicyId(id: string, partitions: number): string | undefined {
   const code = codeIn(POLICY_ID, id, partitions);
+  return code === undefined ? undefined : tagOf(code);
+}
+
+/** The hash tag in the id of a credit, or undefined if Holdfast never issued such an id. */
+export function tagOfCreditId(id: string, partitions: number): string | undefined {
+  const code = codeIn(CREDIT_ID, id, partitions);
   return code === undefined ? undefined : tagOf(code);
 }
 

@@ -19,6 +19,7 @@ const RESERVE = [
   'TENANT_CLOSED',
 ] as const;
 const BUDGET = ['BUDGET_NOT_FOUND', 'TENANT_CLOSED', 'BUDGET_CLOSED'] as const;
+const CREDIT = ['NOT_FOUND', 'BUDGET_NOT_FOUND', 'RESERVATION_FINALIZED', 'TENANT_CLOSED', 'BUDGET_CLOSED'] as const;
 const BULK = ['COUNT_MISMATCH', 'IDEMPOTENCY_MISMATCH'] as const;
 const WEBHOOK = ['WEBHOOK_NOT_FOUND', 'TENANT_CLOSED'] as const;
 const POLICY = ['DUPLICATE_RESOURCE', 'TENANT_CLOSED'] as const;
@@ -60,6 +61,12 @@ export const REFUSALS: Readonly<Record<string, readonly ErrorCode[]>> = {
   getBudgetThresholds: ['BUDGET_NOT_FOUND'],
   setBudgetWindows: [...BUDGET, 'UNIT_MISMATCH'],
   removeBudgetWindows: BUDGET,
+  grantCredit: [...BUDGET, 'UNIT_MISMATCH', 'BUDGET_FROZEN', 'IDEMPOTENCY_MISMATCH'],
+  grantCredits: [...BULK, 'TENANT_NOT_FOUND'],
+  listCredits: ['BUDGET_NOT_FOUND'],
+  listOwnCredits: ['NOT_FOUND'],
+  updateCredit: CREDIT,
+  voidCredit: CREDIT,
   getBudgetOrigin: ['BUDGET_NOT_FOUND'],
   setBudgetTemplate: ['UNIT_MISMATCH', 'TENANT_NOT_FOUND', 'TENANT_CLOSED', 'IDEMPOTENCY_MISMATCH'],
   getBudgetTemplate: ['NOT_FOUND'],

@@ -1,0 +1,121 @@
+import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { BulkRequestDto } from '../../bulk/index.js';
+import { DAY_MS, TENANT_ID_PATTERN, type Unit, UNITS } from '../../ledger/index.js';
+import {
+  instantMs,
+  IsDateTime,
+  IsFreeObject,
+  IsInt64,
+  Length,
+  MaxLength,
+  Nested,
+  Obeys,
+  Optional,
+} from '../../wire/index.js';
+import { BudgetBulkFilterDto, BudgetLookupQueryDto, SCOPE_MAX_LENGTH } from '../budgets/budget.dto.js';
+
+const NAME_LENGTH = 128;
+const TEN_YEARS_MS = 3650 * DAY_MS;
+
+class CreditAmountDto {
+  @IsIn(UNITS)
+  unit!: Unit;
+
+  @IsInt64({ min: 1 })
+  amount!: number | bigint;
+}
+
+/** What a credit is, whichever budget it is for. */
+export class CreditTermsDto {
+  @Nested(() => CreditAmountDto)
+  amount!: CreditAmountDto;
+
+  @IsString()
+  @Length(1, NAME_LENGTH)
+  name!: string;
+
+  @Optional()
+  @IsString()
+  @Length(1, NAME_LENGTH)
+  category?: string;
+
+  /** 0 burns first. */
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(100)
+  priority?: number;
+
+  @Optional()
+  @IsDateTime()
+  effective_at?: string;
+
+  @Optional()
+  @IsDateTime()
+  expires_at?: string;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(TEN_YEARS_MS)
+  notify_before_ms?: number;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+export class CreditGrantDto extends CreditTermsDto {
+  @IsString()
+  @Length(1, 256)
+  idempotency_key!: string;
+
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  @IsString()
+  @Length(1, SCOPE_MAX_LENGTH)
+  scope!: string;
+
+  @IsIn(UNITS)
+  unit!: Unit;
+}
+
+export class CreditListQueryDto extends BudgetLookupQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+}
+
+export class CreditVoidDto {
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  reason?: string;
+}
+
+export class CreditUpdateDto {
+  @Optional()
+  @IsString()
+  @Length(1, NAME_LENGTH)
+  name?: string;
+
+  /** Null for no end. */
+  @Optional()
+  @Obeys({
+    name: 'isDateTimeOrNull',
+    test: (value) => value === null || (typeof value === 'string' && instantMs(value) !== undefined),
+    schema: { type: 'string', format: 'date-time', nullable: true },
+    phrase: 'a date and time with its offset, such as 2030-01-31T12:00:00Z, or null for no end',
+  })
+  expires_at?: string | null;
+}
+
+export class CreditBulkDto extends BulkRequestDto {
+  @Nested(() => BudgetBulkFilterDto)
+  filter!: BudgetBulkFilterDto;
+
+  @Nested(() => CreditTermsDto)
+  credit!: CreditTermsDto;
+}

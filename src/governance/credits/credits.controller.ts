@@ -1,0 +1,130 @@
+import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Caller, TenantCaller } from '../../auth/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  LimitedChange,
+  OF_CREDIT,
+  originOf,
+  QuerySchema,
+  sendAnswer,
+} from '../../http/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
+import { BudgetLookupQueryDto } from '../budgets/budget.dto.js';
+import { CreditGrantDto, CreditListQueryDto, CreditUpdateDto, CreditVoidDto } from './credit.dto.js';
+import { CreditsService } from './credits.service.js';
+
+const validateGrant = compileValidator(CreditGrantDto);
+const validateList = compileQuery(CreditListQueryDto);
+const validateLookup = compileQuery(BudgetLookupQueryDto);
+const validateVoid = compileValidator(CreditVoidDto);
+const validateUpdate = compileValidator(CreditUpdateDto);
+
+@Controller('ops/budgets/credits')
+export class CreditsController {
+  constructor(private readonly credits: CreditsService) {}
+
+  @Post()
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'body.scope' } })
+  @LimitedChange()
+  @ApiOperation({
+    operationId: 'grantCredit',
+    summary: 'Give a budget a credit, which burns before its own allocation, and ends',
+  })
+  @Answers(201, 'Credit')
+  @BodySchema(CreditGrantDto, {
+    idempotency_key: 'acme-welcome',
+    tenant_id: 'acme',
+    scope: 'tenant:acme',
+    unit: 'TOKENS',
+    amount: { unit: 'TOKENS', amount: 100_000 },
+    name: 'Welcome',
+    category: 'promotion',
+    expires_at: '2099-01-01T00:00:00Z',
+    notify_before_ms: 259_200_000,
+  })
+  async grant(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const origin = originOf(request, 'admin');
+    const credit = await this.credits.grant(request.caller as Caller, validateGrant(body), origin);
+    sendAnswer<'Credit'>(reply, 201, credit);
+  }
+
+  @Get()
+  @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
+  @ApiOperation({
+    operationId: 'listCredits',
+    summary: 'List the credits of a budget in the order in which they burn',
+  })
+  @Answers(200, 'CreditList')
+  @QuerySchema(CreditListQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const found = await this.credits.list(request.caller as Caller, validateList(query));
+    sendAnswer<'CreditList'>(reply, 200, found);
+  }
+
+  @Post(':credit_id/void')
+  @Access({ plane: 'admin', admin: true, confinement: OF_CREDIT })
+  @LimitedChange()
+  @ApiOperation({ operationId: 'voidCredit', summary: 'End a credit' })
+  @Answers(200, 'Credit')
+  @BodySchema(CreditVoidDto, { reason: 'Granted by mistake' }, { required: false })
+  async void(
+    @Param('credit_id') creditId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const origin = originOf(request, 'admin');
+    sendAnswer<'Credit'>(reply, 200, await this.credits.void(creditId, validateVoid(body ?? {}), origin));
+  }
+
+  @Patch(':credit_id')
+  @Access({ plane: 'admin', admin: true, confinement: OF_CREDIT })
+  @LimitedChange()
+  @ApiOperation({ operationId: 'updateCredit', summary: 'Move the end of a credit, or name it anew' })
+  @Answers(200, 'Credit')
+  @BodySchema(CreditUpdateDto, { expires_at: '2099-06-01T00:00:00Z' })
+  async update(
+    @Param('credit_id') creditId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const origin = originOf(request, 'admin');
+    sendAnswer<'Credit'>(reply, 200, await this.credits.update(creditId, validateUpdate(body), origin));
+  }
+}
+
+/** Credits of one tenant's budgets, for its keys. */
+@Controller('v1/credits')
+export class TenantCreditsController {
+  constructor(private readonly credits: CreditsService) {}
+
+  @Get()
+  @Access({ plane: 'runtime', tenant: 'budgets:read' })
+  @ApiOperation({
+    operationId: 'listOwnCredits',
+    summary: 'List the credits of a budget in the order in which they burn',
+  })
+  @Answers(200, 'CreditList')
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const found = await this.credits.listOwn(request.caller as TenantCaller, validateLookup(query));
+    sendAnswer<'CreditList'>(reply, 200, found);
+  }
+}

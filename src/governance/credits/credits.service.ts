@@ -1,0 +1,331 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Answer } from '../../answers/index.js';
+import { type Caller, scopeAllowed, type TenantCaller } from '../../auth/index.js';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import {
+  fingerprintOf,
+  oneLine,
+  parseScopePath,
+  randomBase62,
+  Refusal,
+  tenantOfScope,
+  type Unit,
+} from '../../ledger/index.js';
+import {
+  budgetKey,
+  creditKey,
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  Records,
+  RedisService,
+  type ScriptReply,
+  tagOf,
+  tagOfCreditId,
+} from '../../redis/index.js';
+import { fieldOf, type Fields, fieldsOf, instantMs, type Origin, stringifyJson } from '../../wire/index.js';
+import { budgetRefusal, ownedScope, requireUnit } from '../budgets/budget.js';
+import { type Credit, creditOf, liveCredits } from './credit.js';
+import type {
+  CreditGrantDto,
+  CreditListQueryDto,
+  CreditTermsDto,
+  CreditUpdateDto,
+  CreditVoidDto,
+} from './credit.dto.js';
+
+/** Beside those that live, of which a budget has at most 64. */
+const MOST_ENDED = 500;
+/** lua/lib/credit_record.lua has the same number. */
+const MOST_LIVE = 64;
+const DEFAULT_PRIORITY = 50;
+
+/** A grant to one budget. */
+export interface Grant {
+  readonly tenantId: string;
+  readonly scope: string;
+  readonly unit: Unit;
+  readonly terms: CreditTermsDto;
+  readonly idempotencyKey: string;
+  readonly fingerprint: string;
+  /** Of a bulk action. */
+  readonly correlationId?: string;
+}
+
+interface KnownCredit {
+  readonly credit: string;
+  readonly budget: string;
+  readonly tenantId: string;
+  readonly scope: string;
+  readonly unit: Unit;
+}
+
+/** Credits of budgets: parts of their allocation that burn in an order, and end. lua/lib/credit_record.lua says how. */
+@Injectable()
+export class CreditsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
+
+  /**
+   * Gives a budget a credit. A retry returns the first answer.
+   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_FROZEN, BUDGET_CLOSED, LIMIT_EXCEEDED,
+   * IDEMPOTENCY_MISMATCH
+   */
+  async grant(caller: Caller, request: CreditGrantDto, origin: Origin): Promise<Credit> {
+    const { scope, tenantId } = ownedScope(caller, request.scope, request.tenant_id);
+    const { unit, idempotency_key: key } = request;
+    requireUnit(unit, 'amount', request.amount);
+    const grant = {
+      tenantId,
+      scope,
+      unit,
+      terms: request,
+      idempotencyKey: key,
+      fingerprint: fingerprintOf(request),
+    };
+    const reply = await this.tryGrant(grant, origin);
+    if (reply.status !== 'GRANTED') {
+      throw refusalOf(reply, scope, unit);
+    }
+    return grantedCredit(grant, reply);
+  }
+
+  /** @throws Refusal INVALID_REQUEST for a start before 1970 or an empty name. */
+  tryGrant(
+    { tenantId, scope, unit, terms, idempotencyKey: key, fingerprint, correlationId = '' }: Grant,
+    origin: Origin,
+  ): Promise<ScriptReply<'grant_credit'>> {
+    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const tag = tagOf(code);
+    return this.redis.scripts.call(
+      'grant_credit',
+      {
+        budget: budgetKey(tag, unit, scope),
+        idempotency: idempotencyKey.credit(tag, unit, scope, key),
+        credit: creditKey(tag, `crd_${code}${randomBase62(16)}`),
+      },
+      {
+        tenantId,
+        scope,
+        unit,
+        ...textsOf(terms),
+        fingerprint,
+        idempotencyTtlMs: this.config.idempotencyTtlMs,
+        correlationId,
+        ...origin,
+      },
+    );
+  }
+
+  /**
+   * The credits of a budget in the order in which they burn, then those that have ended within 30 days, newest first.
+   * @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND
+   */
+  list(
+    caller: Caller,
+    { scope: text, unit, tenant_id: named }: CreditListQueryDto,
+  ): Promise<Answer<'CreditList'>> {
+    const { scope, tenantId } = ownedScope(caller, text, named);
+    return this.listAt(tenantId, scope, unit, (status) => budgetRefusal(status, scope, unit));
+  }
+
+  /** The same of the tenant of an API key. @throws Refusal INVALID_REQUEST, FORBIDDEN, NOT_FOUND */
+  listOwn(
+    { tenantId, scopeFilter }: TenantCaller,
+    { scope: text, unit }: CreditListQueryDto,
+  ): Promise<Answer<'CreditList'>> {
+    const scope = parseScopePath(text);
+    if (tenantOfScope(scope) !== tenantId || !scopeAllowed(scopeFilter, scope)) {
+      throw new Refusal(
+        'FORBIDDEN',
+        "the scope belongs to another tenant, or is outside the API key's scope filter",
+        { field: 'scope' },
+      );
+    }
+    return this.listAt(
+      tenantId,
+      scope,
+      unit,
+      () => new Refusal('NOT_FOUND', `there is no ${unit} budget at ${scope}`, { scope, unit }),
+    );
+  }
+
+  private async listAt(
+    tenantId: string,
+    scope: string,
+    unit: Unit,
+    refusal: (status: string) => Error,
+  ): Promise<Answer<'CreditList'>> {
+    const budget = budgetKey(this.records.tagOfTenant(tenantId), unit, scope);
+    const reply = await this.redis.scripts.call('list_credits', { budget }, { scope, unit, limit: MOST_ENDED });
+    if (reply.status !== 'FOUND') {
+      throw refusal(reply.status);
+    }
+    const live = liveCredits(reply.live);
+    const credits = reply.credits.map((text) => {
+      const fields = fieldsOf(text.split('\u001f'));
+      return creditOf(fieldOf(fields, 'credit_id'), fields, live);
+    });
+    return {
+      credits: inOrder(credits, [...live.burning.keys()]),
+      ...(reply.hasMore && { has_more: true }),
+    };
+  }
+
+  /**
+   * Ends a credit. What live holds may need of it stays until they end. Voiding it again changes nothing.
+   * @throws Refusal NOT_FOUND, RESERVATION_FINALIZED (it has ended), TENANT_CLOSED, BUDGET_CLOSED
+   */
+  async void(creditId: string, { reason }: CreditVoidDto, origin: Origin): Promise<Credit> {
+    const { credit, budget, ...at } = await this.find(creditId);
+    const reply = await this.redis.scripts.call(
+      'void_credit',
+      { credit, budget },
+      { ...at, reason: oneLine(reason), ...origin },
+    );
+    if (reply.status !== 'CHANGED') {
+      throw refusalOf(reply, at.scope, at.unit);
+    }
+    return creditOf(creditId, reply.record, liveCredits(reply.live));
+  }
+
+  /**
+   * Moves the end of a credit, or names it anew.
+   * @throws Refusal INVALID_REQUEST, NOT_FOUND, RESERVATION_FINALIZED (it has ended), TENANT_CLOSED, BUDGET_CLOSED
+   */
+  async update(creditId: string, request: CreditUpdateDto, origin: Origin): Promise<Credit> {
+    const { name, expires_at: expiresAt } = request;
+    const { credit, budget, ...at } = await this.find(creditId);
+    const reply = await this.redis.scripts.call(
+      'update_credit',
+      { credit, budget },
+      {
+        ...at,
+        name: name === undefined ? '' : nameOf(name),
+        expiresAt: expiresAt === null ? 'none' : (instantMs(expiresAt) ?? ''),
+        ...origin,
+      },
+    );
+    if (reply.status !== 'CHANGED') {
+      throw refusalOf(reply, at.scope, at.unit);
+    }
+    return creditOf(creditId, reply.record, liveCredits(reply.live));
+  }
+
+  /** The id has the partition of a credit, and its record the rest. @throws Refusal NOT_FOUND */
+  private async find(creditId: string): Promise<KnownCredit> {
+    const tag = tagOfCreditId(creditId, this.redis.partitions);
+    const credit = creditKey(tag ?? '', creditId);
+    const fields = tag === undefined ? undefined : await this.records.read(credit);
+    if (tag === undefined || fields === undefined) {
+      throw new Refusal('NOT_FOUND', 'there is no such credit');
+    }
+    const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
+    return { credit, budget: budgetKey(tag, unit, scope), tenantId: fieldOf(fields, 'tenant_id'), scope, unit };
+  }
+}
+
+/** @throws Refusal INVALID_REQUEST if nothing of it can be read */
+function nameOf(text: string): string {
+  const name = oneLine(text);
+  if (name === '') {
+    throw new Refusal('INVALID_REQUEST', 'name must have a character that can be read', { field: 'name' });
+  }
+  return name;
+}
+
+/** @throws Refusal INVALID_REQUEST */
+function textsOf(terms: CreditTermsDto) {
+  const effectiveAt = instantMs(terms.effective_at);
+  if (effectiveAt !== undefined && effectiveAt < 0) {
+    throw new Refusal('INVALID_REQUEST', 'effective_at must not be before 1970', { field: 'effective_at' });
+  }
+  return {
+    amount: terms.amount.amount.toString(),
+    name: nameOf(terms.name),
+    category: oneLine(terms.category),
+    priority: terms.priority ?? DEFAULT_PRIORITY,
+    effectiveAt: effectiveAt ?? '',
+    expiresAt: instantMs(terms.expires_at) ?? '',
+    notifyBeforeMs: terms.notify_before_ms ?? '',
+    metadata: terms.metadata === undefined ? '' : stringifyJson(terms.metadata),
+  };
+}
+
+/** As it was when it was granted, so that a retry gets the same. */
+function grantedCredit(
+  { unit, terms }: Grant,
+  granted: Extract<ScriptReply<'grant_credit'>, { status: 'GRANTED' }>,
+): Credit {
+  const { creditId, state, createdMs, effectiveMs, remaining } = granted;
+  const texts = textsOf(terms);
+  const fields: Fields = new Map([
+    ['unit', unit],
+    ['amount', texts.amount],
+    ['name', texts.name],
+    ['category', texts.category],
+    ['priority', String(texts.priority)],
+    ['effective_at', String(effectiveMs)],
+    ['expires_at', String(texts.expiresAt)],
+    ['notify_before_ms', String(texts.notifyBeforeMs)],
+    ['metadata', texts.metadata],
+    ['created_at', String(createdMs)],
+    ['status', state],
+    ['ended_at', String(createdMs)],
+  ]);
+  const left = { isActive: state === 'ACTIVE', left: BigInt(remaining) };
+  const burning = new Map(state === 'EXHAUSTED' ? [] : [[creditId, left]]);
+  return creditOf(creditId, fields, { burning, pinned: new Map() });
+}
+
+function inOrder(credits: readonly Credit[], burning: readonly string[]): Credit[] {
+  const byId = new Map(credits.map((credit) => [credit.credit_id, credit]));
+  const first = burning.flatMap((id) => byId.get(id) ?? []);
+  const ended = credits.filter(({ credit_id: id }) => !burning.includes(id));
+  const endOf = ({ ended_at: at = '' }: Credit): number => Date.parse(at);
+  return [...first, ...ended.sort((one, other) => endOf(other) - endOf(one))];
+}
+
+/** The refusals of grants, which bulk actions have, too. */
+export const GRANT_REFUSALS = {
+  TOO_MANY_CREDITS: { code: 'LIMIT_EXCEEDED', message: `a budget can have at most ${MOST_LIVE} credits` },
+  CREDIT_ENDED: {
+    code: 'INVALID_REQUEST',
+    message: 'expires_at must be in the future, and after effective_at',
+  },
+  INT64_OVERFLOW: { code: 'INVALID_REQUEST', message: 'the amount would overflow int64 in the budget' },
+} as const;
+
+function refusalOf(
+  reply: ScriptReply<'grant_credit'> | ScriptReply<'void_credit'> | ScriptReply<'update_credit'>,
+  scope: string,
+  unit: Unit,
+): Error {
+  switch (reply.status) {
+    case 'IDEMPOTENCY_MISMATCH':
+      return new Refusal(
+        'IDEMPOTENCY_MISMATCH',
+        'this idempotency key was used before with a different request',
+      );
+    case 'TOO_MANY_CREDITS':
+      return refused(reply.status, { limit: 'credits', allowed: MOST_LIVE, scope, unit });
+    case 'CREDIT_ENDED':
+      return refused(reply.status, { field: 'expires_at' });
+    case 'INT64_OVERFLOW':
+      return refused(reply.status, { field: 'amount.amount', scope, unit });
+    case 'CREDIT_FINALIZED':
+      return new Refusal('RESERVATION_FINALIZED', `the credit has ended: it is ${reply.state}`, {
+        status: reply.state,
+      });
+    default:
+      return budgetRefusal(reply.status, scope, unit);
+  }
+}
+
+function refused(word: keyof typeof GRANT_REFUSALS, details: Record<string, unknown>): Refusal {
+  const { code, message } = GRANT_REFUSALS[word];
+  return new Refusal(code, message, details);
+}
