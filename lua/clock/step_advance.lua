@@ -29,10 +29,10 @@ local function score_from(index, bound)
 end
 
 -- When something is due in a partition for the first time: a hold, a millisecond after its deadline, or a budget at a
--- boundary, or for the plan of its boundaries. `at` and `after` are bounds of scores.
+-- boundary, for the plan of its boundaries, or at a moment of its credits. `at` and `after` are bounds of scores.
 local function due_from(tag, at, after)
   return math.min(score_from(keys.ttl_index(tag), at) + 1, score_from(keys.period_index(tag), after),
-    score_from(keys.period_plans(tag), after))
+    score_from(keys.period_plans(tag), after), score_from(keys.credit_index(tag), after))
 end
 
 local next_at = stands_at

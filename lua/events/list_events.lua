@@ -48,7 +48,7 @@ end
 local function category_of(event_type)
   local first, second = string.match(event_type, '^([^.]*)%.?([^.]*)')
   local segment = first == 'custom' and second or first
-  if segment == 'direct_debit' then
+  if segment == 'direct_debit' or segment == 'credit' then
     return 'budget'
   elseif segment == 'quota' then
     return 'policy'

@@ -30,7 +30,7 @@
 --           budget.threshold_crossed; those of a rollover
 -- @include  audit_log, credit_record, credit_turn, event_writer, governed_budget, idempotency_record, int64, keys, time
 --
--- A credit that has started repays debt first. CREDIT_ENDED is about an end that is not after its start and now.
+-- A bulk action has an audit row of its own. A credit that has started repays debt first. CREDIT_ENDED is about an end that is not after its start and now.
 local budget_record, idempotency, credit_key = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, scope, unit, amount, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local category, priority, effective_at, expires_at = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -84,9 +84,11 @@ local about = { 'ledger_id', budget.ledger_id, 'credit_id', credit.id, 'name', n
   'amount', amount, 'priority', priority, 'effective_at', starts_text, 'expires_at', expires_at, 'metadata', metadata }
 event_writer.append_event(tag, 'custom.credit.granted', tenant_id, scope, origin, about)
 credit_turn.write_turn(tag, tenant_id, unit, budget, figures, granted, effects, origin, now)
-audit_log.append_audit(tag, 'grantCredit', 201, tenant_id, 'credit', credit.id, origin,
-  { 'scope', scope, 'unit', unit, 'amount', amount, 'name', name, 'effective_at', starts_text, 'expires_at',
-    expires_at })
+if not origin.correlation then
+  audit_log.append_audit(tag, 'grantCredit', 201, tenant_id, 'credit', credit.id, origin,
+    { 'scope', scope, 'unit', unit, 'amount', amount, 'name', name, 'effective_at', starts_text, 'expires_at',
+      expires_at })
+end
 local place = credit_record.place_of(granted, credit.id)
 local left = place and int64.text(granted.list[place].left) or '0'
 local status = not place and 'EXHAUSTED' or granted.list[place].is_active and 'ACTIVE' or 'SCHEDULED'

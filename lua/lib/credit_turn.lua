@@ -31,28 +31,30 @@ end
 
 local STATUS_OF = { ended = 'ENDED', exhausted = 'EXHAUSTED', voided = 'VOIDED' }
 
+-- How the events call what the third figure of a happening is.
+local AMOUNT_OF = { started = 'debt_repaid', ended = 'lapsed', voided = 'voided' }
+
 local function emit(tag, tenant, unit, scope, origin, happening)
   local word, credit, pinned, amount = happening[1], happening[2], happening[3], happening[4]
   local name = redis.pcall('HGET', keys.credit(tag, credit.id), 'name')
   local figures = { 'credit_id', credit.id, 'name', type(name) == 'string' and name or '', 'unit', unit, 'remaining',
     int64.text(credit.left), 'effective_at', time.ms_text(credit.starts), 'expires_at', credit.ends
     and time.ms_text(credit.ends) or '' }
-  local function append(type_, ...)
-    for _, text in ipairs({ ... }) do
-      figures[#figures + 1] = text
-    end
-    return event_writer.append_event(tag, type_, tenant, scope, origin, figures)
+  if AMOUNT_OF[word] then
+    figures[#figures + 1], figures[#figures + 2] = AMOUNT_OF[word], amount
   end
   if word == 'started' then
-    return append('custom.credit.started', 'debt_repaid', amount)
+    return event_writer.append_event(tag, 'custom.credit.started', tenant, scope, origin, figures)
   elseif word == 'ending' then
-    return append('custom.credit.ending')
-  elseif word == 'ended' then
-    return append('custom.credit.ended', 'lapsed', amount, 'pinned', pinned)
-  elseif word == 'voided' then
-    return append('custom.credit.voided', 'voided', amount, 'pinned', pinned)
+    return event_writer.append_event(tag, 'custom.credit.ending', tenant, scope, origin, figures)
+  elseif word == 'exhausted' then
+    return event_writer.append_event(tag, 'custom.credit.exhausted', tenant, scope, origin, figures)
   end
-  return append('custom.credit.exhausted')
+  figures[#figures + 1], figures[#figures + 2] = 'pinned', pinned
+  if word == 'ended' then
+    return event_writer.append_event(tag, 'custom.credit.ended', tenant, scope, origin, figures)
+  end
+  return event_writer.append_event(tag, 'custom.credit.voided', tenant, scope, origin, figures)
 end
 
 -- Writes the records and the events of what has become of credits. Returns the last event's entry, or nil. The caller

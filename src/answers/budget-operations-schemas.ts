@@ -129,6 +129,7 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     PAGE,
   ),
   BudgetWindows: object({ scope: TEXT, unit: oneOf(...UNITS), windows: list(ref('BudgetWindow')) }),
+  CreditBulkResponse: bulkResponse('GRANT_CREDIT'),
   CreditList: object(
     {
       credits: {

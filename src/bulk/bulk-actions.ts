@@ -34,6 +34,7 @@ const KINDS = {
   tenants: { operation: 'bulkActionTenants', resourceType: 'tenant', rows: 'tenants' },
   budgets: { operation: 'bulkActionBudgets', resourceType: 'budget', rows: 'budgets' },
   templates: { operation: 'applyBudgetTemplate', resourceType: 'budget', rows: 'budgets' },
+  credits: { operation: 'grantCredits', resourceType: 'budget', rows: 'budgets' },
   webhooks: { operation: 'bulkActionWebhooks', resourceType: 'webhook', rows: 'subscriptions' },
 } as const;
 

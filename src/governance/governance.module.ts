@@ -34,6 +34,7 @@ import { PeriodPlans } from './budgets/period-plans.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';
 import { CreditsController, TenantCreditsController } from './credits/credits.controller.js';
+import { CreditsBulkService } from './credits/credits-bulk.service.js';
 import { CreditsService } from './credits/credits.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
@@ -95,6 +96,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     RecurrenceService,
     WindowsService,
     CredentialsService,
+    CreditsBulkService,
     CreditsService,
     OperatorsService,
     PoliciesService,

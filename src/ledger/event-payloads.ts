@@ -43,9 +43,15 @@ const OVER_LIMIT = ['scope', 'unit', 'debt', 'overdraft_limit', 'debt_utilizatio
 const TEMPLATE = ['template_id', 'scope_pattern', 'unit'] as const;
 const QUOTA = ['scope', 'action_kind', 'risk_class', 'window', 'window_key', 'limit', 'policy_id'] as const;
 
+const CREDIT = ['credit_id', 'name', 'unit', 'remaining', 'effective_at', 'expires_at'] as const;
+
 const funded = (says: string): EventPayload => payload(says, ...CHANGE, 'reason', 'metadata', ...STATES);
 const refunded = (says: string, of: EventMemberName): EventPayload =>
   payload(says, of, 'unit', 'refunded', 'refunded_total', 'charged', 'reason');
+const credit = (says: string, ...more: readonly EventMemberName[]): EventPayload => ({
+  ...payload(says, ...CREDIT, ...more),
+  own: { remaining: { is: 'int64', says: 'What can still be consumed of the credit, in the unit.' } },
+});
 const ofTenant = (says: string): EventPayload => payload(says, 'tenant_id', ...STATUSES);
 const ofWebhook = (says: string): EventPayload => payload(says, 'subscription_id', 'tenant_id', ...STATUSES);
 
@@ -268,6 +274,31 @@ export const EVENT_PAYLOADS = {
     'subject',
     'action',
   ),
+  'custom.credit.granted': payload(
+    'A budget was given a credit.',
+    'ledger_id',
+    'credit_id',
+    'name',
+    'category',
+    'unit',
+    'amount',
+    'priority',
+    'effective_at',
+    'expires_at',
+    'metadata',
+  ),
+  'custom.credit.started': credit(
+    'A credit has started: it is a part of what the budget has been given.',
+    'debt_repaid',
+  ),
+  'custom.credit.ending': credit('A credit ends soon, by as much as its grant asked for.'),
+  'custom.credit.ended': credit(
+    'A credit has reached its end. What is pinned stays for holds that were made before.',
+    'lapsed',
+    'pinned',
+  ),
+  'custom.credit.exhausted': credit('A credit was consumed before its end.'),
+  'custom.credit.voided': credit('An operator ended a credit.', 'voided', 'pinned'),
   'custom.direct_debit.refunded': refunded('A direct debit was refunded, all or a part.', 'event_id'),
   'custom.reservation.refunded': refunded('A reservation was refunded, all or a part.', 'reservation_id'),
   'custom.direct_debit.denied': payload('A direct debit was refused.', ...DENIAL),

@@ -83,6 +83,12 @@ export const CUSTOM_EVENT_TYPES = [
   'custom.budget_template.created',
   'custom.budget_template.updated',
   'custom.budget_template.deleted',
+  'custom.credit.ended',
+  'custom.credit.ending',
+  'custom.credit.exhausted',
+  'custom.credit.granted',
+  'custom.credit.started',
+  'custom.credit.voided',
   'custom.direct_debit.applied',
   'custom.direct_debit.denied',
   'custom.direct_debit.refunded',
@@ -101,13 +107,13 @@ export function isEventType(type: string): boolean {
 
 /**
  * The category is the first segment of the type, or the second one of a custom type, as in `custom.reservation.quarantined`. Direct
- * debits have no category in the protocol and belong to `budget`, and quotas to `policy`; all others belong to `system`, which only operators can read.
+ * debits and credits have no category in the protocol and belong to `budget`, and quotas to `policy`; all others belong to `system`, which only operators can read.
  * lua/events/list_events.lua implements the same rule.
  */
 export function categoryOf(eventType: string): EventCategory {
   const [first, second = ''] = eventType.split('.');
   const segment = first === 'custom' ? second : first;
-  if (segment === 'direct_debit') {
+  if (segment === 'direct_debit' || segment === 'credit') {
     return 'budget';
   }
   if (segment === 'quota') {

@@ -29,6 +29,7 @@ const WITHOUT_REQUEST = [
   'check_burn_rates',
   'check_latency',
   'check_rates',
+  'credit_turn',
   'emit_store_outage',
   'expire_api_keys',
   'reconcile',

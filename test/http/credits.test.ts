@@ -1,4 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
+import { StoreUnavailable } from '../../src/redis/errors.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import {
   type Answer,
   expectRefusal,
@@ -129,5 +131,227 @@ describe('a credit', () => {
     expect(await figures(tenant)).toEqual(['Welcome ENDED 50 0 18 32 0 0']);
     expect(await on.holdfast.balances(tenant)).toEqual({ [scopeOf(tenant)]: '10 0 18 0' });
     await expectSound(on.holdfast, tenant);
+  });
+});
+
+const voided = (id: string, body?: Json): Promise<Answer> =>
+  on.holdfast.admin('POST', `${PATH}/${id}/void`, body);
+const changed = (id: string, body: Json): Promise<Answer> =>
+  on.holdfast.admin('PATCH', `${PATH}/${id}`, body);
+
+describe('an operator', () => {
+  test('voids what nobody has consumed and no hold needs', async () => {
+    const tenant = await clock.tenant(10);
+    const { credit_id: id } = await grant(tenant, 50);
+    await spend(tenant, 5);
+    const { reservation_id: hold } = expectStatus(await on.holdfast.reserve(tenant, 20), 200);
+    const answer = await voided(id as string, { reason: 'by mistake' });
+    expect(expectStatus(answer, 200)).toMatchObject({
+      credit_id: id,
+      status: 'VOIDED',
+      remaining: tokens(0),
+      consumed: tokens(5),
+      pinned: tokens(20),
+      voided: tokens(25),
+      ended_at: expect.any(String),
+    });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [scopeOf(tenant)]: '10 20 5 0' });
+    expect((await voided(id as string)).text).toBe(answer.text);
+    const path = `/v1/reservations/${hold}/release`;
+    const body = { idempotency_key: newKey() };
+    expectStatus(await on.holdfast.call('POST', path, { key: tenant.key, body }), 200);
+    expect(await figures(tenant)).toEqual(['Welcome VOIDED 50 0 5 20 0 25']);
+    await expectSound(on.holdfast, tenant);
+  });
+
+  test('moves the end of a credit, ends the end, and names it anew', async () => {
+    const tenant = await clock.tenant(10);
+    const nowMs = await clock.nowMs();
+    const end = timeOf(nowMs + HOUR_MS);
+    const { credit_id: id, ...credit } = await grant(tenant, 50, { expires_at: end });
+    const later = timeOf(nowMs + 2 * HOUR_MS);
+    const moved = expectStatus(await changed(id as string, { expires_at: later, name: 'Longer' }), 200);
+    expect(moved).toEqual({ ...credit, credit_id: id, expires_at: later, name: 'Longer' });
+    await clock.advanceBy(HOUR_MS);
+    expect(await figures(tenant)).toEqual(['Longer ACTIVE 50 50 0 0 0 0']);
+    const endless = expectStatus(await changed(id as string, { expires_at: null }), 200);
+    expect(endless).not.toHaveProperty('expires_at');
+    await clock.advanceBy(2 * HOUR_MS);
+    expect(await figures(tenant)).toEqual(['Longer ACTIVE 50 50 0 0 0 0']);
+    const past = await changed(id as string, { expires_at: end });
+    expect(expectRefusal(past, 400, 'INVALID_REQUEST').details).toMatchObject({ field: 'expires_at' });
+  });
+
+  test('neither voids nor changes what has ended, nor what never was', async () => {
+    const tenant = await clock.tenant(10);
+    const { credit_id: id } = await grant(tenant, 5);
+    await spend(tenant, 5);
+    for (const refused of [await voided(id as string), await changed(id as string, { name: 'x' })]) {
+      const { details } = expectRefusal(refused, 409, 'RESERVATION_FINALIZED');
+      expect(details).toEqual({ status: 'EXHAUSTED' });
+    }
+    for (const other of ['crd_001234567890abcdef', 'crd_ff1234567890abcdef', 'x']) {
+      expectRefusal(await voided(other), 404, 'NOT_FOUND');
+      expectRefusal(await changed(other, { name: 'x' }), 404, 'NOT_FOUND');
+    }
+  });
+});
+
+describe('a grant is refused', () => {
+  test.each<[why: string, code: string, more: (tenant: TestTenant) => Json, field: string | undefined]>([
+    ['a unit of the amount', 'UNIT_MISMATCH', () => ({ unit: 'CREDITS' }), 'amount.unit'],
+    ['another tenant', 'INVALID_REQUEST', () => ({ tenant_id: 'other' }), 'scope'],
+    ['nothing', 'INVALID_REQUEST', () => ({ amount: tokens(0) }), 'amount.amount'],
+    ['a priority', 'INVALID_REQUEST', () => ({ priority: 101 }), 'priority'],
+    ['a name of spaces', 'INVALID_REQUEST', () => ({ name: '  ' }), 'name'],
+    ['an end that has passed', 'INVALID_REQUEST', () => ({ expires_at: '2001-01-01T00:00:00Z' }), 'expires_at'],
+    ['a start long ago', 'INVALID_REQUEST', () => ({ effective_at: '1969-12-31T00:00:00Z' }), 'effective_at'],
+    ['too much', 'INVALID_REQUEST', () => ({ amount: tokens(9223372036854775807n) }), 'amount.amount'],
+  ])('for %s', async (_, code, more, field) => {
+    const tenant = await clock.tenant(10);
+    const { details } = expectRefusal(await send(bodyOf(tenant, 5, more(tenant))), 400, code);
+    expect(details).toMatchObject({ field });
+    expect(await figures(tenant)).toEqual([]);
+  });
+
+  test('without a budget, for a frozen one, and for a closed tenant', async () => {
+    const tenant = await clock.tenant(10);
+    const other = { scope: `${scopeOf(tenant)}/agent:a` };
+    expectRefusal(await send(bodyOf(tenant, 5, other)), 404, 'BUDGET_NOT_FOUND');
+    const at = `scope=${scopeOf(tenant)}&unit=TOKENS`;
+    expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/freeze?${at}`), 200);
+    expectRefusal(await send(bodyOf(tenant, 5)), 409, 'BUDGET_FROZEN');
+    const close = { status: 'CLOSED' };
+    expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, close), 200);
+    expectRefusal(await send(bodyOf(tenant, 5)), 409, 'TENANT_CLOSED');
+  });
+
+  test('for the 65th credit that lives', async () => {
+    const tenant = await clock.tenant(10);
+    for (let count = 0; count < 64; count += 1) {
+      await grant(tenant, 1);
+    }
+    const { details } = expectRefusal(await send(bodyOf(tenant, 5)), 400, 'INVALID_REQUEST');
+    expect(details).toMatchObject({ limit: 64 });
+    await spend(tenant, 1);
+    await grant(tenant, 5);
+  });
+});
+
+describe('GET /v1/credits', () => {
+  const own = (key: string, scope: string): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/credits?scope=${scope}&unit=TOKENS`, { key });
+
+  test('shows the credits of an own budget to keys that may read budgets', async () => {
+    const [tenant, other] = [await clock.tenant(10), await clock.tenant(10)];
+    await grant(tenant, 5);
+    const credits = expectStatus(await list(tenant), 200);
+    expect(expectStatus(await own(tenant.key, scopeOf(tenant)), 200)).toEqual(credits);
+    expectRefusal(await own(other.key, scopeOf(tenant)), 403, 'FORBIDDEN');
+    expectRefusal(await own(tenant.key, `${scopeOf(tenant)}/agent:a`), 404, 'NOT_FOUND');
+    const narrow = await on.holdfast.createKey(tenant.id, { scope_filter: ['agent:a'] });
+    expectRefusal(await own(narrow, scopeOf(tenant)), 403, 'FORBIDDEN');
+    const poor = await on.holdfast.createKey(tenant.id, { permissions: ['balances:read'] });
+    expectRefusal(await own(poor, scopeOf(tenant)), 403, 'FORBIDDEN');
+  });
+});
+
+describe('a grant to all budgets that a filter matches', () => {
+  test('gives each of them one credit, and tells which it could not', async () => {
+    const tenant = await clock.tenant(10);
+    await on.holdfast.createBudget(tenant, '/agent:a', 10);
+    const frozen = `${scopeOf(tenant)}/agent:b`;
+    await on.holdfast.createBudget(tenant, '/agent:b', 10);
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/budgets/freeze?scope=${frozen}&unit=TOKENS`),
+      200,
+    );
+    const body = {
+      idempotency_key: newKey(),
+      filter: { tenant_id: tenant.id, unit: 'TOKENS' },
+      expected_count: 3,
+      credit: { amount: tokens(7), name: 'Sorry', category: 'goodwill', expires_at: '2199-01-01T00:00:00Z' },
+    };
+    const answer = await on.holdfast.admin('POST', `${PATH}/bulk`, body);
+    expect(expectStatus(answer, 200)).toMatchObject({
+      action: 'GRANT_CREDIT',
+      total_matched: 3,
+      succeeded: [{}, {}],
+      failed: [{ error_code: 'INVALID_TRANSITION' }],
+      skipped: [],
+    });
+    expect((await on.holdfast.admin('POST', `${PATH}/bulk`, body)).text).toBe(answer.text);
+    expect(await figures(tenant)).toEqual(['Sorry ACTIVE 7 7 0 0 0 0']);
+    const granted = await eventsOf(on.holdfast, tenant, 'custom.credit.granted');
+    expect(new Set(granted.map(({ correlation_id: id }) => id)).size).toBe(1);
+    expect(granted.map(({ scope }) => scope).sort()).toEqual([
+      scopeOf(tenant),
+      `${scopeOf(tenant)}/agent:a`,
+    ]);
+    const wrong = { ...body, credit: { ...body.credit, amount: tokens(8) } };
+    expectRefusal(await on.holdfast.admin('POST', `${PATH}/bulk`, wrong), 409, 'IDEMPOTENCY_MISMATCH');
+    const other = { ...body, idempotency_key: newKey(), expected_count: 2 };
+    expectRefusal(await on.holdfast.admin('POST', `${PATH}/bulk`, other), 409, 'COUNT_MISMATCH');
+  });
+});
+
+test('a grant to all whose process died goes on, and gives nothing twice', async () => {
+  const tenant = await clock.tenant(10);
+  await on.holdfast.createBudget(tenant, '/agent:a', 10);
+  const { scripts } = on.holdfast.app.get(RedisService);
+  const call = scripts.call.bind(scripts);
+  let grants = 0;
+  const spy = jest.spyOn(scripts, 'call').mockImplementation(((name: 'grant_credit', ...rest: []) => {
+    grants += name === 'grant_credit' ? 1 : 0;
+    return grants === 2 ? Promise.reject(new StoreUnavailable('connection')) : call(name, ...rest);
+  }) as never);
+  const body = {
+    idempotency_key: newKey(),
+    filter: { tenant_id: tenant.id },
+    credit: { amount: tokens(7), name: 'Sorry' },
+  };
+  expectStatus(await on.holdfast.admin('POST', `${PATH}/bulk`, body), 503);
+  spy.mockRestore();
+  expect((await eventsOf(on.holdfast, tenant, 'custom.credit.granted')).length).toBe(1);
+  expect(expectStatus(await on.holdfast.admin('POST', `${PATH}/bulk`, body), 200)).toMatchObject({
+    succeeded: [{}, {}],
+  });
+  expect((await eventsOf(on.holdfast, tenant, 'custom.credit.granted')).length).toBe(2);
+});
+
+describe('the end of a credit', () => {
+  test('comes by itself to an idle budget, with its notice, and is counted', async () => {
+    const tenant = await clock.tenant(10);
+    const ends = (await clock.nowMs()) + 2 * HOUR_MS;
+    const before = await on.holdfast.metric('holdfast_credit_moments_total');
+    const { credit_id: id } = await grant(tenant, 50, {
+      effective_at: timeOf(ends - HOUR_MS),
+      expires_at: timeOf(ends),
+      notify_before_ms: HOUR_MS / 2,
+    });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [scopeOf(tenant)]: '10 0 0 0' });
+    await clock.advanceTo(ends);
+    const credits = async () =>
+      (await eventsOf(on.holdfast, tenant)).filter(({ category, event_type: type }) => {
+        return category === 'budget' && String(type).startsWith('custom.credit.');
+      });
+    const of = { credit_id: id, name: 'Welcome', unit: 'TOKENS' };
+    expect((await credits()).map(({ event_type: type, data }) => [type, data])).toMatchObject([
+      ['custom.credit.granted', { ...of, amount: 50, priority: 50, expires_at: timeOf(ends) }],
+      ['custom.credit.started', { ...of, remaining: 50, debt_repaid: 0 }],
+      ['custom.credit.ending', { ...of, remaining: 50, expires_at: timeOf(ends) }],
+      ['custom.credit.ended', { ...of, lapsed: 50, pinned: 0 }],
+    ]);
+    expect(await figures(tenant)).toEqual(['Welcome ENDED 50 0 0 50 0 0']);
+    expect(await on.holdfast.metric('holdfast_credit_moments_total')).toBe(before + 3);
+  });
+
+  test('tells that a budget is exhausted if nothing else remains', async () => {
+    const tenant = await clock.tenant(10);
+    await spend(tenant, 10);
+    const ends = (await clock.nowMs()) + HOUR_MS;
+    await grant(tenant, 50, { expires_at: timeOf(ends) });
+    await clock.advanceTo(ends);
+    expect(await eventsOf(on.holdfast, tenant, 'budget.exhausted')).toHaveLength(2);
   });
 });

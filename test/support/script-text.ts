@@ -21,7 +21,16 @@ export function code(text: string): string {
   return text.replace(/^\s*--.*\n/gm, '').replace(/^#!.*\n/, '');
 }
 
+const CREDIT_TURN = [
+  'custom.credit.started',
+  'custom.credit.ending',
+  'custom.credit.ended',
+  'custom.credit.exhausted',
+  'custom.credit.voided',
+];
+/** What is due in the credits of a budget happens with it. */
 const ROLLOVER = [
+  ...CREDIT_TURN,
   'budget.reset_spent',
   'budget.exhausted',
   'budget.over_limit_entered',
@@ -32,6 +41,7 @@ const EXPIRY_TRANSITION = [...ROLLOVER, 'reservation.expired', 'custom.reservati
 
 const TRANSITIONS = new Map<string, readonly string[]>([
   ['those of a rollover', ROLLOVER],
+  ['those of a turn of credits', CREDIT_TURN],
   ['those of the expiry transition', EXPIRY_TRANSITION],
   ['nothing', []],
 ]);

@@ -5,7 +5,7 @@ import { oneLine, Refusal, tenantClosed, type Unit } from '../../ledger/index.js
 import { budgetKey, Records, RedisService, type ScriptReply, tenantKey } from '../../redis/index.js';
 import { fieldOf, type Origin } from '../../wire/index.js';
 import { budgetMatcher, requireUtilizationRange } from './budget-filter.js';
-import type { BudgetBulkActionDto } from './budget.dto.js';
+import type { BudgetBulkActionDto, BudgetBulkFilterDto } from './budget.dto.js';
 import { budgetOf, requireUnit } from './budget.js';
 
 /** One budget that a bulk action changes. */
@@ -43,6 +43,31 @@ export const FAILURES: Readonly<Record<Failed, RowFailure>> = {
   INT64_OVERFLOW: { error_code: 'INVALID_REQUEST', message: 'the amount would overflow int64 in the budget' },
 };
 
+/** Finds the rows of the budgets of a tenant that a filter matches. @throws Refusal TENANT_NOT_FOUND */
+export async function matchBudgets(
+  records: Records,
+  filter: BudgetBulkFilterDto,
+  found: (row: string) => void,
+): Promise<void> {
+  const tenantId = filter.tenant_id;
+  if ((await records.read(tenantKey(records.tagOfTenant(tenantId), tenantId))) === undefined) {
+    throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'filter.tenant_id' });
+  }
+  const { matches, mayMatch } = budgetMatcher(filter);
+  await records.eachOwned('list_budgets', tenantId, (fields) => {
+    const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
+    // A damaged budget's row fails, and must not keep the others from being found.
+    const budget = records.whole('budget', fields, () => budgetOf(fields, scope, unit));
+    const isMatch =
+      budget === undefined
+        ? mayMatch({ tenant_id: tenantId, scope, unit, status: fields.get('status') ?? '' })
+        : matches(budget);
+    if (isMatch) {
+      found(rowOf({ ledgerId: fields.get('ledger_id') ?? NO_ID, scope, unit }));
+    }
+  });
+}
+
 /** POST /v1/admin/budgets/bulk-action. */
 @Injectable()
 export class BudgetBulkActionService {
@@ -78,29 +103,9 @@ export class BudgetBulkActionService {
         spent: spent?.amount.toString() ?? '',
         reason: oneLine(reason),
       },
-      match: (found) => this.match(request, found),
+      match: (found) => matchBudgets(this.records, filter, found),
       change: (row, run) => this.change(request, budgetOfRow(row), run),
       idOf,
-    });
-  }
-
-  private async match({ filter }: BudgetBulkActionDto, found: (row: string) => void): Promise<void> {
-    const tenantId = filter.tenant_id;
-    if ((await this.records.read(tenantKey(this.records.tagOfTenant(tenantId), tenantId))) === undefined) {
-      throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'filter.tenant_id' });
-    }
-    const { matches, mayMatch } = budgetMatcher(filter);
-    await this.records.eachOwned('list_budgets', tenantId, (fields) => {
-      const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
-      // A damaged budget's row fails, and must not keep the others from being found.
-      const budget = this.records.whole('budget', fields, () => budgetOf(fields, scope, unit));
-      const isMatch =
-        budget === undefined
-          ? mayMatch({ tenant_id: tenantId, scope, unit, status: fields.get('status') ?? '' })
-          : matches(budget);
-      if (isMatch) {
-        found(rowOf({ ledgerId: fields.get('ledger_id') ?? NO_ID, scope, unit }));
-      }
     });
   }
 

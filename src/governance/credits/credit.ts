@@ -1,6 +1,18 @@
 import type { Answer } from '../../answers/index.js';
-import { parseAmount, type Unit } from '../../ledger/index.js';
-import { fieldOf, type Fields, optionalText, optionalTime, readJson, timeOf } from '../../wire/index.js';
+import { oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import {
+  fieldOf,
+  type Fields,
+  instantMs,
+  optionalText,
+  optionalTime,
+  readJson,
+  stringifyJson,
+  timeOf,
+} from '../../wire/index.js';
+import type { CreditTermsDto } from './credit.dto.js';
+
+const DEFAULT_PRIORITY = 50;
 
 export type Credit = Answer<'Credit'>;
 
@@ -66,5 +78,32 @@ export function creditOf(id: string, record: Fields, live: LiveCredits): Credit 
     ...(metadata !== undefined && { metadata: readJson(metadata) as Record<string, unknown> }),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     ...(burning === undefined && optionalTime(fields, 'ended_at')),
+  };
+}
+
+/** @throws Refusal INVALID_REQUEST if nothing of it can be read */
+export function creditName(text: string): string {
+  const name = oneLine(text);
+  if (name === '') {
+    throw new Refusal('INVALID_REQUEST', 'name must have a character that can be read', { field: 'name' });
+  }
+  return name;
+}
+
+/** The terms as scripts take them. @throws Refusal INVALID_REQUEST for a start before 1970, or a name that cannot be read */
+export function creditTexts(terms: CreditTermsDto) {
+  const effectiveAt = instantMs(terms.effective_at);
+  if (effectiveAt !== undefined && effectiveAt < 0) {
+    throw new Refusal('INVALID_REQUEST', 'effective_at must not be before 1970', { field: 'effective_at' });
+  }
+  return {
+    amount: terms.amount.amount.toString(),
+    name: creditName(terms.name),
+    category: oneLine(terms.category),
+    priority: terms.priority ?? DEFAULT_PRIORITY,
+    effectiveAt: effectiveAt ?? '',
+    expiresAt: instantMs(terms.expires_at) ?? '',
+    notifyBeforeMs: terms.notify_before_ms ?? '',
+    metadata: terms.metadata === undefined ? '' : stringifyJson(terms.metadata),
   };
 }

@@ -7,17 +7,27 @@ import {
   Answers,
   BodySchema,
   LimitedChange,
+  LimitedQuery,
   OF_CREDIT,
   originOf,
   QuerySchema,
   sendAnswer,
+  sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from '../budgets/budget.dto.js';
-import { CreditGrantDto, CreditListQueryDto, CreditUpdateDto, CreditVoidDto } from './credit.dto.js';
+import {
+  CreditBulkDto,
+  CreditGrantDto,
+  CreditListQueryDto,
+  CreditUpdateDto,
+  CreditVoidDto,
+} from './credit.dto.js';
+import { CreditsBulkService } from './credits-bulk.service.js';
 import { CreditsService } from './credits.service.js';
 
 const validateGrant = compileValidator(CreditGrantDto);
+const validateBulk = compileValidator(CreditBulkDto);
 const validateList = compileQuery(CreditListQueryDto);
 const validateLookup = compileQuery(BudgetLookupQueryDto);
 const validateVoid = compileValidator(CreditVoidDto);
@@ -25,7 +35,10 @@ const validateUpdate = compileValidator(CreditUpdateDto);
 
 @Controller('ops/budgets/credits')
 export class CreditsController {
-  constructor(private readonly credits: CreditsService) {}
+  constructor(
+    private readonly credits: CreditsService,
+    private readonly bulk: CreditsBulkService,
+  ) {}
 
   @Post()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'body.scope' } })
@@ -54,6 +67,32 @@ export class CreditsController {
     const origin = originOf(request, 'admin');
     const credit = await this.credits.grant(request.caller as Caller, validateGrant(body), origin);
     sendAnswer<'Credit'>(reply, 201, credit);
+  }
+
+  @Post('bulk')
+  @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.filter.tenant_id' } })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'grantCredits',
+    summary: "Give a credit to each of a tenant's budgets that match a filter",
+  })
+  @Answers(200, 'CreditBulkResponse')
+  @BodySchema(CreditBulkDto, {
+    filter: { tenant_id: 'acme', unit: 'TOKENS' },
+    credit: {
+      amount: { unit: 'TOKENS', amount: 10_000 },
+      name: 'Sorry for the outage',
+      expires_at: '2099-01-01T00:00:00Z',
+    },
+    expected_count: 1,
+    idempotency_key: 'acme-outage-1',
+  })
+  async grantAll(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), originOf(request, 'admin')));
   }
 
   @Get()

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Answer } from '../../answers/index.js';
 import { type Caller, scopeAllowed, type TenantCaller } from '../../auth/index.js';
+import type { BulkRun } from '../../bulk/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
   fingerprintOf,
@@ -23,9 +24,9 @@ import {
   tagOf,
   tagOfCreditId,
 } from '../../redis/index.js';
-import { fieldOf, type Fields, fieldsOf, instantMs, type Origin, stringifyJson } from '../../wire/index.js';
+import { fieldOf, type Fields, fieldsOf, instantMs, type Origin } from '../../wire/index.js';
 import { budgetRefusal, ownedScope, requireUnit } from '../budgets/budget.js';
-import { type Credit, creditOf, liveCredits } from './credit.js';
+import { type Credit, creditName, creditOf, creditTexts, liveCredits } from './credit.js';
 import type {
   CreditGrantDto,
   CreditListQueryDto,
@@ -38,7 +39,6 @@ import type {
 const MOST_ENDED = 500;
 /** lua/lib/credit_record.lua has the same number. */
 const MOST_LIVE = 64;
-const DEFAULT_PRIORITY = 50;
 
 /** A grant to one budget. */
 export interface Grant {
@@ -48,8 +48,8 @@ export interface Grant {
   readonly terms: CreditTermsDto;
   readonly idempotencyKey: string;
   readonly fingerprint: string;
-  /** Of a bulk action. */
-  readonly correlationId?: string;
+  /** How long a retry gets the same. */
+  readonly keepMs: number;
 }
 
 interface KnownCredit {
@@ -71,8 +71,7 @@ export class CreditsService {
 
   /**
    * Gives a budget a credit. A retry returns the first answer.
-   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_FROZEN, BUDGET_CLOSED, LIMIT_EXCEEDED,
-   * IDEMPOTENCY_MISMATCH
+   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_FROZEN, BUDGET_CLOSED, IDEMPOTENCY_MISMATCH
    */
   async grant(caller: Caller, request: CreditGrantDto, origin: Origin): Promise<Credit> {
     const { scope, tenantId } = ownedScope(caller, request.scope, request.tenant_id);
@@ -85,6 +84,7 @@ export class CreditsService {
       terms: request,
       idempotencyKey: key,
       fingerprint: fingerprintOf(request),
+      keepMs: this.config.idempotencyTtlMs,
     };
     const reply = await this.tryGrant(grant, origin);
     if (reply.status !== 'GRANTED') {
@@ -93,10 +93,10 @@ export class CreditsService {
     return grantedCredit(grant, reply);
   }
 
-  /** @throws Refusal INVALID_REQUEST for a start before 1970 or an empty name. */
+  /** @throws Refusal INVALID_REQUEST, from `creditTexts` */
   tryGrant(
-    { tenantId, scope, unit, terms, idempotencyKey: key, fingerprint, correlationId = '' }: Grant,
-    origin: Origin,
+    { tenantId, scope, unit, terms, idempotencyKey: key, fingerprint, keepMs }: Grant,
+    origin: Origin | BulkRun,
   ): Promise<ScriptReply<'grant_credit'>> {
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
@@ -111,10 +111,10 @@ export class CreditsService {
         tenantId,
         scope,
         unit,
-        ...textsOf(terms),
+        ...creditTexts(terms),
         fingerprint,
-        idempotencyTtlMs: this.config.idempotencyTtlMs,
-        correlationId,
+        idempotencyTtlMs: keepMs,
+        correlationId: '',
         ...origin,
       },
     );
@@ -204,7 +204,7 @@ export class CreditsService {
       { credit, budget },
       {
         ...at,
-        name: name === undefined ? '' : nameOf(name),
+        name: name === undefined ? '' : creditName(name),
         expiresAt: expiresAt === null ? 'none' : (instantMs(expiresAt) ?? ''),
         ...origin,
       },
@@ -228,40 +228,13 @@ export class CreditsService {
   }
 }
 
-/** @throws Refusal INVALID_REQUEST if nothing of it can be read */
-function nameOf(text: string): string {
-  const name = oneLine(text);
-  if (name === '') {
-    throw new Refusal('INVALID_REQUEST', 'name must have a character that can be read', { field: 'name' });
-  }
-  return name;
-}
-
-/** @throws Refusal INVALID_REQUEST */
-function textsOf(terms: CreditTermsDto) {
-  const effectiveAt = instantMs(terms.effective_at);
-  if (effectiveAt !== undefined && effectiveAt < 0) {
-    throw new Refusal('INVALID_REQUEST', 'effective_at must not be before 1970', { field: 'effective_at' });
-  }
-  return {
-    amount: terms.amount.amount.toString(),
-    name: nameOf(terms.name),
-    category: oneLine(terms.category),
-    priority: terms.priority ?? DEFAULT_PRIORITY,
-    effectiveAt: effectiveAt ?? '',
-    expiresAt: instantMs(terms.expires_at) ?? '',
-    notifyBeforeMs: terms.notify_before_ms ?? '',
-    metadata: terms.metadata === undefined ? '' : stringifyJson(terms.metadata),
-  };
-}
-
 /** As it was when it was granted, so that a retry gets the same. */
 function grantedCredit(
   { unit, terms }: Grant,
   granted: Extract<ScriptReply<'grant_credit'>, { status: 'GRANTED' }>,
 ): Credit {
   const { creditId, state, createdMs, effectiveMs, remaining } = granted;
-  const texts = textsOf(terms);
+  const texts = creditTexts(terms);
   const fields: Fields = new Map([
     ['unit', unit],
     ['amount', texts.amount],
@@ -291,7 +264,10 @@ function inOrder(credits: readonly Credit[], burning: readonly string[]): Credit
 
 /** The refusals of grants, which bulk actions have, too. */
 export const GRANT_REFUSALS = {
-  TOO_MANY_CREDITS: { code: 'LIMIT_EXCEEDED', message: `a budget can have at most ${MOST_LIVE} credits` },
+  TOO_MANY_CREDITS: {
+    code: 'INVALID_REQUEST',
+    message: `a budget can have at most ${MOST_LIVE} credits that have not ended`,
+  },
   CREDIT_ENDED: {
     code: 'INVALID_REQUEST',
     message: 'expires_at must be in the future, and after effective_at',
@@ -311,7 +287,7 @@ function refusalOf(
         'this idempotency key was used before with a different request',
       );
     case 'TOO_MANY_CREDITS':
-      return refused(reply.status, { limit: 'credits', allowed: MOST_LIVE, scope, unit });
+      return refused(reply.status, { limit: MOST_LIVE, scope, unit });
     case 'CREDIT_ENDED':
       return refused(reply.status, { field: 'expires_at' });
     case 'INT64_OVERFLOW':

@@ -136,12 +136,13 @@ function exposureProblems({ headers, text }: Exchange): string[] {
  */
 const UNKNOWN_TARGET_STATUSES = [400, 404, 405, 431];
 
-/** The operations under /v1 that the protocol does not have: docs/batches.md describes them. */
+/** The operations under /v1 that the protocol does not have. */
 export const OWN_OPERATIONS = [
   'POST /v1/reservation-sets',
   'POST /v1/reservations/{reservation_id}/refunds',
   'POST /v1/events/{event_id}/refunds',
   'POST /v1/batch',
+  'GET /v1/credits',
   'GET /v1/usage',
 ];
 const OWN = new RegExp(`^(?:${OWN_OPERATIONS.join('|').replaceAll(/\{\w+\}/g, '[^/]+')})$`);
