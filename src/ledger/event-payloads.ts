@@ -50,7 +50,7 @@ const refunded = (says: string, of: EventMemberName): EventPayload =>
   payload(says, of, 'unit', 'refunded', 'refunded_total', 'charged', 'reason');
 const credit = (says: string, ...more: readonly EventMemberName[]): EventPayload => ({
   ...payload(says, ...CREDIT, ...more),
-  own: { remaining: { is: 'int64', says: 'What can still be consumed of the credit, in the unit.' } },
+  own: { remaining: { is: 'int64', says: 'What was left of the credit at that moment, in the unit.' } },
 });
 const ofTenant = (says: string): EventPayload => payload(says, 'tenant_id', ...STATUSES);
 const ofWebhook = (says: string): EventPayload => payload(says, 'subscription_id', 'tenant_id', ...STATUSES);

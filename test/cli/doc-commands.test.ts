@@ -47,6 +47,11 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
   ],
   'docs/budget-templates.md': [{ says: '"template_id":"per-agent"' }],
   'docs/budgets.md': [PERIODS, PERIODS, PERIODS, { says: '"time_zone":"Europe/Berlin"' }],
+  'docs/credits.md': [
+    {
+      says: '"name":"Prepaid","status":"ACTIVE","amount":{"unit":"TOKENS","amount":5000},"remaining":{"unit":"TOKENS","amount":4000},"consumed":{"unit":"TOKENS","amount":1000}',
+    },
+  ],
   'docs/development.md': [{ skipped: 'it installs another version of Node.js' }],
   'docs/errors.md': [{ says: '"decision":"ALLOW"' }, { says: '"decision":"ALLOW"' }],
   'docs/evidence.md': [

@@ -162,7 +162,7 @@ withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (sk
     }
   });
 
-  test('has no operation under /v1 that the protocol lacks, but for those that docs/batches.md describes', () => {
+  test('has no operation under /v1 that the protocol lacks, but for those that are listed', () => {
     shows('no proof of payment');
     const known = new Set(
       (loadSpec() as Spec).operations.map(({ method, template }) => `${method} ${template}`),

@@ -41,6 +41,14 @@ async function ownedBy(owner: TestTenant): Promise<Owned> {
     scope_pattern: `tenant:${id}`,
   });
   const key = await make('/v1/admin/api-keys', { tenant_id: id, name: 'k' });
+  const credit = await make('/ops/budgets/credits', {
+    idempotency_key: 'c',
+    tenant_id: id,
+    scope: `tenant:${id}`,
+    unit: 'TOKENS',
+    amount: { unit: 'TOKENS', amount: 1 },
+    name: 'c',
+  });
   const { subscription } = await make(`/v1/admin/webhooks?${tenant}`, {
     url: PUBLIC_URL,
     event_types: ['budget.frozen'],
@@ -56,6 +64,7 @@ async function ownedBy(owner: TestTenant): Promise<Owned> {
     tenant_id: id,
     policy_id: policy['policy_id'],
     key_id: key['key_id'],
+    credit_id: credit['credit_id'],
     subscription_id: subscriptionId,
     event_id: eventId,
     debit_id: debit['event_id'],

@@ -122,6 +122,30 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: refused }), 409);
 }
 
+/** Credits that start and end soon, one that is consumed, and one that is voided. */
+async function tellOfCredits(tenant: TestTenant): Promise<void> {
+  const at = { tenant_id: tenant.id, scope: `tenant:${tenant.id}`, unit: 'TOKENS' };
+  const grant = (name: string, more: object): Promise<Json> =>
+    admin(201, 'POST', '/ops/budgets/credits', {
+      idempotency_key: newKey(),
+      ...at,
+      amount: tokens(3),
+      name,
+      ...more,
+    });
+  const day = 86_400_000;
+  const expires = { expires_at: new Date(Date.now() + day).toISOString(), notify_before_ms: 2 * day };
+  await grant('Welcome', { ...expires, category: 'promotion', metadata: { campaign: 'spring' } });
+  const key = on.stored.budgetKey(tenant.id);
+  const stored = String(await on.stored.redis.hget(key, 'credits'));
+  await on.stored.redis.hset(key, 'credits', stored.replaceAll(/^\d+|(?<=,)\d+(?=,\|)/g, '1000'));
+  const { credit_id: id } = await grant('By mistake', {});
+  await admin(200, 'POST', `/ops/budgets/credits/${id}/void`, { reason: 'why' });
+  await grant('Small', { priority: 0 });
+  const held = expectStatus(await on.holdfast.reserve(tenant, 3), 200);
+  expectStatus(await on.holdfast.commit(tenant, held.reservation_id as string, 3), 200);
+}
+
 /** A quota that the first reserve uses up and an operator resets. */
 async function tellOfQuotas(tenant: TestTenant): Promise<void> {
   const quota = { action_kind: 'llm.completion', max_calls: 1, window: 'per_tenant_per_day' };
@@ -339,6 +363,7 @@ test('every event that scripts emit has the payload of its type', async () => {
   const tenant: TestTenant = { id: subscriber.id, key: await on.holdfast.createKey(subscriber.id) };
   await tellOfBudgets(tenant);
   await tellOfReservations(tenant);
+  await tellOfCredits(tenant);
   await tellOfQuotas(tenant);
   await tellOfObservations(tenant);
   await tellOfTemplates(tenant);
@@ -417,6 +442,17 @@ test('every event that scripts emit has the payload of its type', async () => {
     charged: 1,
     idempotency_key: expect.any(String),
   });
+  const credit = { credit_id: expect.stringMatching(/^crd_/), unit: 'TOKENS' };
+  expect(told('custom.credit.granted')).toMatchObject({
+    ...credit,
+    amount: 3,
+    priority: 50,
+    category: 'promotion',
+    metadata: { campaign: 'spring' },
+  });
+  expect(told('custom.credit.ended')).toMatchObject({ ...credit, name: 'Welcome', lapsed: 3, pinned: 0 });
+  expect(told('custom.credit.voided')).toMatchObject({ ...credit, voided: 3, pinned: 0 });
+  expect(told('custom.credit.exhausted')).toMatchObject({ ...credit, name: 'Small', remaining: 0 });
   const refunded = {
     refunded: 1,
     refunded_total: 1,

@@ -17,6 +17,10 @@ import { BudgetBulkFilterDto, BudgetLookupQueryDto, SCOPE_MAX_LENGTH } from '../
 const NAME_LENGTH = 128;
 const TEN_YEARS_MS = 3650 * DAY_MS;
 
+/** What a member means here, where the word means something else elsewhere. */
+const Says = (description: string): PropertyDecorator =>
+  Obeys({ name: 'says', test: () => true, schema: { description } });
+
 class CreditAmountDto {
   @IsIn(UNITS)
   unit!: Unit;
@@ -35,12 +39,13 @@ export class CreditTermsDto {
   name!: string;
 
   @Optional()
+  @Says('Of what sort it is, in your words.')
   @IsString()
   @Length(1, NAME_LENGTH)
   category?: string;
 
-  /** 0 burns first. */
   @Optional()
+  @Says('0 burns first, 100 last. Default 50.')
   @IsInt()
   @Min(0)
   @Max(100)
@@ -55,6 +60,7 @@ export class CreditTermsDto {
   expires_at?: string;
 
   @Optional()
+  @Says('How long before its end `custom.credit.ending` comes, in ms. Without it, never.')
   @IsInt()
   @Min(1)
   @Max(TEN_YEARS_MS)

@@ -18,6 +18,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   event_id: 'evt_019abcdef012a000',
   ledger_id: 'ldg_3aDnSBhXoHTkThfwkD',
   key_id: 'key_3aAclSIZvuN5E8znWZ',
+  credit_id: 'crd_3aQm8vXc2LpT6WnZrK',
   policy_id: 'pol_3a9TnEyYo9UKyaEyn8',
   subscription_id: 'whsub_3abOartZIsZZcTIIps',
   delivery_id: 'dlv_019abcdef012a000_3abOartZIsZZcTIIps',

@@ -33,6 +33,8 @@ export const GOVERNANCE_WORDS = {
   correlation_id: 'Joins the events of one cause.',
   counter: 'The counter.',
   counters: 'The counters.',
+  credit: 'What each of them gets.',
+  credit_id: 'The credit.',
   created_at: 'When it was made.',
   debt: 'What the budget owes: charges that went beyond it by overdraft.',
   default_commit_overage_policy:

@@ -142,8 +142,8 @@ export const OWN_OPERATIONS = [
   'POST /v1/reservations/{reservation_id}/refunds',
   'POST /v1/events/{event_id}/refunds',
   'POST /v1/batch',
-  'GET /v1/credits',
   'GET /v1/usage',
+  'GET /v1/credits',
 ];
 const OWN = new RegExp(`^(?:${OWN_OPERATIONS.join('|').replaceAll(/\{\w+\}/g, '[^/]+')})$`);
 
