@@ -15,6 +15,7 @@ import { Status, wordOf } from '../../parts/status';
 import { Time } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { Freeze, Fund, OverdraftLimit } from './changes';
+import { Credits } from './credits';
 import { BudgetHistory } from './history';
 import { LastDenials, LiveHolds } from './lists';
 import { Period } from './period';
@@ -79,6 +80,7 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
         <div className="grid" style={{ alignItems: 'start' }}>
           <Period budget={budget} />
           <Windows budget={budget} />
+          <Credits budget={budget} />
           <LiveHolds budget={budget} />
           <LastDenials budget={budget} />
           <BudgetUsage budget={budget} />
