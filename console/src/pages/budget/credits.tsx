@@ -98,7 +98,7 @@ function BurnOrder({ budget, credits }: { budget: Budget; credits: readonly Cred
         ))}
       </div>
       {ending > 0n && (
-        <p>
+        <p style={{ marginTop: 8 }}>
           Ends this week: <Amount amount={ending} unit={unit} withUnit exact /> of {soon.length}{' '}
           {soon.length === 1 ? 'credit' : 'credits'}, unless it is used or held before.
         </p>
@@ -111,12 +111,12 @@ const COLUMNS = [
   'Credit',
   'Status',
   { right: 'Left' },
+  'Ends',
   { right: 'Pinned' },
   { right: 'Used' },
   { right: 'Lapsed' },
   { right: 'Voided' },
   { right: 'Granted' },
-  'Ends',
   { right: 'Change' },
 ] as const;
 
@@ -142,18 +142,9 @@ function CreditTable({
           <td>
             <Status value={credit.status} />
           </td>
-          {[
-            credit.remaining,
-            credit.pinned,
-            credit.consumed,
-            credit.lapsed,
-            credit.voided,
-            credit.amount,
-          ].map(({ amount }, index) => (
-            <td key={index} className="num right">
-              <Amount amount={amount} unit={unit} />
-            </td>
-          ))}
+          <td className="num right">
+            <Amount amount={credit.remaining.amount} unit={unit} />
+          </td>
           <td>
             {credit.status === 'SCHEDULED' && (
               <div className="muted small">
@@ -166,6 +157,13 @@ function CreditTable({
               <Time at={credit.expires_at} />
             )}
           </td>
+          {[credit.pinned, credit.consumed, credit.lapsed, credit.voided, credit.amount].map(
+            ({ amount }, index) => (
+              <td key={index} className="num right">
+                <Amount amount={amount} unit={unit} />
+              </td>
+            ),
+          )}
           <td className="right">
             {change !== undefined && isLive(credit) && (
               <div className="row actions">
