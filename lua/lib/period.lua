@@ -53,6 +53,11 @@ local function plan_of(key, text, ends)
   return plan
 end
 
+-- What the credits of a budget have of its allocation, a figure.
+local function held_by_credits(budget)
+  return budget.credits_text and credit_record.held(credit_record.parsed(budget.credits_text)) or 0
+end
+
 -- The budget with its period. Ends the script if a field is damaged.
 local function read_period(key, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
@@ -70,7 +75,7 @@ local function read_period(key, scope)
   budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[16]
   budget.tenant, budget.ledger_id = f[17], f[18] or ''
   budget.plan = f[19] and plan_of(key, f[20] or '', ends)
-  budget.held_by_credits = budget.credits_text and credit_record.held(credit_record.parsed(budget.credits_text)) or 0
+  budget.held_by_credits = held_by_credits(budget)
   return budget
 end
 
@@ -200,7 +205,8 @@ local function add_current_fields(list, key, scope, period_end, status, now, cre
 end
 
 return {
-  POLICIES = POLICIES, add_current_fields = add_current_fields, instant_of = instant_of,
+  POLICIES = POLICIES, add_current_fields = add_current_fields, held_by_credits = held_by_credits,
+  instant_of = instant_of,
   is_period_over = is_period_over, plan_of = plan_of, read_period = read_period, state_now = state_now,
   states_until = states_until,
 }

@@ -110,6 +110,10 @@ export const OPERATIONS_SCHEMAS = {
           reason: TEXT,
           charged: AMOUNT,
           refunded: { ...AMOUNT, description: 'What of the charge was refunded.' },
+          credits: {
+            ...list(object({ credit_id: TEXT, amount: AMOUNT })),
+            description: 'Which credits paid how much of the charge.',
+          },
           committed_metadata: FREE,
           committed_metrics: FREE,
           event: EVENT,

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { eventIdOf, jsonOf } from '../events/index.js';
 import { countExpiry } from '../expiry/index.js';
-import { parseAmount, Refusal } from '../ledger/index.js';
+import { parseAmount, Refusal, type Unit } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId, FIELD } from '../redis/index.js';
 import {
   type ReservationRecord,
@@ -168,11 +168,20 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
     ...optional('reason', record.get(FIELD.release_reason)),
     ...(charged === undefined ? {} : { charged }),
     ...(summary.refunded === undefined ? {} : { refunded: summary.refunded }),
+    ...optional('credits', record.get(FIELD.credits), (text) => creditsOf(text, reserved.unit)),
     ...optional('committed_metadata', record.get(FIELD.commit_metadata), jsonOf),
     ...optional('committed_metrics', record.get(FIELD.commit_metrics), jsonOf),
     returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),
     ...eventOf(found),
   };
+}
+
+/** Who paid, as lua/lib/credit_record.lua writes it. */
+function creditsOf(text: string, unit: Unit): History[] {
+  return [...text.matchAll(/(\w+):(\d+)/g)].map(([, id, amount]) => ({
+    credit_id: id,
+    amount: { unit, amount: parseAmount(amount) },
+  }));
 }
 
 /** Who ended it: an API key, `system` for an expiry or the closing of its tenant, or an operator, by name if there is one. */

@@ -1,8 +1,9 @@
-import { budgetKey, ownedKey, waiterQueueKey } from '../../src/redis/keyspace.js';
+import { budgetKey, idempotencyKey, ownedKey, waiterQueueKey } from '../../src/redis/keyspace.js';
 import type { Runnable } from '../../src/redis/script-library.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { INT64_MAX } from '../../src/ledger/amount.js';
 import { debit, makePolicy } from '../support/admission-client.js';
+import { grant } from '../support/credit-client.js';
 import { DEFAULT_UNIT, LedgerClient } from '../support/ledger-client.js';
 import { type Batch, CollectedCalls, type Side } from './group-sides.js';
 import type {
@@ -98,7 +99,14 @@ export class GroupPlay {
     await this.sides.alone.copyTo(this.sides.grouped, tag);
   }
 
-  private async makeBudget({ tenant, subject, period, windows, ...rest }: GroupBudget): Promise<void> {
+  private async makeBudget({
+    tenant,
+    subject,
+    period,
+    windows,
+    credits,
+    ...rest
+  }: GroupBudget): Promise<void> {
     const owner = this.tenants[tenant] as string;
     const scope = this.client.scope(subject, owner);
     const { policy, ...figures } = rest;
@@ -112,6 +120,15 @@ export class GroupPlay {
     };
     await storePeriod(this.client, model);
     await storeWindows(this.client, model);
+    const client = new LedgerClient(this.client.redis, this.client.tag, owner, this.client.scripts);
+    for (const { amount, priority, startsInMs, lastsMs } of credits) {
+      const starts = this.now + startsInMs;
+      const ends = lastsMs === undefined ? '' : starts + lastsMs;
+      const key = this.nextName('credit');
+      await grant(client, amount, { key, scope, priority, starts, ends, notifyBeforeMs: 2000 });
+      // It lapses by the clock of the server on which it was made.
+      await this.client.redis.del(idempotencyKey.credit(this.client.tag, DEFAULT_UNIT, scope, key));
+    }
   }
 
   private async take(step: GroupStep): Promise<void> {

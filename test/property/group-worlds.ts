@@ -61,6 +61,14 @@ export interface GroupBudget {
   readonly policy: string | undefined;
   readonly windows: readonly WindowPlan[];
   readonly period: PeriodPlan | undefined;
+  readonly credits: readonly CreditPlan[];
+}
+
+interface CreditPlan {
+  readonly amount: bigint;
+  readonly priority: number;
+  readonly startsInMs: number;
+  readonly lastsMs: number | undefined;
 }
 
 export interface GroupTenant {
@@ -200,6 +208,13 @@ const tenantPlan: fc.Arbitrary<GroupTenant> = fc.record({
   ),
 });
 
+const credit: fc.Arbitrary<CreditPlan> = fc.record({
+  amount: fc.bigInt({ min: 1n, max: 200n }),
+  priority: fc.constantFrom(0, 50, 100),
+  startsInMs: fc.constantFrom(0, 0, 3000),
+  lastsMs: fc.constantFrom(undefined, 3500, 60_000, 3_600_000),
+});
+
 const budget = (
   place: SubjectLevels,
   owner: number,
@@ -215,6 +230,7 @@ const budget = (
     policy: fc.option(fc.constantFrom(...OVERAGE_POLICIES), { nil: undefined }),
     windows: fc.oneof(fc.constant([]), fc.constant([]), windowPlans(fc.bigInt({ min: 10n, max: 400n }))),
     period: fc.option(periodPlan, { nil: undefined, freq: 2 }),
+    credits: fc.oneof(fc.constant([]), fc.array(credit, { minLength: 1, maxLength: 4 })),
   });
 
 const budgetsOf = (allocated: fc.Arbitrary<bigint>): fc.Arbitrary<GroupBudget[]> =>

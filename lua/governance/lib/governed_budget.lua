@@ -1,5 +1,5 @@
 -- governed_budget: the budget that an operation of the governance plane will change.
--- @include budget_figures, credit_record, int64, keys, rollover, tenant_state, time
+-- @include budget_figures, int64, keys, period, rollover, tenant_state, time
 --
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence
 -- over a closed budget.
@@ -24,8 +24,7 @@ local function governed_budget(tag, unit, scope, tenant_id)
   budget.now = now
   local record = redis.call('HMGET', budget.key, 'ledger_id', 'period_allocated')
   budget.ledger_id, budget.period_allocated = record[1] or '', record[2] or budget.allocated
-  budget.held_by_credits =
-    int64.text(budget.credits_text and credit_record.held(credit_record.parsed(budget.credits_text)) or 0)
+  budget.held_by_credits = int64.text(period.held_by_credits(budget))
   budget.base_allocated = int64.text(int64.sub(budget.allocated, budget.held_by_credits))
   return budget
 end

@@ -29,6 +29,7 @@ local function next_limit(budget, now)
   local current = period.read_period(budget.key, budget.scope)
   -- The record has not what earlier calls of the run have changed.
   current.remaining, current.reserved = int64.text(budget.remaining_figure), int64.text(budget.reserved_figure)
+  current.allocated, current.held_by_credits = budget.allocated, period.held_by_credits(budget)
   current.spent, current.debt, current.is_over_limit = int64.text(budget.spent_figure), budget.debt,
     budget.is_over_limit
   local states = period.states_until(current, now)
