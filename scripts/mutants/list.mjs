@@ -2,6 +2,7 @@ import { ADMISSION } from './changes/admission.mjs';
 import { BOUNDS } from './changes/bounds.mjs';
 import { BUDGETS } from './changes/budgets.mjs';
 import { CHECKLISTS } from './changes/checklists.mjs';
+import { CREDITS } from './changes/credits.mjs';
 import { EVERYWHERE } from './changes/everywhere.mjs';
 import { EXPIRY } from './changes/expiry.mjs';
 import { JOURNAL } from './changes/journal.mjs';
@@ -37,6 +38,7 @@ export const MUTATIONS = together([
   WINDOWS,
   TEMPLATES,
   REFUNDS,
+  CREDITS,
   RUNS,
   PASSES,
   EVERYWHERE,

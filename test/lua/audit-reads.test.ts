@@ -192,6 +192,7 @@ describe('verify', () => {
       '0',
       'ACTIVE',
       '',
+      '',
     ]);
     expect(await snapshot(ledger)).toEqual(before);
   });
