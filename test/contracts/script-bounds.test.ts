@@ -20,6 +20,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lib/hold_form HGETALL': 'one record; to read many, use short_fields',
   'lib/webhook_record HGETALL': 'one record',
   'lib/webhook_record HKEYS': 'fifty counted thresholds at most',
+  'list_credits HGETALL': 'records of the 64 credits of a budget, and of a limited number of ended ones',
   'list_deliveries HGETALL': 'records of short fields',
   'list_deliveries ZRANGEBYSCORE':
     'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
