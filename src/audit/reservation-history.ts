@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { eventIdOf, jsonOf } from '../events/index.js';
 import { countExpiry } from '../expiry/index.js';
-import { parseAmount, Refusal, type Unit } from '../ledger/index.js';
+import { parseAmount, Refusal } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId, FIELD } from '../redis/index.js';
 import {
   type ReservationRecord,
@@ -177,7 +177,7 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
 }
 
 /** Who paid, as lua/lib/credit_record.lua writes it. */
-function creditsOf(text: string, unit: Unit): History[] {
+function creditsOf(text: string, unit: string): History[] {
   return [...text.matchAll(/(\w+):(\d+)/g)].map(([, id, amount]) => ({
     credit_id: id,
     amount: { unit, amount: parseAmount(amount) },

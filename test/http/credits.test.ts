@@ -108,10 +108,7 @@ describe('a credit', () => {
       'last ACTIVE 10 10 0 0 0 0',
     ]);
     // Both ended by the same charge.
-    expect(shown.slice(4).sort()).toEqual([
-      'first EXHAUSTED 10 0 10 0 0 0',
-      'soon EXHAUSTED 10 0 10 0 0 0',
-    ]);
+    expect(shown.slice(4).sort()).toEqual(['first EXHAUSTED 10 0 10 0 0 0', 'soon EXHAUSTED 10 0 10 0 0 0']);
     expect(await on.holdfast.balances(tenant)).toEqual({ [scopeOf(tenant)]: '125 0 25 0' });
   });
 
@@ -204,7 +201,12 @@ describe('a grant is refused', () => {
     ['nothing', 'INVALID_REQUEST', () => ({ amount: tokens(0) }), 'amount.amount'],
     ['a priority', 'INVALID_REQUEST', () => ({ priority: 101 }), 'priority'],
     ['a name of spaces', 'INVALID_REQUEST', () => ({ name: '  ' }), 'name'],
-    ['an end that has passed', 'INVALID_REQUEST', () => ({ expires_at: '2001-01-01T00:00:00Z' }), 'expires_at'],
+    [
+      'an end that has passed',
+      'INVALID_REQUEST',
+      () => ({ expires_at: '2001-01-01T00:00:00Z' }),
+      'expires_at',
+    ],
     ['a start long ago', 'INVALID_REQUEST', () => ({ effective_at: '1969-12-31T00:00:00Z' }), 'effective_at'],
     ['too much', 'INVALID_REQUEST', () => ({ amount: tokens(9223372036854775807n) }), 'amount.amount'],
   ])('for %s', async (_, code, more, field) => {
@@ -284,10 +286,7 @@ describe('a grant to all budgets that a filter matches', () => {
     expect(await figures(tenant)).toEqual(['Sorry ACTIVE 7 7 0 0 0 0']);
     const granted = await eventsOf(on.holdfast, tenant, 'custom.credit.granted');
     expect(new Set(granted.map(({ correlation_id: id }) => id)).size).toBe(1);
-    expect(granted.map(({ scope }) => scope).sort()).toEqual([
-      scopeOf(tenant),
-      `${scopeOf(tenant)}/agent:a`,
-    ]);
+    expect(granted.map(({ scope }) => scope).sort()).toEqual([scopeOf(tenant), `${scopeOf(tenant)}/agent:a`]);
     const wrong = { ...body, credit: { ...body.credit, amount: tokens(8) } };
     expectRefusal(await on.holdfast.admin('POST', `${PATH}/bulk`, wrong), 409, 'IDEMPOTENCY_MISMATCH');
     const other = { ...body, idempotency_key: newKey(), expected_count: 2 };
@@ -301,9 +300,11 @@ test('a grant to all whose process died goes on, and gives nothing twice', async
   const { scripts } = on.holdfast.app.get(RedisService);
   const call = scripts.call.bind(scripts);
   let grants = 0;
-  const spy = jest.spyOn(scripts, 'call').mockImplementation(((name: 'grant_credit', ...rest: []) => {
+  const spy = jest.spyOn(scripts, 'call').mockImplementation(((name: string, ...rest: unknown[]) => {
     grants += name === 'grant_credit' ? 1 : 0;
-    return grants === 2 ? Promise.reject(new StoreUnavailable('connection')) : call(name, ...rest);
+    return grants === 2
+      ? Promise.reject(new StoreUnavailable('connection'))
+      : (call as (...all: unknown[]) => unknown)(name, ...rest);
   }) as never);
   const body = {
     idempotency_key: newKey(),

@@ -135,10 +135,20 @@ export const rollOverKeys = (tag: string) => ({
 });
 
 /** A run of the job for idle budgets in the partition. */
-export const rollOver = (
+export function rollOver(
   { scripts, tag }: Pick<LedgerClient, 'scripts' | 'tag'>,
   limit = 20,
-): Promise<Reply> => scripts.run('roll_over_budgets', Object.values(rollOverKeys(tag)), [limit]);
+): Promise<Reply> {
+  const keys = rollOverKeys(tag);
+  return scripts.run(
+    'roll_over_budgets',
+    [
+      ...([keys.periodIndex, keys.rolled, keys.periodPlans, keys.turned, keys.born] as const),
+      ...([keys.creditIndex, keys.creditsTurned] as const),
+    ],
+    [limit],
+  );
+}
 
 /** Gives the tenant's root budget a period. */
 export function setPeriod(ledger: LedgerClient, starts: string, ends: string): Promise<Reply> {
