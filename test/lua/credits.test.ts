@@ -93,6 +93,15 @@ describe('the order in which credits burn', () => {
     ]);
   });
 
+  test('a credit that has not started pays nothing', async () => {
+    const ledger = await withBudget('10');
+    const id = await granted(ledger, 50, { starts: T + 10 });
+    expect((await ledger.reserve({ amount: 11 }))[0]).toBe('BUDGET_EXCEEDED');
+    await debit(ledger, { amount: 5 });
+    expect(await became(ledger, id)).toEqual(['SCHEDULED 50 0 0 0 0']);
+    expect(await ledger.figures()).toBe('5,0,5,10,0,0,0');
+  });
+
   test('a charge names who paid, at each budget', async () => {
     const ledger = await withBudget('100');
     const leaf = await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }), allocated: 100 });
@@ -142,6 +151,43 @@ describe('the end of a credit', () => {
     expect(await became(then, id)).toEqual(['ENDED 0 0 45 55 0']);
     expect(await then.figures()).toBe('0,0,65,65,0,0,0');
     await assertInvariants(ledger);
+  });
+
+  test('pins neither what credits before it back nor what older pins do', async () => {
+    const ledger = await withBudget('0');
+    const [first, early, late] = [
+      await granted(ledger, 30, { priority: 0 }),
+      await granted(ledger, 50, { ends: T + 10 }),
+      await granted(ledger, 50, { ends: T + 20 }),
+    ];
+    const id = await hold(ledger, 100);
+    await fund(at(ledger, 20), 0);
+    const then = at(ledger, 20);
+    expect(await became(then, first, early, late)).toEqual([
+      ...['ACTIVE 30 0 0 0 0', 'ENDED 0 50 0 0 0', 'ENDED 0 20 0 30 0'],
+    ]);
+    await then.commit(id, 100);
+    expect(await became(then, first, early, late)).toEqual([
+      ...['EXHAUSTED 0 0 30 0 0', 'ENDED 0 0 50 0 0', 'ENDED 0 0 20 30 0'],
+    ]);
+  });
+
+  test('clips newer pins by what older ones keep', async () => {
+    const ledger = await withBudget('0');
+    const [early, late] = [
+      await granted(ledger, 30, { ends: T + 10 }),
+      await granted(ledger, 50, { ends: T + 20 }),
+    ];
+    const [one, two] = [await hold(ledger, 30), await hold(ledger, 40)];
+    const then = at(ledger, 20);
+    await fund(then, 0);
+    expect(await became(then, early, late)).toEqual(['ENDED 0 30 0 0 0', 'ENDED 0 40 0 10 0']);
+    // 40 are still held, of which the older pin keeps 30.
+    await then.release(one);
+    expect(await became(then, early, late)).toEqual(['ENDED 0 30 0 0 0', 'ENDED 0 10 0 40 0']);
+    expect(await then.figures()).toBe('0,40,0,40,0,0,0');
+    await then.commit(two, 40);
+    expect(await became(then, early, late)).toEqual(['ENDED 0 0 30 0 0', 'ENDED 0 0 10 40 0']);
   });
 
   test.each([
@@ -411,9 +457,11 @@ describe('bounds and damage', () => {
   test('a closed budget keeps its credits as they are', async () => {
     const ledger = await withBudget('0');
     await granted(ledger, 5, { ends: T + 10 });
+    const held = await ledger.hold({ amount: 3, ttlMs: 1000, graceMs: 0 });
     await ledger.redis.hset(ledger.budgetKeyOf(), 'status', 'CLOSED');
     expect(await grant(ledger, 5)).toEqual(['BUDGET_CLOSED']);
     await sweep(at(ledger, 10));
+    expect((await at(ledger, 1001).expire(held.id))[0]).toBe('EXPIRED');
     expect(await ledger.figures()).toBe('5,0,0,5,0,0,0');
     expect(await ledger.redis.zcard(creditIndexKey(ledger.tag))).toBe(0);
   });
