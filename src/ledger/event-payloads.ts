@@ -285,7 +285,6 @@ export const EVENT_PAYLOADS = {
     'priority',
     'effective_at',
     'expires_at',
-    'metadata',
   ),
   'custom.credit.started': credit(
     'A credit has started: it is a part of what the budget has been given.',

@@ -298,7 +298,7 @@ test('a grant to all whose process died goes on, and gives nothing twice', async
   const tenant = await clock.tenant(10);
   await on.holdfast.createBudget(tenant, '/agent:a', 10);
   const { scripts } = on.holdfast.app.get(RedisService);
-  const call = scripts.call.bind(scripts);
+  const call = scripts.call.bind(scripts) as (...of: unknown[]) => Promise<unknown>;
   let grants = 0;
   const spy = jest.spyOn(scripts, 'call').mockImplementation(((name: string, ...rest: unknown[]) => {
     grants += name === 'grant_credit' ? 1 : 0;

@@ -448,10 +448,9 @@ test('every event that scripts emit has the payload of its type', async () => {
     amount: 3,
     priority: 50,
     category: 'promotion',
-    metadata: { campaign: 'spring' },
   });
-  expect(told('custom.credit.ended')).toMatchObject({ ...credit, name: 'Welcome', lapsed: 3, pinned: 0 });
-  expect(told('custom.credit.voided')).toMatchObject({ ...credit, voided: 3, pinned: 0 });
+  expect(told('custom.credit.ended')).toMatchObject({ ...credit, name: 'Welcome', lapsed: 0, pinned: 3 });
+  expect(told('custom.credit.voided')).toMatchObject({ ...credit, voided: 0, pinned: 3 });
   expect(told('custom.credit.exhausted')).toMatchObject({ ...credit, name: 'Small', remaining: 0 });
   const refunded = {
     refunded: 1,

@@ -84,6 +84,7 @@ const IDS: Readonly<Record<string, string>> = {
   evn: 'evn_3a5FOjK3gzP019fb2c1a4e7',
   rsv: 'rsv_3a9tBbH8kL1pY8DqS3',
   ldg: 'ldg_3aDnSBhXoHTkThfwkD',
+  crd: 'crd_3aQm8vXc2LpT6WnZrK',
   key: 'key_3aAclSIZvuN5E8znWZ',
   pol: 'pol_3a9TnEyYo9UKyaEyn8',
   whsub: 'whsub_3abOartZIsZZcTIIps',

@@ -57,7 +57,10 @@ export function creditOf(id: string, record: Fields, live: LiveCredits): Credit 
     throw new Error(`corrupt credit record of ${id}: its status is ${stored}`);
   }
   const amount = parseAmount(fields.get('amount'));
-  const [lapsed, voided] = [parseAmount(fields.get('lapsed') ?? '0'), parseAmount(fields.get('voided') ?? '0')];
+  const [lapsed, voided] = [
+    parseAmount(fields.get('lapsed') ?? '0'),
+    parseAmount(fields.get('voided') ?? '0'),
+  ];
   const [remaining, pinned] = [burning?.left ?? 0n, live.pinned.get(id) ?? 0n];
   const [notifyBeforeMs, metadata] = [fields.get('notify_before_ms'), fields.get('metadata')];
   return {

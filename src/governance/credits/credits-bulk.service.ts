@@ -17,7 +17,10 @@ import { CreditsService, GRANT_REFUSALS } from './credits.service.js';
 
 type Failed = Exclude<ScriptReply<'grant_credit'>['status'], 'GRANTED'>;
 
-const failed = ({ code, message }: (typeof GRANT_REFUSALS)['CREDIT_ENDED' | 'TOO_MANY_CREDITS']): RowFailure => ({
+const failed = ({
+  code,
+  message,
+}: (typeof GRANT_REFUSALS)['CREDIT_ENDED' | 'TOO_MANY_CREDITS']): RowFailure => ({
   error_code: code,
   message,
 });

@@ -160,7 +160,11 @@ export class CreditsService {
     refusal: (status: string) => Error,
   ): Promise<Answer<'CreditList'>> {
     const budget = budgetKey(this.records.tagOfTenant(tenantId), unit, scope);
-    const reply = await this.redis.scripts.call('list_credits', { budget }, { scope, unit, limit: MOST_ENDED });
+    const reply = await this.redis.scripts.call(
+      'list_credits',
+      { budget },
+      { scope, unit, limit: MOST_ENDED },
+    );
     if (reply.status !== 'FOUND') {
       throw refusal(reply.status);
     }
@@ -224,7 +228,13 @@ export class CreditsService {
       throw new Refusal('NOT_FOUND', 'there is no such credit');
     }
     const [scope, unit] = [fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit];
-    return { credit, budget: budgetKey(tag, unit, scope), tenantId: fieldOf(fields, 'tenant_id'), scope, unit };
+    return {
+      credit,
+      budget: budgetKey(tag, unit, scope),
+      tenantId: fieldOf(fields, 'tenant_id'),
+      scope,
+      unit,
+    };
   }
 }
 
