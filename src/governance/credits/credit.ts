@@ -93,8 +93,21 @@ export function creditName(text: string): string {
   return name;
 }
 
+export interface CreditTexts {
+  readonly amount: string;
+  readonly name: string;
+  readonly category: string;
+  readonly priority: number;
+  /** Empty for now. */
+  readonly effectiveAt: number | '';
+  /** Empty for no end. */
+  readonly expiresAt: number | '';
+  readonly notifyBeforeMs: number | '';
+  readonly metadata: string;
+}
+
 /** The terms as scripts take them. @throws Refusal INVALID_REQUEST for a start before 1970, or a name that cannot be read */
-export function creditTexts(terms: CreditTermsDto) {
+export function creditTexts(terms: CreditTermsDto): CreditTexts {
   const effectiveAt = instantMs(terms.effective_at);
   if (effectiveAt !== undefined && effectiveAt < 0) {
     throw new Refusal('INVALID_REQUEST', 'effective_at must not be before 1970', { field: 'effective_at' });
