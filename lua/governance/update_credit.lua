@@ -42,6 +42,7 @@ local credit = table.remove(credits.list, place)
 if ends and (ends <= budget.now or ends <= credit.starts) then
   return { 'CREDIT_ENDED' }
 elseif expires_at ~= '' then
+  credit.terms = nil
   credit.ends, credit.notice = ends, ends and tonumber(record[3]) and math.max(0, ends - tonumber(record[3])) or nil
 end
 credits = credit_record.with(credits, credit)

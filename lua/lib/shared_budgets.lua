@@ -1,6 +1,6 @@
 -- shared_budgets: the budgets that the calls of a run read and change. Each is read once, and written once at the end
 -- of the run.
--- @include brief_figures, budget_figures, credit_turn, int64, keys, rollover, run_time, waking, window_record, window_turn
+-- @include brief_figures, budget_figures, credit_record, credit_turn, int64, keys, rollover, run_time, waking, window_record, window_turn
 --
 -- A shared budget is one that budget_figures.parse_budget has returned, but for the three figures that nearly every
 -- call changes. Of `remaining`, `reserved` and `spent` it has
@@ -153,7 +153,7 @@ local function copies_of(budgets)
 end
 
 -- Which fields a change writes: those of its rank and below.
-local RANKS = { reserved = 1, spent = 2, debt = 3, credits = 4 }
+local RANKS = { reserved = 1, spent = 2, debt = 3, credits = 4, moments = 5 }
 
 local function note_change(group, budget, change)
   local earlier = group.changed[budget]
@@ -188,9 +188,10 @@ local function keep_copy(group, copy)
     change = 'debt'
   end
   if copy.credits_text ~= budget.credits_text then
+    -- Few charges change when something next happens to a credit.
+    change = credit_record.has_same_moment(copy.credits_text, budget.credits_text) and 'credits' or 'moments'
     budget.credits_text, budget.allocated, budget.allocated_figure = copy.credits_text, copy.allocated,
       int64.figure(copy.allocated)
-    change = 'credits'
   end
   if copy.windows ~= budget.windows then
     budget.windows, budget.windows_text = copy.windows, window_record.windows_text(copy.windows)
@@ -214,6 +215,8 @@ local function write_budget(budget, change, has_charged_windows)
       'is_over_limit', budget.is_over_limit)
   end
   if change == 'credits' then
+    redis.call('HSET', budget.key, 'allocated', budget.allocated, 'credits', budget.credits_text)
+  elseif change == 'moments' then
     credit_turn.write_left(budget)
   end
   if has_charged_windows then
