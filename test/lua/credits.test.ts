@@ -461,9 +461,9 @@ describe('bounds and damage', () => {
     await ledger.redis.hset(ledger.budgetKeyOf(), 'status', 'CLOSED');
     expect(await grant(ledger, 5)).toEqual(['BUDGET_CLOSED']);
     await sweep(at(ledger, 10));
+    expect(await ledger.redis.zcard(creditIndexKey(ledger.tag))).toBe(0);
     expect((await at(ledger, 1001).expire(held.id))[0]).toBe('EXPIRED');
     expect(await ledger.figures()).toBe('5,0,0,5,0,0,0');
-    expect(await ledger.redis.zcard(creditIndexKey(ledger.tag))).toBe(0);
   });
 
   test('the job lets credits of idle budgets end, and says how late it is', async () => {
