@@ -18,9 +18,9 @@
 -- recurrence. If the period is sound:
 -- INVALID_WINDOWS, INVALID_WINDOW_PLANS, or WINDOW_NOT_PLANNED if no boundaries would be planned for one of them.
 -- NOT_MARKED if reserves would not see the period, the windows, the credits, or that others wait for funds.
--- credit_defect: INVALID_CREDITS; NOT_ALLOCATED if credits and pins have more than the allocation; NOT_HELD if pins have
--- more than the holds that they are for; CREDIT_NOT_INDEXED if the job for idle budgets would not let one start or end
--- at the right instant; NOT_GRANTED if a record lacks a credit, or accounts for more or less than was granted.
+-- credit_defect: INVALID_CREDITS; NOT_ALLOCATED if credits and pins have more than the allocation; NOT_HELD if pins
+-- have more than the holds that they are for; CREDIT_NOT_INDEXED if the job for idle budgets would not let one start
+-- or end at the right instant; NOT_GRANTED if a record lacks a credit, or accounts for more or less than was granted.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 

@@ -22,7 +22,7 @@
 -- EMITS     budget.updated, budget.reset, budget.funded, budget.debited, budget.reset_spent, budget.debt_repaid,
 --           budget.exhausted, budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a
 --           rollover; those of the expiry transition
--- @include  event_writer, extras, funding, governed_budget, keys, period_starts, template_record, time, waking,
+-- @include  event_writer, extras, funding, governed_budget, int64, keys, period_starts, template_record, time, waking,
 --           window_record, window_turn
 --
 -- The allocation changes as by RESET, and windows and periods as by set_windows and set_recurrence: what is spent and

@@ -30,7 +30,8 @@
 --           budget.threshold_crossed; those of a rollover
 -- @include  audit_log, credit_record, credit_turn, event_writer, governed_budget, idempotency_record, int64, keys, time
 --
--- A bulk action has an audit row of its own. A credit that has started repays debt first. CREDIT_ENDED is about an end that is not after its start and now.
+-- A bulk action has an audit row of its own. A credit that has started repays debt first. CREDIT_ENDED is about an
+-- end that is not after its start and now.
 local budget_record, idempotency, credit_key = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, scope, unit, amount, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local category, priority, effective_at, expires_at = ARGV[6], ARGV[7], ARGV[8], ARGV[9]

@@ -11,13 +11,14 @@
 -- KEYS[6]   credit_index     sorted set of 'scope unit', score = the next moment of any credit in ms
 -- KEYS[7]   credits_turned   string, starts, notices and ends of credits since the last run of this script
 -- ARGV[1]   limit            budgets per run, at least 1
--- RETURNS   now_ms rolled:int turned:int born:int credits_turned:int late_ms? next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope
---           unit window? recurrence? ends?)*
+-- RETURNS   now_ms rolled:int turned:int born:int credits_turned:int late_ms? next_ms? more:flag damaged_count
+--           damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)*
 -- BOUND     limit budgets, eight rollovers each; limit budgets with all their credits; limit plans
 -- EMITS     those of a rollover; those of a turn of credits
 -- @include  due_rollovers, keys, time
 --
--- late_ms is by how much the first credit that was due is late. rolled, turned, born and credits_turned count since the last run, whichever script it was. unplanned are budgets for
+-- late_ms is by how much the first credit that was due is late. rolled, turned, born and credits_turned count since
+-- the last run, whichever script it was. unplanned are budgets for
 -- lua/governance/plan_periods.lua, or windows of budgets for plan_window.lua, which turn first; ends is when the
 -- current period or window ends. Templates for plan_budget_template.lua are also among them, with `template`, the
 -- tenant and their id as scope, unit and window.
@@ -49,7 +50,8 @@ local function taken(key)
 end
 
 local reply = { time.ms_text(now), taken(rolled), taken(turned), taken(born), taken(credits_turned),
-  late_since and time.ms_text(now - tonumber(late_since)) or '', following < math.huge and time.ms_text(following) or '',
+  late_since and time.ms_text(now - tonumber(late_since)) or '',
+  following < math.huge and time.ms_text(following) or '',
   (#due == limit or #due_credits == limit) and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
 for _, text in ipairs(plans) do
   reply[#reply + 1] = text

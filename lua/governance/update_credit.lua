@@ -59,4 +59,5 @@ end
 credit_turn.write_credits(budget_record, credit_record.text_of(credits))
 audit_log.append_audit(tag, 'updateCredit', 200, tenant_id, 'credit', id, origin,
   { 'scope', scope, 'unit', unit, 'name', name, 'expires_at', expires_at })
-return { 'CHANGED', time.ms_text(budget.now), credit_record.text_of(credits), unpack(redis.call('HGETALL', credit_key)) }
+return { 'CHANGED', time.ms_text(budget.now), credit_record.text_of(credits),
+  unpack(redis.call('HGETALL', credit_key)) }

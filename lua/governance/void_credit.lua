@@ -57,4 +57,5 @@ if place then
   audit_log.append_audit(tag, 'voidCredit', 200, tenant_id, 'credit', id, origin,
     { 'scope', scope, 'unit', unit, 'voided', int64.text(voided), 'pinned', int64.text(pinned), 'reason', reason })
 end
-return { 'CHANGED', time.ms_text(budget.now), credit_record.text_of(credits), unpack(redis.call('HGETALL', credit_key)) }
+return { 'CHANGED', time.ms_text(budget.now), credit_record.text_of(credits),
+  unpack(redis.call('HGETALL', credit_key)) }

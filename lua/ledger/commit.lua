@@ -28,7 +28,8 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted,
 --           budget.threshold_crossed; those of the expiry transition
--- @include  charging, credit_record, event_writer, expiry, field, funds, grouped, hold_form, hold_record, idempotency_record,
+-- @include  charging, credit_record, event_writer, expiry, field, funds, grouped, hold_form, hold_record,
+--           idempotency_record,
 --           int64, journal, keys, owned_counts, plain_move, policy_rate, policy_search, run_time, settle,
 --           shared_budgets, threshold
 --
@@ -128,7 +129,8 @@ for _, budget in ipairs(budgets) do
   size, parts_size = size + 2, parts_size + 1
 end
 local leaf = hold.scopes[#hold.scopes]
-local entry = not is_plain and charging.emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy, now)
+local entry = not is_plain
+  and charging.emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy, now)
 if charge.overage ~= '0' then
   entry = event_writer.append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,

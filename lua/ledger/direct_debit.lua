@@ -29,8 +29,8 @@
 -- GROUP     16
 -- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred,
 --           budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  admission, births, charging, credit_record, debit_record, denial, event_writer, field, grouped, idempotency_record, int64,
---           journal, keys, plain_move, run_time, shared_budgets, tenant_state, threshold
+-- @include  admission, births, charging, credit_record, debit_record, denial, event_writer, field, grouped,
+--           idempotency_record, int64, journal, keys, plain_move, run_time, shared_budgets, tenant_state, threshold
 --
 -- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage
 -- policy does.

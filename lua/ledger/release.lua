@@ -21,7 +21,8 @@
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
--- @include  action_counters, audit_log, brief_figures, budget_figures, credit_record, credit_turn, damage, damaged_release, ended_holds,
+-- @include  action_counters, audit_log, brief_figures, budget_figures, credit_record, credit_turn, damage,
+--           damaged_release, ended_holds,
 --           event_writer, expiry, field, grouped, hold_record, idempotency_record, int64, journal, keys,
 --           owned_counts, run_time, settle, shared_budgets, threshold, time, waking
 --

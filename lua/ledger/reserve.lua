@@ -41,7 +41,8 @@
 -- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed,
 --           budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
 -- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, credit_record, denial,
---           emit_denial, event_writer, field, grouped, hold_record, idempotency_record, int64, keys, observe, owned_counts,
+--           emit_denial, event_writer, field, grouped, hold_record, idempotency_record, int64, keys, observe,
+--           owned_counts,
 --           plain_move, policy_rate, reserve_replay, reserve_terms, run_time, shared_budgets, tenant_state, threshold,
 --           time, waiters
 --

@@ -356,8 +356,8 @@ local function place_of(credits, id)
   return nil
 end
 
--- Which credits paid for a charge, of budgets that `leave` has changed: a group for each budget with | between, of an id
--- and an amount each, with a colon between and a space between credits. Empty if none did.
+-- Which credits paid for a charge, of budgets that `leave` has changed: a group for each budget with | between, of an
+-- id and an amount each, with a colon between and a space between credits. Empty if none did.
 local function paid_text(budgets)
   local groups, has_paid = {}, false
   for i, budget in ipairs(budgets) do
@@ -372,33 +372,22 @@ end
 
 -- The credits that paid at the budget of this number, in the order in which they did.
 local function paid_at(text, number)
-  local paid, at = {}, 0
+  local paid, place = {}, 0
   for group in string.gmatch((text or '') .. '|', '([^|]*)|') do
-    at = at + 1
-    for id, amount in string.gmatch(at == number and group or '', '(%S+):(%d+)') do
+    place = place + 1
+    for id, amount in string.gmatch(place == number and group or '', '(%S+):(%d+)') do
       paid[#paid + 1] = { id, int64.figure(amount) }
     end
   end
   return paid
 end
 
--- Gives `amount` of a refund back to those of the credits in `paid` that still burn: first the base gets back its part
--- of what was charged, then the credit that paid last. What ended credits would get stays with the base. `before` is
--- what was refunded earlier, `most` what comes back at all. Returns the text of the budget's credits, and who got what,
--- as in a paid_text.
-local function refund(text, paid, charged_amount, before, amount, most)
-  local credits, given, rest = copy_credits(parsed(text)), {}, int64.figure(charged_amount)
-  for _, share in ipairs(paid) do
-    rest = difference(rest, share[2])
-  end
-
-  local function beyond(refunded)
-    local more = difference(refunded, rest)
-    return int64.negative(more) and 0 or more
-  end
-
-  local passed = beyond(int64.figure(before))
-  local due, left = difference(beyond(sum(int64.figure(before), int64.figure(amount))), passed), most
+-- Gives `amount` of a refund back to those of the credits in `paid` that still burn, the last that paid first. The rest
+-- stays with the base: it paid only when these were consumed. `before` is what was refunded earlier, `most` what comes
+-- back at all. Returns the text of the budget's credits, and who got what, as in a paid_text.
+local function refund(text, paid, before, amount, most)
+  local credits, given = copy_credits(parsed(text)), {}
+  local passed, due, left = int64.figure(before), int64.figure(amount), most
   for i = #paid, 1, -1 do
     local already = least(passed, paid[i][2])
     local part = least(due, difference(paid[i][2], already))
@@ -421,8 +410,8 @@ local function with(credits, credit)
   return credits
 end
 
--- When a hold on these budgets is made, at `now` by the clock: at or after the ends of their pins, even if the clock has
--- gone back since. So it never draws on one.
+-- When a hold on these budgets is made, at `now` by the clock: at or after the ends of their pins, even if the clock
+-- has gone back since. So it never draws on one.
 local function made_at(budgets, now)
   for i = 1, #budgets do
     local text = budgets[i].credits_text

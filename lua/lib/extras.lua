@@ -1,4 +1,5 @@
--- extras: the marker of budgets that have one of the fields which few budgets have: waiting, period_end, windows and credits.
+-- extras: the marker of budgets that have one of the fields which few budgets have: waiting, period_end, windows and
+-- credits.
 --
 -- Every reserve and commit reads the budgets of its scopes, and each field costs it about a hundredth of its time. So
 -- they read `extras`, and these fields only if it is set. Whatever sets or removes one of them calls mark_extras

@@ -124,7 +124,8 @@ local function rolled_over(budget, starts, ends, count)
   end
   return { scope = budget.scope, starts = starts, ends = ends, base = budget.base, policy = budget.policy,
     held_by_credits = budget.held_by_credits, allocated = allocated, remaining = remaining,
-    reserved = budget.reserved, spent = '0', debt = budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = over, status = budget.status, count = count }
+    reserved = budget.reserved, spent = '0', debt = budget.debt,
+    overdraft_limit = budget.overdraft_limit, is_over_limit = over, status = budget.status, count = count }
 end
 
 -- The next period of a recurrence, and how many boundaries lead to it: one, or all up to now. Nil if it is not planned.

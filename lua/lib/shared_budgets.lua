@@ -1,6 +1,7 @@
 -- shared_budgets: the budgets that the calls of a run read and change. Each is read once, and written once at the end
 -- of the run.
--- @include brief_figures, budget_figures, credit_record, credit_turn, int64, keys, rollover, run_time, waking, window_record, window_turn
+-- @include brief_figures, budget_figures, credit_record, credit_turn, int64, keys, rollover, run_time, waking,
+--          window_record, window_turn
 --
 -- A shared budget is one that budget_figures.parse_budget has returned, but for the three figures that nearly every
 -- call changes. Of `remaining`, `reserved` and `spent` it has

@@ -172,6 +172,18 @@ describe('the end of a credit', () => {
     ]);
   });
 
+  test('a pin lapses with the holds that it is for, however much else is held', async () => {
+    const ledger = await withBudget('100');
+    const id = await granted(ledger, 50, { ends: T + 10, priority: 0 });
+    const early = await hold(ledger, 30);
+    const then = at(ledger, 10);
+    await hold(then, 90);
+    expect(await became(then, id)).toEqual(['ENDED 0 30 0 20 0']);
+    await then.release(early);
+    expect(await became(then, id)).toEqual(['ENDED 0 0 0 50 0']);
+    expect(await then.figures()).toBe('10,90,0,100,0,0,0');
+  });
+
   test('clips newer pins by what older ones keep', async () => {
     const ledger = await withBudget('0');
     const [early, late] = [
@@ -370,19 +382,32 @@ describe('funding and debt', () => {
 });
 
 describe('refunds', () => {
-  test('go to the base first, then to the credit that paid last', async () => {
+  test('go to the credit that paid last, as long as it burns', async () => {
     const ledger = await withBudget('100');
-    const [first, second] = [await granted(ledger, 30, { priority: 0 }), await granted(ledger, 60)];
-    const id = await hold(ledger, 100);
-    // The first pays 30, the second 50: nothing is left for the base but 0.
-    await ledger.commit(id, 80);
-    await ledger.refund(id, 20);
-    expect(await became(ledger, first, second)).toEqual(['EXHAUSTED 0 0 30 0 0', 'ACTIVE 30 0 30 0 0']);
-    const other = await hold(ledger, 40);
-    await ledger.commit(other, 40);
-    await ledger.refund(other, 15);
-    expect(await ledger.figures()).toBe('105,0,85,190,0,0,0');
-    await assertInvariants(ledger);
+    const first = await granted(ledger, 60, { priority: 0, ends: T + 10 });
+    const second = await granted(ledger, 60);
+    const early = await hold(ledger, 100);
+    const then = at(ledger, 10);
+    // The pin of the first pays 40, because the second backs no more than 60 of it.
+    await then.commit(early, 80);
+    expect(await became(then, first, second)).toEqual(['ENDED 0 0 60 0 0', 'ACTIVE 40 0 20 0 0']);
+    await then.refund(early, 15);
+    expect(await became(then, second)).toEqual(['ACTIVE 55 0 5 0 0']);
+    await then.refund(early, 25);
+    expect(await became(then, first, second)).toEqual(['ENDED 0 0 60 0 0', 'ACTIVE 60 0 0 0 0']);
+    expect(await then.figures()).toBe('180,0,40,220,0,0,0');
+    const { journal } = await readLedger(ledger);
+    expect(journal.map(({ cr }) => cr)).toEqual([undefined, `${second}:-15`, `${second}:-5`]);
+  });
+
+  test('of a consumed credit go to the base', async () => {
+    const ledger = await withBudget('100');
+    const id = await granted(ledger, 30);
+    const held = await hold(ledger, 50);
+    await ledger.commit(held, 50);
+    await ledger.refund(held, 40);
+    expect(await became(ledger, id)).toEqual(['EXHAUSTED 0 0 30 0 0']);
+    expect(await ledger.figures()).toBe('120,0,10,130,0,0,0');
   });
 
   test('of an ended credit go to the base', async () => {

@@ -3,8 +3,8 @@
 --
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence
 -- over a closed budget.
--- What is due in the budget's period and credits happens first, even if the caller then refuses. `now` of the budget is the
--- time, `held_by_credits` what its credits have of the allocation, and `base_allocated` the rest.
+-- What is due in the budget's period and credits happens first, even if the caller then refuses. `now` of the budget
+-- is the time, `held_by_credits` what its credits have of the allocation, and `base_allocated` the rest.
 local function governed_budget(tag, unit, scope, tenant_id)
   local budget = budget_figures.read_budget(tag, unit, scope)
   if not budget then

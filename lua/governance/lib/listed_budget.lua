@@ -5,7 +5,8 @@
 -- ended, and one text of the reply, because forty texts cost more than the command. With HGETALL and a text for each
 -- name and value, a list took twice as long.
 local FIELDS = {
-  'status', 'period_end', 'windows', 'credits', 'ledger_id', 'tenant_id', 'allocated', 'remaining', 'reserved', 'spent', 'debt',
+  'status', 'period_end', 'windows', 'credits', 'ledger_id', 'tenant_id', 'allocated', 'remaining', 'reserved',
+    'spent', 'debt',
     'overdraft_limit',
   'is_over_limit', 'commit_overage_policy', 'rollover_policy', 'period_start', 'created_at', 'updated_at',
     'template_id', 'template_revision',

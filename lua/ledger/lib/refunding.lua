@@ -3,7 +3,7 @@
 --
 -- Debt is repaid first, as by a CREDIT; then `spent` goes down. What was spent in a period that has ended since, or was
 -- reset, does not stand any more, so nothing of it comes back; debt outlives periods. A window counts less only if it
--- was there at the time of the charge. A credit gets back what it paid, behind the base, if it still burns.
+-- was there at the time of the charge. A credit gets back what it paid, if it still burns.
 
 -- The figure less the amount, but not below 0, and what that took off.
 local function lowered(figure, amount)
@@ -42,7 +42,7 @@ local function take_out(budget, amount, charge, number)
   local paid = budget.credits_text and credit_record.paid_at(charge.credits, number) or {}
   if #paid > 0 then
     budget.credits_text, given =
-      credit_record.refund(budget.credits_text, paid, charge.charged, charge.refunded, amount, unspent)
+      credit_record.refund(budget.credits_text, paid, charge.refunded, amount, unspent)
   end
   if budget.returned ~= '0' then
     budget.is_over_limit =

@@ -88,9 +88,9 @@ export const CREDITS = {
       tests: ['lua/credits'],
     },
     {
-      what: 'a refund is given to credits before the base',
-      find: 'rest = difference(rest, share[2])',
-      put: 'rest = 0',
+      what: 'the credit that paid first gets a refund first',
+      find: 'for i = #paid, 1, -1 do',
+      put: 'for i = 1, #paid do',
       tests: ['lua/credits'],
     },
   ],
