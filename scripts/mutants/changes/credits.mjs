@@ -51,8 +51,8 @@ export const CREDITS = {
     },
     {
       what: 'a pin stays as it is when the holds it is for end',
-      find: 'pin.live = least(pin.live, difference(pin.live, estimate))',
-      put: 'pin.live = pin.live',
+      find: 'pins[i].live = difference(pin.live, estimate)',
+      put: 'pins[i].live = pin.live',
       tests: ['lua/credits'],
     },
     {
@@ -63,10 +63,8 @@ export const CREDITS = {
     },
     {
       what: 'a scheduled credit pays',
-      find: `    if credit.is_active then
-      pay(credit)`,
-      put: `    if true then
-      pay(credit)`,
+      find: 'credit = credit.is_active and pay(credit) or credit',
+      put: 'credit = pay(credit)',
       tests: ['lua/credits'],
     },
     {
