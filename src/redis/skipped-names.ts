@@ -1,6 +1,6 @@
 export type RecordKind = 'tenant' | 'api_key' | 'budget' | 'budget_template' | 'policy' | 'webhook';
 /** What else lists leave out. */
-export type SkippedKind = RecordKind | 'action_counter' | 'delivery' | 'operator' | 'reservation';
+export type SkippedKind = RecordKind | 'action_counter' | 'credit' | 'delivery' | 'operator' | 'reservation';
 
 /** The most characters that a client gets of the names of skipped records. */
 const MAX_NAMED = 2000;

@@ -174,6 +174,39 @@ describe('a row', () => {
     }
   });
 
+  test('names the credits that paid, and what a refund gave back to them', async () => {
+    const payer = await holdfast.fundedTenant();
+    const grant = {
+      ...{ tenant_id: payer.id, scope: `tenant:${payer.id}`, unit: 'TOKENS', name: 'Welcome' },
+      ...{ idempotency_key: 'welcome', amount: { unit: 'TOKENS', amount: 30 } },
+    };
+    const credit = expectStatus(await holdfast.admin('POST', '/ops/budgets/credits', grant), 201)
+      .credit_id as string;
+    const id = expectStatus(await holdfast.reserve(payer, 25), 200).reservation_id as string;
+    expectStatus(await holdfast.commit(payer, id, 20), 200);
+    const refund = { idempotency_key: 'back', amount: { unit: 'TOKENS', amount: 5 } };
+    expectStatus(await holdfast.admin('POST', `/v1/reservations/${id}/refunds`, refund), 200);
+    const debited = await holdfast.call('POST', '/v1/events', {
+      key: payer.key,
+      body: {
+        ...{ idempotency_key: 'debit', subject: { tenant: payer.id } },
+        ...{ action: { kind: 'tool.search', name: 'web' }, actual: { unit: 'TOKENS', amount: 40 } },
+      },
+    });
+    expectStatus(debited, 201);
+    const rows = await eventually('its rows', async () => {
+      const found = (await read()).rows.filter((one) => one['tenant'] === payer.id);
+      return found.length === 3 && found;
+    });
+    expect(Object.fromEntries(rows.map((row) => [row['source'], row['credits']]))).toEqual({
+      RESERVATION: `{"${credit}":20}`,
+      REFUND: `{"${credit}":-5}`,
+      DIRECT_DEBIT: `{"${credit}":15}`,
+    });
+    const { end } = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
+    expect(end.credits).toEqual([{ credit_id: credit, amount: { unit: 'TOKENS', amount: 20 } }]);
+  });
+
   test('of a release is charged nothing and gives the reason', async () => {
     const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
     await holdfast.call('POST', `/v1/reservations/${id}/release`, {

@@ -1,5 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { StoreUnavailable } from '../../src/redis/errors.js';
+import { creditKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import {
   type Answer,
@@ -355,4 +356,14 @@ describe('the end of a credit', () => {
     await clock.advanceTo(ends);
     expect(await eventsOf(on.holdfast, tenant, 'budget.exhausted')).toHaveLength(2);
   });
+});
+
+test('a damaged record is left out of the list, and named', async () => {
+  const tenant = await clock.tenant(100);
+  const [damaged, whole] = [await grant(tenant, 10), await grant(tenant, 20)];
+  const id = damaged.credit_id as string;
+  await on.holds.redis.hdel(creditKey(on.holds.tagOfTenant(tenant.id), id), 'name');
+  const answer = await list(tenant);
+  expect(expectStatus(answer, 200).credits).toMatchObject([{ credit_id: whole.credit_id }]);
+  expect(answer.headers.get('x-holdfast-skipped-records')).toBe(`credit=${id}`);
 });

@@ -97,6 +97,7 @@ export class CreditsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
+  @LimitedQuery()
   @ApiOperation({
     operationId: 'listCredits',
     summary: 'List the credits of a budget in the order in which they burn',
@@ -152,6 +153,7 @@ export class TenantCreditsController {
 
   @Get()
   @Access({ plane: 'runtime', tenant: 'budgets:read' })
+  @LimitedQuery()
   @ApiOperation({
     operationId: 'listOwnCredits',
     summary: 'List the credits of a budget in the order in which they burn',

@@ -21,6 +21,7 @@ import {
   Records,
   RedisService,
   type ScriptReply,
+  SkippedRecords,
   tagOf,
   tagOfCreditId,
 } from '../../redis/index.js';
@@ -66,6 +67,7 @@ export class CreditsService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly skipped: SkippedRecords,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
@@ -160,7 +162,7 @@ export class CreditsService {
     refusal: (status: string) => Error,
   ): Promise<Answer<'CreditList'>> {
     const budget = budgetKey(this.records.tagOfTenant(tenantId), unit, scope);
-    const reply = await this.redis.scripts.call(
+    const reply = await this.redis.queries.call(
       'list_credits',
       { budget },
       { scope, unit, limit: MOST_ENDED },
@@ -169,9 +171,10 @@ export class CreditsService {
       throw refusal(reply.status);
     }
     const live = liveCredits(reply.live);
-    const credits = reply.credits.map((text) => {
+    const credits = reply.credits.flatMap((text) => {
       const fields = fieldsOf(text.split('\u001f'));
-      return creditOf(fieldOf(fields, 'credit_id'), fields, live);
+      const id = fieldOf(fields, 'credit_id');
+      return this.skipped.whole('credit', id, () => creditOf(id, fields, live)) ?? [];
     });
     return {
       credits: inOrder(credits, [...live.burning.keys()]),
@@ -269,7 +272,12 @@ function inOrder(credits: readonly Credit[], burning: readonly string[]): Credit
   const first = burning.flatMap((id) => byId.get(id) ?? []);
   const ended = credits.filter(({ credit_id: id }) => !burning.includes(id));
   const endOf = ({ ended_at: at = '' }: Credit): number => Date.parse(at);
-  return [...first, ...ended.sort((one, other) => endOf(other) - endOf(one))];
+  return [
+    ...first,
+    ...ended.sort(
+      (one, other) => endOf(other) - endOf(one) || one.credit_id.localeCompare(other.credit_id, 'en'),
+    ),
+  ];
 }
 
 /** The refusals of grants, which bulk actions have, too. */
