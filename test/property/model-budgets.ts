@@ -140,7 +140,8 @@ export class BudgetModel {
       .flatMap(([member, , read]) => [...`${member} `.split(' ').slice(0, 3), ...read(now)]);
     this.touched ||= due.length > 0 || this.rolled > 0 || this.turned > 0 || this.born > 0;
     const counts = [this.rolled, this.turned, this.born].map(String);
-    const reply = ['ROLLED', String(now), ...counts, String(next), more, '0', ...unplanned];
+    const noCredits = ['0', ''];
+    const reply = ['ROLLED', String(now), ...counts, ...noCredits, String(next), more, '0', ...unplanned];
     [this.rolled, this.turned, this.born] = [0, 0, 0];
     return reply;
   }
