@@ -1,3 +1,4 @@
+import { LATENESS_BUCKETS } from '../expiry/index.js';
 import type { MetricsTable } from '../telemetry/index.js';
 
 export const GOVERNANCE_METRICS = {
@@ -26,6 +27,12 @@ export const GOVERNANCE_METRICS = {
     kind: 'counter',
     name: 'holdfast_credit_moments_total',
     help: 'Starts, notices and ends of credits, by a request or by the job for idle budgets.',
+  },
+  creditLateness: {
+    kind: 'histogram',
+    name: 'holdfast_credit_lateness_seconds',
+    help: 'How late the job for idle budgets was for the first moment of a credit that it found due in a partition.',
+    buckets: LATENESS_BUCKETS,
   },
   utilization: {
     kind: 'gauge',

@@ -326,6 +326,7 @@ describe('the end of a credit', () => {
     const tenant = await clock.tenant(10);
     const ends = (await clock.nowMs()) + 2 * HOUR_MS;
     const before = await on.holdfast.metric('holdfast_credit_moments_total');
+    const late = await on.holdfast.metric('holdfast_credit_lateness_seconds_count');
     const { credit_id: id } = await grant(tenant, 50, {
       effective_at: timeOf(ends - HOUR_MS),
       expires_at: timeOf(ends),
@@ -346,6 +347,7 @@ describe('the end of a credit', () => {
     ]);
     expect(await figures(tenant)).toEqual(['Welcome ENDED 50 0 0 50 0 0']);
     expect(await on.holdfast.metric('holdfast_credit_moments_total')).toBe(before + 3);
+    expect(await on.holdfast.metric('holdfast_credit_lateness_seconds_count')).toBeGreaterThan(late);
   });
 
   test('tells that a budget is exhausted if nothing else remains', async () => {

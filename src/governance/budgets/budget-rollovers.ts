@@ -107,7 +107,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
   private async rollOver(tag: string, partition: number): Promise<{ found: boolean; more: boolean }> {
     // If the call fails, the next look at all partitions tries it again, and the others are not held up until then.
     this.dueFrom.set(partition, Number.POSITIVE_INFINITY);
-    const { nowMs, nextMs, rolled, turned, born, creditsTurned, more, damaged, unplanned } =
+    const { nowMs, nextMs, rolled, turned, born, creditsTurned, lateMs, more, damaged, unplanned } =
       await this.redis.scripts.call(
         'roll_over_budgets',
         {
@@ -129,6 +129,9 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.counts.windowTurns.inc(turned);
     this.counts.births.inc(born);
     this.counts.creditMoments.inc(creditsTurned);
+    if (lateMs !== undefined) {
+      this.counts.creditLateness.observe(lateMs / 1000);
+    }
     for (const budget of damaged) {
       this.plans.reportDamaged(budget);
     }
