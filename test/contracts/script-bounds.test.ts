@@ -25,7 +25,9 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'list_deliveries ZRANGEBYSCORE':
     'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
   'list_deliveries ZREVRANGEBYSCORE': 'likewise',
+  'update_credit HGETALL': 'one record',
   'update_policy HGETALL': 'one record',
+  'void_credit HGETALL': 'one record',
   'set_budget_template HGETALL': 'one record',
 };
 
