@@ -204,7 +204,9 @@ function budgetFaults(state: LedgerState): string[] {
         `${name}: reserved is ${figure('reserved')}, its live holds add up to ${reserved.get(name) ?? 0n}`,
       );
     }
-    const hasExtras = ['waiting', 'period_end', 'windows', 'credits'].some((field) => budget[field] !== undefined);
+    const hasExtras = ['waiting', 'period_end', 'windows', 'credits'].some(
+      (field) => budget[field] !== undefined,
+    );
     if (hasExtras !== (budget['extras'] !== undefined)) {
       faults.push(`${name}: its field extras is ${budget['extras']}`);
     }
