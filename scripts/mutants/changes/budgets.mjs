@@ -28,8 +28,8 @@ export const BUDGETS = {
     },
     {
       what: 'unfunded spending counts as spent, too',
-      find: "unfunded == '0' and charged or int64.sub(charged, unfunded))",
-      put: 'charged)',
+      find: "unfunded == '0' and charged or int64.sub(charged, unfunded), ",
+      put: 'charged, ',
     },
     {
       what: 'a scope with an overdraft limit is capped',
@@ -144,8 +144,8 @@ export const BUDGETS = {
     },
     {
       what: 'what is reserved is not carried over',
-      find: '  local unused = int64.sub(budget.allocated, budget.spent)',
-      put: '  local unused = budget.remaining',
+      find: 'int64.sub(int64.sub(budget.allocated, budget.spent), budget.held_by_credits)',
+      put: 'budget.remaining',
     },
     {
       what: 'what is carried over has no cap',
@@ -190,8 +190,8 @@ export const BUDGETS = {
   'governance/lib/funding.lua': [
     {
       what: 'DEBIT takes more than remains',
-      find: '    if int64.less(budget.remaining, amount) then',
-      put: '    if false then',
+      find: '    if int64.less(budget.remaining, amount)\n',
+      put: '    if false\n',
     },
     {
       what: 'CREDIT does not pay debt',

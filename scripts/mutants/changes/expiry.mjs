@@ -60,7 +60,7 @@ export const EXPIRY = {
     },
     {
       what: 'the budgets get nothing back',
-      find: '  give_back.write_returns(returns)',
+      find: '  give_back.write_returns(tag, returns, teller)',
       put: '',
     },
     {

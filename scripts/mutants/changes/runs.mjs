@@ -40,7 +40,7 @@ export const RUNS = {
     },
     {
       what: 'the closing returns nothing to the budgets',
-      find: '  give_back.write_returns(returns)',
+      find: '  give_back.write_returns(tag, returns, origin)',
       put: '',
     },
   ],
@@ -61,7 +61,7 @@ export const RUNS = {
   'governance/roll_over_budgets.lua': [
     {
       what: 'a full page of ended periods is the last one',
-      find: "#due == limit and '1' or '0', tostring",
+      find: "(#due == limit or #due_credits == limit) and '1' or '0', tostring",
       put: "'0', tostring",
     },
   ],
